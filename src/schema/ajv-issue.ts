@@ -1,0 +1,57 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { ErrorObject } from 'ajv'
+import { fromPointer } from './pointer.js'
+
+/** Allowed values are named up to this length of their JSON. */
+const MAX_NAMED = 120
+
+/**
+ * ajv's errors as Standard Schema issues: the path leads to the very thing that is wrong (the missing or the
+ * extra key, not the object around it), and the message reads on from its name: `is required`.
+ */
+export function ajvIssues(errors: readonly ErrorObject[], limit: number): StandardSchemaV1.Issue[] {
+  const issues: StandardSchemaV1.Issue[] = []
+  for (const error of errors) {
+    if (issues.length === limit) break
+    // propertyNames comes after these and knows the key; what failed inside of an `if` is in the list too.
+    if (error.propertyName !== undefined || error.keyword === 'if') continue
+    const key = culprit(error)
+    const path = fromPointer(error.instancePath)
+    issues.push({ message: sentence(error), path: key === undefined ? path : [...path, key] })
+  }
+  return issues
+}
+
+/** The key that an error is about, where ajv reports it at the object that holds or lacks it. */
+function culprit({ params }: ErrorObject): string | undefined {
+  const named = params as Record<string, unknown>
+  const key = named['missingProperty'] ?? named['additionalProperty'] ?? named['unevaluatedProperty'] ?? named['propertyName']
+  return typeof key === 'string' ? key : undefined
+}
+
+function sentence(error: ErrorObject): string {
+  const params = error.params as Record<string, unknown>
+  switch (error.keyword) {
+    case 'required': return 'is required'
+    case 'dependentRequired':
+    case 'dependencies': return `is required beside ${JSON.stringify(params['property'])}`
+    case 'additionalProperties':
+    case 'unevaluatedProperties':
+    case 'not':
+    case 'false schema': return 'is not allowed'
+    case 'propertyNames': return 'is not an allowed name'
+    case 'type': return `must be ${[params['type']].flat().join(' or ')}`
+    case 'const': return allowed('must be', [params['allowedValue']]) ?? 'is not the allowed value'
+    case 'enum': return allowed('must be one of', params['allowedValues']) ?? 'is not one of the allowed values'
+    case 'anyOf': return 'must match at least one of the allowed forms'
+    case 'oneOf': return 'must match exactly one of the allowed forms'
+    case 'uniqueItems': return `must not have equal items (${String(params['j'])} and ${String(params['i'])} are)`
+    default: return (error.message ?? 'is not valid').replace(' NOT ', ' not ')
+  }
+}
+
+function allowed(start: string, values: unknown): string | undefined {
+  if (!Array.isArray(values)) return undefined
+  const text = values.map((value) => JSON.stringify(value)).join(', ')
+  return text.length <= MAX_NAMED ? `${start} ${text}` : undefined
+}

@@ -1,0 +1,121 @@
+import { Ajv2020, type Format, type ValidateFunction } from 'ajv/dist/2020.js'
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { ajvIssues } from './ajv-issue.js'
+import type { DescribedSchema } from './schema.js'
+import { hasAtMost } from './size.js'
+import { MAX_DETAILS } from './validate.js'
+
+/** JSON Schema 2020-12, the dialect of OpenAPI 3.1 and the only one read here. */
+const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
+
+/** All errors are collected for values up to this many members and items; larger ones stop at the first. */
+const MAX_COLLECTED_FROM = 1000
+
+/** Annotations of OpenAPI that strict mode would take for misspelt keywords. */
+const ANNOTATIONS = ['discriminator', 'example', 'externalDocs', 'xml']
+
+export interface JsonSchemaOptions {
+  /**
+   * Tests for the `format` keyword, by name: a pattern, a function, or `true` to let a format pass. Once given, every
+   * format that the schema names must be there. Default: none, so `format` is a note and checks nothing, as in 2020-12.
+   */
+  readonly formats?: Readonly<Record<string, RegExp | ((text: string) => boolean) | true>>
+  /** Puts each `default` of the schema where a member is missing, **into the value that is checked**. Default: false. */
+  readonly useDefaults?: boolean
+}
+
+let dialect: Ajv2020 | undefined
+
+/**
+ * A schema from JSON Schema 2020-12, compiled once, here, with ajv. `T` is the caller's word for what it lets through.
+ *
+ * Strict: nothing is coerced, and unknown keywords are refused. Values are not changed (but see `useDefaults`). Large
+ * values stop at the first error, small ones list up to 20, so what a hostile body costs stays in proportion.
+ *
+ * @throws TypeError when the schema is not valid, with what to do
+ */
+export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptions = {}): DescribedSchema<T> {
+  const own = checked(schema)
+  const first = compile(own, options, false)
+  let all: ValidateFunction | undefined
+
+  const run = (value: unknown): StandardSchemaV1.Result<T> => {
+    try {
+      if (first(value)) return { value: value as T }
+      if (!hasAtMost(value, MAX_COLLECTED_FROM)) return { issues: ajvIssues(first.errors ?? [], MAX_DETAILS) }
+      all ??= compile(own, options, true)
+      all(value)
+      return { issues: ajvIssues(all.errors ?? first.errors ?? [], MAX_DETAILS) }
+    } catch (error) {
+      // A schema that refers to itself recurses as deep as the value does.
+      if (error instanceof RangeError) return { issues: [{ message: 'is nested too deeply' }] }
+      throw error
+    } finally {
+      // The compiled functions hold on to their last errors, and these to the client's keys.
+      first.errors = null
+      if (all) all.errors = null
+    }
+  }
+
+  const describe = ({ target }: { target: string }): Record<string, unknown> => {
+    if (target !== 'draft-2020-12') throw new Error(`jsonSchema: only the target draft-2020-12 is supported, not ${target}`)
+    return structuredClone(own)
+  }
+  return { '~standard': { version: 1, vendor: 'longhaul', validate: run, jsonSchema: { input: describe, output: describe } } }
+}
+
+/** A copy of the schema, so that later changes to the original change nothing. */
+function checked(schema: object): Record<string, unknown> {
+  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
+    throw new TypeError('jsonSchema: pass a JSON Schema object such as { type: "object", … }')
+  }
+  let own: Record<string, unknown>
+  try {
+    own = structuredClone(schema) as Record<string, unknown>
+  } catch (cause) {
+    throw new TypeError('jsonSchema: the schema must be plain data; pass schemas of zod, valibot and others as they are', { cause })
+  }
+  const named = own['$schema']
+  if (named !== undefined && named !== DIALECT && named !== `${DIALECT}#`) {
+    throw new TypeError(`jsonSchema: only JSON Schema 2020-12 is supported, not ${JSON.stringify(named)}; port the schema and set $schema to ${DIALECT}`)
+  }
+  if (own['$async'] !== undefined) throw new TypeError('jsonSchema: $async schemas are not supported; use a schema library for asynchronous checks')
+  // The meta-schema takes long to compile, so one instance checks all schemas.
+  dialect ??= new Ajv2020({ logger: false })
+  if (dialect.validateSchema(own) !== true) {
+    throw new TypeError(`jsonSchema: the schema is not valid JSON Schema 2020-12: ${dialect.errorsText(dialect.errors, { dataVar: 'schema' })}`)
+  }
+  return own
+}
+
+function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): ValidateFunction {
+  // One instance for each schema: a shared one keeps every schema for ever, and two could not have the same $id.
+  const ajv = new Ajv2020({
+    allErrors,
+    meta: false,
+    validateSchema: false,
+    logger: false,
+    strictSchema: true,
+    strictRequired: false,
+    strictTypes: false,
+    strictTuples: false,
+    coerceTypes: false,
+    useDefaults: options.useDefaults ?? false,
+    validateFormats: options.formats !== undefined,
+    formats: { ...(options.formats as Record<string, Format> | undefined) },
+  })
+  ajv.addVocabulary(ANNOTATIONS)
+  try {
+    return ajv.compile(schema)
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new TypeError(`jsonSchema: the schema can not be used: ${why}${hint(why)}`, { cause })
+  }
+}
+
+function hint(why: string): string {
+  if (why.includes('unknown format')) return '; add it to the option formats (true lets every text pass)'
+  if (why.includes('unknown keyword')) return '; check its spelling, or leave it out'
+  if (why.includes("can't resolve reference")) return '; put what it refers to under $defs of this schema'
+  return ''
+}
