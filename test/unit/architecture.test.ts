@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { ESLint } from 'eslint'
+import tseslint from 'typescript-eslint'
+import { ROOMS } from '../../scripts/import-directions.mjs'
+
+const root = join(import.meta.dirname, '..', '..')
+
+// The real configuration, without the rules that need types: the files below are not on the disk.
+const eslint = new ESLint({
+  cwd: root,
+  overrideConfig: [tseslint.configs.disableTypeChecked, { languageOptions: { parserOptions: { projectService: false } } }]
+})
+
+async function lint(path: string, code: string): Promise<string[]> {
+  const [result] = await eslint.lintText(code, { filePath: join(root, path) })
+  assert.ok(result)
+  return result.messages.map((message) => `${message.ruleId}: ${message.message}`)
+}
+
+const imports = (from: string) => `import { a } from '${from}'\nexport const b = a\n`
+
+describe('a wrong import is reported', () => {
+  const wrong: [path: string, from: string, reason: string][] = [
+    ['src/http/x.ts', '../schema/index.js', 'src/http must not know src/schema'],
+    ['src/http/x.ts', '../stores/store.js', 'src/http must not know src/stores'],
+    ['src/http/x.ts', '../tasks/index.js', 'src/http must not know src/tasks'],
+    ['src/http/x.ts', '../index.js', "src/http can't import the package's index"],
+    ['src/schema/x.ts', '../stores/store.js', 'src/schema must not know src/stores'],
+    ['src/schema/x.ts', '../tasks/index.js', 'src/schema must not know src/tasks'],
+    ['src/stores/x.ts', '../http/exchange.js', 'src/stores must not know src/http'],
+    ['src/stores/x.ts', '../queues/queue.js', 'src/stores must not know src/queues'],
+    ['src/stores/x.ts', 'lru-cache', 'stores are contracts: they need no package'],
+    ['src/queues/x.ts', '../stores/store.js', 'src/queues must not know src/stores'],
+    ['src/queues/x.ts', 'ajv', 'queues are contracts: they need no package'],
+    ['src/tasks/x.ts', '../bulk/index.js', 'src/tasks must not know src/bulk'],
+    ['src/bulk/x.ts', '../tasks/state.js', 'src/bulk uses src/tasks through its index.js only'],
+    ['src/bulk/x.ts', '../tasks/faces/index.js', 'src/bulk uses src/tasks through its index.js only'],
+    ['src/ndjson/x.ts', '../tasks/state.js', 'src/ndjson uses src/tasks through its index.js only'],
+    ['src/ndjson/x.ts', '../bulk/index.js', 'src/ndjson must not know src/bulk'],
+    ['src/content/x.ts', '../tasks/index.js', 'src/content must not know src/tasks'],
+    ['src/resources/x.ts', '../policies/index.js', 'src/resources must not know src/policies'],
+    ['src/policies/x.ts', '../resources/index.js', 'src/policies must not know src/resources'],
+    ['src/versioning/x.ts', '../openapi/index.js', 'src/versioning must not know src/openapi'],
+    ['src/openapi/deep/x.ts', '../../tasks/index.js', 'src/openapi must not know src/tasks'],
+    ['src/attic/x.ts', '../http/exchange.js', 'src/attic has no entry in scripts/import-directions.mjs'],
+    ['src/tasks/x.ts', '../../adapters/memory/index.js', 'src knows nobody outside src'],
+    ['src/index.ts', '../adapters/memory/index.js', 'src knows nobody outside src'],
+    ['src/tasks/x.ts', '../../test/x.js', 'src knows nobody outside src'],
+    ['src/tasks/x.ts', 'longhaul', 'src imports its own files by relative path'],
+    ['src/tasks/x.ts', 'crypto', 'write node:crypto'],
+    ...['node:http', 'node:http2', 'node:https', 'node:net', 'node:tls', 'node:fs', 'node:fs/promises', 'node:child_process', 'node:worker_threads', 'node:dns']
+      .map((name): [string, string, string] => ['src/tasks/x.ts', name, `src knows no server, socket, file or process; ${name} belongs in adapters`]),
+    ...['express', 'fastify', 'koa', 'hono', 'connect', 'ioredis', 'bullmq', 'zod']
+      .map((name): [string, string, string] => ['src/tasks/x.ts', name, `src imports only the dependencies in package.json, and ${name} is none`]),
+    ['src/tasks/x.ts', '@koa/router', 'src imports only the dependencies in package.json, and @koa/router is none'],
+    ['adapters/memory/x.ts', '../node/index.js', 'adapters/memory must not know adapters/node'],
+    ['adapters/node/x.ts', '../memory/store.js', 'adapters/node must not know adapters/memory'],
+    ['adapters/node/x.ts', '../../test/x.js', 'adapters import src and themselves only'],
+    ['adapters/node/x.ts', 'longhaul/memory', 'adapters imports its own files by relative path'],
+    ['adapters/node/x.ts', 'zod', 'adapters import only the (peer) dependencies in package.json, and zod is none'],
+    ['examples/express/main.ts', '../../src/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"],
+    ['examples/express/main.ts', '../../adapters/node/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"]
+  ]
+  for (const [path, from, reason] of wrong) {
+    test(`${path} <- ${from}`, async () => {
+      assert.deepEqual(await lint(path, imports(from)), [`longhaul/import-directions: ${reason}`])
+    })
+  }
+
+  const ways: Record<string, string> = {
+    'import type': "import type { A } from 'node:http'\nexport type B = A\n",
+    'import for effect': "import 'node:http'\n",
+    'import()': "export const a = import('node:http')\n",
+    'import() of a type': "export type A = import('node:http').Server\n",
+    'export from': "export { a } from 'node:http'\n"
+  }
+  for (const [way, code] of Object.entries(ways)) {
+    test(`by ${way}`, async () => {
+      assert.ok((await lint('src/http/x.ts', code)).some((message) => message.startsWith('longhaul/import-directions: ')))
+    })
+  }
+
+  test('a comment can not switch it off', async () => {
+    const messages = await lint('src/http/x.ts', `/* eslint-disable */\n${imports('node:http')}`)
+    assert.ok(messages.some((message) => message.startsWith('longhaul/import-directions: ')))
+  })
+})
+
+describe('a right import is not', () => {
+  const right: [path: string, from: string][] = [
+    ['src/index.ts', './tasks/state.js'],
+    ['src/http/x.ts', './errors.js'],
+    ['src/http/x.ts', 'node:zlib'],
+    ['src/http/x.ts', 'fast-json-stringify'],
+    ['src/schema/x.ts', '../http/errors.js'],
+    ['src/schema/x.ts', '@standard-schema/spec'],
+    ['src/tasks/x.ts', '../stores/store.js'],
+    ['src/bulk/deep/x.ts', '../../tasks/index.js'],
+    ['src/bulk/x.ts', '../http/errors.js'],
+    ['adapters/memory/x.ts', '../../src/stores/store.js'],
+    ['adapters/memory/x.ts', '../conformance/index.js'],
+    ['adapters/memory/x.ts', 'lru-cache'],
+    ['adapters/node/x.ts', 'node:http'],
+    ['examples/express/main.ts', 'longhaul/node'],
+    ['examples/express/main.ts', 'express'],
+    ['examples/express/main.ts', '../shared.js'],
+    ['test/unit/x.ts', '../../src/http/errors.js']
+  ]
+  for (const [path, from] of right) {
+    test(`${path} <- ${from}`, async () => {
+      assert.deepEqual(await lint(path, imports(from)), [])
+    })
+  }
+})
+
+describe('the house style', () => {
+  test('no default export', async () => {
+    assert.deepEqual(await lint('src/http/x.ts', 'export default 1\n'), ['no-restricted-syntax: Name what you export.'])
+  })
+  test('no star export in the package', async () => {
+    assert.deepEqual(await lint('src/index.ts', "export * from './http/errors.js'\n"), ['no-restricted-syntax: List the names that you export.'])
+  })
+  test('no semicolons, single quotes', async () => {
+    const rules = (await lint('src/http/x.ts', 'export const a = "b";\n')).map((message) => message.split(':')[0])
+    assert.deepEqual(rules.sort(), ['@stylistic/quotes', '@stylistic/semi'])
+  })
+  test('no any', async () => {
+    const rules = (await lint('src/http/x.ts', 'export const a = {} as any\n')).map((message) => message.split(':')[0])
+    assert.deepEqual(rules, ['@typescript-eslint/no-explicit-any'])
+  })
+})
+
+describe('the folders', () => {
+  const folders = ['src', 'adapters', 'examples', 'test', 'bench'].flatMap((area) =>
+    readdirSync(join(root, area), { recursive: true, withFileTypes: true })
+      .filter((entry) => !entry.parentPath.includes('node_modules'))
+      .map((entry) => ({ name: entry.name, path: join(entry.parentPath, entry.name) })))
+
+  test('none is a drawer for anything', () => {
+    const drawers = folders.filter(({ name }) => /^(?:utils?|helpers?|common|misc|lib)(?:\.[a-z]+)?$/.test(name))
+    assert.deepEqual(drawers.map(({ path }) => path), [])
+  })
+  test('each room of src has its directions', () => {
+    const rooms = readdirSync(join(root, 'src'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    assert.ok(rooms.length > 0)
+    assert.deepEqual(rooms.map((room) => room.name).filter((name) => !Object.hasOwn(ROOMS, name)), [])
+  })
+})
