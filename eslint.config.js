@@ -34,7 +34,7 @@ export default defineConfig(
       'no-template-curly-in-string': 'error',
       'no-unreachable-loop': 'error',
       'no-var': 'error',
-      'object-shorthand': 'error',
+      'object-shorthand': ['error', 'properties'],
       'prefer-const': 'error',
       'no-restricted-syntax': ['error', noDefaultExport],
       '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports', disallowTypeAnnotations: false }],
@@ -56,7 +56,7 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off'
     }
   },
-  { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar], 'no-console': 'error' } },
+  { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar], 'no-console': ['error', { allow: ['error'] }] } },
   { files: ['*.config.{js,ts}'], rules: { 'no-restricted-syntax': 'off' } },
   {
     // Tests read JSON and fakes; what they assert is what makes them safe.

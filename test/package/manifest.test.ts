@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import ts from 'typescript'
+import tsup from '../../tsup.config.js'
+
+const root = join(import.meta.dirname, '..', '..')
+const text = (path: string) => readFileSync(join(root, path), 'utf8')
+const manifest = JSON.parse(text('package.json'))
+const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json')
+
+/** The source of an entry point: `.` is src, `./node` is adapters/node. */
+const source = (subpath: string) => subpath === '.' ? 'src/index.ts' : `adapters/${subpath.slice(2)}/index.ts`
+const output = (subpath: string) => subpath === '.' ? 'index' : subpath.slice(2)
+
+test('each entry point has a source, a build entry, ESM and CJS with types of their own, and a page', () => {
+  assert.ok(!Array.isArray(tsup) && typeof tsup !== 'function')
+  assert.deepEqual(tsup.entry, Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)])))
+  assert.deepEqual(JSON.parse(text('typedoc.json')).entryPoints, subpaths.map(source))
+  for (const subpath of subpaths) {
+    assert.ok(existsSync(join(root, source(subpath))), source(subpath))
+    const file = `./dist/${output(subpath)}`
+    assert.deepEqual(manifest.exports[subpath], {
+      import: { types: `${file}.d.ts`, default: `${file}.js` },
+      require: { types: `${file}.d.cts`, default: `${file}.cjs` }
+    })
+  }
+})
+
+test('the public names resolve to the sources without a build', () => {
+  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => readFileSync(path, 'utf8'))
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
+  for (const subpath of subpaths) {
+    const name = subpath.replace('.', 'longhaul')
+    const found = ts.resolveModuleName(name, join(root, 'examples', 'x.ts'), options, ts.sys, undefined, undefined, ts.ModuleKind.ESNext)
+    assert.equal(found.resolvedModule?.resolvedFileName, join(root, source(subpath)))
+  }
+})
+
+test('only what is built is packed, without side effects, for the versions of Node that are tested', () => {
+  assert.deepEqual(manifest.files, ['dist', 'CHANGELOG.md'])
+  assert.equal(manifest.sideEffects, false)
+  assert.equal(manifest.engines.node, '>=20.19')
+})
+
+test('the lock file holds no address of a registry', () => {
+  const lock = JSON.parse(text('package-lock.json'))
+  const addresses = Object.entries(lock.packages).filter(([, entry]) => 'resolved' in (entry as object))
+  assert.deepEqual(addresses, [])
+  assert.deepEqual(lock.packages[''].dependencies, manifest.dependencies)
+  assert.deepEqual(lock.packages[''].devDependencies, manifest.devDependencies)
+})
