@@ -1,0 +1,110 @@
+/** One thing that is wrong, with a JSON pointer (RFC 6901) to where. `''` is the whole body. */
+export interface ErrorDetail {
+  readonly pointer: string
+  readonly message: string
+}
+
+/**
+ * Every code that longhaul itself answers with, its status and its sentence. Codes are stable:
+ * clients may branch on them; sentences may be improved. Each has an entry in docs/errors.md.
+ */
+export const ERROR_CODES = {
+  bad_request: [400, 'The request is not valid.'],
+  malformed_json: [400, 'The body is not valid JSON.'],
+  unsafe_key: [400, 'The body has a key that is not allowed.'],
+  missing_body: [400, 'The request needs a body.'],
+  incomplete_body: [400, 'The body ended before it was complete.'],
+  invalid_input: [400, 'The input is not valid.'],
+  invalid_header: [400, 'A header field is not valid.'],
+  invalid_query: [400, 'A query parameter is not valid.'],
+  invalid_path: [400, 'The path is not valid.'],
+  invalid_idempotency_key: [400, 'The Idempotency-Key header is not valid.'],
+  unauthorized: [401, 'Valid credentials are required.'],
+  forbidden: [403, 'You are not allowed to do this.'],
+  not_found: [404, 'There is nothing here.'],
+  task_not_found: [404, 'No such task.'],
+  job_not_found: [404, 'No such job.'],
+  method_not_allowed: [405, 'This method is not allowed here.'],
+  not_acceptable: [406, 'None of the media types asked for can be given.'],
+  request_timeout: [408, 'The request took too long to arrive.'],
+  conflict: [409, 'The request conflicts with the current state.'],
+  task_already_final: [409, 'The task has already ended.'],
+  task_cancelled: [409, 'The task was cancelled.'],
+  idempotent_request_running: [409, 'A request with this Idempotency-Key is still running.'],
+  gone: [410, 'This is no longer here.'],
+  idempotent_task_gone: [410, 'The task that this Idempotency-Key started is no longer kept.'],
+  precondition_failed: [412, 'A precondition does not hold.'],
+  body_too_large: [413, 'The body is too large.'],
+  unsupported_media_type: [415, 'The media type of the body is not supported.'],
+  unsupported_content_coding: [415, 'The content coding of the body is not supported.'],
+  unprocessable: [422, 'The request is well formed but can not be processed.'],
+  unknown_task: [422, 'There is no task of this name.'],
+  idempotency_key_reused: [422, 'This Idempotency-Key was used with another body.'],
+  too_many_requests: [429, 'Too many requests.'],
+  too_many_tasks: [429, 'Too many unfinished tasks.'],
+  header_fields_too_large: [431, 'The header fields are too large.'],
+  internal_error: [500, 'Something went wrong.'],
+  task_failed: [500, 'The task failed.'],
+  result_too_large: [500, 'The result is too large to be kept.'],
+  task_interrupted: [500, 'The process that ran this task went away.'],
+  not_implemented: [501, 'The server does not implement this method.'],
+  bad_gateway: [502, 'An upstream server gave an invalid answer.'],
+  service_unavailable: [503, 'The service is not available now.'],
+  store_unavailable: [503, 'The service is not available now.'],
+  store_full: [503, 'The service has no room for more now.'],
+  queue_full: [503, 'Too much work is waiting already.'],
+  shutting_down: [503, 'The server is shutting down.'],
+  sync_timeout: [503, 'The work took too long for a direct answer.'],
+  gateway_timeout: [504, 'An upstream server did not answer in time.'],
+  task_timeout: [504, 'The task took longer than it may.'],
+} as const satisfies Record<string, readonly [number, string]>
+
+/** A code of longhaul's own. */
+export type ErrorCode = keyof typeof ERROR_CODES
+
+export interface HttpErrorOptions {
+  /** The sentence that the client sees. It must give nothing away. */
+  readonly message?: string
+  readonly details?: readonly ErrorDetail[]
+  /** Lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** What really happened; goes to `onError`, never to the client. */
+  readonly cause?: unknown
+}
+
+const BRAND = Symbol.for('longhaul.HttpError')
+
+/**
+ * A failure that the client may see: its status, code, message and details are answered as they
+ * are. Anything else that is thrown is masked as `internal_error`. Hosts throw it from their own
+ * code with codes of their own; recognise it by `isHttpError`.
+ */
+export class HttpError extends Error {
+  override readonly name = 'HttpError'
+  readonly [BRAND] = true
+  readonly status: number
+  readonly code: string
+  readonly details: readonly ErrorDetail[] | undefined
+  readonly headers: Readonly<Record<string, string>>
+  constructor(status: number, code: string, options: HttpErrorOptions = {}) {
+    super(options.message ?? code, options.cause === undefined ? undefined : { cause: options.cause })
+    if (!Number.isInteger(status) || status < 400 || status > 599) {
+      throw new RangeError(`HttpError: status must be a whole number from 400 to 599, not ${String(status)}`)
+    }
+    this.status = status
+    this.code = code
+    this.details = options.details
+    this.headers = options.headers ?? {}
+  }
+}
+
+/** Whether `error` is an `HttpError` of any copy of this package. */
+export function isHttpError(error: unknown): error is HttpError {
+  return typeof error === 'object' && error !== null && BRAND in error
+}
+
+/** An `HttpError` with the status and the sentence that belong to one of longhaul's codes. */
+export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): HttpError {
+  const [status, message] = ERROR_CODES[code]
+  return new HttpError(status, code, { ...options, message: options.message ?? message })
+}

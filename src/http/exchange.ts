@@ -1,0 +1,96 @@
+/** A value, or a promise of one: handlers that need not wait never pay for a promise. */
+export type MaybePromise<T> = T | Promise<T>
+
+/** Request headers as Node gives them: lower-case names, repeated fields joined or listed. */
+export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
+
+/** Response headers: lower-case names; a list is sent as that many field lines. */
+export type ResponseHeaders = Record<string, string | string[]>
+
+/** What a response may carry. Text and bytes get their `Content-Length` from the binding. */
+export type ResponseBody = string | Uint8Array | AsyncIterable<Uint8Array | string>
+
+/**
+ * The body of a request. Nothing is read from the connection until one of these is called, and it
+ * is read at most once; `readBytes` and `readJson` in `body.ts` are what handlers use.
+ */
+export interface BodySource {
+  /** The value that the host's own body parser left, in a box so that `undefined` stays a value. */
+  readonly parsed: { readonly value: unknown } | undefined
+  /**
+   * All bytes as sent (content codings not undone), or `undefined` when there are more than `limit`: the rest is
+   * not read then. Rejects when the client goes away midway.
+   */
+  bytes(limit: number): Promise<Uint8Array | undefined>
+  /** The bytes as they arrive, as sent, with backpressure; for bodies larger than memory. */
+  stream(): AsyncIterable<Uint8Array>
+}
+
+/** One request, as a value that knows no server. Bindings make it; handlers only read it. */
+export interface HttpRequest<C = unknown> {
+  /** Upper-case method, as sent. */
+  readonly method: string
+  /** The path as the client sent it, mount path included, percent-encoded, without the query. */
+  readonly path: string
+  /** The part of `path` under which the host mounted this handler; `''` at the root. Never ends in `/`. */
+  readonly mountPath: string
+  /** Path parameters, percent-decoded: the host router's or ours. */
+  readonly params: Readonly<Record<string, string>>
+  /** The query, parsed when first asked for. */
+  readonly query: URLSearchParams
+  readonly headers: RequestHeaders
+  readonly body: BodySource
+  /** Aborts when the client has gone before the answer was complete. Made when first asked for. */
+  readonly signal: AbortSignal
+  /** What the host knows: user, tenant, request id. */
+  readonly context: C
+  /** The address of the connected peer (no forwarding header is read), where the host tells it. */
+  readonly peerAddress: string | undefined
+  /** The host's own objects, for handlers that must reach past this value. */
+  readonly raw: unknown
+}
+
+/** One answer, as a value. */
+export interface HttpResponse {
+  status: number
+  headers: ResponseHeaders
+  body?: ResponseBody
+}
+
+/** What a handler says of itself: one OpenAPI 3.1 operation for a method and a path template. */
+export interface Operation {
+  /** Upper-case method. */
+  readonly method: string
+  /** Path template such as `/api/status/{id}`, without the mount path; absent where only the host knows it. */
+  readonly path?: string
+  /** The OpenAPI 3.1 operation object. */
+  readonly openapi: Readonly<Record<string, unknown>>
+}
+
+/** A function from a request to an answer. `undefined` says «not mine», and the host goes on. */
+export interface Handler<C = unknown> {
+  (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined>
+  /** What the handler answers to, for `openapi()`. */
+  readonly operations?: readonly Operation[]
+}
+
+/** A rule around handlers: it may answer by itself, or call `next` and change what comes back. */
+export interface Policy<C = unknown> {
+  (request: HttpRequest<C>, next: Handler<C>): MaybePromise<HttpResponse | undefined>
+}
+
+/** Gives `handler` the description that `openapi()` reads. */
+export function describe<C>(handler: Handler<C>, operations: readonly Operation[]): Handler<C> {
+  return Object.assign((request: HttpRequest<C>) => handler(request), { operations })
+}
+
+/**
+ * Wraps a handler in policies: the first named sees the request first and the response last.
+ * The result keeps the handler's description.
+ */
+export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler<C>]): Handler<C> {
+  const handler = parts[parts.length - 1] as Handler<C>
+  const policies = parts.slice(0, -1) as Policy<C>[]
+  const wrapped = policies.reduceRight<Handler<C>>((next, policy) => (request) => policy(request, next), handler)
+  return handler.operations && wrapped !== handler ? describe(wrapped, handler.operations) : wrapped
+}

@@ -1,0 +1,23 @@
+export {
+  compose, describe,
+  type BodySource, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Operation, type Policy,
+  type RequestHeaders, type ResponseBody, type ResponseHeaders,
+} from './http/exchange.js'
+export { ERROR_CODES, HttpError, httpError, isHttpError, type ErrorCode, type ErrorDetail, type HttpErrorOptions } from './http/errors.js'
+export { guard, type GuardOptions, type OnError } from './http/boundary.js'
+export { readBytes, readJson } from './http/body.js'
+export { compileJson, empty, errorResponse, json, jsonText, stream } from './http/respond.js'
+export { parsePrefer, type Preferences } from './http/prefer.js'
+export { negotiate, parseAccept, type MediaRange } from './http/accept.js'
+export { jsonSchema, type JsonSchemaOptions, type Schema } from './schema/index.js'
+export { isStoreUnavailable, StoreUnavailableError } from './stores/store.js'
+export type { Conflict, Counter, Created, Entry, Existing, Replaced, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
+export { isQueueClosing, QueueClosingError } from './queues/queue.js'
+export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
+export {
+  createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
+  type Accepted, type AnyTaskDefinition, type Asker, type Face, type Select, type Selected, type SubmitEndpointOptions, type SubmitOptions,
+  type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskFailure, type TaskOptions,
+  type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView,
+} from './tasks/index.js'
+export { router } from './resources/router.js'

@@ -1,0 +1,103 @@
+/**
+ * The one execution contract. Functions do not travel, so submitting (data) is apart from executing:
+ * a process may only enqueue, only process, or both.
+ */
+export interface Queue {
+  /** Whether accepted jobs survive the death of this process. */
+  readonly durable: boolean
+  /**
+   * Takes a job. `full`: the queue has no room, or is closing, and has not taken it. A job whose `id` is
+   * already waiting (for its turn, its delay or its next attempt) or running is taken once, and the
+   * answer is `accepted`; an id whose job has ended may be taken anew. The caller changes neither job nor
+   * input afterwards. Never calls `run` before it returns. A rejected promise leaves the outcome open;
+   * misuse rejects with a `TypeError`.
+   */
+  enqueue(job: Job, options?: EnqueueOptions): Promise<'accepted' | 'full'>
+  /**
+   * Starts running jobs in this process, those that wait already first; called at most once. When `run`
+   * rejects or throws, the job is tried again after its back-off until its attempts are used up, each time
+   * with the input as it was enqueued. An accepted job is never refused a retry for want of room.
+   */
+  process(run: RunJob, options: ProcessOptions): void
+  /**
+   * Takes a job that is not running out of the queue, also one between two attempts; `onDead` is not
+   * called. `true` when it was there.
+   */
+  remove(id: string): Promise<boolean>
+  /**
+   * Takes no new jobs and lets what runs finish for up to `drainMs` milliseconds (default 10,000), then
+   * aborts the rest with a `QueueClosingError` as the reason. A durable queue starts nothing more and
+   * hands back what is left. One that is not durable runs what waits too while there is time, and reports
+   * each job that it leaves undone to `onDead` with `closed`. Resolves when nothing runs any more and
+   * `onDead` has settled, or soon after the abort, even when a run ignores it. Calling it again returns
+   * the same outcome.
+   */
+  close(options?: { readonly drainMs?: number }): Promise<void>
+}
+
+/** A piece of work as data. Everything in it survives JSON. */
+export interface Job {
+  /** Unique among jobs; the task's id for a task's run. */
+  readonly id: string
+  readonly taskId: string
+  /** The definition to run. */
+  readonly name: string
+  readonly input: unknown
+  /** Request and trace context that travels with the job. */
+  readonly context?: unknown
+}
+
+export interface EnqueueOptions {
+  /** Milliseconds before the first attempt. Default 0. */
+  readonly delayMs?: number
+  /** How often the job may be tried in all. Default 1. */
+  readonly attempts?: number
+  readonly backoff?: Backoff
+}
+
+/** How long to wait before the next attempt. */
+export interface Backoff {
+  readonly type: 'fixed' | 'exponential'
+  /** Milliseconds before the second attempt; `exponential` doubles it for each later one. */
+  readonly delayMs: number
+  /** Upper bound in milliseconds. Default: one hour. */
+  readonly maxDelayMs?: number
+  /** Share of the delay that is random, 0 to 1, so that retries do not come in step. Default 0. */
+  readonly jitter?: number
+}
+
+export interface Attempt {
+  /** From 1. */
+  readonly attempt: number
+  readonly lastAttempt: boolean
+  /** Aborts when the queue stops before the job is done. */
+  readonly signal: AbortSignal
+}
+
+export type RunJob = (job: Job, attempt: Attempt) => Promise<void>
+
+/** Why a job will not be run (again): its attempts are used up, its worker died too often, or the queue closed. */
+export type DeadReason = 'attempts' | 'stalled' | 'closed'
+
+export interface ProcessOptions {
+  /** Jobs that run at once. */
+  readonly concurrency: number
+  /** Called once for a job that ends without a `run` that resolved, unless it was removed. What it throws changes nothing. */
+  readonly onDead: (job: Job, reason: DeadReason) => Promise<void> | void
+}
+
+const BRAND = Symbol.for('longhaul.QueueClosingError')
+
+/** The abort reason of a job whose queue is closing. Recognise it by `isQueueClosing`. */
+export class QueueClosingError extends Error {
+  override readonly name = 'QueueClosingError'
+  readonly [BRAND] = true
+  constructor() {
+    super('The queue is closing')
+  }
+}
+
+/** Whether `error` is a `QueueClosingError` of any copy of this package. */
+export function isQueueClosing(error: unknown): error is QueueClosingError {
+  return typeof error === 'object' && error !== null && BRAND in error
+}

@@ -1,0 +1,99 @@
+/**
+ * The one storage contract: a key-value store with compare-and-set, expiry, counters and change
+ * notice. Tasks, idempotency claims, rate limits and callbacks are all built on it.
+ *
+ * An expected outcome is a return value. A rejected promise means that the store itself failed, is
+ * a `StoreUnavailableError`, and says nothing about whether a write landed, except that with the reason
+ * `full` nothing changed. Misuse (a time that is not finite, a counter that is no safe integer) rejects
+ * with a `TypeError`.
+ *
+ * Keys and values are any well-formed text, the empty one and U+0000 included; keys differ when one
+ * code unit differs. An entry is live while the store's clock is before `expiresAt`, and no reader sees
+ * it afterwards; a write whose `expiresAt` is past counts as written and expired at once.
+ */
+export interface Store {
+  /**
+   * Whether other processes see what this one writes. Engines that span processes refuse a store
+   * that does not.
+   */
+  readonly shared: boolean
+  /** The live entry at `key`, or `undefined` when there is none or it has expired. */
+  get(key: string): Promise<Entry | undefined>
+  /** Writes only when no live entry is there. Atomic; on conflict the winner's entry comes back. */
+  create(key: string, value: string, options: WriteOptions): Promise<Created | Existing>
+  /**
+   * Writes only when the live entry still has `revision`, and takes over value, expiry and `evictable` as
+   * given. Atomic; on conflict what is there now comes back: `undefined` for none or an expired one.
+   */
+  replace(key: string, value: string, revision: Revision, options: WriteOptions): Promise<Replaced | Conflict>
+  /** Removes the live entry; with `revision` only when it still has that one. Atomic. `true` when this call removed it. */
+  delete(key: string, revision?: Revision): Promise<boolean>
+  /**
+   * Adds `by` (an integer, may be negative) to the counter at `key`, which starts at 0. The first
+   * writer sets the expiry; later ones do not move it; after it the counter starts anew. Atomic.
+   * Counters have a key space of their own. A bounded store may let the longest unused one start anew.
+   */
+  increment(key: string, by: number, options: { readonly expiresAt: number }): Promise<Counter>
+  /**
+   * Calls `listener` after the entry at `key` was written or deleted. A hint: a notice may be lost,
+   * late or repeated, and one comes after every reconnect, so a reader watches first, then reads.
+   * Resolves once the watch is active. Each call is a watch of its own, also with the same listener.
+   * A listener is never called inside the call that writes, nor after its unsubscribe or `close`. One
+   * that throws harms nobody else.
+   */
+  watch(key: string, listener: () => void): Promise<Unsubscribe>
+  /**
+   * Lets go of timers, watchers and connections of its own; the caller's client stays open. Every later
+   * call rejects with a `StoreUnavailableError`, except `close`, which may be called again.
+   */
+  close(): Promise<void>
+}
+
+/** Names one version of an entry. Opaque; never used twice for one key, not even after the key was deleted or expired. */
+export type Revision = string
+
+/** One entry. `value` is text, so that no two callers can share an object. */
+export interface Entry {
+  readonly value: string
+  readonly revision: Revision
+  /** When the entry goes, in milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
+/** How long an entry lives, and whether it may go earlier. */
+export interface WriteOptions {
+  /** When the entry goes, in milliseconds since 1970. */
+  readonly expiresAt: number
+  /** The store may drop the entry early when it needs room (a finished task, say). Default `false`. */
+  readonly evictable?: boolean
+}
+
+export interface Created { readonly created: true; readonly revision: Revision }
+export interface Existing { readonly created: false; readonly entry: Entry }
+export interface Replaced { readonly replaced: true; readonly revision: Revision }
+export interface Conflict { readonly replaced: false; readonly entry: Entry | undefined }
+export interface Counter { readonly value: number; readonly expiresAt: number }
+/** Ends a watch. Calling it twice is harmless. */
+export type Unsubscribe = () => void
+
+const BRAND = Symbol.for('longhaul.StoreUnavailableError')
+
+/**
+ * The store can't serve now: unreachable, too slow, or full. Answered as 503 with `Retry-After`.
+ * Recognise it by `isStoreUnavailable`, which works across copies of this package.
+ */
+export class StoreUnavailableError extends Error {
+  override readonly name = 'StoreUnavailableError'
+  readonly [BRAND] = true
+  /** `full`: there is no room for new entries. `unavailable`: everything else. */
+  readonly reason: 'unavailable' | 'full'
+  constructor(message: string, options: { reason?: 'unavailable' | 'full'; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.reason = options.reason ?? 'unavailable'
+  }
+}
+
+/** Whether `error` is a `StoreUnavailableError` of any copy of this package. */
+export function isStoreUnavailable(error: unknown): error is StoreUnavailableError {
+  return typeof error === 'object' && error !== null && BRAND in error
+}

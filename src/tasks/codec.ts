@@ -1,0 +1,79 @@
+import type { TaskFailure, TaskProgress, TaskRecord } from './record.js'
+import { toFaceText } from './record.js'
+import type { TaskState } from './state.js'
+
+/**
+ * How a record lies in the store: one line that only longhaul reads, then the task face as it goes
+ * over the wire. A poll needs the first line and sends the rest as it is, so the common answer parses
+ * and writes no JSON of its own.
+ */
+export function encode(record: TaskRecord): string {
+  return JSON.stringify([
+    record.state, record.version, record.attempt, record.createdAt, record.expiresAt,
+    record.owner ?? 0, record.errorStatus ?? 0, record.claim ?? 0, record.slot ?? 0,
+  ]) + '\n' + toFaceText(record)
+}
+
+/** 0 stands for what is not there. */
+type Head = [
+  state: TaskState, version: number, attempt: number, createdAt: number, expiresAt: number,
+  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0,
+]
+
+/** The face's members that are needed to write the record again. */
+interface FaceBody {
+  task: string
+  progress?: TaskProgress
+  result?: unknown
+  error?: TaskFailure
+  startedAt?: string
+  finishedAt?: string
+}
+
+/** A record as a reader sees it: the head at hand, the face as text. */
+export interface TaskSnapshot {
+  readonly id: string
+  readonly state: TaskState
+  readonly version: number
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly owner: string | undefined
+  readonly errorStatus: number | undefined
+  /** The task face as JSON text. */
+  readonly face: string
+}
+
+function split(value: string): [Head, string] {
+  const end = value.indexOf('\n')
+  return [JSON.parse(value.slice(0, end)) as Head, value.slice(end + 1)]
+}
+
+/** Reads what a status answer needs. */
+export function toSnapshot(id: string, value: string): TaskSnapshot {
+  const [[state, version, , createdAt, expiresAt, owner, errorStatus], face] = split(value)
+  return { id, state, version, createdAt, expiresAt, owner: owner || undefined, errorStatus: errorStatus || undefined, face }
+}
+
+/** The snapshot of a record that this process has just written. */
+export function snapshotOf(record: TaskRecord): TaskSnapshot {
+  const { id, state, version, createdAt, expiresAt, owner, errorStatus } = record
+  return { id, state, version, createdAt, expiresAt, owner, errorStatus, face: toFaceText(record) }
+}
+
+/** Reads all of it, to be changed and written again. */
+export function decode(id: string, value: string): TaskRecord {
+  const [[state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot], face] = split(value)
+  const body = JSON.parse(face) as FaceBody
+  return {
+    id, name: body.task, state, version, attempt, createdAt, expiresAt,
+    ...(owner ? { owner } : {}),
+    ...(errorStatus ? { errorStatus } : {}),
+    ...(claim ? { claim } : {}),
+    ...(slot ? { slot } : {}),
+    ...(body.progress ? { progress: body.progress } : {}),
+    ...('result' in body ? { result: JSON.stringify(body.result) } : {}),
+    ...(body.error ? { error: body.error } : {}),
+    ...(body.startedAt ? { startedAt: Date.parse(body.startedAt) } : {}),
+    ...(body.finishedAt ? { finishedAt: Date.parse(body.finishedAt) } : {}),
+  }
+}

@@ -1,0 +1,92 @@
+import type { MaybePromise } from '../http/exchange.js'
+import type { Backoff } from '../queues/queue.js'
+import type { Schema } from '../schema/index.js'
+
+/** What a running task is told, and how it speaks back. */
+export interface TaskContext {
+  /** The task's id; `undefined` while the work runs for a direct (synchronous) answer. */
+  readonly taskId: string | undefined
+  /** From 1; more than 1 when an earlier run failed or its process died. */
+  readonly attempt: number
+  readonly lastAttempt: boolean
+  /** Aborts on cancel, time-out, shutdown, and, for a direct answer, when the client has gone. */
+  readonly signal: AbortSignal
+  /** Who submitted the task, when the endpoint scopes tasks by owner. */
+  readonly owner: string | undefined
+  /** The request context that travelled with the job, as JSON. */
+  readonly context: unknown
+  /**
+   * Reports how far the work is. Cheap to call often: writes are spaced out, the last one wins, and a
+   * failed write never fails the task.
+   */
+  readonly progress: (done: number, total?: number, message?: string) => void
+}
+
+/** What a team says about one kind of work. Times are in milliseconds. */
+export interface TaskOptions<I, R> {
+  /** Names the kind of work, in jobs, records and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
+  readonly name: string
+  /** Judges the input before it is accepted (400 with pointers) and types `run`. Default: anything goes. */
+  readonly input?: Schema<I>
+  /** A business rule on valid input; throws an `HttpError`, usually a 422. Runs before the 202. */
+  readonly check?: (input: I) => MaybePromise<void>
+  /**
+   * Does the work. May be called again for the same task after a failure or a crash, so make it
+   * repeatable. Its value has to survive JSON. An `HttpError` shows to the client; anything else that is
+   * thrown is masked as `task_failed` and handed to `onError`.
+   */
+  readonly run: (input: I, context: TaskContext) => MaybePromise<R>
+  /** Describes the result in the OpenAPI document. */
+  readonly output?: Schema<R>
+  /** One run may take this long; then its signal aborts and it has failed (`task_timeout`). Default 10 minutes. */
+  readonly timeoutMs?: number
+  /** Runs in all. Default 1. An error marked by `permanent()`, and an `HttpError` below 500, end the tries. */
+  readonly attempts?: number
+  /** Default: exponential from 1 s, half of it random. */
+  readonly backoff?: Backoff
+  /** How long the record is kept after the end. Default: that of `createTasks`. */
+  readonly retentionMs?: number
+  /** Unfinished tasks of this kind that one owner may have; more is a 429 `too_many_tasks`. Default: no bound. */
+  readonly maxPerOwner?: number
+}
+
+/** One kind of work, checked and with its defaults filled in. Made by `defineTask`. */
+export interface TaskDefinition<I = unknown, R = unknown> extends TaskOptions<I, R> {
+  readonly timeoutMs: number
+  readonly attempts: number
+  readonly backoff: Backoff
+}
+
+/**
+ * A definition whose input and result are not known here: what registries hold. `run` and `check` take
+ * `never`, so that every definition fits and nobody calls them without having judged the input.
+ */
+export interface AnyTaskDefinition extends Omit<TaskDefinition<never>, 'input' | 'output'> {
+  readonly input?: Schema
+  readonly output?: Schema
+}
+
+const NAME = /^[A-Za-z0-9._-]{1,64}$/
+
+/**
+ * Defines one kind of work; types flow from the schema through `run` to the result.
+ * Throws a `TypeError` when an option makes no sense.
+ */
+export function defineTask<I = unknown, R = unknown>(options: TaskOptions<I, R>): TaskDefinition<I, R> {
+  const fault = (what: string) => new TypeError(`defineTask(${JSON.stringify(options.name)}): ${what}`)
+  if (typeof options.name !== 'string' || !NAME.test(options.name)) {
+    throw fault('name must be 1 to 64 of A-Z a-z 0-9 . _ -')
+  }
+  if (typeof options.run !== 'function') throw fault('run must be a function')
+  if (options.input !== undefined && !('~standard' in options.input)) {
+    throw fault('input must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
+  }
+  const { timeoutMs = 600_000, attempts = 1, backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 } } = options
+  if (!(timeoutMs >= 1 && timeoutMs <= 2 ** 31 - 1)) throw fault('timeoutMs must be from 1 to 2147483647')
+  if (!Number.isInteger(attempts) || attempts < 1) throw fault('attempts must be a whole number from 1')
+  if (options.retentionMs !== undefined && !(options.retentionMs >= 1000)) throw fault('retentionMs must be at least 1000')
+  if (options.maxPerOwner !== undefined && !(Number.isInteger(options.maxPerOwner) && options.maxPerOwner >= 1)) {
+    throw fault('maxPerOwner must be a whole number from 1')
+  }
+  return { ...options, timeoutMs, attempts, backoff }
+}

@@ -1,0 +1,71 @@
+import type { Handler, HttpRequest } from '../http/exchange.js'
+import type { AnyTaskDefinition } from './define.js'
+import { taskFace, type Face } from './faces.js'
+import { statusPath, type StatusPath } from './status-path.js'
+import { createStatus } from './status.js'
+import { createSubmit, type Select, type SubmitEndpointOptions } from './submit.js'
+import type { Tasks } from './tasks.js'
+
+/** How a pair of endpoints, one that takes tasks and one that shows them, meets its clients. */
+export interface TaskEndpointsOptions<C = unknown> {
+  /** Where the status resource is mounted, below the same mount path, with `{id}` for the task's id: `/tasks/{id}`. */
+  readonly statusPath: string
+  /** The body of answers: `taskFace` (default), `jobFace`, or one of your own. */
+  readonly face?: Face
+  /**
+   * Who the request comes from: a task is then visible to its owner only, and to everybody else as unknown.
+   * A request that gives `undefined` sees just tasks without owner. Default: whoever knows the id may see it.
+   */
+  readonly owner?: (request: HttpRequest<C>) => string | undefined
+  /** What of the request travels to `run` as `context`; has to survive JSON. Default: nothing. */
+  readonly context?: (request: HttpRequest<C>) => unknown
+  /** The longest `Prefer: wait=N` that is honoured, in seconds. Default 30. */
+  readonly maxWaitSeconds?: number
+  /** How long a direct answer may take, in milliseconds, before it is a 503 `sync_timeout`. Default 30 000. */
+  readonly syncTimeoutMs?: number
+  /** The longest body that is read, in bytes. Default: `maxInputBytes` of the tasks. */
+  readonly maxBodyBytes?: number
+}
+
+/** The options with their defaults, as the two handlers use them. */
+export interface EndpointSettings<C> {
+  readonly tasks: Tasks
+  readonly path: StatusPath
+  readonly face: Face
+  readonly scoped: boolean
+  readonly owner: (request: HttpRequest<C>) => string | undefined
+  readonly context: (request: HttpRequest<C>) => unknown
+  readonly maxWaitSeconds: number
+  readonly syncTimeoutMs: number
+  readonly maxBodyBytes: number
+}
+
+export interface TaskEndpoints<C = unknown> {
+  /**
+   * A handler for POST that takes the body as the input of one kind of work, or as what `select` makes
+   * of it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC 4.6).
+   */
+  submit(definition: AnyTaskDefinition, options?: SubmitEndpointOptions): Handler<C>
+  submit(select: Select<C>, options?: SubmitEndpointOptions): Handler<C>
+  /** The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on. */
+  readonly status: Handler<C>
+}
+
+/**
+ * The two handlers of the 202 flow, made together so that they can't drift apart. Mount `status` where
+ * `statusPath` says. Throws a `TypeError` when an option makes no sense.
+ */
+export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsOptions<C>): TaskEndpoints<C> {
+  const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = tasks.maxInputBytes } = options
+  if (!(maxWaitSeconds >= 0 && maxWaitSeconds <= 3600)) throw new TypeError('taskEndpoints: maxWaitSeconds must be from 0 to 3600')
+  if (!(syncTimeoutMs >= 1 && syncTimeoutMs <= 2 ** 31 - 1)) throw new TypeError('taskEndpoints: syncTimeoutMs must be from 1 to 2147483647')
+  const settings: EndpointSettings<C> = {
+    tasks, path: statusPath(options.statusPath), face: options.face ?? taskFace,
+    scoped: options.owner !== undefined, owner: options.owner ?? (() => undefined),
+    context: options.context ?? (() => undefined), maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
+  }
+  return {
+    submit: (what: AnyTaskDefinition | Select<C>, how?: SubmitEndpointOptions) => createSubmit(settings, what, how),
+    status: createStatus(settings),
+  }
+}

@@ -1,0 +1,50 @@
+import type { Store } from '../stores/store.js'
+import { toSnapshot, type TaskSnapshot } from './codec.js'
+import { taskKey } from './ledger.js'
+import { isFinal } from './state.js'
+import { Follower } from './wait.js'
+
+const HEARTBEAT_MS = 15_000
+const RETRY_MS = 2000
+
+/**
+ * The server-sent events of one task: its face at once (unless `lastEventId` has it) and after every
+ * change, with the version as the id; a comment as a heartbeat; an end after the final state.
+ */
+export async function* taskEvents(
+  store: Store, task: TaskSnapshot, toText: (task: TaskSnapshot) => string, lastEventId: string | undefined,
+  place: { readonly signal: AbortSignal; readonly leave: () => void },
+): AsyncGenerator<string, void, undefined> {
+  const { signal } = place
+  let seen = lastEventId
+  let follower: Follower | undefined
+  try {
+    yield `retry: ${String(RETRY_MS)}\n\n`
+    follower = await Follower.open(store, taskKey(task.id))
+    let spoken = Date.now()
+    while (!signal.aborted) {
+      const entry = await follower.next(HEARTBEAT_MS, signal)
+      if (!entry) return
+      const now = toSnapshot(task.id, entry.value)
+      const id = eventId(now)
+      if (id !== seen) {
+        seen = id
+        spoken = Date.now()
+        yield `id: ${id}\ndata: ${toText(now)}\n\n`
+      }
+      if (isFinal(now.state)) return
+      if (Date.now() - spoken >= HEARTBEAT_MS) {
+        spoken = Date.now()
+        yield ': still here\n\n'
+      }
+    }
+  } finally {
+    follower?.close()
+    place.leave()
+  }
+}
+
+/** Names one state of a task; a client that reconnects sends it back as Last-Event-ID. */
+export function eventId(task: TaskSnapshot): string {
+  return `${task.createdAt.toString(36)}-${String(task.version)}`
+}

@@ -1,0 +1,68 @@
+import type { ErrorCode } from '../http/errors.js'
+import type { TaskSnapshot } from './codec.js'
+
+/** How a task looks to clients: one pure function from the record to the body of a status answer. */
+export interface Face {
+  /** The body, as JSON text, of both the 202 and the status resource. */
+  readonly toText: (task: TaskSnapshot, statusPath: string) => string
+  /** The code of the 404 for an id that is unknown, expired or someone else's. */
+  readonly notFound: ErrorCode
+  /** JSON Schema of the body, for the OpenAPI document. */
+  readonly schema: Readonly<Record<string, unknown>>
+}
+
+const time = { type: 'string', format: 'date-time' }
+const text = { type: 'string' }
+
+const members = {
+  message: text,
+  task: { type: 'string', description: 'The kind of work' },
+  progress: {
+    type: 'object',
+    required: ['done'],
+    properties: { done: { type: 'number' }, total: { type: 'number' }, message: text },
+  },
+  result: { type: 'object', required: ['message'], properties: { message: text } },
+  error: { type: 'object', required: ['code', 'message'], properties: { code: text, message: text } },
+  createdAt: time,
+  startedAt: time,
+  finishedAt: time,
+}
+
+/** The task face (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?, createdAt, … }`. */
+export const taskFace: Face = {
+  toText: (task) => task.face,
+  notFound: 'task_not_found',
+  schema: {
+    type: 'object',
+    required: ['taskId', 'status', 'message', 'task', 'createdAt'],
+    properties: {
+      taskId: text,
+      status: { enum: ['processing', 'completed', 'failed', 'cancelled'] },
+      ...members,
+    },
+  },
+}
+
+/**
+ * The job face (SPEC 2.6): `{ id, state, jobId, statusUrl, … }`. Submission and status share it, so that
+ * the 202's Content-Location tells the truth.
+ */
+export const jobFace: Face = {
+  toText: (task, statusPath) => {
+    const { taskId, status, ...rest } = JSON.parse(task.face) as { taskId: string; status: string }
+    return JSON.stringify({ id: taskId, state: status === 'processing' ? task.state : status, jobId: taskId, statusUrl: statusPath, ...rest })
+  },
+  notFound: 'job_not_found',
+  schema: {
+    type: 'object',
+    required: ['id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'],
+    properties: {
+      id: text,
+      state: { enum: ['queued', 'processing', 'completed', 'failed', 'cancelled'] },
+      jobId: text,
+      statusUrl: { type: 'string', format: 'uri-reference' },
+      ...members,
+    },
+  },
+}

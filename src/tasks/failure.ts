@@ -1,0 +1,39 @@
+import { ERROR_CODES, isHttpError, type ErrorCode } from '../http/errors.js'
+import { readFailure } from '../http/failure.js'
+import type { TaskFailure } from './record.js'
+
+/** A failure as the record keeps it, with its HTTP status for those who wait for the work. */
+export interface Failure extends TaskFailure {
+  readonly status: number
+}
+
+/** A failure with one of longhaul's codes. */
+export function failureOf(code: ErrorCode): Failure {
+  const [status, message] = ERROR_CODES[code]
+  return { code, message, status }
+}
+
+/** What clients may know of a thrown value: what a direct answer would tell; the unknown is a `task_failed`. */
+export function toFailure(error: unknown): Failure {
+  const { code, message, status } = readFailure(error)
+  return code === 'internal_error' ? failureOf('task_failed') : { code, message, status }
+}
+
+const PERMANENT = Symbol.for('longhaul.permanent')
+
+/**
+ * Marks an error so that the task is not tried again: `throw permanent(new Error('no such file'))`.
+ * What clients see of it does not change.
+ */
+export function permanent<E extends object>(error: E): E {
+  Object.defineProperty(error, PERMANENT, { value: true })
+  return error
+}
+
+const AGAIN = new Set([408, 425, 429])
+
+/** Whether trying again can't help: marked so, or an `HttpError` that blames the request. */
+export function isPermanent(error: unknown): boolean {
+  if (typeof error !== 'object' || error === null) return false
+  return PERMANENT in error || (isHttpError(error) && error.status < 500 && !AGAIN.has(error.status))
+}

@@ -1,0 +1,54 @@
+import type { Revision, Store } from '../stores/store.js'
+import { decode, encode } from './codec.js'
+import { change, type TaskChange, type TaskRecord } from './record.js'
+import { isFinal } from './state.js'
+
+/** A record and the revision that it was read or written at. */
+export interface Held {
+  readonly record: TaskRecord
+  readonly revision: Revision
+}
+
+/** Where a task's record lies. Watchers of a task watch this key. */
+export const taskKey = (id: string): string => `task:${id}`
+
+/**
+ * Reads and writes task records. Every change is a compare-and-set against the newest record, so
+ * progress, cancel and the end of a run can't lose each other's write.
+ */
+export class Ledger {
+  constructor(readonly store: Store) {}
+
+  async load(id: string): Promise<Held | undefined> {
+    const entry = await this.store.get(taskKey(id))
+    return entry && { record: decode(id, entry.value), revision: entry.revision }
+  }
+
+  /** Writes a new record; `undefined` when the id is taken. */
+  async create(record: TaskRecord): Promise<Held | undefined> {
+    const outcome = await this.store.create(taskKey(record.id), encode(record), { expiresAt: record.expiresAt })
+    return outcome.created ? { record, revision: outcome.revision } : undefined
+  }
+
+  /**
+   * Moves a record on from what the caller holds. `decide` sees the newest record each time another
+   * writer came first, and gives the change or `undefined` to leave it. Resolves to the record as it is
+   * now, with `moved` telling whether this call changed it; `undefined` when there is no record.
+   */
+  async move(held: Held, decide: (record: TaskRecord) => TaskChange | undefined): Promise<(Held & { readonly moved: boolean }) | undefined> {
+    const { id } = held.record
+    for (;;) {
+      const wanted = decide(held.record)
+      const next = wanted && change(held.record, wanted)
+      if (!next) return { ...held, moved: false }
+      const outcome = await this.store.replace(taskKey(id), encode(next), held.revision, {
+        expiresAt: next.expiresAt,
+        evictable: isFinal(next.state),
+      })
+      if (outcome.replaced) return { record: next, revision: outcome.revision, moved: true }
+      // A write of ours whose answer was lost looks like another's: `decide` sees it and says so.
+      if (!outcome.entry) return undefined
+      held = { record: decode(id, outcome.entry.value), revision: outcome.entry.revision }
+    }
+  }
+}

@@ -1,0 +1,49 @@
+import type { TaskProgress } from './record.js'
+
+/**
+ * Takes reports of progress as often as they come and writes them no closer than `intervalMs` apart,
+ * one write at a time, the newest winning. The first is written at once.
+ */
+export class ProgressWriter {
+  private latest: TaskProgress | undefined
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private writing: Promise<void> | undefined
+  private closed = false
+
+  constructor(
+    private readonly write: (progress: TaskProgress) => Promise<void>,
+    private readonly intervalMs: number,
+  ) {}
+
+  /** A report; numbers that are none are dropped, so a careless `done / 0` harms nothing. */
+  readonly report = (done: number, total?: number, message?: string): void => {
+    if (this.closed || !Number.isFinite(done)) return
+    this.latest = {
+      done,
+      ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
+      ...(message !== undefined ? { message: message.slice(0, 500) } : {}),
+    }
+    if (!this.timer && !this.writing) this.flush()
+  }
+
+  /** Takes no more reports; resolves to one that has not been written, once no write is under way. */
+  async close(): Promise<TaskProgress | undefined> {
+    this.closed = true
+    clearTimeout(this.timer)
+    await this.writing
+    return this.latest
+  }
+
+  private flush(): void {
+    const progress = this.latest
+    this.timer = undefined
+    if (!progress || this.closed) return
+    this.latest = undefined
+    this.writing = this.write(progress).catch(() => undefined).then(() => {
+      this.writing = undefined
+      if (this.closed) return
+      this.timer = setTimeout(() => { this.flush() }, this.intervalMs)
+      this.timer.unref()
+    })
+  }
+}

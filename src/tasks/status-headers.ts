@@ -1,0 +1,27 @@
+import type { ResponseHeaders } from '../http/exchange.js'
+import { httpDate } from '../http/fields.js'
+import type { TaskSnapshot } from './codec.js'
+import { isFinal } from './state.js'
+
+/** Seconds until a poll is worth it: work that has taken long will take longer. */
+export function pollAfter(task: TaskSnapshot): string {
+  const age = Date.now() - task.createdAt
+  return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
+}
+
+/** The strong entity tag of a task's faces: new with every change that a client can see. */
+export function etagOf(task: TaskSnapshot): string {
+  return `"${task.createdAt.toString(36)}-${String(task.version)}"`
+}
+
+/** What every answer of the status resource says of itself. */
+export function statusHeaders(task: TaskSnapshot): ResponseHeaders {
+  const headers: ResponseHeaders = {
+    'etag': etagOf(task),
+    'cache-control': 'private, no-cache',
+    'vary': 'Prefer, Accept, Authorization',
+    'sunset': httpDate(task.expiresAt),
+  }
+  if (!isFinal(task.state)) headers['retry-after'] = pollAfter(task)
+  return headers
+}

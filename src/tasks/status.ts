@@ -1,0 +1,106 @@
+import { negotiate } from '../http/accept.js'
+import { httpError } from '../http/errors.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { etagMatches } from '../http/fields.js'
+import { parsePrefer } from '../http/prefer.js'
+import { empty, jsonText, stream } from '../http/respond.js'
+import type { TaskSnapshot } from './codec.js'
+import type { EndpointSettings } from './endpoints.js'
+import { eventId, taskEvents } from './events.js'
+import { statusOperations } from './operations.js'
+import { isFinal } from './state.js'
+import { etagOf, statusHeaders } from './status-headers.js'
+import type { Asker } from './tasks.js'
+
+const TYPES = ['application/json', 'text/event-stream'] as const
+
+/** The status resource (SPEC 4.6, 4.7): GET and HEAD show a task, DELETE cancels it. */
+export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
+  const { path } = settings
+  const handler = (request: HttpRequest<C>) => {
+    // The path as mounted comes first: a host's own `:id` may name something else, such as a tenant.
+    const id = path.idIn(request.mountPath, request.path) ?? request.params['id']
+    if (id === undefined) return undefined
+    const { method } = request
+    if (method === 'GET' || method === 'HEAD') return show(settings, request, id)
+    if (method === 'DELETE') return cancel(settings, request, id)
+    return undefined
+  }
+  return describe(handler, statusOperations(path.template, settings.face))
+}
+
+async function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
+  const { tasks, face } = settings
+  const task = await tasks.look(id, asker(settings, request))
+  if (!task) throw httpError(face.notFound)
+  const { accept } = request.headers
+  if (accept !== undefined && accept !== '*/*' && request.method === 'GET' && negotiate(accept, TYPES) === 'text/event-stream') {
+    return events(settings, request, task)
+  }
+  const { prefer } = request.headers
+  if (prefer !== undefined && request.method === 'GET') {
+    const { wait } = parsePrefer(prefer)
+    if (wait !== undefined && wait > 0) return poll(settings, request, task, Math.min(wait, settings.maxWaitSeconds))
+  }
+  return answer(settings, request, task)
+}
+
+function answer<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
+  const headers = statusHeaders(task)
+  const known = request.headers['if-none-match']
+  if (known !== undefined && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
+  return jsonText(200, settings.face.toText(task, settings.path.of(request.mountPath, task.id)), headers)
+}
+
+/** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
+async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<HttpResponse> {
+  const { tasks, face } = settings
+  const known = request.headers['if-none-match']
+  const until = known === undefined
+    ? (now: TaskSnapshot) => isFinal(now.state)
+    : (now: TaskSnapshot) => !etagMatches(known, etagOf(now), 'weak')
+  let now: TaskSnapshot | undefined = task
+  // A final task can't change: it is not waited for.
+  if (!isFinal(task.state) && !until(task)) {
+    const place = tasks.waiters.enter(request.signal)
+    if (!place) return answer(settings, request, task)
+    try {
+      now = await tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal, owner: asker(settings, request), until })
+    } finally {
+      place.leave()
+    }
+    if (!now) throw httpError(face.notFound)
+  }
+  const response = answer(settings, request, now)
+  response.headers['preference-applied'] = `wait=${String(seconds)}`
+  return response
+}
+
+function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
+  const { tasks, path, face } = settings
+  const field = request.headers['last-event-id']
+  const lastEventId = typeof field === 'string' ? field : undefined
+  // 204 is how a server tells an EventSource to stop reconnecting.
+  if (isFinal(task.state) && lastEventId === eventId(task)) return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
+  const place = tasks.waiters.enter(request.signal)
+  if (!place) throw httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers: { 'retry-after': '5' } })
+  const statusUrl = path.of(request.mountPath, task.id)
+  return stream(200, taskEvents(tasks.store, task, (now) => face.toText(now, statusUrl), lastEventId, place), {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-store',
+    'vary': 'Accept, Authorization',
+    // Proxies that buffer would hold events back.
+    'x-accel-buffering': 'no',
+  })
+}
+
+async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
+  const outcome = await settings.tasks.cancel(id, { owner: asker(settings, request) })
+  if (!outcome) throw httpError(settings.face.notFound)
+  if (!outcome.moved) throw httpError('task_already_final')
+  return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
+}
+
+function asker<C>(settings: EndpointSettings<C>, request: HttpRequest<C>): Asker {
+  return settings.scoped ? (settings.owner(request) ?? null) : undefined
+}

@@ -1,0 +1,138 @@
+import { readJson } from '../http/body.js'
+import { httpError, isHttpError } from '../http/errors.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
+import { parsePrefer } from '../http/prefer.js'
+import { jsonText } from '../http/respond.js'
+import type { TaskSnapshot } from './codec.js'
+import type { AnyTaskDefinition } from './define.js'
+import type { EndpointSettings } from './endpoints.js'
+import { CLAIM_MARGIN_MS, claimKey, fingerprintOf, openClaim, parseIdempotencyKey, updateClaim, type HeldClaim } from './idempotency.js'
+import { newId } from './ids.js'
+import { submitOperations } from './operations.js'
+import { isFinal } from './state.js'
+import { pollAfter } from './status-headers.js'
+import { answerDirectly, replayDirect } from './sync.js'
+import { toTaskError } from './tasks.js'
+
+/** Finds the work that a body asks for; throws an `HttpError` (422 `unknown_task`, say) when there is none. */
+export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
+
+/** One kind of work and its input. */
+export interface Selected {
+  readonly definition: AnyTaskDefinition
+  readonly input: unknown
+}
+
+export interface SubmitEndpointOptions {
+  /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets a 202. */
+  readonly respond?: 'prefer' | 'always'
+  /** Takes a request without a body as this value. Default: it is a 400 `missing_body`. */
+  readonly emptyBody?: unknown
+}
+
+/** Everything that one submission has become on its way in. */
+export interface Submission<C> extends Selected {
+  readonly request: HttpRequest<C>
+  readonly body: unknown
+  readonly owner: string | undefined
+  readonly idempotencyKey: string | undefined
+}
+
+/** The handler that takes work in (SPEC 4.6, 4.7). */
+export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>, options: SubmitEndpointOptions = {}): Handler<C> {
+  const { tasks } = settings
+  const always = options.respond === 'always'
+  if (typeof what !== 'function' && tasks.definition(what.name) !== what) {
+    throw new TypeError(`submit: ${what.name} is not among the definitions of createTasks; add it there`)
+  }
+  const handler = async (request: HttpRequest<C>): Promise<HttpResponse | undefined> => {
+    if (request.method !== 'POST') return undefined
+    const preferences = parsePrefer(request.headers.prefer)
+    const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
+    const body = await read(request, settings.maxBodyBytes, options)
+    const selected = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
+    await tasks.judge(selected.definition, selected.input)
+    const submission: Submission<C> = { ...selected, request, body, owner: settings.owner(request), idempotencyKey }
+    if (!always && !preferences.respondAsync) return answerDirectly(settings, submission)
+    const wait = always || preferences.wait === undefined ? 0 : Math.min(preferences.wait, settings.maxWaitSeconds)
+    return acceptTask(settings, submission, preferences.respondAsync, wait)
+  }
+  return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
+}
+
+async function read<C>(request: HttpRequest<C>, maxBytes: number, options: SubmitEndpointOptions): Promise<unknown> {
+  try {
+    return await readJson(request, { maxBytes })
+  } catch (error) {
+    if ('emptyBody' in options && isHttpError(error) && error.code === 'missing_body') return options.emptyBody
+    throw error
+  }
+}
+
+async function acceptTask<C>(settings: EndpointSettings<C>, submission: Submission<C>, asked: boolean, wait: number): Promise<HttpResponse> {
+  const { tasks } = settings
+  const { request, definition, input, body, owner, idempotencyKey } = submission
+  const context = settings.context(request)
+  let claim: HeldClaim | undefined
+  let id = newId()
+  if (idempotencyKey !== undefined) {
+    const key = claimKey(request, owner, idempotencyKey)
+    const fingerprint = fingerprintOf(body)
+    const expiresAt = Date.now() + tasks.pendingMs + CLAIM_MARGIN_MS
+    const opened = await openClaim(tasks.store, key, { kind: 'task', fingerprint, taskId: id, accepted: false }, expiresAt)
+    claim = opened.held
+    if (claim.claim.kind === 'sync') return replayDirect(claim.claim)
+    if (claim.claim.accepted) {
+      const task = await tasks.look(claim.claim.taskId)
+      if (!task) throw httpError('idempotent_task_gone')
+      return accepted(settings, request, task, { asked, replayed: true })
+    }
+    id = claim.claim.taskId
+  }
+  const { task, created } = await tasks.accept(definition, input, { owner, id, context, claim: claim?.key })
+  if (claim?.claim.kind === 'task') await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true })
+  if (wait > 0) {
+    const direct = await waitForIt(settings, request, task, wait)
+    if (direct) return direct
+  }
+  return accepted(settings, request, task, { asked, replayed: !created, ...(wait > 0 ? { waited: wait } : {}) })
+}
+
+/** `respond-async, wait=N`: the direct answer when the work ends in time, else `undefined` (RFC 7240 4.3). */
+async function waitForIt<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number,
+): Promise<HttpResponse | undefined> {
+  const place = settings.tasks.waiters.enter(request.signal)
+  if (!place) return undefined
+  try {
+    const now = await settings.tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal })
+    if (!now || !isFinal(now.state)) return undefined
+    if (now.state !== 'completed') throw toTaskError(now)
+    const { result } = JSON.parse(now.face) as { result: unknown }
+    return jsonText(200, JSON.stringify(result), { vary: 'Prefer', 'preference-applied': `wait=${String(seconds)}` })
+  } finally {
+    place.leave()
+  }
+}
+
+interface AcceptedHow {
+  /** Whether the client asked for it by `respond-async`. */
+  readonly asked: boolean
+  readonly replayed: boolean
+  /** Seconds that were waited for the end before answering. */
+  readonly waited?: number
+}
+
+/** The 202: where the status is, and what it shows now. */
+export function accepted<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, how: AcceptedHow): HttpResponse {
+  const location = settings.path.of(request.mountPath, task.id)
+  const response = jsonText(202, settings.face.toText(task, location), {
+    location,
+    'content-location': location,
+    'vary': 'Prefer',
+  })
+  if (!isFinal(task.state)) response.headers['retry-after'] = pollAfter(task)
+  if (how.asked) response.headers['preference-applied'] = how.waited === undefined ? 'respond-async' : `respond-async, wait=${String(how.waited)}`
+  if (how.replayed) response.headers['idempotent-replayed'] = 'true'
+  return response
+}

@@ -1,0 +1,98 @@
+import type { Entry, Store, Unsubscribe } from '../stores/store.js'
+
+/** A notice may be lost, so whoever waits reads again this often. */
+const REREAD_MS = 3000
+
+/**
+ * Follows one entry: watches first, then reads, then waits for a notice or a while, and reads again.
+ * The caller closes it.
+ */
+export class Follower {
+  private dirty = true
+  private wake: (() => void) | undefined
+  private unwatch: Unsubscribe | undefined
+  private closed = false
+
+  private constructor(private readonly store: Store, private readonly key: string) {}
+
+  /** Resolves once changes are seen. */
+  static async open(store: Store, key: string): Promise<Follower> {
+    const follower = new Follower(store, key)
+    follower.unwatch = await store.watch(key, () => {
+      follower.dirty = true
+      follower.wake?.()
+    })
+    return follower
+  }
+
+  /**
+   * The entry after the next notice (at once for the first call), or when `timeoutMs` is over or the
+   * signal aborts. It may be the same as before.
+   */
+  async next(timeoutMs: number, signal: AbortSignal): Promise<Entry | undefined> {
+    if (!this.dirty) await this.pause(Math.min(timeoutMs, REREAD_MS), signal)
+    this.dirty = false
+    return this.store.get(this.key)
+  }
+
+  close(): void {
+    if (this.closed) return
+    this.closed = true
+    this.unwatch?.()
+    this.wake?.()
+  }
+
+  private pause(ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.closed) return Promise.resolve()
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', done)
+        this.wake = undefined
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      timer.unref()
+      signal.addEventListener('abort', done, { once: true })
+      this.wake = done
+    })
+  }
+}
+
+/**
+ * Bounds how many requests wait at once, and ends them all when the server closes. What finds no
+ * place is answered at once.
+ */
+export class Waiters {
+  private readonly places = new Set<AbortController>()
+  private closed = false
+
+  constructor(private readonly max: number) {}
+
+  get size(): number {
+    return this.places.size
+  }
+
+  /** A place, or `undefined`. Its signal aborts when the client goes or the server closes. */
+  enter(client: AbortSignal): { readonly signal: AbortSignal; readonly leave: () => void } | undefined {
+    if (this.places.size >= this.max || this.closed || client.aborted) return undefined
+    const place = new AbortController()
+    const leave = () => {
+      this.places.delete(place)
+      client.removeEventListener('abort', stop)
+    }
+    // Whoever goes gives the place back too: a stream that was never read runs no cleanup of its own.
+    const stop = () => {
+      leave()
+      place.abort()
+    }
+    this.places.add(place)
+    client.addEventListener('abort', stop, { once: true })
+    return { signal: place.signal, leave }
+  }
+
+  close(): void {
+    this.closed = true
+    for (const place of this.places) place.abort()
+  }
+}
