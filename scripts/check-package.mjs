@@ -82,7 +82,7 @@ const main = async () => {
   if (changed.length > 0) throw new Error('Loading has side effects: ' + changed.join(', '))
   console.log(JSON.stringify(names))
 }
-main().catch((error) => { console.error(error); process.exitCode = 1 })
+main().catch((error) => { console.error(error); process.exit(1) })
 `
 writeFileSync(join(consumer, 'names.mjs'), inspect('await import(entry)'))
 writeFileSync(join(consumer, 'names.cjs'), inspect('require(entry)'))
