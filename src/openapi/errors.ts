@@ -1,0 +1,59 @@
+import { ERROR_CODES, type ErrorCode } from '../http/errors.js'
+import { header, type Fragment } from './operation.js'
+
+const text: Fragment = { type: 'string' }
+
+const members: Fragment = {
+  error: { type: 'string', description: 'One sentence' },
+  code: { type: 'string', description: 'Stable: branch on it' },
+  details: {
+    type: 'array',
+    items: {
+      type: 'object',
+      required: ['pointer', 'message'],
+      properties: { pointer: { type: 'string', description: 'JSON pointer (RFC 6901) to what is wrong' }, message: text },
+    },
+  },
+}
+
+/** The one error body: `{ error, code, details? }`. */
+export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties: members }
+
+/** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
+export const problemSchema: Fragment = {
+  type: 'object',
+  required: ['error', 'code', 'status', 'title', 'detail'],
+  properties: { ...members, status: { type: 'integer' }, title: text, detail: text },
+}
+
+/** The content of every error response: the error body, and the same as a problem. */
+export const errorContent: Fragment = {
+  'application/json': { schema: errorSchema },
+  'application/problem+json': { schema: problemSchema },
+}
+
+const retryAfter = { 'Retry-After': header('Seconds, or an HTTP date (RFC 9110 section 10.2.3)') }
+
+/** The header fields that belong to a status. */
+const HEADERS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = {
+  401: { 'WWW-Authenticate': header('The schemes that are accepted (RFC 9110 section 11.6.1)') },
+  405: { 'Allow': header('The methods that are (RFC 9110 section 10.2.1)') },
+  429: retryAfter,
+  503: retryAfter,
+}
+
+/**
+ * Response objects, by status, for the codes that an operation may fail with. Codes of one status
+ * share a response, which names them: `errorResponses('invalid_input', 'malformed_json')` is `{ 400: … }`.
+ */
+export function errorResponses(...codes: readonly ErrorCode[]): Record<string, Fragment> {
+  const sentences = new Map<number, string[]>()
+  for (const code of new Set(codes)) {
+    const [status, sentence] = ERROR_CODES[code]
+    sentences.set(status, [...(sentences.get(status) ?? []), `\`${code}\`: ${sentence}`])
+  }
+  return Object.fromEntries([...sentences].map(([status, lines]) => {
+    const headers = HEADERS[status]
+    return [String(status), { description: lines.join(' '), ...(headers && { headers }), content: errorContent }]
+  }))
+}

@@ -1,0 +1,6 @@
+export { errorContent, errorResponses, errorSchema, problemSchema } from './errors.js'
+export { fields, requestFields, responseFields } from './fields.js'
+export {
+  body, header, operation, parameter, response, schemaObject,
+  type BodyOptions, type BodySchema, type Fragment, type OperationOptions, type ParameterOptions, type ResponseOptions,
+} from './operation.js'

@@ -1,0 +1,89 @@
+import type { Operation } from '../http/exchange.js'
+import { isSchema, toJsonSchema, type Schema } from '../schema/index.js'
+
+/** A piece of an OpenAPI document: plain data, never changed. */
+export type Fragment = Readonly<Record<string, unknown>>
+
+/** What a body looks like: a JSON Schema, or a Standard Schema whose library may tell its JSON Schema. */
+export type BodySchema = Fragment | Schema
+
+export interface OperationOptions {
+  /** One line. */
+  readonly summary: string
+  /** CommonMark. */
+  readonly description?: string
+  readonly tags?: readonly string[]
+  /** Unique in the whole document. */
+  readonly operationId?: string
+  /** Made by `parameter()`. Parameters of the path may be left out: `router()` adds them. */
+  readonly parameters?: readonly Fragment[]
+  /** Made by `body()`. */
+  readonly requestBody?: Fragment
+  /** Response objects by status or `default`, made by `response()` and `errorResponses()`. */
+  readonly responses: Readonly<Record<string, Fragment>>
+  readonly security?: readonly Fragment[]
+  readonly deprecated?: boolean
+}
+
+/** An OpenAPI 3.1 operation for `method` (upper case), for a handler to carry. Its path comes from where it is mounted. */
+export function operation(method: string, options: OperationOptions): Operation {
+  return { method, openapi: { ...options } }
+}
+
+/** The schema object of a body: JSON Schema as it is; of a Standard Schema what its library tells, else `{}` (anything). */
+export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'input'): Fragment {
+  return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
+}
+
+export interface ParameterOptions {
+  readonly description?: string
+  /** Default: false; true in a path, always. */
+  readonly required?: boolean
+  /** Default: text. */
+  readonly schema?: BodySchema
+}
+
+/** A parameter object. */
+export function parameter(where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {}): Fragment {
+  return { name, in: where, ...options, required: where === 'path' || (options.required ?? false), schema: schemaObject(options.schema ?? { type: 'string' }) }
+}
+
+export interface BodyOptions {
+  readonly description?: string
+  /** Default: true. */
+  readonly required?: boolean
+  /** Default: `application/json` alone. */
+  readonly mediaTypes?: readonly string[]
+}
+
+/** A request body object. */
+export function body(schema: BodySchema, { mediaTypes, ...options }: BodyOptions = {}): Fragment {
+  return { required: true, ...options, content: content(schemaObject(schema), mediaTypes) }
+}
+
+export interface ResponseOptions {
+  /** Header objects by name, made by `header()`. */
+  readonly headers?: Readonly<Record<string, Fragment>>
+  /** No schema: no body. */
+  readonly schema?: BodySchema
+  /** Default: `application/json` alone. */
+  readonly mediaTypes?: readonly string[]
+}
+
+/** A response object. */
+export function response(description: string, { headers, schema, mediaTypes }: ResponseOptions = {}): Fragment {
+  return {
+    description,
+    ...(headers && { headers }),
+    ...(schema && { content: content(schemaObject(schema, 'output'), mediaTypes) }),
+  }
+}
+
+/** A header object, for responses. */
+export function header(description: string, schema: Fragment = { type: 'string' }): Fragment {
+  return { description, schema }
+}
+
+function content(schema: Fragment, mediaTypes: readonly string[] = ['application/json']): Fragment {
+  return Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }]))
+}

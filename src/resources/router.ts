@@ -1,0 +1,90 @@
+import { addRoute, createRouter, findRoute } from 'rou3'
+import { httpError } from '../http/errors.js'
+import type { Handler, HttpRequest } from '../http/exchange.js'
+import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
+import { finishParams } from './params.js'
+import { parseRoute, type Route } from './route.js'
+import { RoutedRequest } from './routed-request.js'
+import { routeOperation } from './route-operation.js'
+
+interface Entry<C> {
+  readonly route: Route
+  readonly table: MethodTable<C>
+}
+
+/**
+ * A handler made of others, for servers that have no router of their own.
+ *
+ * Keys are a method, several or any, and a path below the mount path: `'POST /start-job'`, `'GET|DELETE /jobs/{id}'`,
+ * `'* /x'` or just `'/x'`. A parameter fills one segment, is never empty, and comes percent-decoded in
+ * `request.params`, beside those of the host. Rules:
+ *
+ * - A path that no route has is not ours: the answer is `undefined`, and the host goes on.
+ * - Literal segments win over parameters, from left to right, and a path belongs to one template: with `POST /users/bulk`
+ *   and `GET /users/{id}`, `GET /users/bulk` is a 405.
+ * - HEAD goes to the handler of GET. OPTIONS without a handler: 200 and `Allow`; `OPTIONS *` too, at the root.
+ * - Another method: 405 `method_not_allowed` with `Allow` (RFC 9110 section 15.5.6); one that is neither standard nor
+ *   in any route: 501 `not_implemented` (15.6.2).
+ * - Paths are compared as sent: case matters, nothing is decoded before matching (`%2F` stays inside of its
+ *   segment), `//` is an empty segment and matches nothing. One slash at the end makes no difference.
+ * - A parameter that is badly percent-encoded, `.`, `..` or has a NUL: 400 `invalid_path`.
+ *
+ * @throws TypeError for routes that are malformed or in each other's way, with what to do
+ */
+export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>): Handler<C> {
+  const tree = createRouter<Entry<C>>()
+  const shapes = new Map<string, Entry<C>>()
+  const described: { route: Route, table: MethodTable<C>, handler: Handler<C> }[] = []
+  const known = new Set(STANDARD_METHODS)
+
+  for (const [key, handler] of Object.entries(routes)) {
+    const route = parseRoute(key)
+    if (typeof handler !== 'function') throw new TypeError(`router: the route ${JSON.stringify(key)} needs a handler, a function`)
+    let entry = shapes.get(route.shape)
+    if (entry === undefined) {
+      entry = { route, table: new MethodTable() }
+      shapes.set(route.shape, entry)
+      addRoute(tree, '', route.pattern, entry)
+    } else if (entry.route.template !== route.template) {
+      throw new TypeError(`router: ${JSON.stringify(entry.route.key)} and ${JSON.stringify(key)} are the same path; name its parameters the same in both`)
+    }
+    for (const method of route.methods.length > 0 ? route.methods : [undefined]) {
+      if (!entry.table.add(method, handler)) {
+        throw new TypeError(`router: ${JSON.stringify(key)}: ${method ?? 'any method'} already has a handler there; leave one out`)
+      }
+      if (method !== undefined) known.add(method)
+    }
+    described.push({ route, table: entry.table, handler })
+  }
+  if (shapes.size === 0) throw new TypeError("router: there are no routes; pass an object such as { 'POST /jobs': handler }")
+  // Only what really reaches a handler: one for any method leaves out those that have their own.
+  const operations = described.flatMap(({ route, table, handler }) => (handler.operations ?? [])
+    .filter(({ method }) => table.find(method) === handler)
+    .map((operation) => routeOperation(operation, route)))
+  const serverAllow = allowValue([...shapes.values()].flatMap(({ table }) => table.methods()))
+
+  const handle: Handler<C> = (request) => {
+    const { method } = request
+    const path = localPath(request)
+    if (path === undefined) return method === 'OPTIONS' && request.path === '*' ? optionsResponse(serverAllow) : undefined
+    const found = findRoute(tree, '', path)
+    if (found === undefined) return undefined
+    const { route: { names }, table } = found.data
+    const handler = table.find(method)
+    if (handler === undefined) {
+      if (method === 'OPTIONS') return optionsResponse(table.allow)
+      if (!known.has(method)) throw httpError('not_implemented')
+      throw httpError('method_not_allowed', { headers: { allow: table.allow } })
+    }
+    return handler(found.params === undefined ? request : new RoutedRequest(request, finishParams(found.params, names, request.params)))
+  }
+  return Object.assign(handle, { operations })
+}
+
+/** The path below the mount path: `''`, or from a slash on. `undefined` where that is not so. */
+function localPath({ path, mountPath }: HttpRequest): string | undefined {
+  if (mountPath === '') return path.startsWith('/') ? path : undefined
+  if (!path.startsWith(mountPath)) return undefined
+  const local = path.slice(mountPath.length)
+  return local === '' || local.startsWith('/') ? local : undefined
+}

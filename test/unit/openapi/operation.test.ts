@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import * as v from 'valibot'
+import { z } from 'zod'
+import { ERROR_CODES, httpError, type ErrorCode } from '../../../src/http/errors.js'
+import type { HttpRequest } from '../../../src/http/exchange.js'
+import { errorResponse } from '../../../src/http/respond.js'
+import { body, errorResponses, errorSchema, fields, header, operation, parameter, problemSchema, requestFields, response, responseFields } from '../../../src/openapi/index.js'
+import { jsonSchema } from '../../../src/schema/index.js'
+
+/** Nothing of OpenAPI's outer shape is left to taste: what each object must and may have (OpenAPI 3.1.1 section 4.8). */
+function checkResponse(found: unknown) {
+  const { description, headers = {}, content = {}, ...rest } = found as { description: string, headers?: object, content?: object }
+  assert.deepEqual(rest, {})
+  assert.match(description, /\w/)
+  for (const [name, value] of Object.entries(headers)) {
+    assert.match(name, /^[A-Z][A-Za-z-]+$/)
+    assert.deepEqual(Object.keys(value as object), ['description', 'schema'])
+  }
+  for (const [type, value] of Object.entries(content)) {
+    assert.match(type, /^\w+\/[\w.+-]+$/)
+    assert.deepEqual(Object.keys(value as object), ['schema'])
+  }
+}
+
+describe('operation', () => {
+  const post = operation('POST', {
+    summary: 'Make a user',
+    parameters: [requestFields.idempotencyKey, parameter('query', 'dry', { schema: { type: 'boolean' } })],
+    requestBody: body(z.object({ email: z.string() })),
+    responses: { 201: response('Made', { headers: fields('Location', 'ETag'), schema: { type: 'object' } }), ...errorResponses('invalid_input', 'conflict') },
+  })
+
+  test('it is plain data, complete and without undefined', () => {
+    assert.deepEqual(JSON.parse(JSON.stringify(post)), post)
+    assert.equal(post.method, 'POST')
+    assert.equal('path' in post, false)
+    const { summary, parameters, requestBody, responses } = post.openapi
+    assert.equal(summary, 'Make a user')
+    assert.deepEqual((parameters as object[])[1], { name: 'dry', in: 'query', required: false, schema: { type: 'boolean' } })
+    assert.deepEqual(requestBody, {
+      required: true,
+      content: { 'application/json': { schema: { type: 'object', properties: { email: { type: 'string' } }, required: ['email'] } } },
+    })
+    assert.deepEqual(Object.keys(responses as object), ['201', '400', '409'])
+    for (const found of Object.values(responses as object)) checkResponse(found)
+  })
+
+  test('schemas: JSON Schema as it is, Standard Schema by its side, unknown ones as anything', () => {
+    const schemaOf = (fragment: object) => (fragment as { content: Record<string, { schema: unknown }> }).content['application/json']?.schema
+    assert.deepEqual(schemaOf(body({ type: 'array' })), { type: 'array' })
+    assert.deepEqual(schemaOf(body(jsonSchema({ type: 'integer' }))), { type: 'integer' })
+    assert.deepEqual(schemaOf(body(v.string())), {})
+    const withDefault = z.object({ n: z.number().default(1) })
+    assert.equal((schemaOf(body(withDefault)) as { required?: string[] }).required, undefined)
+    assert.deepEqual((schemaOf(response('ok', { schema: withDefault })) as { required?: string[] }).required, ['n'])
+  })
+
+  test('bodies, parameters, responses and headers take their options', () => {
+    assert.deepEqual(body({}, { description: 'd', required: false, mediaTypes: ['application/x-ndjson', 'text/plain'] }), {
+      description: 'd', required: false, content: { 'application/x-ndjson': { schema: {} }, 'text/plain': { schema: {} } },
+    })
+    assert.deepEqual(parameter('path', 'id', { required: false, description: 'd' }), { name: 'id', in: 'path', description: 'd', required: true, schema: { type: 'string' } })
+    assert.deepEqual(parameter('header', 'X'), { name: 'X', in: 'header', required: false, schema: { type: 'string' } })
+    assert.deepEqual(response('gone'), { description: 'gone' })
+    assert.deepEqual(header('d', { type: 'integer' }), { description: 'd', schema: { type: 'integer' } })
+    assert.deepEqual(fields('Allow'), { Allow: responseFields.Allow })
+  })
+})
+
+describe('errorResponses', () => {
+  test('codes of one status share a response that names each once', () => {
+    const found = errorResponses('invalid_input', 'malformed_json', 'invalid_input', 'unauthorized', 'method_not_allowed', 'store_full')
+    assert.deepEqual(Object.keys(found), ['400', '401', '405', '503'])
+    assert.equal(found['400']?.['description'], '`invalid_input`: The input is not valid. `malformed_json`: The body is not valid JSON.')
+    assert.deepEqual(['400', '401', '405', '503'].map((status) => Object.keys(found[status]?.['headers'] ?? {})), [[], ['WWW-Authenticate'], ['Allow'], ['Retry-After']])
+  })
+
+  test('every code can be described', () => {
+    const found = errorResponses(...Object.keys(ERROR_CODES) as ErrorCode[])
+    for (const value of Object.values(found)) checkResponse(value)
+    assert.deepEqual(new Set(Object.keys(found)), new Set(Object.values(ERROR_CODES).map(([status]) => String(status))))
+  })
+
+  for (const [accept, schema] of [['application/json', errorSchema], ['application/problem+json', problemSchema]] as const) {
+    test(`the answer to ${accept} is what its schema says`, () => {
+      const request = { headers: { accept } } as unknown as HttpRequest
+      const answer = errorResponse(httpError('invalid_input', { details: [{ pointer: '/a', message: 'is required' }] }), request)
+      assert.equal(answer.headers['content-type'], accept)
+      const given = JSON.parse(answer.body as string)
+      const check = new Ajv2020({ allErrors: true, strictTypes: false }).compile({ ...schema, additionalProperties: false })
+      assert.equal(check(given), true, JSON.stringify(check.errors))
+      for (const member of Object.keys(given)) {
+        if (member === 'details') continue
+        const { [member]: _, ...without } = given
+        assert.equal(check(without), false, `${member} is required`)
+      }
+    })
+  }
+})
