@@ -1,0 +1,23 @@
+import { rm } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { build } from 'tsup'
+
+const root = resolve(import.meta.dirname, '../..')
+
+/**
+ * Builds programs from the present sources the way the package is built, so that what is measured is what
+ * users get and never a stale one. Dependencies stay outside. Returns where the programs lie.
+ */
+export async function buildPrograms(name: string, entries: Readonly<Record<string, string>>): Promise<(program: string) => string> {
+  // Below the project, so that the programs find its dependencies.
+  const folder = resolve(root, 'node_modules/.cache/longhaul-bench', name)
+  await rm(folder, { recursive: true, force: true })
+  const entry: Record<string, string> = { load: resolve(root, 'bench/frame/load.ts') }
+  for (const [program, file] of Object.entries(entries)) entry[program] = resolve(root, file)
+  await build({
+    entry, outDir: folder, config: false, format: 'esm', target: 'node20', platform: 'node', splitting: true, treeshake: true,
+    skipNodeModulesBundle: true, dts: false, silent: true, outExtension: () => ({ js: '.mjs' }),
+    tsconfig: resolve(root, 'tsconfig.json'),
+  })
+  return (program) => resolve(folder, `${program}.mjs`)
+}

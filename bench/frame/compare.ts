@@ -1,0 +1,91 @@
+import type { LoadOrder } from './load.js'
+import { Load, ServerProgram } from './program.js'
+import { spread, type Spread } from './stats.js'
+
+/** One kind of request that all servers answer. */
+export interface Scenario {
+  readonly name: string
+  /** Requests for one batch; `batch` gives how many. */
+  readonly batch: number
+  readonly warmUp: number
+  /** Makes the requests for one server. It may ask the server for what they need, once per start. */
+  readonly prepare: (run: (order: Omit<LoadOrder, 'port' | 'connections'>) => Promise<readonly string[]>) => Promise<Omit<LoadOrder, 'port' | 'connections' | 'count'>>
+}
+
+export interface Plan {
+  /** Name of each server, and its built program. The first is the limit that ratios are against. */
+  readonly servers: Readonly<Record<string, string>>
+  readonly load: string
+  readonly scenarios: readonly Scenario[]
+  /** How often all processes are started anew: one process differs from the next more than one batch from the next. */
+  readonly starts: number
+  /** Rounds within one start; in each, every server has one batch of every scenario. */
+  readonly rounds: number
+  readonly connections: number
+  readonly onProgress?: (text: string) => void
+}
+
+export interface Row {
+  readonly server: string
+  readonly scenario: string
+  /** CPU microseconds for one request. */
+  readonly micros: Spread
+  /** The limit's CPU time over this one's, batch beside batch: 1 is as good as the limit. */
+  readonly ratio: Spread
+}
+
+interface Sample {
+  readonly server: string
+  readonly scenario: string
+  readonly micros: number
+  readonly ratio: number
+}
+
+/**
+ * Measures all servers in turn (A B C A B C …), so that whatever else the machine does falls on all of them
+ * alike. Each batch is held against the limit's batch of the same round.
+ */
+export async function compare(plan: Plan): Promise<Row[]> {
+  const samples: Sample[] = []
+  for (let start = 1; start <= plan.starts; start++) {
+    plan.onProgress?.(`start ${start} of ${plan.starts}`)
+    await oneStart(plan, samples)
+  }
+  return plan.scenarios.flatMap(({ name: scenario }) => Object.keys(plan.servers).map((server) => {
+    const own = samples.filter((sample) => sample.server === server && sample.scenario === scenario)
+    return { server, scenario, micros: spread(own.map(({ micros }) => micros)), ratio: spread(own.map(({ ratio }) => ratio)) }
+  }))
+}
+
+async function oneStart(plan: Plan, samples: Sample[]): Promise<void> {
+  const { connections } = plan
+  const load = await Load.start(plan.load)
+  const running = new Map<string, ServerProgram>()
+  try {
+    for (const [name, file] of Object.entries(plan.servers)) running.set(name, await ServerProgram.start(file))
+    const orders = new Map<string, Omit<LoadOrder, 'count'>>()
+    for (const [name, { port }] of running) {
+      for (const scenario of plan.scenarios) {
+        const prepared = await scenario.prepare(async (order) => (await load.run({ ...order, port, connections })).bodies)
+        const order = { ...prepared, port, connections }
+        await load.run({ ...order, count: scenario.warmUp })
+        orders.set(`${name} ${scenario.name}`, order)
+      }
+    }
+    for (let round = 0; round < plan.rounds; round++) {
+      for (const scenario of plan.scenarios) {
+        let limit = Number.NaN
+        for (const [name, server] of running) {
+          const before = await server.cpu()
+          await load.run({ ...orders.get(`${name} ${scenario.name}`) as Omit<LoadOrder, 'count'>, count: scenario.batch })
+          const micros = (await server.cpu() - before) / scenario.batch
+          if (Number.isNaN(limit)) limit = micros
+          samples.push({ server: name, scenario: scenario.name, micros, ratio: limit / micros })
+        }
+      }
+    }
+  } finally {
+    for (const server of running.values()) await server.stop()
+    await load.stop()
+  }
+}

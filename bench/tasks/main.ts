@@ -1,0 +1,74 @@
+// npm run bench:tasks [-- --quick]: what it costs to take a task in and to show one, beside the peers.
+import { parseArgs } from 'node:util'
+import { buildPrograms } from '../frame/build.js'
+import { compare, type Row, type Scenario } from '../frame/compare.js'
+import { PINNED, Program, SERVER_CORE } from '../frame/program.js'
+import { table } from '../frame/table.js'
+import { BODY } from './work.js'
+
+const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
+
+const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'hono', 'express']
+const QUICK = ['bare', 'hand-written', 'longhaul', 'fastify']
+const HELD = ['hand-written', 'longhaul']
+const RESULT_BYTES = '{"message":"The report for 2026-10 is ready.","rows":1002}'.length
+
+const POST = [
+  'POST /reports HTTP/1.1', 'Host: 127.0.0.1', 'User-Agent: bench', 'Accept: */*', 'Prefer: respond-async',
+  'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(BODY)}`, '', BODY,
+].join('\r\n')
+
+const get = (id: string): string => [`GET /tasks/${id} HTTP/1.1`, 'Host: 127.0.0.1', 'User-Agent: bench', 'Accept: */*', '', ''].join('\r\n')
+
+const scenarios: Scenario[] = [
+  {
+    name: 'accept 202', batch: quick ? 3000 : 5000, warmUp: quick ? 4000 : 10_000,
+    prepare: async () => ({ requests: [POST], expectStatus: 202 }),
+  },
+  {
+    name: 'poll 200', batch: quick ? 3000 : 5000, warmUp: quick ? 4000 : 10_000,
+    // A hundred tasks that have ended by the time they are asked for.
+    prepare: async (run) => {
+      const bodies = await run({ requests: [POST], expectStatus: 202, count: 100, keepBodies: 100 })
+      const ids = bodies.map((body) => (JSON.parse(body) as { taskId: string }).taskId)
+      return { requests: ids.map(get), expectStatus: 200 }
+    },
+  },
+]
+
+const names = only === undefined ? (quick ? QUICK : SERVERS) : ['bare', ...only.split(',')]
+const program = await buildPrograms('tasks', {
+  ...Object.fromEntries(names.map((name) => [name, `bench/tasks/servers/${name}.ts`])),
+  ...Object.fromEntries(HELD.map((name) => [`held-${name}`, `bench/tasks/held/${name}.ts`])),
+})
+const starts = quick ? 2 : 5
+const rounds = quick ? 4 : 8
+const rows = await compare({
+  servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
+  scenarios, starts, rounds, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
+})
+
+const held = new Map<string, number>()
+const heldCount = quick ? 50_000 : 200_000
+for (const name of HELD) {
+  const [child, { bytes }] = await Program.start<{ bytes: number }>(program(`held-${name}`), SERVER_CORE, { node: ['--expose-gc'], args: [String(heldCount)] })
+  await child.stop()
+  held.set(name, bytes - RESULT_BYTES)
+}
+
+const cell = ({ ratio, micros }: Row): string[] => [
+  `${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`, `${micros.median.toFixed(1)} µs`,
+]
+process.stdout.write(`Node ${process.versions.node}, ${starts} starts of ${rounds} rounds, 32 connections, ${PINNED ? 'each server pinned to one core' : 'not pinned'}.
+Ratio: CPU for a request of bare node:http over that of the server; median (quartiles). Beside it the CPU time itself.
+
+${table(
+    ['', ...scenarios.flatMap(({ name }) => [name, 'CPU']), 'held task'],
+    names.map((name) => {
+      const bytes = held.get(name)
+      return [name, ...rows.filter(({ server }) => server === name).flatMap(cell), bytes === undefined ? '' : `${Math.round(bytes)} B`]
+    }),
+  )}
+
+A held task: heap for each of ${heldCount.toLocaleString('en')} finished tasks beside the ${RESULT_BYTES} bytes of its result.
+`)

@@ -1,0 +1,14 @@
+import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
+import { memory } from 'longhaul/memory'
+import { toNode } from 'longhaul/node'
+import { listen } from '../../frame/subject.js'
+import { doWork, type Input } from '../work.js'
+
+const report = defineTask({ name: 'report', run: (input: Input) => doWork(input) })
+const tasks = createTasks({ ...memory(), definitions: [report], concurrency: 100 })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+
+listen(toNode(router({
+  'POST /reports': endpoints.submit(report),
+  'GET|HEAD|DELETE /tasks/{id}': endpoints.status,
+})))
