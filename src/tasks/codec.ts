@@ -51,7 +51,7 @@ function split(value: string): [Head, string] {
 /** Reads what a status answer needs. */
 export function toSnapshot(id: string, value: string): TaskSnapshot {
   const [[state, version, , createdAt, expiresAt, owner, errorStatus], face] = split(value)
-  return { id, state, version, createdAt, expiresAt, owner: owner || undefined, errorStatus: errorStatus || undefined, face }
+  return { id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined, face }
 }
 
 /** The snapshot of a record that this process has just written. */
@@ -66,7 +66,7 @@ export function decode(id: string, value: string): TaskRecord {
   const body = JSON.parse(face) as FaceBody
   return {
     id, name: body.task, state, version, attempt, createdAt, expiresAt,
-    ...(owner ? { owner } : {}),
+    ...(owner === 0 ? {} : { owner }),
     ...(errorStatus ? { errorStatus } : {}),
     ...(claim ? { claim } : {}),
     ...(slot ? { slot } : {}),

@@ -66,6 +66,13 @@ export interface AnyTaskDefinition extends Omit<TaskDefinition<never>, 'input' |
   readonly output?: Schema
 }
 
+const HUNDRED_YEARS_MS = 3_155_760_000_000
+
+/** Whether `ms` is from `min` to 100 years: what is longer makes no date. */
+export function isDuration(ms: number, min: number): boolean {
+  return ms >= min && ms <= HUNDRED_YEARS_MS
+}
+
 const NAME = /^[A-Za-z0-9._-]{1,64}$/
 
 /**
@@ -84,7 +91,11 @@ export function defineTask<I = unknown, R = unknown>(options: TaskOptions<I, R>)
   const { timeoutMs = 600_000, attempts = 1, backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 } } = options
   if (!(timeoutMs >= 1 && timeoutMs <= 2 ** 31 - 1)) throw fault('timeoutMs must be from 1 to 2147483647')
   if (!Number.isInteger(attempts) || attempts < 1) throw fault('attempts must be a whole number from 1')
-  if (options.retentionMs !== undefined && !(options.retentionMs >= 1000)) throw fault('retentionMs must be at least 1000')
+  const { type, delayMs, maxDelayMs = 0, jitter = 0 } = backoff
+  if (!['fixed', 'exponential'].includes(type) || !isDuration(delayMs, 0) || !isDuration(maxDelayMs, 0) || !(jitter >= 0 && jitter <= 1)) {
+    throw fault('backoff must have type fixed or exponential, delayMs and maxDelayMs from 0, jitter from 0 to 1')
+  }
+  if (options.retentionMs !== undefined && !isDuration(options.retentionMs, 1000)) throw fault('retentionMs must be from 1000 to 100 years')
   if (options.maxPerOwner !== undefined && !(Number.isInteger(options.maxPerOwner) && options.maxPerOwner >= 1)) {
     throw fault('maxPerOwner must be a whole number from 1')
   }

@@ -4,6 +4,12 @@ import { taskKey } from './ledger.js'
 import { isFinal } from './state.js'
 import { Follower } from './wait.js'
 
+/** A seat among the waiters. */
+interface Place {
+  readonly signal: AbortSignal
+  readonly leave: () => void
+}
+
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000
 
@@ -11,11 +17,25 @@ const RETRY_MS = 2000
  * The server-sent events of one task: its face at once (unless `lastEventId` has it) and after every
  * change, with the version as the id; a comment as a heartbeat; an end after the final state.
  */
-export async function* taskEvents(
-  store: Store, task: TaskSnapshot, toText: (task: TaskSnapshot) => string, lastEventId: string | undefined,
-  place: { readonly signal: AbortSignal; readonly leave: () => void },
+export function taskEvents(
+  store: Store, task: TaskSnapshot, toText: (task: TaskSnapshot) => string, lastEventId: string | undefined, place: Place,
+): AsyncIterable<string> {
+  const events = follow(store, task, toText, lastEventId, place)
+  return {
+    [Symbol.asyncIterator]: () => ({
+      next: () => events.next(),
+      // A generator that has not begun runs no `finally`, and one that waits hears of this too late.
+      return: () => {
+        place.leave()
+        return events.return()
+      },
+    }),
+  }
+}
+
+async function* follow(
+  store: Store, task: TaskSnapshot, toText: (task: TaskSnapshot) => string, lastEventId: string | undefined, { signal, leave }: Place,
 ): AsyncGenerator<string, void, undefined> {
-  const { signal } = place
   let seen = lastEventId
   let follower: Follower | undefined
   try {
@@ -40,7 +60,7 @@ export async function* taskEvents(
     }
   } finally {
     follower?.close()
-    place.leave()
+    leave()
   }
 }
 

@@ -26,8 +26,9 @@ const PERMANENT = Symbol.for('longhaul.permanent')
  * What clients see of it does not change.
  */
 export function permanent<E extends object>(error: E): E {
-  Object.defineProperty(error, PERMANENT, { value: true })
-  return error
+  // A frozen error can't be marked; one that inherits all of it can.
+  const marked = Object.isExtensible(error) ? error : Object.create(error) as E
+  return Object.defineProperty(marked, PERMANENT, { value: true })
 }
 
 const AGAIN = new Set([408, 425, 429])
@@ -35,5 +36,10 @@ const AGAIN = new Set([408, 425, 429])
 /** Whether trying again can't help: marked so, or an `HttpError` that blames the request. */
 export function isPermanent(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false
-  return PERMANENT in error || (isHttpError(error) && error.status < 500 && !AGAIN.has(error.status))
+  try {
+    return PERMANENT in error || (isHttpError(error) && error.status < 500 && !AGAIN.has(error.status))
+  } catch {
+    // A proxy or a getter of the thrown value threw.
+    return false
+  }
 }

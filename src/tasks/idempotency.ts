@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { httpError } from '../http/errors.js'
+import { httpError, type ErrorDetail } from '../http/errors.js'
+import type { Failure } from '../http/failure.js'
 import type { HttpRequest } from '../http/exchange.js'
 import type { Entry, Revision, Store, WriteOptions } from '../stores/store.js'
-import type { Failure } from './failure.js'
 
 /** A claim outlives what it stands for by this much, so that a late retry never starts a second task. */
 export const CLAIM_MARGIN_MS = 3_600_000
@@ -15,7 +15,10 @@ export type Claim =
   | { readonly kind: 'sync'; readonly fingerprint: string; readonly answer?: SyncAnswer }
 
 /** How direct work ended, kept for retries: the result as JSON text, or the failure. */
-export type SyncAnswer = { readonly result: string } | { readonly failure: Failure }
+export type SyncAnswer = { readonly result: string } | { readonly failure: DirectFailure }
+
+/** A failure as a direct answer tells it. */
+export type DirectFailure = Pick<Failure, 'status' | 'code' | 'message' | 'headers'> & { readonly details?: readonly ErrorDetail[] }
 
 /** A claim with its place in the store. */
 export interface HeldClaim {
@@ -76,8 +79,17 @@ export async function updateClaim(store: Store, held: HeldClaim, claim: Claim, o
   await store.replace(held.key, JSON.stringify(claim), held.revision, { expiresAt: held.expiresAt, ...options })
 }
 
-/** Once the task is final, its claim lives as long as the record and a while more. */
+/**
+ * Once the task is final, its claim lives as long as the record and a while more. That there was a task is
+ * written too, because a process may have died, or been too late, before it could say so.
+ */
 export async function settleClaim(store: Store, key: string, recordExpiresAt: number): Promise<void> {
-  const entry = await store.get(key)
-  if (entry) await store.replace(key, entry.value, entry.revision, { expiresAt: recordExpiresAt + CLAIM_MARGIN_MS, evictable: true })
+  let entry = await store.get(key)
+  while (entry) {
+    const { claim } = toHeld(key, entry)
+    const value = JSON.stringify(claim.kind === 'task' ? { ...claim, accepted: true } : claim)
+    const outcome = await store.replace(key, value, entry.revision, { expiresAt: recordExpiresAt + CLAIM_MARGIN_MS, evictable: true })
+    if (outcome.replaced) return
+    entry = outcome.entry
+  }
 }

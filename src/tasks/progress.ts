@@ -21,7 +21,7 @@ export class ProgressWriter {
     this.latest = {
       done,
       ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
-      ...(message !== undefined ? { message: message.slice(0, 500) } : {}),
+      ...(typeof message === 'string' ? { message: message.slice(0, 500) } : {}),
     }
     if (!this.timer && !this.writing) this.flush()
   }

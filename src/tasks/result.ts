@@ -9,9 +9,8 @@ export function toResultText(value: unknown): string {
   const text = JSON.stringify(value) as string | undefined
   if (text === undefined) return `{"message":"${DONE}"}`
   if (!text.startsWith('{')) return `{"message":"${DONE}","value":${text}}`
-  // What was written decides, not the object: toJSON may have changed it.
-  const plain = typeof value === 'object' && value !== null && !('toJSON' in value)
-  const { message } = (plain ? value : JSON.parse(text)) as { message?: unknown }
+  // What was written decides, not the object: toJSON may have changed it, and some members are not written.
+  const message = text.includes('"message":') ? (JSON.parse(text) as { message?: unknown }).message : undefined
   if (typeof message === 'string') return text
   if (message !== undefined) return `{"message":"${DONE}","value":${text}}`
   return text === '{}' ? `{"message":"${DONE}"}` : `{"message":"${DONE}",${text.slice(1)}`

@@ -7,7 +7,8 @@ import { toResultText } from './result.js'
 /** How one run ended. */
 export type Outcome =
   | { readonly kind: 'completed'; readonly result: string }
-  | { readonly kind: 'failed'; readonly failure: Failure; readonly cause: unknown }
+  /** `cause` is what a direct answer throws. */
+  | { readonly kind: 'failed'; readonly failure: Failure; readonly cause: unknown; readonly timedOut: boolean }
   /** Stopped from outside; `reason` is that of the signal. */
   | { readonly kind: 'aborted'; readonly reason: unknown }
 
@@ -48,10 +49,10 @@ export async function runOnce(definition: AnyTaskDefinition, rawInput: unknown, 
       const result = toResultText(value)
       if (Buffer.byteLength(result) <= maxResultBytes) return { kind: 'completed', result }
       const cause = new RangeError(`The result of ${definition.name} is larger than ${String(maxResultBytes)} bytes`)
-      return { kind: 'failed', failure: failureOf('result_too_large'), cause }
+      return { kind: 'failed', failure: failureOf('result_too_large'), cause: httpError('result_too_large', { cause }), timedOut: false }
     }
   } catch (error) {
-    if (!controller.signal.aborted) return { kind: 'failed', failure: toFailure(error), cause: error }
+    if (!controller.signal.aborted) return { kind: 'failed', failure: toFailure(error), cause: error, timedOut: false }
   } finally {
     clearTimeout(timer)
     clearTimeout(grace)
@@ -59,7 +60,7 @@ export async function runOnce(definition: AnyTaskDefinition, rawInput: unknown, 
   }
   if (controller.signal.reason !== TIMED_OUT) return { kind: 'aborted', reason: controller.signal.reason as unknown }
   const cause = new Error(`${definition.name} ran longer than ${String(timeoutMs)} ms`)
-  return { kind: 'failed', failure: failureOf('task_timeout'), cause }
+  return { kind: 'failed', failure: failureOf('task_timeout'), cause: httpError('task_timeout', { cause }), timedOut: true }
 }
 
 const STOPPED = Symbol('stopped')

@@ -1,8 +1,11 @@
+import { createHash } from 'node:crypto'
 import { httpError } from '../http/errors.js'
 import type { Store } from '../stores/store.js'
 import { toSnapshot } from './codec.js'
 import { taskKey } from './ledger.js'
 import { isFinal } from './state.js'
+
+const YOUNG_MS = 10_000
 
 /**
  * Bounds the unfinished tasks of one owner: each takes one of `max` numbered keys, which names it. A
@@ -12,15 +15,19 @@ import { isFinal } from './state.js'
 export async function takeSlot(
   store: Store, definition: { readonly name: string; readonly maxPerOwner: number }, owner: string, taskId: string, expiresAt: number,
 ): Promise<string> {
+  const value = `${taskId} ${String(Date.now())}`
+  const whose = createHash('sha256').update(owner).digest('base64url')
   for (let n = 0; n < definition.maxPerOwner; n++) {
-    const key = `slot:${definition.name}:${String(n)}:${encodeURIComponent(owner)}`
-    const made = await store.create(key, taskId, { expiresAt })
-    if (made.created || made.entry.value === taskId) return key
-    const holder = await store.get(taskKey(made.entry.value))
-    if (holder && !isFinal(toSnapshot('', holder.value).state)) continue
-    // Between a slot and its record lies one write: a slot that young may have an owner yet to come.
-    if (!holder && made.entry.expiresAt > expiresAt - 10_000) continue
-    const taken = await store.replace(key, taskId, made.entry.revision, { expiresAt })
+    const key = `slot:${definition.name}:${String(n)}:${whose}`
+    const made = await store.create(key, value, { expiresAt })
+    if (made.created) return key
+    const [holderId = '', takenAt] = made.entry.value.split(' ')
+    if (holderId === taskId) return key
+    const holder = await store.get(taskKey(holderId))
+    if (holder && !isFinal(toSnapshot(holderId, holder.value).state)) continue
+    // Between a slot and its record lies one write: a slot that young may have a task yet to come.
+    if (!holder && Number(takenAt) > Date.now() - YOUNG_MS) continue
+    const taken = await store.replace(key, value, made.entry.revision, { expiresAt })
     if (taken.replaced) return key
   }
   throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
@@ -29,5 +36,5 @@ export async function takeSlot(
 /** Gives a slot back, unless another task holds it by now. */
 export async function freeSlot(store: Store, key: string, taskId: string): Promise<void> {
   const entry = await store.get(key)
-  if (entry?.value === taskId) await store.delete(key, entry.revision)
+  if (entry?.value.split(' ')[0] === taskId) await store.delete(key, entry.revision)
 }

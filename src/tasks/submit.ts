@@ -1,5 +1,5 @@
 import { readJson } from '../http/body.js'
-import { httpError, isHttpError } from '../http/errors.js'
+import { HttpError, httpError, isHttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import { parsePrefer } from '../http/prefer.js'
 import { jsonText } from '../http/respond.js'
@@ -12,7 +12,7 @@ import { submitOperations } from './operations.js'
 import { isFinal } from './state.js'
 import { pollAfter } from './status-headers.js'
 import { answerDirectly, replayDirect } from './sync.js'
-import { toTaskError } from './tasks.js'
+import { toTaskError, type Tasks } from './tasks.js'
 
 /** Finds the work that a body asks for; throws an `HttpError` (422 `unknown_task`, say) when there is none. */
 export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
@@ -21,6 +21,8 @@ export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => Ma
 export interface Selected {
   readonly definition: AnyTaskDefinition
   readonly input: unknown
+  /** Where in the body the input is, so that pointers at what is wrong with it begin there: `/data`. Default `''`, all of it. */
+  readonly pointer?: string
 }
 
 export interface SubmitEndpointOptions {
@@ -51,13 +53,24 @@ export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefi
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
     const body = await read(request, settings.maxBodyBytes, options)
     const selected = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
-    await tasks.judge(selected.definition, selected.input)
+    await judge(tasks, selected)
     const submission: Submission<C> = { ...selected, request, body, owner: settings.owner(request), idempotencyKey }
     if (!always && !preferences.respondAsync) return answerDirectly(settings, submission)
     const wait = always || preferences.wait === undefined ? 0 : Math.min(preferences.wait, settings.maxWaitSeconds)
     return acceptTask(settings, submission, preferences.respondAsync, wait)
   }
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
+}
+
+async function judge(tasks: Tasks, { definition, input, pointer = '' }: Selected): Promise<void> {
+  try {
+    await tasks.judge(definition, input)
+  } catch (error) {
+    if (pointer === '' || !isHttpError(error) || !error.details) throw error
+    const { status, code, message, headers, cause } = error
+    const details = error.details.map((detail) => ({ ...detail, pointer: pointer + detail.pointer }))
+    throw new HttpError(status, code, { message, details, headers, cause })
+  }
 }
 
 async function read<C>(request: HttpRequest<C>, maxBytes: number, options: SubmitEndpointOptions): Promise<unknown> {
@@ -69,17 +82,19 @@ async function read<C>(request: HttpRequest<C>, maxBytes: number, options: Submi
   }
 }
 
-async function acceptTask<C>(settings: EndpointSettings<C>, submission: Submission<C>, asked: boolean, wait: number): Promise<HttpResponse> {
+/** Takes a task in and answers 202, or with its result when it ends within `wait` seconds. */
+export async function acceptTask<C>(settings: EndpointSettings<C>, submission: Submission<C>, asked: boolean, wait: number): Promise<HttpResponse> {
   const { tasks } = settings
   const { request, definition, input, body, owner, idempotencyKey } = submission
   const context = settings.context(request)
+  // The longest that its record may live, should nobody be there to settle the claim.
+  const expiresAt = Date.now() + tasks.pendingMs + (definition.retentionMs ?? tasks.retentionMs) + CLAIM_MARGIN_MS
   let claim: HeldClaim | undefined
-  let id = newId()
+  let id: string | undefined
   if (idempotencyKey !== undefined) {
     const key = claimKey(request, owner, idempotencyKey)
     const fingerprint = fingerprintOf(body)
-    const expiresAt = Date.now() + tasks.pendingMs + CLAIM_MARGIN_MS
-    const opened = await openClaim(tasks.store, key, { kind: 'task', fingerprint, taskId: id, accepted: false }, expiresAt)
+    const opened = await openClaim(tasks.store, key, { kind: 'task', fingerprint, taskId: newId(), accepted: false }, expiresAt)
     claim = opened.held
     if (claim.claim.kind === 'sync') return replayDirect(claim.claim)
     if (claim.claim.accepted) {
@@ -90,26 +105,24 @@ async function acceptTask<C>(settings: EndpointSettings<C>, submission: Submissi
     id = claim.claim.taskId
   }
   const { task, created } = await tasks.accept(definition, input, { owner, id, context, claim: claim?.key })
-  if (claim?.claim.kind === 'task') await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true })
-  if (wait > 0) {
-    const direct = await waitForIt(settings, request, task, wait)
-    if (direct) return direct
+  if (claim?.claim.kind === 'task') {
+    // The task is in, whether this lands or not; a retry, or the end of the task, writes it too.
+    await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true }, { expiresAt }).catch(() => undefined)
   }
-  return accepted(settings, request, task, { asked, replayed: !created, ...(wait > 0 ? { waited: wait } : {}) })
+  if (wait === 0) return accepted(settings, request, task, { asked, replayed: !created })
+  const now = await waitForIt(settings, request, task, wait)
+  if (!isFinal(now.state)) return accepted(settings, request, now, { asked, replayed: !created, waited: wait })
+  if (now.state !== 'completed') throw toTaskError(now)
+  const { result } = JSON.parse(now.face) as { result: unknown }
+  return jsonText(200, JSON.stringify(result), { vary: 'Prefer', 'preference-applied': `wait=${String(wait)}` })
 }
 
-/** `respond-async, wait=N`: the direct answer when the work ends in time, else `undefined` (RFC 7240 4.3). */
-async function waitForIt<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number,
-): Promise<HttpResponse | undefined> {
+/** `respond-async, wait=N` (RFC 7240 4.3): the task when it has ended, or as it is when the time is over. */
+async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
   const place = settings.tasks.waiters.enter(request.signal)
-  if (!place) return undefined
+  if (!place) return task
   try {
-    const now = await settings.tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal })
-    if (!now || !isFinal(now.state)) return undefined
-    if (now.state !== 'completed') throw toTaskError(now)
-    const { result } = JSON.parse(now.face) as { result: unknown }
-    return jsonText(200, JSON.stringify(result), { vary: 'Prefer', 'preference-applied': `wait=${String(seconds)}` })
+    return await settings.tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal }) ?? task
   } finally {
     place.leave()
   }

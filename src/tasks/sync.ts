@@ -1,11 +1,11 @@
 import { HttpError, httpError } from '../http/errors.js'
-import type { HttpRequest, HttpResponse } from '../http/exchange.js'
+import type { HttpResponse } from '../http/exchange.js'
+import { readFailure } from '../http/failure.js'
 import { empty, jsonText } from '../http/respond.js'
 import type { EndpointSettings } from './endpoints.js'
-import { toFailure } from './failure.js'
 import { claimKey, fingerprintOf, openClaim, updateClaim, type Claim, type HeldClaim, type SyncAnswer } from './idempotency.js'
 import { runOnce, type Outcome } from './run.js'
-import { accepted, type Submission } from './submit.js'
+import { acceptTask, type Submission } from './submit.js'
 
 /** What a run may need to come to an end after its time is over. */
 const LEASE_MARGIN_MS = 10_000
@@ -22,46 +22,44 @@ export async function answerDirectly<C>(settings: EndpointSettings<C>, submissio
     const claim = { kind: 'sync', fingerprint: fingerprintOf(body) } as const
     const opened = await openClaim(tasks.store, claimKey(request, owner, idempotencyKey), claim, Date.now() + syncTimeoutMs + LEASE_MARGIN_MS)
     held = opened.held
-    if (!opened.fresh) return replay(settings, request, held.claim)
+    // A key that stands for a task means that task, however this request would have it done.
+    if (held.claim.kind === 'task') return acceptTask(settings, submission, false, 0)
+    if (!opened.fresh) return replayDirect(held.claim)
   }
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request), progress: () => undefined,
     signal: request.signal, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes: tasks.maxResultBytes,
   })
-  const answer = toAnswer(outcome)
-  if (held && answer) {
-    const claim = { kind: 'sync', fingerprint: held.claim.fingerprint, answer } as const
-    await updateClaim(tasks.store, held, claim, { expiresAt: Date.now() + tasks.retentionMs, evictable: true })
-  } else if (held) {
-    // Nobody knows how it would have ended: a retry may find out.
-    await tasks.store.delete(held.key, held.revision)
-  }
+  // The work is done, or not: what the store says to that changes nothing for this client.
+  if (held) await keep(settings, held, toAnswer(outcome)).catch(() => undefined)
   if (outcome.kind === 'completed') return direct(outcome.result)
   // The client has gone: nobody reads this.
   if (outcome.kind === 'aborted') return empty(503)
-  if (outcome.failure.code !== 'task_timeout') throw outcome.cause
-  if (definition.timeoutMs <= syncTimeoutMs) throw httpError('task_timeout', { cause: outcome.cause })
+  if (!outcome.timedOut || definition.timeoutMs <= syncTimeoutMs) throw outcome.cause
   throw httpError('sync_timeout', {
     message: 'The work took too long for a direct answer; send "Prefer: respond-async" to have it done in the background.',
     headers: { 'retry-after': '1' }, cause: outcome.cause,
   })
 }
 
+async function keep<C>({ tasks }: EndpointSettings<C>, held: HeldClaim, answer: SyncAnswer | undefined): Promise<void> {
+  // Nobody knows how it would have ended: a retry may find out.
+  if (!answer) await tasks.store.delete(held.key, held.revision)
+  else {
+    const claim = { kind: 'sync', fingerprint: held.claim.fingerprint, answer } as const
+    await updateClaim(tasks.store, held, claim, { expiresAt: Date.now() + tasks.retentionMs, evictable: true })
+  }
+}
+
 function toAnswer(outcome: Outcome): SyncAnswer | undefined {
   if (outcome.kind === 'completed') return { result: outcome.result }
-  if (outcome.kind === 'failed' && outcome.failure.code !== 'task_timeout') return { failure: toFailure(outcome.cause) }
-  return undefined
+  if (outcome.kind === 'aborted' || outcome.timedOut) return undefined
+  const { status, code, message, details, headers } = readFailure(outcome.cause)
+  return { failure: { status, code, message, headers, ...(details ? { details } : {}) } }
 }
 
 function direct(result: string): HttpResponse {
   return jsonText(200, result, { vary: 'Prefer' })
-}
-
-async function replay<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, claim: Claim): Promise<HttpResponse> {
-  if (claim.kind === 'sync') return replayDirect(claim)
-  const task = await settings.tasks.look(claim.taskId)
-  if (task) return accepted(settings, request, task, { asked: false, replayed: true })
-  throw httpError(claim.accepted ? 'idempotent_task_gone' : 'idempotent_request_running', { headers: { 'retry-after': '1' } })
 }
 
 /** What a retry of directly answered work gets: the same answer, or 409 while there is none. */
@@ -73,6 +71,6 @@ export function replayDirect(claim: Claim & { readonly kind: 'sync' }): HttpResp
     response.headers['idempotent-replayed'] = 'true'
     return response
   }
-  const { status, code, message } = answer.failure
-  throw new HttpError(status, code, { message, headers: { 'idempotent-replayed': 'true' } })
+  const { status, code, headers, ...rest } = answer.failure
+  throw new HttpError(status, code, { ...rest, headers: { ...headers, 'idempotent-replayed': 'true' } })
 }

@@ -1,17 +1,18 @@
 import { HttpError, httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { warn } from '../http/warning.js'
-import type { Job, Queue } from '../queues/queue.js'
+import type { Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
+import { Intake, type Accepted, type SubmitOptions } from './accept.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
-import type { AnyTaskDefinition, TaskContext } from './define.js'
+import { isDuration, type AnyTaskDefinition, type TaskContext } from './define.js'
 import { Executor } from './execute.js'
-import { isTaskId, newId } from './ids.js'
+import { isTaskId } from './ids.js'
 import { settleClaim } from './idempotency.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskFailure, TaskProgress, TaskRecord } from './record.js'
 import { toInput } from './run.js'
-import { freeSlot, takeSlot } from './slots.js'
+import { freeSlot } from './slots.js'
 import { isFinal } from './state.js'
 import { Follower, Waiters } from './wait.js'
 
@@ -38,17 +39,6 @@ export interface TasksOptions {
   readonly progressIntervalMs?: number
   /** Hears of every failure that clients see masked. Default: a process warning, as of the error boundary. */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
-}
-
-export interface SubmitOptions {
-  /** Who may see the task; `undefined`: anybody who knows its id. */
-  readonly owner?: string | undefined
-  /** An id of your own (1 to 128 of `A-Z a-z 0-9 . _ -`): a second submit under it starts nothing. */
-  readonly id?: string | undefined
-  /** Milliseconds before the first run. */
-  readonly delayMs?: number | undefined
-  /** Travels with the job to `run`; has to survive JSON. */
-  readonly context?: unknown
 }
 
 /** The result as it is kept: always an object with a message (SPEC 2.5). */
@@ -84,13 +74,6 @@ export interface Typed<R> {
   readonly run: (input: never, context: TaskContext) => MaybePromise<R>
 }
 
-/** What `accept` did. */
-export interface Accepted {
-  readonly task: TaskSnapshot
-  /** `false` when a task of this id was there already. */
-  readonly created: boolean
-}
-
 /**
  * Takes tasks in, keeps their records, runs them. Made by `createTasks`; endpoints and the host's own
  * code share it.
@@ -119,7 +102,13 @@ export class Tasks {
       throw fault('this queue spans processes but the store does not; use a store that does, such as longhaul/redis')
     }
     if (!Number.isInteger(concurrency) || concurrency < 1) throw fault('concurrency must be a whole number from 1')
-    if (!(retentionMs >= 1000)) throw fault('retentionMs must be at least 1000')
+    if (!isDuration(retentionMs, 1000)) throw fault('retentionMs must be from 1000 to 100 years')
+    if (!isDuration(options.pendingMs ?? 1000, 1000)) throw fault('pendingMs must be from 1000 to 100 years')
+    if (!isDuration(options.progressIntervalMs ?? 0, 0)) throw fault('progressIntervalMs must be 0 or more')
+    for (const name of ['maxInputBytes', 'maxResultBytes', 'maxWaiters'] as const) {
+      const value = options[name] ?? 0
+      if (!(value >= 0)) throw fault(`${name} must be 0 or more, not ${String(value)}`)
+    }
     this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
     if (this.definitions.size < definitions.length) throw fault('two definitions have the same name')
     this.store = store
@@ -178,52 +167,14 @@ export class Tasks {
   }
 
   /**
-   * Takes in a task whose input has been judged: the record first, then the queue. Under an id that
-   * is taken, nothing is made; a record that waits is put to the queue again, which takes a job once,
-   * so that a crash between the two writes heals when the caller tries again.
+   * Takes in a task whose input has been judged; see `Intake`. `claim` is the store's key of an
+   * idempotency claim that stands for the task.
    */
   async accept(
     definition: AnyTaskDefinition, input: unknown, options: SubmitOptions & { readonly claim?: string | undefined } = {},
   ): Promise<Accepted> {
     if (this.closing) throw httpError('shutting_down', { headers: { 'retry-after': '5' } })
-    const { owner, id = newId(), delayMs = 0, context, claim } = options
-    if (!isTaskId(id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ -')
-    const createdAt = Date.now()
-    const expiresAt = createdAt + delayMs + this.pendingMs
-    const slot = owner !== undefined && definition.maxPerOwner !== undefined
-      ? await takeSlot(this.store, { name: definition.name, maxPerOwner: definition.maxPerOwner }, owner, id, expiresAt)
-      : undefined
-    let record: TaskRecord = {
-      id, name: definition.name, state: 'queued', attempt: 0, version: 1, createdAt, expiresAt,
-      ...(owner !== undefined ? { owner } : {}), ...(claim !== undefined ? { claim } : {}), ...(slot !== undefined ? { slot } : {}),
-    }
-    let held = await this.ledger.create(record)
-    const created = held !== undefined
-    if (!held) {
-      held = await this.ledger.load(id)
-      if (!held) throw httpError('conflict', { message: 'A task of this id has just gone; try again.' })
-      if (held.record.owner !== owner || held.record.name !== definition.name) throw httpError('conflict', { message: 'This id belongs to another task.' })
-      if (held.record.state !== 'queued') return { task: snapshotOf(held.record), created }
-      // Touched, so that whoever made it can no longer take it back.
-      const touched = await this.ledger.move(held, (now) => (now.state === 'queued' ? { expiresAt: Math.max(expiresAt, now.expiresAt + 1) } : undefined))
-      if (!touched) throw httpError('conflict', { message: 'A task of this id has just gone; try again.' })
-      if (!touched.moved) return { task: snapshotOf(touched.record), created }
-      held = touched
-    }
-    record = held.record
-    const job: Job = { id, taskId: id, name: definition.name, input, ...(context === undefined ? {} : { context }) }
-    const outcome = await this.queue.enqueue(job, { delayMs, attempts: definition.attempts, backoff: definition.backoff })
-      .catch((error: unknown) => ({ error }))
-    if (outcome === 'accepted') return { task: snapshotOf(record), created }
-    // Taken back only if nobody has touched it: then no job of it has begun.
-    const gone = await this.store.delete(taskKey(id), held.revision).catch(() => true)
-    if (slot !== undefined && gone) await freeSlot(this.store, slot, id).catch(() => undefined)
-    if (!gone) {
-      const now = await this.ledger.load(id)
-      if (now) return { task: snapshotOf(now.record), created }
-    }
-    if (outcome === 'full') throw httpError('queue_full', { headers: { 'retry-after': '1' } })
-    throw httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause: outcome.error })
+    return new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
   }
 
   /** The task as its status resource shows it, or `undefined`; with `owner`, only that owner's. */
@@ -301,8 +252,11 @@ export class Tasks {
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     this.closing ??= (async () => {
-      await this.queue.close({ drainMs: options.drainMs ?? 10_000 })
-      this.waiters.close()
+      try {
+        await this.queue.close({ drainMs: options.drainMs ?? 10_000 })
+      } finally {
+        this.waiters.close()
+      }
     })()
     return this.closing
   }

@@ -59,6 +59,9 @@ export class Follower {
   }
 }
 
+/** One reason for all: making one for each, with its stack, costs more than the rest of a wait. */
+const LEFT = new Error('Nobody waits any more')
+
 /**
  * Bounds how many requests wait at once, and ends them all when the server closes. What finds no
  * place is answered at once.
@@ -73,26 +76,23 @@ export class Waiters {
     return this.places.size
   }
 
-  /** A place, or `undefined`. Its signal aborts when the client goes or the server closes. */
+  /** A place, or `undefined`. Its signal aborts when it is left, the client goes or the server closes. */
   enter(client: AbortSignal): { readonly signal: AbortSignal; readonly leave: () => void } | undefined {
     if (this.places.size >= this.max || this.closed || client.aborted) return undefined
     const place = new AbortController()
     const leave = () => {
       this.places.delete(place)
-      client.removeEventListener('abort', stop)
-    }
-    // Whoever goes gives the place back too: a stream that was never read runs no cleanup of its own.
-    const stop = () => {
-      leave()
-      place.abort()
+      client.removeEventListener('abort', leave)
+      place.abort(LEFT)
     }
     this.places.add(place)
-    client.addEventListener('abort', stop, { once: true })
+    // Whoever goes gives the place back too: a stream that was never read runs no cleanup of its own.
+    client.addEventListener('abort', leave, { once: true })
     return { signal: place.signal, leave }
   }
 
   close(): void {
     this.closed = true
-    for (const place of this.places) place.abort()
+    for (const place of this.places) place.abort(LEFT)
   }
 }

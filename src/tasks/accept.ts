@@ -1,0 +1,125 @@
+import { httpError, type HttpError } from '../http/errors.js'
+import type { Job, Queue } from '../queues/queue.js'
+import { snapshotOf, type TaskSnapshot } from './codec.js'
+import { isDuration, type AnyTaskDefinition } from './define.js'
+import { isTaskId, newId } from './ids.js'
+import { taskKey, type Held, type Ledger } from './ledger.js'
+import { freeSlot, takeSlot } from './slots.js'
+
+/** How often a task that others take back at the same time is taken in anew. */
+const TRIES = 3
+
+export interface SubmitOptions {
+  /** Who may see the task; `undefined`: anybody who knows its id. */
+  readonly owner?: string | undefined
+  /** An id of your own (1 to 128 of `A-Z a-z 0-9 . _ -`): a second submit under it starts nothing. */
+  readonly id?: string | undefined
+  /** Milliseconds before the first run. */
+  readonly delayMs?: number | undefined
+  /** Travels with the job to `run`; has to survive JSON. */
+  readonly context?: unknown
+}
+
+/** What `accept` did. */
+export interface Accepted {
+  readonly task: TaskSnapshot
+  /** `false` when a task of this id was there already. */
+  readonly created: boolean
+}
+
+/**
+ * Takes in one task: the record first, then the queue. Under an id that is taken nothing is made, but a
+ * record that waits is put to the queue again, which takes a job once, so that a crash between the two
+ * writes heals when the caller tries again.
+ */
+export class Intake {
+  private readonly id: string
+  private readonly expiresAt: number
+  private readonly job: Job
+  private slot: string | undefined
+
+  constructor(
+    private readonly ledger: Ledger, private readonly queue: Queue, pendingMs: number, private readonly definition: AnyTaskDefinition,
+    input: unknown, private readonly options: SubmitOptions & { readonly claim?: string | undefined },
+  ) {
+    const { id = newId(), delayMs = 0, context } = options
+    if (!isTaskId(id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
+    if (!isDuration(delayMs, 0)) throw new TypeError('delayMs must be from 0 to 100 years')
+    this.id = id
+    this.expiresAt = Date.now() + delayMs + pendingMs
+    this.job = { id, taskId: id, name: definition.name, input, ...(context === undefined ? {} : { context }) }
+  }
+
+  async take(): Promise<Accepted> {
+    for (let tried = 0; tried < TRIES; tried++) {
+      const accepted = await this.first() ?? await this.again()
+      if (accepted) return accepted
+    }
+    throw httpError('conflict', { message: 'Tasks of this id come and go; try again.' })
+  }
+
+  /** `undefined` when the id is taken. */
+  private async first(): Promise<Accepted | undefined> {
+    const { ledger, definition: { name, maxPerOwner }, options: { owner, claim }, id, expiresAt } = this
+    if (owner !== undefined && maxPerOwner !== undefined) {
+      // What is there already needs no room.
+      if (this.options.id !== undefined && await ledger.load(id)) return undefined
+      this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, owner, id, expiresAt)
+    }
+    const { slot } = this
+    const held = await ledger.create({
+      id, name, state: 'queued', attempt: 0, version: 1, createdAt: Date.now(), expiresAt,
+      ...(owner !== undefined ? { owner } : {}), ...(claim !== undefined ? { claim } : {}), ...(slot !== undefined ? { slot } : {}),
+    })
+    if (!held) return undefined
+    const refused = await this.enqueue()
+    if (!refused) return { task: snapshotOf(held.record), created: true }
+    // Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue.
+    const gone = await ledger.store.delete(taskKey(id), held.revision).catch(() => true)
+    const now = gone ? undefined : await ledger.load(id)
+    if (now) return { task: snapshotOf(now.record), created: true }
+    await this.freeSlot()
+    throw refused
+  }
+
+  /** `undefined` when the task that had the id has gone. */
+  private async again(): Promise<Accepted | undefined> {
+    const { ledger, options, definition } = this
+    const held = await ledger.load(this.id)
+    if (held?.record.slot !== this.slot) await this.freeSlot()
+    if (!held) return undefined
+    if (held.record.owner !== options.owner || held.record.name !== definition.name) {
+      throw httpError('conflict', { message: 'This id belongs to another task.' })
+    }
+    if (held.record.state !== 'queued') return { task: snapshotOf(held.record), created: false }
+    const refused = await this.enqueue()
+    // Not taken back: another caller may have been promised this task.
+    if (refused) throw refused
+    return this.touch(held)
+  }
+
+  /** Writes the record anew, so that whoever made it can no longer take it back. */
+  private async touch(held: Held): Promise<Accepted | undefined> {
+    const touched = await this.ledger.move(held, ({ state, expiresAt }) => (
+      state === 'queued' ? { expiresAt: Math.max(expiresAt, this.expiresAt) } : undefined
+    ))
+    return touched && { task: snapshotOf(touched.record), created: false }
+  }
+
+  /** `undefined` when the queue has the job; else why not. */
+  private async enqueue(): Promise<HttpError | undefined> {
+    const { definition: { attempts, backoff }, options: { delayMs = 0 } } = this
+    try {
+      if (await this.queue.enqueue(this.job, { delayMs, attempts, backoff }) === 'accepted') return undefined
+    } catch (cause) {
+      return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
+    }
+    return httpError('queue_full', { headers: { 'retry-after': '1' } })
+  }
+
+  private async freeSlot(): Promise<void> {
+    const { slot } = this
+    this.slot = undefined
+    if (slot !== undefined) await freeSlot(this.ledger.store, slot, this.id).catch(() => undefined)
+  }
+}

@@ -1,0 +1,154 @@
+import type { Attempt, Job } from '../queues/queue.js'
+import { isQueueClosing } from '../queues/queue.js'
+import type { AnyTaskDefinition } from './define.js'
+import { failureOf, isPermanent, type Failure } from './failure.js'
+import { taskKey, type Held, type Ledger } from './ledger.js'
+import { ProgressWriter } from './progress.js'
+import type { TaskChange, TaskRecord } from './record.js'
+import { patiently } from './retry.js'
+import { runOnce } from './run.js'
+import { isFinal } from './state.js'
+
+/** What an executor needs to know. */
+export interface ExecutorSettings {
+  readonly ledger: Ledger
+  readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
+  readonly durable: boolean
+  readonly retentionMs: number
+  readonly maxResultBytes: number
+  readonly progressIntervalMs: number
+  /** Told of every failure that clients see masked, and of failures of the store. What it throws is dropped. */
+  readonly onError: (error: unknown, at: { taskId: string; name: string; attempt: number }) => unknown
+  /** Called when a record is found final or has become so by this process's hand; may be called again for one record. */
+  readonly onFinal: (record: TaskRecord) => Promise<void>
+}
+
+/** The abort reason of a run whose task was cancelled, or taken over by a later run. */
+export const CANCELLED = new Error('The task was cancelled')
+/** A notice may be lost, so a run looks for its cancel this often. */
+const LOOK_MS = 5000
+
+/** One try of one job, from the record's `processing` to wherever it gets. */
+export class TaskAttempt {
+  private held: Held | undefined
+  /** Our moves hold only while no later run came in between: its attempt would be larger. */
+  private fence = Infinity
+  private readonly unfollows: (() => void)[] = []
+
+  constructor(
+    private readonly settings: ExecutorSettings, private readonly retentionMs: number,
+    private readonly job: Job, private readonly attempt: Attempt, private readonly controller: AbortController,
+  ) {}
+
+  /** A cancel in another process is seen by its write to the record. */
+  async follow(): Promise<void> {
+    const { ledger } = this.settings
+    if (!ledger.store.shared) return
+    const look = () => {
+      ledger.load(this.job.taskId).then((now) => {
+        if (!now || now.record.attempt > this.fence || isFinal(now.record.state)) this.controller.abort(CANCELLED)
+      }, () => undefined)
+    }
+    this.unfollows.push(await patiently(() => ledger.store.watch(taskKey(this.job.taskId), look)))
+    const timer = setInterval(look, LOOK_MS)
+    timer.unref()
+    this.unfollows.push(() => { clearInterval(timer) })
+  }
+
+  unfollow(): void {
+    for (const unfollow of this.unfollows) unfollow()
+  }
+
+  async perform(): Promise<void> {
+    const { settings, job } = this
+    const found = await patiently(() => settings.ledger.load(job.taskId))
+    // Never acknowledged, deleted or expired.
+    if (!found) return
+    // Cancelled, or done by a run whose process died before saying so.
+    if (isFinal(found.record.state)) return settings.onFinal(found.record)
+    const definition = settings.definitions.get(job.name)
+    if (!definition) return finish(settings, found, this.retentionMs, failed(failureOf('unknown_task')))
+    const begun = await patiently(() => settings.ledger.move(found, (record) => ({
+      state: 'processing', attempt: record.attempt + 1, startedAt: record.startedAt ?? Date.now(),
+    })))
+    if (!begun?.moved) return
+    this.held = begun
+    this.fence = begun.record.attempt
+    await this.work(definition, begun.record)
+  }
+
+  private async work(definition: AnyTaskDefinition, record: TaskRecord): Promise<void> {
+    const { settings, job, attempt, fence } = this
+    const progress = new ProgressWriter(async (report) => { await this.move({ progress: report }) }, settings.progressIntervalMs)
+    const outcome = await runOnce(definition, job.input, {
+      taskId: job.taskId, attempt: fence, lastAttempt: attempt.lastAttempt, owner: record.owner,
+      context: job.context, progress: progress.report, signal: this.controller.signal,
+      timeoutMs: definition.timeoutMs, maxResultBytes: settings.maxResultBytes,
+    })
+    const last = await progress.close()
+    const report = last ? { progress: last } : {}
+    if (outcome.kind === 'completed') {
+      await this.end({ ...report, state: 'completed', result: outcome.result })
+    } else if (outcome.kind === 'failed') {
+      tell(settings, outcome.cause, job, fence)
+      if (attempt.lastAttempt || isPermanent(outcome.cause)) await this.end({ ...report, ...failed(outcome.failure) })
+      else await this.giveBack(report, outcome.failure.message)
+    } else if (isQueueClosing(outcome.reason)) {
+      if (settings.durable) await this.giveBack(report, 'The worker is closing')
+      else await this.end({ ...report, ...failed(failureOf('task_interrupted')) })
+    }
+  }
+
+  /** Writes a change unless a later run or a cancel came first; then it stops this run. */
+  private async move(to: TaskChange): Promise<boolean> {
+    const now = this.held && await this.settings.ledger.move(this.held, (record) => (
+      record.attempt === this.fence && record.state === 'processing' ? to : undefined
+    ))
+    if (now) this.held = now
+    if (!now || now.record.attempt !== this.fence || isFinal(now.record.state)) this.controller.abort(CANCELLED)
+    return now?.moved ?? false
+  }
+
+  private async giveBack(report: TaskChange, why: string): Promise<void> {
+    if (await patiently(() => this.move({ ...report, state: 'queued' }))) throw new AttemptFailed(why)
+  }
+
+  private async end(to: TaskChange): Promise<void> {
+    const change = { ...to, ...ending(this.retentionMs) }
+    await patiently(() => this.move(change))
+    // Also when the record was final already: it may have been an earlier try of this very write.
+    if (this.held && isFinal(this.held.record.state)) await this.settings.onFinal(this.held.record)
+  }
+}
+
+/** Ends a record from outside of a run. */
+export async function finish(settings: ExecutorSettings, held: Held, retentionMs: number, to: TaskChange): Promise<void> {
+  const change = { ...to, ...ending(retentionMs) }
+  const now = await patiently(() => settings.ledger.move(held, () => change))
+  if (now && isFinal(now.record.state)) await settings.onFinal(now.record)
+}
+
+function ending(retentionMs: number): TaskChange {
+  const finishedAt = Date.now()
+  return { finishedAt, expiresAt: finishedAt + retentionMs }
+}
+
+/** The host's listener must not decide how a task ends. */
+export function tell({ onError }: ExecutorSettings, cause: unknown, job: Job, attempt: number): void {
+  try {
+    const told = onError(cause, { taskId: job.taskId, name: job.name, attempt })
+    if (told instanceof Promise) told.catch(() => undefined)
+  } catch {
+    // There is nobody left to tell.
+  }
+}
+
+/** What the queue sees of a failed try: enough for a log line, nothing that was masked. */
+export class AttemptFailed extends Error {
+  override readonly name = 'AttemptFailed'
+}
+
+/** The change that a failure makes of a record. */
+export function failed({ code, message, status }: Failure): TaskChange {
+  return { state: 'failed', error: { code, message }, errorStatus: status }
+}
