@@ -1,0 +1,38 @@
+// The grammar of list fields, written the slow and obvious way, to compare the parsers with.
+
+export const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+export const QUOTED = '"(?:[\\t \\x21\\x23-\\x5b\\x5d-\\x7e\\x80-\\uffff]|\\\\[\\t \\x21-\\x7e\\x80-\\uffff])*"'
+export const OWS = '[ \\t]*'
+export const ASSIGNED = `(?:${OWS}=${OWS}(${TOKEN}|${QUOTED})?)?`
+export const PARAMETERS = `(?:${OWS};${OWS}(?:${TOKEN}${ASSIGNED})?)*`
+
+/** The members of a list, cut at commas outside quoted strings, without white space around them. */
+export function members(text: string): string[] {
+  const found = ['']
+  let quoted = false
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charAt(at)
+    if (char === ',' && !quoted) {
+      found.push('')
+      continue
+    }
+    if (char === '"') quoted = !quoted
+    found.push(`${found.pop() ?? ''}${char}`)
+    if (char === '\\' && quoted) found.push(`${found.pop() ?? ''}${text.charAt(++at)}`)
+  }
+  return found.map((member) => member.replace(/^[ \t]+|[ \t]+$/g, ''))
+}
+
+export function unquote(word: string | undefined): string {
+  if (word === undefined) return ''
+  return word.startsWith('"') ? word.slice(1, -1).replace(/\\(.)/gs, '$1') : word
+}
+
+/** The parameters of a text that matches PARAMETERS; the first of a name wins. */
+export function parameters(text: string): Record<string, string> {
+  const found: Record<string, string> = {}
+  for (const match of text.matchAll(new RegExp(`;${OWS}(?:(${TOKEN})${ASSIGNED})?`, 'g'))) {
+    if (match[1] !== undefined) found[match[1].toLowerCase()] ??= unquote(match[2])
+  }
+  return found
+}

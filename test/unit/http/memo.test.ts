@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Memo } from '../../../src/http/memo.js'
+
+test('a text that is asked for again outlives a flood of others, and the flood is bounded', () => {
+  const made: string[] = []
+  const memo = new Memo((text) => {
+    made.push(text)
+    return { text }
+  })
+  const first = memo.get('often')
+  for (let round = 0; round < 5000; round++) {
+    memo.get(`flood ${round}`)
+    assert.equal(memo.get('often'), first)
+    assert.ok(memo.size <= 256)
+  }
+  assert.equal(made.filter((text) => text === 'often').length, 1)
+})
+
+test('long texts are not kept', () => {
+  const memo = new Memo((text) => ({ text }))
+  assert.equal(memo.get('x'.repeat(255)), memo.get('x'.repeat(255)))
+  assert.notEqual(memo.get('x'.repeat(256)), memo.get('x'.repeat(256)))
+  assert.equal(memo.size, 1)
+})
