@@ -1,0 +1,47 @@
+import { isToken } from './reader.js'
+
+/** One link: where it leads, how it is related, and further parameters such as `title` or `type`. */
+export interface Link {
+  /** A URI reference. Characters that may not stand in one are percent-encoded. */
+  readonly target: string
+  /** One or more relation types, parted by spaces. */
+  readonly rel: string
+  readonly [param: string]: string | undefined
+}
+
+const RELATION = /^[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*$/
+const PLAIN = /^[\x20-\x7e]*$/
+const NOT_IN_URI = /[^!#$&-;=?-Z_a-z~[\]%]/gu
+const NOT_IN_EXTENDED = /[^!#$&+.^_`|~0-9A-Za-z-]/gu
+
+/**
+ * The value of a Link header (RFC 8288). Whatever the texts are, the value is one line of printable ASCII:
+ * targets are percent-encoded, parameters quoted, and a parameter with other characters (line breaks too)
+ * goes out as `name*=UTF-8''…` (RFC 8187).
+ * @throws {TypeError} when `rel` is no relation type or a parameter's name no token
+ */
+export function linkValue(links: readonly Link[]): string {
+  return links.map(oneLink).join(', ')
+}
+
+function oneLink({ target, rel, ...params }: Link): string {
+  if (!RELATION.test(rel)) {
+    throw new TypeError('linkValue: rel must be relation types parted by single spaces, printable ASCII without quotes')
+  }
+  let text = `<${target.replace(NOT_IN_URI, percentEncode)}>; rel="${rel}"`
+  for (const [name, value] of Object.entries(params)) {
+    if (value === undefined) continue
+    if (!isToken(name)) throw new TypeError(`linkValue: ${JSON.stringify(name)} is no token, so no parameter's name`)
+    text += PLAIN.test(value)
+      ? `; ${name}="${value.replace(/["\\]/g, '\\$&')}"`
+      : `; ${name}*=UTF-8''${value.replace(NOT_IN_EXTENDED, percentEncode)}`
+  }
+  return text
+}
+
+/** A half of a surrogate pair, which has no bytes, becomes U+FFFD. */
+function percentEncode(char: string): string {
+  let text = ''
+  for (const byte of Buffer.from(char)) text += `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+  return text
+}
