@@ -1,0 +1,87 @@
+import { httpError } from './errors.js'
+import type { HttpRequest, MaybePromise, RequestHeaders } from './exchange.js'
+import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
+import { parseMediaType } from './media-type.js'
+
+export interface ReadBytesOptions {
+  /** The largest body that is read, in bytes as sent. */
+  readonly maxBytes: number
+}
+
+export interface ReadJsonOptions extends ReadBytesOptions {
+  /** Media types to read, lower-case. Default: `application/json` and everything that ends in `+json`. */
+  readonly mediaTypes?: readonly string[]
+}
+
+const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
+const DIGITS = /^[0-9]+$/
+
+/**
+ * The bytes of the body. Bytes or text that the host's own parser left are used. What the connection fails with
+ * comes through as it is.
+ * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read), `unsupported_content_coding` (415)
+ */
+export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOptions): Promise<Uint8Array> {
+  checkLength(request.headers, maxBytes)
+  const parsed = request.body.parsed?.value
+  const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
+  if (left instanceof Uint8Array) return capped(left.byteLength > maxBytes ? undefined : left, maxBytes)
+  checkCoding(request.headers)
+  return capped(await request.body.bytes(maxBytes), maxBytes)
+}
+
+/**
+ * The body as JSON. A value that the host's parser left is used at once, without a promise: its size is the
+ * host's care, its keys are checked like ours; text that it left stays a string, bytes are parsed.
+ * A body without Content-Type is read as JSON (RFC 9110 section 8.3 allows to examine it); `charset` may only be
+ * UTF-8 or US-ASCII. Errors are thrown where the answer is direct, else rejected.
+ * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415), and with 400
+ * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind)
+ */
+export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJsonOptions): MaybePromise<unknown> {
+  checkLength(request.headers, maxBytes)
+  checkType(request.headers, mediaTypes)
+  const { parsed } = request.body
+  if (parsed !== undefined) return usable(parsed.value, maxBytes)
+  checkCoding(request.headers)
+  return request.body.bytes(maxBytes).then((bytes) => parseJsonBytes(capped(bytes, maxBytes)))
+}
+
+function usable(value: unknown, maxBytes: number): unknown {
+  if (value === undefined) throw httpError('missing_body')
+  if (value instanceof Uint8Array) return parseJsonBytes(capped(value.byteLength > maxBytes ? undefined : value, maxBytes))
+  if (hasUnsafeKey(value)) throw httpError('unsafe_key')
+  return value
+}
+
+function capped(bytes: Uint8Array | undefined, maxBytes: number): Uint8Array {
+  if (bytes === undefined) throw httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+  return bytes
+}
+
+function checkLength(headers: RequestHeaders, maxBytes: number): void {
+  const length = headers['content-length']
+  if (typeof length === 'string' && DIGITS.test(length) && Number(length) > maxBytes) capped(undefined, maxBytes)
+}
+
+function checkType(headers: RequestHeaders, mediaTypes: readonly string[] | undefined): void {
+  const field = headers['content-type']
+  if (field === undefined || (field === 'application/json' && mediaTypes === undefined)) return
+  const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined
+  const charset = mediaType?.params.get('charset')
+  const known = mediaType !== undefined && (mediaTypes?.includes(mediaType.type) ?? isJson(mediaType.type))
+  if (known && (charset === undefined || CHARSETS.has(charset.toLowerCase()))) return
+  // RFC 9110 sections 12.5.1 and 15.5.16: Accept in a response says what would be read.
+  throw httpError('unsupported_media_type', { headers: { accept: mediaTypes?.join(', ') ?? 'application/json' } })
+}
+
+function isJson(type: string): boolean {
+  return type === 'application/json' || type.endsWith('+json')
+}
+
+function checkCoding(headers: RequestHeaders): void {
+  const field = headers['content-encoding']
+  if (field === undefined || field === '') return
+  if (typeof field === 'string' && field.toLowerCase() === 'identity') return
+  throw httpError('unsupported_content_coding', { headers: { 'accept-encoding': 'identity' } })
+}

@@ -1,0 +1,75 @@
+import secureJson from 'secure-json-parse'
+import { httpError, type HttpError } from './errors.js'
+import { jsonFault } from './json-fault.js'
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/**
+ * Reads JSON from bytes: UTF-8 (RFC 8259 section 8.1), a byte order mark is stepped over.
+ * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, or `missing_body` when there is nothing
+ */
+export function parseJsonBytes(bytes: Uint8Array): unknown {
+  if (bytes.byteLength === 0) throw httpError('missing_body')
+  let text: string
+  try {
+    text = decoder.decode(bytes)
+  } catch (cause) {
+    const message = 'The body is not valid JSON: it is not UTF-8.'
+    throw httpError('malformed_json', { message, details: [{ pointer: '', message: 'The text is not UTF-8.' }], cause })
+  }
+  return parseJson(text)
+}
+
+/**
+ * Reads JSON from text. Keys that could change a prototype once copied (`__proto__`, and `constructor` with a
+ * `prototype` in it) are refused wherever they stand. The text itself is never in an error.
+ * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, UTF-16 units), or `unsafe_key`
+ */
+export function parseJson(text: string): unknown {
+  try {
+    return secureJson.parse(text, undefined, { protoAction: 'error', constructorAction: 'error' })
+  } catch {
+    throw faultOf(text)
+  }
+}
+
+function faultOf(text: string): HttpError {
+  const fault = jsonFault(text)
+  // What reads well as JSON was refused for a key.
+  if (fault === undefined) return httpError('unsafe_key')
+  const place = `line ${fault.line}, column ${fault.column} (offset ${fault.offset})`
+  return httpError('malformed_json', {
+    message: `The body is not valid JSON: at ${place}, ${fault.expected} was expected.`,
+    details: [{ pointer: '', message: `${place}: ${fault.expected} was expected.` }],
+  })
+}
+
+/**
+ * Whether a value that somebody else parsed holds a key that `parseJson` refuses. Every object is looked at
+ * once, so circular values are fine.
+ */
+export function hasUnsafeKey(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const seen = new Set<object>([value])
+  for (const node of seen) {
+    if (Array.isArray(node)) {
+      for (const child of node as unknown[]) if (isObject(child)) seen.add(child)
+    } else if (addMembers(node, seen)) return true
+  }
+  return false
+}
+
+function addMembers(node: object, seen: Set<object>): boolean {
+  for (const key in node) {
+    const child = (node as Record<string, unknown>)[key]
+    if (key === '__proto__') return true
+    if (!isObject(child)) continue
+    if (key === 'constructor' && Object.hasOwn(child, 'prototype')) return true
+    seen.add(child)
+  }
+  return false
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !ArrayBuffer.isView(value)
+}

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { readBytes, readJson, type ReadJsonOptions } from '../../../src/http/body.js'
+import { isHttpError, type HttpError } from '../../../src/http/errors.js'
+import { fakeRequest, type Fake } from './fake-request.js'
+
+const JSON_HEADERS = { 'content-type': 'application/json' }
+
+async function refusal(work: () => unknown): Promise<HttpError> {
+  try {
+    await work()
+  } catch (error) {
+    if (isHttpError(error)) return error
+    throw error
+  }
+  throw new Error('Nothing was refused')
+}
+
+function refused(fake: Fake, options: ReadJsonOptions = { maxBytes: 1000 }): Promise<HttpError> {
+  return refusal(() => readJson(fakeRequest(fake), options))
+}
+
+describe('readJson', () => {
+  test('a declared length above the limit is 413 before anything is read', async () => {
+    const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '11' }, body: '[1]' })
+    const error = await refusal(() => readJson(request, { maxBytes: 10 }))
+    assert.deepEqual([error.status, error.code, error.message], [413, 'body_too_large', 'The body is larger than 10 bytes.'])
+    assert.deepEqual(request.reads, [])
+    assert.equal((await refused({ headers: { ...JSON_HEADERS, 'content-length': '11' }, parsed: { value: 1 } }, { maxBytes: 10 })).status, 413)
+  })
+
+  test('a body that turns out too long is 413; one of just the limit is fine', async () => {
+    assert.equal((await refused({ headers: JSON_HEADERS, body: '[1,2,3,45]' }, { maxBytes: 9 })).status, 413)
+    const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '9' }, body: '[1,2,3,4]' })
+    assert.deepEqual(await readJson(request, { maxBytes: 9 }), [1, 2, 3, 4])
+    assert.deepEqual(request.reads, [9])
+  })
+
+  test('JSON types with UTF-8, and bodies without a type, are read', async () => {
+    for (const type of [
+      undefined, 'application/json', 'Application/JSON; charset=UTF-8', 'application/json;charset="utf8"', 'application/merge-patch+json', 'application/vnd.x.v1+json;version=2',
+    ]) {
+      const request = fakeRequest({ headers: { 'content-type': type }, body: '{"a":1}' })
+      assert.deepEqual(await readJson(request, { maxBytes: 100 }), { a: 1 }, type)
+    }
+  })
+
+  test('other types, charsets and malformed types are 415 with what would be read, before reading', async () => {
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'json', '', 'application/json; charset=latin1', 'a/b, application/json']) {
+      const request = fakeRequest({ headers: { 'content-type': type }, body: '{}' })
+      const error = await refusal(() => readJson(request, { maxBytes: 100 }))
+      assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_media_type', { accept: 'application/json' }], type)
+      assert.deepEqual(request.reads, [])
+    }
+    assert.equal((await refused({ headers: { 'content-type': 'text/plain' }, parsed: { value: {} } })).status, 415)
+  })
+
+  test('a handler may name its own types', async () => {
+    const options = { maxBytes: 100, mediaTypes: ['application/merge-patch+json', 'application/x-thing'] }
+    assert.deepEqual(await readJson(fakeRequest({ headers: { 'content-type': 'application/x-thing' }, body: '1' }), options), 1)
+    const error = await refused({ headers: JSON_HEADERS, body: '1' }, options)
+    assert.deepEqual([error.status, error.headers], [415, { accept: 'application/merge-patch+json, application/x-thing' }])
+  })
+
+  test('a content coding is 415 with the one that would be read, unless the host has undone it', async () => {
+    const error = await refused({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, body: '1' })
+    assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_content_coding', { 'accept-encoding': 'identity' }])
+    assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'Identity' }, body: '1' }), { maxBytes: 9 }), 1)
+    assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, parsed: { value: 1 } }), { maxBytes: 9 }), 1)
+  })
+
+  test('SPEC 7.400: nothing, and nothing but rubbish, are 400', async () => {
+    assert.deepEqual([(await refused({ headers: JSON_HEADERS })).code, (await refused({})).code], ['missing_body', 'missing_body'])
+    assert.equal((await refused({ headers: JSON_HEADERS, body: '{"a":}' })).code, 'malformed_json')
+    assert.equal((await refused({ headers: JSON_HEADERS, body: '{"__proto__":1}' })).code, 'unsafe_key')
+  })
+
+  test('what the host has parsed is given at once and not read again', () => {
+    for (const value of [{ a: 1 }, [], 'text', 0, null]) {
+      const request = fakeRequest({ headers: JSON_HEADERS, parsed: { value }, body: 'no' })
+      assert.equal(readJson(request, { maxBytes: 100 }), value)
+      assert.deepEqual(request.reads, [])
+    }
+  })
+
+  test('what the host has parsed is checked for keys, bytes that it left are parsed, and undefined is no body', async () => {
+    assert.equal((await refused({ parsed: { value: JSON.parse('{"a":[{"__proto__":1}]}') } })).code, 'unsafe_key')
+    assert.deepEqual(readJson(fakeRequest({ parsed: { value: Buffer.from('[1]') } }), { maxBytes: 3 }), [1])
+    assert.equal((await refused({ parsed: { value: Buffer.from('[1]') } }, { maxBytes: 2 })).code, 'body_too_large')
+    assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
+  })
+
+  test('a connection that fails, or a body that is gone, comes through as it is', async () => {
+    const fails = new Error('The body was read by somebody else')
+    await assert.rejects(async () => readJson(fakeRequest({ fails }), { maxBytes: 1 }), fails)
+    await assert.rejects(async () => readBytes(fakeRequest({ fails }), { maxBytes: 1 }), fails)
+  })
+})
+
+describe('readBytes', () => {
+  test('gives the bytes, capped, of whatever type', async () => {
+    assert.deepEqual(await readBytes(fakeRequest({ headers: { 'content-type': 'text/csv' }, body: 'abc' }), { maxBytes: 3 }), Buffer.from('abc'))
+    assert.equal((await readBytes(fakeRequest(), { maxBytes: 3 })).byteLength, 0)
+    assert.equal((await refusal(() => readBytes(fakeRequest({ body: 'abcd' }), { maxBytes: 3 }))).code, 'body_too_large')
+    const declared = fakeRequest({ headers: { 'content-length': '4' } })
+    assert.equal((await refusal(() => readBytes(declared, { maxBytes: 3 }))).code, 'body_too_large')
+    assert.deepEqual(declared.reads, [])
+    assert.equal((await refusal(() => readBytes(fakeRequest({ headers: { 'content-encoding': 'br' } }), { maxBytes: 3 }))).status, 415)
+  })
+
+  test('bytes and text that the host left are used', async () => {
+    assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: 'é' } }), { maxBytes: 2 }), Buffer.from('é'))
+    assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: Uint8Array.of(1, 2) } }), { maxBytes: 2 }), Uint8Array.of(1, 2))
+    assert.equal((await refusal(() => readBytes(fakeRequest({ parsed: { value: 'éé' } }), { maxBytes: 3 }))).code, 'body_too_large')
+  })
+})

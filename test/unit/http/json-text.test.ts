@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { isHttpError, type HttpError } from '../../../src/http/errors.js'
+import { jsonFault } from '../../../src/http/json-fault.js'
+import { hasUnsafeKey, parseJson, parseJsonBytes } from '../../../src/http/json-text.js'
+
+function refusal(work: () => unknown): HttpError {
+  try {
+    work()
+  } catch (error) {
+    if (isHttpError(error)) return error
+    throw error
+  }
+  throw new Error('Nothing was thrown')
+}
+
+/** Where the engine says that the text is wrong; it does not always say. */
+function engineSays(text: string): { valid: boolean; offset: number | undefined } {
+  try {
+    JSON.parse(text)
+    return { valid: true, offset: undefined }
+  } catch (error) {
+    const match = / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec((error as Error).message)
+    return { valid: false, offset: match ? Number(match[1]) : undefined }
+  }
+}
+
+const VALUE = fc.json({ maxDepth: 4 })
+const PIECE = fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '"a"', '"a":', '1', '-', '0', '.', 'e', '+', 'true', 'nul', 'l', ' ', '\n', '\\', '\\u00', '\u0001', 'é', '💥')
+
+describe('jsonFault', () => {
+  test('a place for every way to be wrong', () => {
+    const cases: [string, number, RegExp][] = [
+      ['', 0, /a value/], ['  ', 2, /a value/], ['{', 1, /property name.*or '}'/], ['{a:1}', 1, /property name/], ['{"a":1,}', 7, /property name/],
+      ['{"a" 1}', 5, /':'/], ['{"a":}', 5, /a value/], ['{"a":1 x', 7, /',' or '}'/], ['[1,]', 3, /a value/], ['[1 2]', 3, /',' or '\]'/],
+      ['[1,2', 4, /',' or '\]'/], ['[1}', 2, /end of the number|',' or '\]'/], ['nul', 3, /a value/], ['nuXl', 2, /a value/], ['NaN', 0, /a value/],
+      ['1 2', 2, /end of the text/], ['01', 1, /end of the number/], ['-', 1, /digit/], ['1.', 2, /digit/], ['1e', 2, /digit/], ['1e+x', 3, /digit/],
+      ['"a', 2, /double quote/], ['"a\nb"', 2, /control/], ['"\\x"', 2, /escape/], ['"\\u12"', 5, /hexadecimal/], ["{'a':1}", 1, /property name/],
+      ['[]]', 2, /end of the text/], ['\ufeff1', 0, /a value/],
+    ]
+    for (const [text, offset, expected] of cases) {
+      const fault = jsonFault(text)
+      assert.equal(fault?.offset, offset, text)
+      assert.match(fault.expected, expected, text)
+    }
+  })
+
+  test('lines end with LF, CR or CRLF', () => {
+    const place = (text: string): unknown[] => [jsonFault(text)?.line, jsonFault(text)?.column]
+    assert.deepEqual(place('[1,\n2,\n  }'), [3, 3])
+    assert.deepEqual(place('[1,\r\n2,\r  }'), [3, 3])
+    assert.deepEqual(place('x'), [1, 1])
+    assert.deepEqual(place('[\n\n'), [3, 1])
+  })
+
+  test('valid texts have none', () => {
+    fc.assert(fc.property(VALUE, (text) => { assert.equal(jsonFault(text), undefined, text) }))
+  })
+
+  test('it agrees with this engine on what is valid, and on the place where the engine names one', () => {
+    const mutated = fc.tuple(VALUE, fc.nat(), fc.nat(3), PIECE).map(([text, at, drop, piece]) => {
+      const cut = at % (text.length + 1)
+      return text.slice(0, cut) + piece + text.slice(cut + drop)
+    })
+    const pieces = fc.array(PIECE, { maxLength: 12 }).map((list) => list.join(''))
+    fc.assert(fc.property(fc.oneof(mutated, pieces), (text) => {
+      const { valid, offset } = engineSays(text)
+      const fault = jsonFault(text)
+      assert.equal(fault === undefined, valid, text)
+      if (offset !== undefined) assert.equal(fault?.offset, offset, text)
+    }), { numRuns: 10_000 })
+  })
+
+  test('a million open brackets, and a megabyte of anything, are one pass', () => {
+    for (const unit of ['[', '{"a":', '"', '\\', '[[1],', '1', ' ', '\n', '"\\u00e9', 'tru']) {
+      const text = unit.repeat(Math.ceil(1_000_000 / unit.length))
+      const before = process.cpuUsage()
+      assert.ok(unit === '1' || jsonFault(text) !== undefined)
+      const { user, system } = process.cpuUsage(before)
+      assert.ok(user + system < 5_000_000, `${unit}: ${user + system} µs`)
+    }
+  })
+})
+
+describe('parseJson', () => {
+  test('SPEC 7.400: malformed JSON is told with line, column and offset, and nothing of the text', () => {
+    const error = refusal(() => parseJson('{\n  "password": "hunter2" hunter2\n}'))
+    assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
+    assert.equal(error.message, "The body is not valid JSON: at line 2, column 25 (offset 26), ',' or '}' was expected.")
+    assert.deepEqual(error.details, [{ pointer: '', message: "line 2, column 25 (offset 26): ',' or '}' was expected." }])
+    assert.equal(error.cause, undefined)
+  })
+
+  test('no text can get itself quoted', () => {
+    fc.assert(fc.property(fc.string({ unit: fc.constantFrom('Q', 'Z', 'QZ', '"', '{', 'at position 9') }), (text) => {
+      let value: unknown
+      try {
+        value = parseJson(text)
+      } catch (error) {
+        assert.ok(isHttpError(error))
+        assert.doesNotMatch(error.message + JSON.stringify(error.details), /[QZ]|position/)
+        return
+      }
+      assert.equal(typeof value, 'string')
+    }))
+  })
+
+  test('keys that reach for a prototype are refused wherever and however they are written', () => {
+    for (const text of [
+      '{"__proto__":{"admin":true}}', '[{"a":{"__proto__":1}}]', '{"\\u005f_proto__":1}', '{"constructor":{"prototype":{}}}', '{"a":{"constructor" : {"prototype":1}}}',
+    ]) {
+      const error = refusal(() => parseJson(text))
+      assert.deepEqual([error.status, error.code], [400, 'unsafe_key'], text)
+      assert.equal(hasUnsafeKey(JSON.parse(text)), true, text)
+    }
+    for (const text of ['{"constructor":"Ford"}', '{"constructor":{"name":1}}', '["__proto__"]', '{"proto":1}', '{"a":"\\"__proto__\\":"}']) {
+      assert.deepEqual(parseJson(text), JSON.parse(text))
+      assert.equal(hasUnsafeKey(JSON.parse(text)), false, text)
+    }
+  })
+
+  test('what is valid is what JSON.parse gives', () => {
+    fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
+      const text = JSON.stringify(value)
+      assert.deepEqual(parseJsonBytes(Buffer.from(text)), JSON.parse(text))
+    }))
+  })
+
+  test('deep nesting harms nobody', () => {
+    const deep = '['.repeat(200_000) + ']'.repeat(200_000)
+    assert.ok(Array.isArray(parseJson(deep)))
+    assert.equal(refusal(() => parseJson(`${deep}]`)).code, 'malformed_json')
+    assert.equal(refusal(() => parseJson(`[{"__proto__":1},${deep}]`)).code, 'unsafe_key')
+    assert.equal(hasUnsafeKey(JSON.parse(deep)), false)
+  })
+})
+
+describe('parseJsonBytes', () => {
+  test('a byte order mark is stepped over, bytes that are not UTF-8 are malformed, none are missing', () => {
+    assert.deepEqual(parseJsonBytes(Buffer.from('\ufeff{"a":"ä"}')), { a: 'ä' })
+    for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0xff, 0xfe, 0x31, 0x00], [0x22, 0xed, 0xa0, 0x80, 0x22]]) {
+      const error = refusal(() => parseJsonBytes(Uint8Array.from(bytes)))
+      assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
+      assert.match(error.message, /UTF-8/)
+    }
+    assert.equal(refusal(() => parseJsonBytes(new Uint8Array())).code, 'missing_body')
+    assert.equal(refusal(() => parseJsonBytes(Buffer.from(' '))).code, 'malformed_json')
+  })
+})
+
+test('hasUnsafeKey looks at circular values once', () => {
+  const loop: Record<string, unknown> = { list: [] }
+  loop['self'] = loop
+  assert.equal(hasUnsafeKey(loop), false)
+  assert.equal(hasUnsafeKey({ loop, bad: JSON.parse('{"__proto__":null}') }), true)
+})
