@@ -1,0 +1,77 @@
+import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from './exchange.js'
+import { readFailure } from './failure.js'
+import { errorResponse } from './respond.js'
+import { warn } from './warning.js'
+
+/**
+ * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that failed, and `HttpError`s
+ * with a `cause`. Not of a plain 404 or 422. What it throws or rejects with is swallowed.
+ */
+export type OnError = (error: unknown, request: HttpRequest) => unknown
+
+export interface GuardOptions {
+  /** Default: a process warning named `LonghaulError` with the stack, which Node prints on stderr. */
+  readonly onError?: OnError | undefined
+}
+
+type Result = MaybePromise<HttpResponse | undefined>
+
+/**
+ * The one error boundary, outside all policies. Whatever `handler` throws, rejects with, or gives instead of a
+ * response is answered by `errorResponse`; the result never throws and never rejects. Where the handler answers
+ * directly, so does this.
+ */
+export function guard<C>(handler: Handler<C>, { onError }: GuardOptions = {}): Handler<C> {
+  const guarded = (request: HttpRequest<C>): Result => {
+    try {
+      const result: unknown = handler(request)
+      if (result === undefined || isResponse(result)) return result
+      return isThenable(result) ? settle(result, request, onError) : failed(noResponse(), request, onError)
+    } catch (error) {
+      return failed(error, request, onError)
+    }
+  }
+  return handler.operations ? describe(guarded, handler.operations) : guarded
+}
+
+async function settle(
+  pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined,
+): Promise<HttpResponse | undefined> {
+  try {
+    const result = await pending
+    return result === undefined || isResponse(result) ? result : failed(noResponse(), request, onError)
+  } catch (error) {
+    return failed(error, request, onError)
+  }
+}
+
+function failed(error: unknown, request: HttpRequest, onError: OnError | undefined): HttpResponse {
+  report(error, request, onError)
+  return errorResponse(error, request)
+}
+
+function isResponse(result: unknown): result is HttpResponse {
+  return typeof (result as HttpResponse | null)?.status === 'number'
+}
+
+function isThenable(result: unknown): result is PromiseLike<unknown> {
+  return typeof (result as PromiseLike<unknown> | null)?.then === 'function'
+}
+
+function noResponse(): TypeError {
+  return new TypeError('A handler must return a response { status, headers, body? }, or undefined when the request is not its own')
+}
+
+function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
+  if (readFailure(error).expected) return
+  if (onError === undefined) {
+    warn(error)
+    return
+  }
+  try {
+    const told = onError(error, request)
+    if (told instanceof Promise) told.catch(warn)
+  } catch (failure) {
+    warn(failure)
+  }
+}

@@ -1,0 +1,117 @@
+import { ERROR_CODES, isHttpError, type ErrorDetail, type HttpError } from './errors.js'
+import { isFieldValue } from './fields.js'
+import { isToken } from './reader.js'
+import { generalError } from './reasons.js'
+
+/** What a client may know of something that was thrown. */
+export interface Failure {
+  /** From 400 to 599. */
+  readonly status: number
+  readonly code: string
+  /** One sentence. */
+  readonly message: string
+  readonly details: readonly ErrorDetail[] | undefined
+  /** Lower-case names; safe to send. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The client's own doing, thrown on purpose: nothing that the host has to look at. */
+  readonly expected: boolean
+}
+
+// The brand of stores/store.ts, which this room does not import.
+const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** The answer says how long its body is, and what it is. */
+const OWN_HEADERS = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection'])
+const MASKED: Failure = failure(500, { expected: false })
+
+/**
+ * Tells what may be told of any thrown value, however broken: `HttpError` as it is; `StoreUnavailableError` as 503; errors
+ * that the host's framework throws (http-errors, Boom, Fastify) by status, with their message only
+ * where it is a 4xx that says it may be exposed; everything else as a masked 500. Never throws.
+ */
+export function readFailure(error: unknown): Failure {
+  try {
+    if (isHttpError(error)) return ofHttpError(error)
+    if (!isFields(error)) return MASKED
+    return STORE_UNAVAILABLE in error ? ofStore(error['reason'] === 'full') : ofHost(error)
+  } catch {
+    // A getter or a proxy of the thrown value threw.
+    return MASKED
+  }
+}
+
+function ofHttpError(error: HttpError): Failure {
+  const { status, code, message, details, headers, cause } = error
+  if (!isErrorStatus(status)) return MASKED
+  return failure(status, { code, message, details, headers, expected: status < 500 && cause === undefined })
+}
+
+function ofStore(full: boolean): Failure {
+  const code = full ? 'store_full' : 'store_unavailable'
+  const headers = { 'retry-after': full ? '30' : '5' }
+  return failure(503, { code, message: ERROR_CODES[code][1], headers, expected: false })
+}
+
+function ofHost(error: Fields): Failure {
+  const { isBoom, output, expose, statusCode, code } = error
+  if (isBoom === true && isFields(output)) {
+    const payload = isFields(output['payload']) ? output['payload'] : {}
+    return ofStatus(output['statusCode'], payload['message'], output['headers'])
+  }
+  if (typeof expose === 'boolean') {
+    return ofStatus(statusCode ?? error['status'], expose ? error['message'] : undefined, error['headers'])
+  }
+  // A bare `status` is no sign: clients of other services put the status of an upstream answer there.
+  return typeof code === 'string' ? ofStatus(statusCode, undefined, undefined) : MASKED
+}
+
+function ofStatus(status: unknown, message: unknown, headers: unknown): Failure {
+  if (!isErrorStatus(status)) return MASKED
+  return failure(status, status < 500 ? { message, headers, expected: true } : { expected: false })
+}
+
+interface Told {
+  readonly code?: unknown
+  readonly message?: unknown
+  readonly details?: readonly ErrorDetail[] | undefined
+  readonly headers?: unknown
+  readonly expected: boolean
+}
+
+function failure(status: number, { code, message, details, headers, expected }: Told): Failure {
+  const general = generalError(status)
+  return {
+    status,
+    code: isText(code) ? code : general.code,
+    message: isText(message) ? message : general.message,
+    details: Array.isArray(details) ? details : undefined,
+    headers: sendable(headers),
+    expected,
+  }
+}
+
+/** Headers without those that would break the answer: of its own body, or not valid in HTTP. */
+function sendable(headers: unknown): Record<string, string> {
+  const kept: Record<string, string> = {}
+  if (!isFields(headers)) return kept
+  for (const [key, value] of Object.entries(headers)) {
+    const name = key.toLowerCase()
+    const text = Array.isArray(value) ? value.join(', ') : typeof value === 'number' ? String(value) : value
+    if (isToken(name) && typeof text === 'string' && isFieldValue(text) && !OWN_HEADERS.has(name)) kept[name] = text
+  }
+  return kept
+}
+
+function isErrorStatus(status: unknown): status is number {
+  return Number.isInteger(status) && (status as number) >= 400 && (status as number) <= 599
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null
+}
