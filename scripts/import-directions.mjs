@@ -27,13 +27,13 @@ export const ROOMS = {
   schema: { uses: ['http'] },
   stores: { uses: [] },
   queues: { uses: [] },
-  tasks: { uses: VOCABULARY },
-  bulk: { uses: VOCABULARY, through: ['tasks'] },
-  ndjson: { uses: VOCABULARY, through: ['tasks'] },
-  content: { uses: VOCABULARY },
-  resources: { uses: VOCABULARY },
-  policies: { uses: VOCABULARY },
-  versioning: { uses: VOCABULARY },
+  tasks: { uses: VOCABULARY, through: ['openapi'] },
+  bulk: { uses: VOCABULARY, through: ['tasks', 'openapi'] },
+  ndjson: { uses: VOCABULARY, through: ['tasks', 'openapi'] },
+  content: { uses: VOCABULARY, through: ['openapi'] },
+  resources: { uses: VOCABULARY, through: ['openapi'] },
+  policies: { uses: VOCABULARY, through: ['openapi'] },
+  versioning: { uses: VOCABULARY, through: ['openapi'] },
   openapi: { uses: VOCABULARY }
 }
 
