@@ -75,7 +75,7 @@ describe('negotiate', () => {
       ['APPLICATION/X-NDJSON', 'application/x-ndjson'],
       ['image/png', undefined],
       ['*/*;q=0', undefined],
-      ['application/jso, application/jsonx, applicatio/json', undefined],
+      ['application/jso, application/jsonx, applicatio/json, applicatio/*', undefined],
     ]
     for (const [header, expected] of cases) assert.equal(negotiate(header, offers), expected, header)
     assert.equal(negotiate(['text/*;q=0.2', 'application/x-ndjson;q=0.1'], offers), 'text/event-stream')

@@ -36,7 +36,7 @@ describe('jsonFault', () => {
       ['{"a" 1}', 5, /':'/], ['{"a":}', 5, /a value/], ['{"a":1 x', 7, /',' or '}'/], ['[1,]', 3, /a value/], ['[1 2]', 3, /',' or '\]'/],
       ['[1,2', 4, /',' or '\]'/], ['[1}', 2, /end of the number|',' or '\]'/], ['nul', 3, /a value/], ['nuXl', 2, /a value/], ['NaN', 0, /a value/],
       ['1 2', 2, /end of the text/], ['01', 1, /end of the number/], ['-', 1, /digit/], ['1.', 2, /digit/], ['1e', 2, /digit/], ['1e+x', 3, /digit/],
-      ['"a', 2, /double quote/], ['"a\nb"', 2, /control/], ['"\\x"', 2, /escape/], ['"\\u12"', 5, /hexadecimal/], ["{'a':1}", 1, /property name/],
+      ['"a', 2, /double quote/], ['"a\nb"', 2, /control/], ['"\u001f"', 1, /control/], ['"\\x"', 2, /escape/], ['"\\u12"', 5, /hexadecimal/], ["{'a':1}", 1, /property name/],
       ['[]]', 2, /end of the text/], ['\ufeff1', 0, /a value/],
     ]
     for (const [text, offset, expected] of cases) {
