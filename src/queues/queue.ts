@@ -14,7 +14,7 @@ export interface Queue {
    */
   enqueue(job: Job, options?: EnqueueOptions): Promise<'accepted' | 'full'>
   /**
-   * Starts running jobs in this process, those that wait already first; called at most once. When `run`
+   * Starts running jobs in this process, beginning with those that wait; called at most once. When `run`
    * rejects or throws, the job is tried again after its back-off until its attempts are used up, each time
    * with the input as it was enqueued. An accepted job is never refused a retry for want of room.
    */

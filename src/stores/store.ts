@@ -7,8 +7,8 @@
  * `full` nothing changed. Misuse (a time that is not finite, a counter that is no safe integer) rejects
  * with a `TypeError`.
  *
- * Keys and values are any well-formed text, the empty one and U+0000 included; keys differ when one
- * code unit differs. An entry is live while the store's clock is before `expiresAt`, and no reader sees
+ * Keys (1 to 512 characters) and values (empty ones too) are any well-formed text without U+0000. Keys
+ * differ when one code unit differs. An entry is live while the store's clock is before `expiresAt`, and no reader sees
  * it afterwards; a write whose `expiresAt` is past counts as written and expired at once.
  */
 export interface Store {

@@ -1,0 +1,5 @@
+export { type QueueConformanceOptions, type QueueFixture } from './queue-bench.js'
+export { queueConformance } from './queue-suite.js'
+export { type Runner } from './runner.js'
+export { type StoreConformanceOptions, type StoreFixture } from './store-bench.js'
+export { storeConformance } from './store-suite.js'

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { type Revision, type Store } from '../../src/stores/store.js'
+import { eventually, inTime, pause } from './waiting.js'
+
+/** What a store's tests are run on: a fresh one for each test. It need not be empty, keys are unique. */
+export interface StoreFixture {
+  readonly store: Store
+  /** A second store on the same data, as another process would have it. Required when `store.shared`. */
+  readonly second?: Store
+  /** The store's clock, in milliseconds since 1970. Default `Date.now`. */
+  readonly now?: () => number
+  /** Moves the store's clock forward at once. Without it the suite waits. */
+  readonly advance?: (ms: number) => Promise<void> | void
+  /** Cleans up after the test. Default: closes the stores. */
+  readonly close?: () => Promise<void> | void
+}
+
+export interface StoreConformanceOptions {
+  /** Title of the suite. Default `Store conformance`. */
+  readonly title?: string
+  /** Milliseconds by which the store's clock may be off, and that a call may take. Default 50. */
+  readonly tolerance?: number
+  /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
+  readonly patience?: number
+}
+
+/** One test's tools. */
+export class StoreBench {
+  readonly store: Store
+  /** The second view on the data, or the store itself. */
+  readonly second: Store
+  readonly hasSecond: boolean
+  readonly patience: number
+  readonly tolerance: number
+  readonly #fixture: StoreFixture
+  readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
+
+  constructor(fixture: StoreFixture, { tolerance = 50, patience = 5000 }: StoreConformanceOptions) {
+    this.#fixture = fixture
+    this.store = fixture.store
+    this.second = fixture.second ?? fixture.store
+    this.hasSecond = fixture.second !== undefined
+    this.tolerance = tolerance
+    this.patience = patience
+  }
+
+  /** A key that only this test has. */
+  key(name = 'key'): string {
+    return this.#prefix + name
+  }
+
+  now(): number {
+    return this.#fixture.now?.() ?? Date.now()
+  }
+
+  /** An expiry that no test reaches. */
+  get later(): { readonly expiresAt: number } {
+    return { expiresAt: this.now() + 600_000 }
+  }
+
+  /** An expiry that a test can wait for. */
+  get soon(): { readonly expiresAt: number } {
+    return { expiresAt: this.now() + 2 * this.tolerance + 20 }
+  }
+
+  /** Waits until every clock is past `time`. */
+  async past(time: number): Promise<void> {
+    const left = time + this.tolerance + 1 - this.now()
+    if (left <= 0) return
+    if (this.#fixture.advance) await this.#fixture.advance(left)
+    else await pause(left)
+  }
+
+  /**
+   * Runs `body`, which relies on an entry not having expired, again with more time when it failed and
+   * the machine was so slow that the expiry may have come.
+   */
+  async beforeExpiry(body: (expiresAt: number, key: string) => Promise<void>): Promise<void> {
+    for (const life of [300, 1500, 6000, 24_000]) {
+      const expiresAt = this.now() + life + 2 * this.tolerance
+      try {
+        await body(expiresAt, this.key(`life-${life}`))
+        return
+      } catch (error) {
+        if (this.now() < expiresAt - this.tolerance || life === 24_000) throw error
+      }
+    }
+  }
+
+  /** Creates an entry where none is, and gives its revision. */
+  async created(key: string, value: string, options = this.later): Promise<Revision> {
+    const outcome = await this.store.create(key, value, options)
+    assert.ok(outcome.created, 'create() found an entry where none was')
+    return outcome.revision
+  }
+
+  async value(key: string, store = this.store): Promise<string | undefined> {
+    return (await store.get(key))?.value
+  }
+
+  eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
+    return eventually(check, this.patience, what)
+  }
+
+  inTime<T>(promise: Promise<T>, what: string): Promise<T> {
+    return inTime(promise, this.patience, what)
+  }
+
+  /** Time in which what should not happen would have. */
+  quiet(): Promise<void> {
+    return pause(this.tolerance)
+  }
+
+  async end(): Promise<void> {
+    if (this.#fixture.close) return this.#fixture.close()
+    await this.#fixture.store.close()
+    await this.#fixture.second?.close()
+  }
+}

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+
+/** Resolves after `ms`. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** Looks every few milliseconds until `check` holds; fails with `what` after `ms`. */
+export async function eventually(check: () => boolean | Promise<boolean>, ms: number, what: string): Promise<void> {
+  const end = performance.now() + ms
+  while (!await check()) {
+    assert.ok(performance.now() < end, `${what}, but not within ${ms} ms`)
+    await pause(3)
+  }
+}
+
+/** `promise`, or a failure with `what` after `ms`. */
+export async function inTime<T>(promise: Promise<T>, ms: number, what: string): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new assert.AssertionError({ message: `${what}, but not within ${ms} ms` })), ms)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** `count` calls at once. */
+export function together<T>(count: number, call: (index: number) => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => call(index)))
+}
+
+/** A promise that its owner opens. */
+export class Gate {
+  readonly opened: Promise<void>
+  open!: () => void
+
+  constructor() {
+    this.opened = new Promise((resolve) => { this.open = resolve })
+  }
+}

@@ -1,0 +1,61 @@
+import { type Counter } from '../../src/stores/store.js'
+import { Recency } from './recency.js'
+import { ownText } from './text.js'
+
+interface Count {
+  value: number
+  expiresAt: number
+}
+
+/** A key takes one place for each started 256 characters, so that long keys can't take all memory. */
+const weigh = (_count: Count, key: string): number => 1 + (key.length >> 8)
+
+/**
+ * Numbers with an expiry, in a key space of their own. They are hints by nature (a limit, a tally), so
+ * under pressure the counter whose last change is longest ago goes first and starts at 0 the next time.
+ */
+export class Counters {
+  readonly #counts: Recency<Count>
+
+  constructor(maxCounters: number) {
+    this.#counts = new Recency(maxCounters, weigh)
+  }
+
+  get size(): number {
+    return this.#counts.size
+  }
+
+  /** `undefined`: the key alone is larger than all the room. */
+  add(key: string, by: number, expiresAt: number, now: number): Counter | undefined {
+    const count = this.#counts.get(key)
+    if (count !== undefined && count.expiresAt > now) {
+      count.value = sum(count.value, by)
+      return { value: count.value, expiresAt: count.expiresAt }
+    }
+    if (count !== undefined) this.#counts.delete(key)
+    const fresh = { value: sum(0, by), expiresAt }
+    if (weigh(fresh, key) > this.#counts.maxWeight) return undefined
+    // One that is over already counts once and leaves nothing behind.
+    if (expiresAt > now) this.#counts.set(ownText(key), fresh)
+    return { value: fresh.value, expiresAt }
+  }
+
+  /** Visits every counter and drops the expired ones; yields whether it dropped one. */
+  *sweep(now: () => number): Generator<boolean> {
+    for (const [key, count] of this.#counts.entries()) {
+      const over = count.expiresAt <= now()
+      if (over && this.#counts.peek(key) === count) this.#counts.delete(key)
+      yield over
+    }
+  }
+
+  clear(): void {
+    this.#counts.clear()
+  }
+}
+
+function sum(value: number, by: number): number {
+  const total = value + by
+  if (Number.isSafeInteger(by) && Number.isSafeInteger(total)) return total
+  throw new TypeError('A counter holds safe integers, and is changed by them')
+}

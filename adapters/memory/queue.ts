@@ -1,0 +1,213 @@
+import {
+  QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
+} from '../../src/queues/queue.js'
+import { retryDelay } from './backoff.js'
+import { wholeNumber } from './limits.js'
+import { Line, Queued, RunningAttempt } from './queued.js'
+
+/** The longest delay that a timer of Node takes; beyond it a timer fires at once. */
+const MAX_TIMER = 2 ** 31 - 1
+/** Milliseconds that aborted runs have to end before they count as undone. */
+const GRACE = 250
+/** Milliseconds that `close` waits for the `onDead` of jobs at most. */
+const BURIAL = 5000
+
+export interface MemoryQueueOptions {
+  /**
+   * Jobs held beyond those that may run at once (`concurrency`), whether they wait for their turn, for
+   * their delay or for their next attempt. A job once accepted keeps its place until it ends, so a
+   * retry is never refused. 0 to 1,000,000. Default 1000.
+   */
+  readonly maxQueued?: number
+}
+
+/**
+ * A queue in the memory of this process, in the order of arrival. Not durable: what is undone when the
+ * process ends is lost, and what is undone when the queue closes goes to `onDead` with `closed`.
+ *
+ * A job starts in a later turn of the event loop than its `enqueue`, so the caller can answer before
+ * the work takes the CPU. A job of one attempt is handed to `run` as it is; one of several is copied
+ * through JSON for each.
+ */
+export class MemoryQueue implements Queue {
+  readonly durable = false
+  readonly #maxQueued: number
+  /** Everything accepted that has not ended, by id. */
+  readonly #held = new Map<string, Queued>()
+  readonly #ready = new Line()
+  readonly #burials = new Set<Promise<void>>()
+  #run: RunJob | undefined
+  #onDead: ProcessOptions['onDead'] | undefined
+  #concurrency = 0
+  #running = 0
+  #turn: NodeJS.Immediate | undefined
+  #closing: Promise<void> | undefined
+  /** When draining ends, on `performance.now()`. */
+  #deadline = Infinity
+  #aborted = false
+  #onIdle: (() => void) | undefined
+
+  /** Throws a TypeError for a limit that makes no sense. */
+  constructor(options: MemoryQueueOptions = {}) {
+    this.#maxQueued = wholeNumber('maxQueued', options.maxQueued ?? 1000, 0, 1_000_000)
+  }
+
+  /** Jobs that run now, and jobs that wait for whatever reason. */
+  usage(): { running: number, waiting: number } {
+    return { running: this.#running, waiting: this.#held.size - this.#running }
+  }
+
+  async enqueue(job: Job, options: EnqueueOptions = {}): Promise<'accepted' | 'full'> {
+    if (this.#closing) return 'full'
+    if (this.#held.has(job.id)) return 'accepted'
+    if (this.#held.size >= this.#maxQueued + this.#concurrency) return 'full'
+    const delay = options.delayMs ?? 0
+    if (!(delay >= 0 && Number.isFinite(delay))) throw new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`)
+    const item = new Queued(job, options)
+    this.#held.set(item.id, item)
+    this.#wait(item, delay)
+    return 'accepted'
+  }
+
+  /** Throws when called twice, and a TypeError for a concurrency that is no whole number from 1. After `close` it does nothing. */
+  process(run: RunJob, options: ProcessOptions): void {
+    if (this.#run) throw new Error('process() was called already: one queue has one processor in a process')
+    this.#concurrency = wholeNumber('concurrency', options.concurrency, 1, 1_000_000)
+    this.#onDead = options.onDead
+    this.#run = run
+    this.#wake()
+  }
+
+  async remove(id: string): Promise<boolean> {
+    const item = this.#held.get(id)
+    if (item === undefined || item.state === 'running') return false
+    this.#end(item)
+    return true
+  }
+
+  /**
+   * What waits is run too while there is time; what can't start in time ends at once. An aborted run
+   * has a quarter of a second to end. Where `process` was never called, waiting jobs are dropped.
+   */
+  close(options: { readonly drainMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#shutDown(Math.min(Math.max(options.drainMs ?? 10_000, 0), MAX_TIMER))
+    return this.#closing
+  }
+
+  #wait(item: Queued, delay: number): void {
+    if (delay <= 0) {
+      item.state = 'ready'
+      this.#ready.push(item)
+      this.#wake()
+      return
+    }
+    item.state = 'delayed'
+    item.dueAt = performance.now() + delay
+    const part = Math.min(delay, MAX_TIMER)
+    item.timer = setTimeout(() => this.#wait(item, delay - part), part)
+    item.timer.unref()
+  }
+
+  #wake(): void {
+    if (this.#turn !== undefined || this.#running >= this.#concurrency || this.#ready.first === undefined) return
+    this.#turn = setImmediate(() => {
+      this.#turn = undefined
+      while (this.#ready.first !== undefined && this.#running < this.#concurrency) this.#start(this.#ready.first)
+    })
+  }
+
+  #start(item: Queued): void {
+    const run = this.#run
+    if (run === undefined) return
+    this.#ready.remove(item)
+    this.#running++
+    item.state = 'running'
+    item.attempt++
+    item.running = new RunningAttempt(item.attempt, item.attempt >= item.attempts)
+    try {
+      // `run` may be anything at run time: what it returns, throws or never settles is its own affair.
+      Promise.resolve(run(item.job, item.running)).then(() => this.#end(item), () => this.#failed(item))
+    } catch {
+      this.#failed(item)
+    }
+  }
+
+  #failed(item: Queued): void {
+    // Without a running attempt it was reported already, and this one comes too late.
+    if (item.running === undefined) return
+    const last = item.attempt >= item.attempts
+    const delay = last ? 0 : retryDelay(item.backoff, item.attempt)
+    if (this.#aborted || (!last && performance.now() + delay > this.#deadline)) this.#bury(item, 'closed')
+    else if (last) this.#bury(item, 'attempts')
+    else {
+      this.#running--
+      item.running = undefined
+      this.#wait(item, delay)
+      this.#wake()
+    }
+  }
+
+  /** Reports the job. One that ran keeps its place meanwhile, so that a slow `onDead` holds back the next. */
+  #bury(item: Queued, reason: DeadReason): void {
+    const ran = item.state === 'running'
+    if (!ran) this.#end(item)
+    const burial = report(this.#onDead, item.job, reason).then(() => {
+      this.#burials.delete(burial)
+      if (ran) this.#end(item)
+    })
+    this.#burials.add(burial)
+    item.running = undefined
+  }
+
+  #end(item: Queued): void {
+    if (item.state === 'ended') return
+    if (item.state === 'running') this.#running--
+    else if (item.state === 'ready') this.#ready.remove(item)
+    clearTimeout(item.timer)
+    item.state = 'ended'
+    this.#held.delete(item.id)
+    if (this.#held.size === 0) this.#onIdle?.()
+    this.#wake()
+  }
+
+  async #shutDown(drainMs: number): Promise<void> {
+    this.#deadline = performance.now() + drainMs
+    for (const item of this.#held.values()) {
+      if (this.#run === undefined) this.#end(item)
+      else if (item.state === 'delayed' && item.dueAt > this.#deadline) this.#bury(item, 'closed')
+    }
+    await this.#idle(drainMs)
+    this.#aborted = true
+    const reason = new QueueClosingError()
+    for (const item of this.#held.values()) {
+      if (item.state === 'running') item.running?.abort(reason)
+      else this.#bury(item, 'closed')
+    }
+    await this.#idle(GRACE)
+    for (const item of this.#held.values()) if (item.running !== undefined) this.#bury(item, 'closed')
+    await within(Promise.all(this.#burials), BURIAL)
+    if (this.#turn !== undefined) clearImmediate(this.#turn)
+  }
+
+  /** Resolves when nothing is held, or after `ms`. */
+  async #idle(ms: number): Promise<void> {
+    if (this.#held.size === 0) return
+    await within(new Promise<void>((resolve) => { this.#onIdle = resolve }), ms)
+  }
+}
+
+/** `onDead` may throw: there is nobody left to tell. */
+async function report(onDead: ProcessOptions['onDead'] | undefined, job: Job, reason: DeadReason): Promise<void> {
+  try {
+    await onDead?.(job, reason)
+  } catch {
+    // The queue has done its part.
+  }
+}
+
+/** Waits for `done`, at most `ms`. Its timer holds the process: without it a drain could be cut short. */
+async function within(done: Promise<unknown>, ms: number): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])
+  clearTimeout(timer)
+}

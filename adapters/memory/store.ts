@@ -1,0 +1,189 @@
+import { getHeapStatistics } from 'node:v8'
+import {
+  StoreUnavailableError,
+  type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type Revision,
+  type Store, type Unsubscribe, type WriteOptions
+} from '../../src/stores/store.js'
+import { Counters } from './counters.js'
+import { Entries, Held } from './entries.js'
+import { wholeNumber } from './limits.js'
+import { Sweeper } from './sweeper.js'
+import { Watches } from './watches.js'
+
+const MIB = 1024 * 1024
+/** A Map of V8 holds 2^24 slots, and needs half of them free when entries come and go. */
+const MAP_LIMIT = 8_000_000
+/** What a write to a full store looks through for expired entries before it gives up: some 10 µs. */
+const STEPS_WHEN_FULL = 256
+
+export interface MemoryStoreOptions {
+  /** Entries held at once, 1 to 8,000,000. Default 1,000,000. */
+  readonly maxEntries?: number
+  /**
+   * Bytes that entries may take, keys and bookkeeping included, as an upper estimate. Default: 256 MiB
+   * or a quarter of the heap that this process may have, whichever is less.
+   */
+  readonly maxBytes?: number
+  /** Counters held at once, 1 to 8,000,000; a key takes one place for each 256 characters. Default 100,000. */
+  readonly maxCounters?: number
+  /** Watches at once, over all keys. Default 100,000. */
+  readonly maxWatches?: number
+  /** What time it is, in milliseconds since 1970. For tests; the default is `Date.now`. */
+  readonly now?: () => number
+}
+
+/**
+ * A store in the memory of this process. Every verb does its work at once, in one go, so each is atomic.
+ *
+ * Bounded: a write for which there is no room makes evictable entries go, the one used longest ago
+ * first. Others never go early: when they fill the store, or an entry is too large for it, a write
+ * rejects with a `StoreUnavailableError` whose reason is `full` and changes nothing, and so does one
+ * watch too many. Counters have room of their own; under pressure the one whose last change is longest
+ * ago starts anew.
+ *
+ * Expired entries are gone at once for readers; their memory comes back within seconds to a minute.
+ */
+export class MemoryStore implements Store {
+  readonly shared = false
+  readonly #entries: Entries
+  readonly #counters: Counters
+  readonly #watches = new Watches()
+  readonly #maxWatches: number
+  readonly #now: () => number
+  readonly #sweeper: Sweeper
+  /** One sequence for all keys, so that a key that comes back never has an old revision. */
+  #revision = 0
+  #closed = false
+
+  /** Throws a TypeError for a limit that makes no sense. */
+  constructor(options: MemoryStoreOptions = {}) {
+    const maxBytes = options.maxBytes ?? Math.min(256 * MIB, Math.floor(getHeapStatistics().heap_size_limit / 4))
+    this.#entries = new Entries(
+      wholeNumber('maxEntries', options.maxEntries ?? 1_000_000, 1, MAP_LIMIT),
+      wholeNumber('maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER),
+      (key) => this.#watches.notify(key)
+    )
+    this.#counters = new Counters(wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT))
+    this.#maxWatches = wholeNumber('maxWatches', options.maxWatches ?? 100_000, 1, MAP_LIMIT)
+    this.#now = options.now ?? Date.now
+    this.#sweeper = new Sweeper(() => this.#walk())
+  }
+
+  /** What is held now. `bytes` is the estimate that `maxBytes` bounds. */
+  usage(): { entries: number, pinned: number, bytes: number, counters: number, watches: number } {
+    const { size, pinned, bytes } = this.#entries
+    return { entries: size, pinned, bytes, counters: this.#counters.size, watches: this.#watches.size }
+  }
+
+  async get(key: string): Promise<Entry | undefined> {
+    this.#assertOpen()
+    const held = this.#live(key)
+    return held && entryOf(held)
+  }
+
+  async create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
+    this.#assertOpen()
+    const there = this.#live(key)
+    if (there !== undefined) return { created: false, entry: entryOf(there) }
+    return { created: true, revision: this.#write(key, value, options) }
+  }
+
+  async replace(key: string, value: string, revision: Revision, options: WriteOptions): Promise<Replaced | Conflict> {
+    this.#assertOpen()
+    const there = this.#live(key)
+    if (there === undefined) return { replaced: false, entry: undefined }
+    if (String(there.revision) !== revision) return { replaced: false, entry: entryOf(there) }
+    return { replaced: true, revision: this.#write(key, value, options) }
+  }
+
+  async delete(key: string, revision?: Revision): Promise<boolean> {
+    this.#assertOpen()
+    const there = this.#live(key)
+    if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) return false
+    this.#entries.remove(key)
+    this.#watches.notify(key)
+    return true
+  }
+
+  async increment(key: string, by: number, options: { readonly expiresAt: number }): Promise<Counter> {
+    this.#assertOpen()
+    const counter = this.#counters.add(key, by, time(options.expiresAt), this.#now())
+    if (counter === undefined) throw full('The key of the counter is too long for this store')
+    this.#sweeper.start()
+    return counter
+  }
+
+  async watch(key: string, listener: () => void): Promise<Unsubscribe> {
+    this.#assertOpen()
+    if (this.#watches.size >= this.#maxWatches) throw full('The store has as many watches as it may')
+    return this.#watches.add(key, listener)
+  }
+
+  /** Forgets everything. From now on every call but this one rejects with a `StoreUnavailableError`. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#sweeper.stop()
+    this.#watches.clear()
+    this.#entries.clear()
+    this.#counters.clear()
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new StoreUnavailableError('The store is closed')
+  }
+
+  #live(key: string): Held | undefined {
+    const held = this.#entries.find(key)
+    if (held === undefined || held.expiresAt > this.#now()) return held
+    this.#drop(key)
+    return undefined
+  }
+
+  #write(key: string, value: string, { expiresAt, evictable = false }: WriteOptions): Revision {
+    const held = new Held(key, value, this.#revision + 1, time(expiresAt))
+    if (expiresAt <= this.#now()) this.#entries.remove(key)
+    else if (!this.#put(key, held, evictable)) throw full('The store is full')
+    this.#revision++
+    this.#watches.notify(key)
+    this.#sweeper.start()
+    return String(held.revision)
+  }
+
+  #put(key: string, held: Held, evictable: boolean): boolean {
+    if (this.#entries.put(key, held, evictable)) return true
+    this.#sweeper.advance(STEPS_WHEN_FULL)
+    return this.#entries.put(key, held, evictable)
+  }
+
+  #drop(key: string): void {
+    this.#entries.remove(key)
+    this.#watches.notify(key)
+  }
+
+  /** One round through all that can expire, watched keys first. Yields whether a step dropped something. */
+  *#walk(): Generator<boolean> {
+    if (this.#entries.size > 0) for (const key of this.#watches.keys()) yield this.#lapse(key)
+    for (const [key, held] of this.#entries.each()) yield held.expiresAt <= this.#now() && this.#lapse(key)
+    yield* this.#counters.sweep(this.#now)
+  }
+
+  #lapse(key: string): boolean {
+    const held = this.#entries.peek(key)
+    if (held === undefined || held.expiresAt > this.#now()) return false
+    this.#drop(key)
+    return true
+  }
+}
+
+function entryOf(held: Held): Entry {
+  return { value: held.value, revision: String(held.revision), expiresAt: held.expiresAt }
+}
+
+function time(expiresAt: number): number {
+  if (Number.isFinite(expiresAt)) return expiresAt
+  throw new TypeError(`expiresAt must be a time in milliseconds since 1970, not ${String(expiresAt)}`)
+}
+
+function full(message: string): StoreUnavailableError {
+  return new StoreUnavailableError(message, { reason: 'full' })
+}

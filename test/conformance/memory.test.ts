@@ -1,0 +1,14 @@
+import * as runner from 'node:test'
+import { queueConformance, storeConformance } from 'longhaul/conformance'
+import { MemoryQueue, MemoryStore } from 'longhaul/memory'
+
+storeConformance(runner, async () => ({ store: new MemoryStore() }), { title: 'MemoryStore' })
+
+storeConformance(runner, async () => {
+  let time = 1_700_000_000_000
+  return { store: new MemoryStore({ now: () => time }), now: () => time, advance: (ms) => { time += ms } }
+}, { title: 'MemoryStore with a clock that jumps' })
+
+queueConformance(runner, async () => ({ queue: new MemoryQueue() }), { title: 'MemoryQueue' })
+
+queueConformance(runner, async () => ({ queue: new MemoryQueue({ maxQueued: 50 }), capacity: 50 }), { title: 'MemoryQueue with little room' })
