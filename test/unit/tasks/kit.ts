@@ -1,0 +1,119 @@
+import type { Queue } from '../../../src/queues/queue.js'
+import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
+import { createTasks, type Tasks, type TasksOptions } from '../../../src/tasks/index.js'
+import { memory, type MemoryQueue, type MemoryStore } from '../../../adapters/memory/index.js'
+
+/** What a call to the store or the queue does instead of, or after, its work. */
+export type Fault = 'before' | 'after' | undefined
+
+/** Every call as `verb key`, and a hook that makes the n-th fail before or after its work. */
+export class Spy {
+  readonly calls: string[] = []
+  fault: (call: string, n: number) => Fault = () => undefined
+
+  async around<T>(call: string, work: () => Promise<T>): Promise<T> {
+    const n = this.calls.push(call)
+    const fault = this.fault(call, n)
+    if (fault === 'before') throw new StoreUnavailableError(`${call} did not happen`)
+    const value = await work()
+    if (fault === 'after') throw new StoreUnavailableError(`${call} happened, but nobody knows`)
+    return value
+  }
+
+  /** The calls that write. */
+  get writes(): string[] {
+    return this.calls.filter((call) => !/^(get|watch|close)/.test(call))
+  }
+}
+
+/** A store that tells what is asked of it; `shared` makes the tasks believe in other processes. */
+export class SpyStore implements Store {
+  constructor(private readonly inner: Store, readonly spy: Spy, readonly shared = false) {}
+  get(key: string) { return this.spy.around(`get ${key}`, () => this.inner.get(key)) }
+  create(key: string, value: string, options: WriteOptions) { return this.spy.around(`create ${key}`, () => this.inner.create(key, value, options)) }
+  replace(key: string, value: string, revision: string, options: WriteOptions) {
+    return this.spy.around(`replace ${key}`, () => this.inner.replace(key, value, revision, options))
+  }
+
+  delete(key: string, revision?: string) { return this.spy.around(`delete ${key}`, () => this.inner.delete(key, revision)) }
+  increment(key: string, by: number, options: { expiresAt: number }) { return this.spy.around(`increment ${key}`, () => this.inner.increment(key, by, options)) }
+  watch(key: string, listener: () => void) { return this.spy.around(`watch ${key}`, () => this.inner.watch(key, listener)) }
+  close() { return this.inner.close() }
+}
+
+/** A queue whose `enqueue` goes through a spy. */
+export function spyQueue(inner: Queue, spy: Spy): Queue {
+  return {
+    durable: inner.durable,
+    enqueue: (job, options) => spy.around(`enqueue ${job.id}`, () => inner.enqueue(job, options)),
+    process: (run, options) => { inner.process(run, options) },
+    remove: (id) => inner.remove(id),
+    close: (options) => inner.close(options),
+  }
+}
+
+export interface Bench {
+  readonly tasks: Tasks
+  readonly spy: Spy
+  readonly store: MemoryStore
+  readonly queue: MemoryQueue
+  /** What `onError` heard. */
+  readonly heard: unknown[]
+  readonly close: () => Promise<void>
+}
+
+/** Tasks over memory with spies between. */
+export function bench(options: Omit<TasksOptions, 'store' | 'queue'> & { readonly shared?: boolean; readonly maxQueued?: number }): Bench {
+  const { shared = false, maxQueued = 1000, ...rest } = options
+  const { store, queue } = memory({ maxQueued })
+  const spy = new Spy()
+  const heard: unknown[] = []
+  const tasks = createTasks({
+    store: new SpyStore(store, spy, shared), queue: spyQueue(queue, spy), onError: (error) => { heard.push(error) }, ...rest,
+  })
+  const close = async () => {
+    await tasks.close({ drainMs: 0 })
+    await store.close()
+  }
+  return { tasks, spy, store, queue, heard, close }
+}
+
+/** A promise and its settlers. */
+export function deferred<T = void>(): { promise: Promise<T>; resolve: (value: T) => void; reject: (error: unknown) => void } {
+  let resolve!: (value: T) => void
+  let reject!: (error: unknown) => void
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  return { promise, resolve, reject }
+}
+
+/** Fails after a while, so that a wait for an event can't hang a test run. */
+export async function within<T>(promise: Promise<T>, ms = 5000): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  try {
+    return await Promise.race([promise, new Promise<never>((_, reject) => {
+      timer = setTimeout(() => { reject(new Error(`Nothing happened within ${ms} ms`)) }, ms)
+    })])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Waits for a condition that no event tells of. */
+export async function eventually(condition: () => boolean | Promise<boolean>, ms = 5000): Promise<void> {
+  const end = Date.now() + ms
+  while (!await condition()) {
+    if (Date.now() > end) throw new Error(`Not so within ${ms} ms: ${condition.toString()}`)
+    await new Promise((resolve) => { setTimeout(resolve, 5) })
+  }
+}
+
+/** The task once it is final. */
+export async function ended(tasks: Tasks, id: string) {
+  await within(tasks.wait(id, { timeoutMs: 5000 }), 6000)
+  const view = await tasks.get(id)
+  if (!view || view.status === 'processing') throw new Error(`Task ${id} has not ended: ${JSON.stringify(view)}`)
+  return view
+}

@@ -1,0 +1,556 @@
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { memory, MemoryStore } from '../../../adapters/memory/index.js'
+import { HttpError, httpError } from '../../../src/http/errors.js'
+import { jsonSchema } from '../../../src/schema/index.js'
+import { createTasks, defineTask, permanent, type TaskContext } from '../../../src/tasks/index.js'
+import { bench, deferred, ended, eventually, within } from './kit.js'
+
+const echo = defineTask({ name: 'echo', run: (input) => ({ message: 'done', input }) })
+const fast = { type: 'fixed', delayMs: 1 } as const
+
+function use(t: TestContext, options: Parameters<typeof bench>[0]) {
+  const made = bench(options)
+  t.after(made.close)
+  return made
+}
+
+describe('submit', () => {
+  test('runs a task to its result', async (t) => {
+    const { tasks } = use(t, { definitions: [echo] })
+    const { id, created } = await tasks.submit(echo, { a: 1 })
+    assert.equal(created, true)
+    const view = await ended(tasks, id)
+    assert.equal(view.status, 'completed')
+    assert.deepEqual(view.result, { message: 'done', input: { a: 1 } })
+    assert.ok(Date.parse(view.createdAt) <= Date.parse(view.startedAt ?? '') && Date.parse(view.startedAt ?? '') <= Date.parse(view.finishedAt ?? ''))
+  })
+
+  test('the input is a copy of its own', async (t) => {
+    const { tasks } = use(t, { definitions: [echo] })
+    const input = { list: [1] }
+    const { id } = await tasks.submit(echo, input)
+    input.list.push(2)
+    assert.deepEqual((await ended(tasks, id)).result, { message: 'done', input: { list: [1] } })
+  })
+
+  test('an id given twice starts nothing, also when its task has ended', async (t) => {
+    let runs = 0
+    const gate = deferred()
+    const slow = defineTask({ name: 'slow', run: async () => { runs++; await gate.promise } })
+    const { tasks } = use(t, { definitions: [slow, echo] })
+    const many = await Promise.all(Array.from({ length: 20 }, () => tasks.submit(slow, 1, { id: 'mine' })))
+    assert.deepEqual(many.map(({ id }) => id), Array.from({ length: 20 }, () => 'mine'))
+    assert.equal(many.filter(({ created }) => created).length, 1)
+    await eventually(() => runs > 0)
+    assert.equal((await tasks.submit(slow, 1, { id: 'mine' })).created, false)
+    gate.resolve()
+    await ended(tasks, 'mine')
+    assert.equal((await tasks.submit(slow, 1, { id: 'mine' })).created, false)
+    assert.equal(runs, 1)
+    await assert.rejects(tasks.submit(echo, 1, { id: 'mine' }), { code: 'conflict' })
+    await assert.rejects(tasks.submit(slow, 1, { id: 'mine', owner: 'someone' }), { code: 'conflict' })
+    assert.equal(runs, 1)
+  })
+
+  test('a queue that fails, or is full, never makes a promised task vanish', async (t) => {
+    for (const how of ['throws', 'full'] as const) {
+      const gate = deferred()
+      const slow = defineTask({ name: 'slow', run: () => gate.promise })
+      const { tasks, queue, spy } = use(t, { definitions: [slow], concurrency: 1, maxQueued: 1 })
+      await tasks.submit(slow, 1, { id: 'running' })
+      await tasks.submit(slow, 1, { id: 'promised' })
+      if (how === 'throws') spy.fault = (call) => (call.startsWith('enqueue') ? 'before' : undefined)
+      else await assert.rejects(tasks.submit(slow, 1, { id: 'third' }), { code: 'queue_full', status: 503, headers: { 'retry-after': '1' } })
+      await tasks.submit(slow, 1, { id: 'promised' }).catch(() => undefined)
+      spy.fault = () => undefined
+      gate.resolve()
+      assert.equal((await ended(tasks, 'promised')).status, 'completed')
+      assert.equal(await tasks.get('third'), undefined, 'what was refused left nothing')
+      assert.equal(queue.usage().waiting, 0)
+    }
+  })
+
+  test('one submit whose queue fails takes back only what nobody else was promised', async (t) => {
+    // The first is between record and queue when the second comes, gets its job in, and is promised the task.
+    const { tasks, spy } = use(t, { definitions: [echo], concurrency: 1 })
+    const second = deferred<boolean>()
+    let first = true
+    spy.fault = (call) => {
+      if (!call.startsWith('enqueue') || !first) return undefined
+      first = false
+      void tasks.submit(echo, 1, { id: 'x' }).then(({ created }) => { second.resolve(created) }, second.reject)
+      return 'before'
+    }
+    const outcome = await tasks.submit(echo, 1, { id: 'x' }).then(() => 'promised', () => 'refused')
+    await within(second.promise)
+    assert.equal((await ended(tasks, 'x')).status, 'completed', outcome)
+  })
+
+  test('judges input by schema (400 with pointers) and by rule, before anything is written', async (t) => {
+    const strict = defineTask({
+      name: 'strict', input: jsonSchema<{ n: number }>({ type: 'object', required: ['n'], properties: { n: { type: 'number' } } }),
+      check: ({ n }) => { if (n < 0) throw httpError('unprocessable', { message: 'n must not be negative.' }) },
+      run: ({ n }) => ({ message: String(n) }),
+    })
+    const { tasks, spy } = use(t, { definitions: [strict] })
+    await assert.rejects(tasks.submit(strict, { n: 'x' }), (error: HttpError) => error.code === 'invalid_input' && error.details?.[0]?.pointer === '/n')
+    await assert.rejects(tasks.submit(strict, { n: -1 }), { status: 422, message: 'n must not be negative.' })
+    assert.deepEqual(spy.calls, [])
+    assert.deepEqual((await ended(tasks, (await tasks.submit(strict, { n: 1 })).id)).result, { message: '1' })
+  })
+
+  test('refuses what it can not take', async (t) => {
+    const { tasks, spy } = use(t, { definitions: [echo], maxInputBytes: 10 })
+    await assert.rejects(tasks.submit(echo, 'x'.repeat(9)), { code: 'body_too_large', status: 413 })
+    assert.equal((await tasks.submit(echo, 'é'.repeat(4))).created, true)
+    await assert.rejects(tasks.submit(echo, 'é'.repeat(5)), { code: 'body_too_large' })
+    const calls = spy.writes.length
+    await assert.rejects(tasks.submit(defineTask({ name: 'echo', run: () => 1 }), 1), TypeError)
+    await assert.rejects(tasks.submit(echo, 1n), TypeError)
+    for (const id of ['', 'a b', '../x', 'x'.repeat(129)]) await assert.rejects(tasks.submit(echo, 1, { id }), TypeError)
+    for (const delayMs of [-1, NaN, Infinity]) await assert.rejects(tasks.submit(echo, 1, { delayMs }), TypeError)
+    assert.equal(spy.writes.filter((call) => call.startsWith('create')).length, 1, String(calls))
+  })
+
+  test('delayMs and context travel', async (t) => {
+    const seen = deferred<TaskContext>()
+    const look = defineTask({ name: 'look', run: (_, context) => { seen.resolve(context) } })
+    const { tasks } = use(t, { definitions: [look] })
+    const at = Date.now()
+    const { id } = await tasks.submit(look, 1, { delayMs: 60, owner: 'ann', context: { trace: 't' } })
+    const { taskId, attempt, lastAttempt, owner, context } = await within(seen.promise)
+    assert.ok(Date.now() - at >= 55)
+    assert.deepEqual({ taskId, attempt, lastAttempt, owner, context }, { taskId: id, attempt: 1, lastAttempt: true, owner: 'ann', context: { trace: 't' } })
+  })
+
+  test('an unknown outcome of any write loses nothing that was promised', async (t) => {
+    for (let n = 1; n < 8; n++) {
+      for (const fault of ['before', 'after'] as const) {
+        let runs = 0
+        const count = defineTask({ name: 'count', run: () => { runs++ } })
+        const { tasks, spy } = use(t, { definitions: [count] })
+        spy.fault = (_, at) => (at === n ? fault : undefined)
+        const promised = await tasks.submit(count, 1, { id: 'x' }).then(() => true, () => false)
+        const again = await tasks.submit(count, 1, { id: 'x' }).then(() => true, () => false)
+        spy.fault = () => undefined
+        assert.ok(promised || again, `${n} ${fault}`)
+        assert.equal((await ended(tasks, 'x')).status, 'completed', `${n} ${fault}: ${spy.calls.join()}`)
+        assert.equal(runs, 1, `${n} ${fault}`)
+      }
+    }
+  })
+})
+
+describe('what run may do', () => {
+  const circle: Record<string, unknown> = {}
+  circle['self'] = circle
+  const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
+  for (const [title, thrown] of [
+    ['a string', 'secret'], ['undefined', undefined], ['a circle', circle], ['a frozen error', Object.freeze(new Error('secret'))],
+    ['a hostile proxy', hostile], ['an error with a stack', new Error('secret')],
+  ] as const) {
+    test(`SPEC 7.6: throw ${title}: masked, no stack, and the host hears of it`, async (t) => {
+      for (const attempts of [1, 2]) {
+        const broken = defineTask({ name: 'broken', attempts, backoff: fast, run: () => { throw thrown } })
+        const { tasks, heard } = use(t, { definitions: [broken] })
+        const { id } = await tasks.submit(broken, 1)
+        const view = await ended(tasks, id)
+        assert.equal(view.status, 'failed')
+        assert.deepEqual(view.error, { code: 'task_failed', message: 'The task failed.' })
+        assert.equal('result' in view, false)
+        assert.equal(heard.length, attempts)
+        assert.ok(heard.every((error) => error === thrown))
+      }
+    })
+  }
+
+  test('throw an HttpError: it shows', async (t) => {
+    const broken = defineTask({ name: 'broken', run: () => { throw new HttpError(409, 'no_room', { message: 'No room left.' }) } })
+    const { tasks } = use(t, { definitions: [broken] })
+    const { id } = await tasks.submit(broken, 1)
+    assert.deepEqual((await ended(tasks, id)).error, { code: 'no_room', message: 'No room left.' })
+    assert.equal((await tasks.look(id))?.errorStatus, 409)
+  })
+
+  for (const [title, value, code] of [
+    ['a BigInt', 1n, 'task_failed'], ['a circle', circle, 'task_failed'], ['a hostile proxy', hostile, 'task_failed'],
+    ['too much', 'é'.repeat(600), 'result_too_large'],
+  ] as const) {
+    test(`give ${title}: ${code}`, async (t) => {
+      const odd = defineTask({ name: 'odd', run: () => ({ value }) })
+      const { tasks, heard } = use(t, { definitions: [odd], maxResultBytes: 1000 })
+      const { id } = await tasks.submit(odd, 1)
+      assert.equal((await ended(tasks, id)).error?.code, code)
+      assert.equal(heard.length, 1)
+    })
+  }
+
+  test('never settle: task_timeout, the signal aborts, and the place is free again', async (t) => {
+    const signals: AbortSignal[] = []
+    const stuck = defineTask({ name: 'stuck', timeoutMs: 20, run: (_, { signal }) => { signals.push(signal); return new Promise(() => undefined) } })
+    const { tasks } = use(t, { definitions: [stuck, echo], concurrency: 1 })
+    const { id } = await tasks.submit(stuck, 1)
+    const next = await tasks.submit(echo, 1)
+    const view = await ended(tasks, id)
+    assert.deepEqual(view.error, { code: 'task_timeout', message: 'The task took longer than it may.' })
+    assert.equal(signals[0]?.aborted, true)
+    assert.equal((await tasks.look(id))?.errorStatus, 504)
+    assert.equal((await ended(tasks, next.id)).status, 'completed')
+  })
+
+  test('heed its signal on a time-out: it is over at once, not after a grace', async (t) => {
+    const polite = defineTask({ name: 'polite', timeoutMs: 20, run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
+    const { tasks } = use(t, { definitions: [polite] })
+    const at = Date.now()
+    assert.equal((await ended(tasks, (await tasks.submit(polite, 1)).id)).error?.code, 'task_timeout')
+    assert.ok(Date.now() - at < 700)
+  })
+
+  test('finish after cancel: the cancel stands, and nothing is heard', async (t) => {
+    const started = deferred()
+    const gate = deferred()
+    const late = defineTask({ name: 'late', run: async (_, { progress }) => { started.resolve(); await gate.promise; progress(9); return 'late' } })
+    const { tasks, heard } = use(t, { definitions: [late] })
+    const { id } = await tasks.submit(late, 1)
+    await within(started.promise)
+    const outcome = await tasks.cancel(id)
+    assert.equal(outcome?.moved, true)
+    gate.resolve()
+    await eventually(async () => (await tasks.health()).running === 0)
+    const view = await tasks.get(id)
+    assert.equal(view?.status, 'cancelled')
+    assert.equal('result' in view || 'progress' in view, false)
+    assert.deepEqual(heard, [])
+  })
+
+  test('change its input: the next attempt sees it as it was', async (t) => {
+    const seen: string[] = []
+    const greedy = defineTask<{ list: number[] }>({
+      name: 'greedy', attempts: 2, backoff: fast, run: (input) => { seen.push(JSON.stringify(input)); input.list.pop(); throw new Error('x') },
+    })
+    const { tasks } = use(t, { definitions: [greedy] })
+    await ended(tasks, (await tasks.submit(greedy, { list: [1] })).id)
+    assert.deepEqual(seen, ['{"list":[1]}', '{"list":[1]}'])
+  })
+
+  test('an onError that throws or rejects changes nothing', async (t) => {
+    for (const onError of [() => { throw new Error('listener') }, () => Promise.reject(new Error('listener'))]) {
+      const broken = defineTask({ name: 'broken', run: () => { throw new HttpError(422, 'mine', { message: 'm' }) } })
+      const { tasks } = use(t, { definitions: [broken], onError })
+      assert.equal((await ended(tasks, (await tasks.submit(broken, 1)).id)).error?.code, 'mine')
+    }
+  })
+})
+
+describe('attempts', () => {
+  test('a failure is tried again, and shows processing in between', async (t) => {
+    const attempts: [number, boolean][] = []
+    const flaky = defineTask({
+      name: 'flaky', attempts: 3, backoff: fast,
+      run: (_, { attempt, lastAttempt }) => { attempts.push([attempt, lastAttempt]); if (attempt < 3) throw new Error('not yet'); return { message: 'at last' } },
+    })
+    const { tasks, heard } = use(t, { definitions: [flaky] })
+    const { id } = await tasks.submit(flaky, 1)
+    assert.deepEqual((await ended(tasks, id)).result, { message: 'at last' })
+    assert.deepEqual(attempts, [[1, false], [2, false], [3, true]])
+    assert.equal(heard.length, 2)
+  })
+
+  test('between tries the job is queued, and can be cancelled', async (t) => {
+    let runs = 0
+    const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: { type: 'fixed', delayMs: 60_000 }, run: () => { runs++; throw new Error('x') } })
+    const { tasks, queue } = use(t, { definitions: [flaky] })
+    const { id } = await tasks.submit(flaky, 1)
+    await eventually(async () => runs === 1 && (await tasks.look(id))?.state === 'queued' && queue.usage().running === 0)
+    assert.equal((await tasks.get(id))?.status, 'processing')
+    assert.equal((await tasks.cancel(id))?.moved, true)
+    assert.deepEqual(queue.usage(), { running: 0, waiting: 0 })
+    assert.equal(runs, 1)
+  })
+
+  for (const [title, thrown] of [['a permanent error', () => permanent(new Error('x'))], ['an HttpError that blames the request', () => httpError('unprocessable')]] as const) {
+    test(`${title} ends the tries`, async (t) => {
+      let runs = 0
+      const broken = defineTask({ name: 'broken', attempts: 5, backoff: fast, run: () => { runs++; throw thrown() } })
+      const { tasks } = use(t, { definitions: [broken] })
+      assert.equal((await ended(tasks, (await tasks.submit(broken, 1)).id)).status, 'failed')
+      assert.equal(runs, 1)
+    })
+  }
+})
+
+describe('progress', () => {
+  test('10,000 reports are a few writes, the last one wins, and what is no number is dropped', async (t) => {
+    const chatty = defineTask({
+      name: 'chatty', run: (_, { progress }) => {
+        for (let n = 1; n <= 10_000; n++) progress(n, 10_000, 'm'.repeat(600))
+        progress(NaN)
+        progress(Infinity)
+        progress('5' as never)
+        progress(7, NaN, 5 as never)
+      },
+    })
+    const { tasks, spy } = use(t, { definitions: [chatty] })
+    const { id } = await tasks.submit(chatty, 1)
+    const view = await ended(tasks, id)
+    assert.deepEqual(view.progress, { done: 7 })
+    assert.ok(spy.calls.filter((call) => call.startsWith('replace')).length <= 4, spy.calls.join())
+  })
+
+  test('reports are written on the way, at their pace', async (t) => {
+    const gate = deferred()
+    const steps = defineTask({ name: 'steps', run: async (_, { progress }) => { progress(1, 2, 'x'.repeat(600)); progress(2, 2); await gate.promise } })
+    const { tasks, spy } = use(t, { definitions: [steps], progressIntervalMs: 30 })
+    const { id } = await tasks.submit(steps, 1)
+    await eventually(async () => (await tasks.get(id))?.progress?.done === 1)
+    assert.equal((await tasks.get(id))?.progress?.message?.length, 500)
+    await eventually(async () => (await tasks.get(id))?.progress?.done === 2)
+    gate.resolve()
+    await ended(tasks, id)
+    assert.equal(spy.calls.filter((call) => call.startsWith('replace')).length, 4, 'begin, two reports, end')
+  })
+
+  test('a report after the end, or one that can not be written, harms nothing', async (t) => {
+    let report: TaskContext['progress'] | undefined
+    const leaky = defineTask({ name: 'leaky', run: async (_, { progress }) => { report = progress; progress(1); await new Promise((resolve) => { setTimeout(resolve, 30) }) } })
+    const { tasks, spy } = use(t, { definitions: [leaky], progressIntervalMs: 1 })
+    let failed = 0
+    spy.fault = (call) => (call.startsWith('replace') && ++failed === 2 ? 'before' : undefined)
+    const { id } = await tasks.submit(leaky, 1)
+    assert.equal((await ended(tasks, id)).status, 'completed')
+    const before = await tasks.get(id)
+    const writes = spy.writes.length
+    report?.(99)
+    await new Promise((resolve) => { setTimeout(resolve, 20) })
+    assert.deepEqual(await tasks.get(id), before)
+    assert.equal(spy.writes.length, writes)
+  })
+})
+
+describe('a store that fails for a while', () => {
+  test('does not lose what a run came to', async (t) => {
+    for (const fault of ['before', 'after'] as const) {
+      const gate = deferred()
+      const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'kept' } } })
+      const { tasks, spy } = use(t, { definitions: [slow] })
+      const { id } = await tasks.submit(slow, 1)
+      await eventually(async () => (await tasks.health()).running === 1)
+      let left = 2
+      spy.fault = (call) => (call.startsWith('replace') && left-- > 0 ? fault : undefined)
+      gate.resolve()
+      assert.deepEqual((await ended(tasks, id)).result, { message: 'kept' }, fault)
+    }
+  })
+
+  test('at the start of a run costs no attempt', async (t) => {
+    let runs = 0
+    const count = defineTask({ name: 'count', run: () => { runs++ } })
+    for (const verb of ['get task', 'replace task', 'watch']) {
+      const { tasks, spy } = use(t, { definitions: [count], shared: true })
+      let left = 1
+      const { id } = await tasks.submit(count, 1)
+      spy.fault = (call) => (call.startsWith(verb) && left-- > 0 ? 'before' : undefined)
+      await eventually(() => left < 1)
+      assert.equal((await ended(tasks, id)).status, 'completed', verb)
+    }
+    assert.equal(runs, 3)
+  })
+})
+
+describe('cancel', () => {
+  test('a queued task never runs', async (t) => {
+    const gate = deferred()
+    let ran = false
+    const slow = defineTask({ name: 'slow', run: () => gate.promise })
+    const other = defineTask({ name: 'other', run: () => { ran = true } })
+    const { tasks, queue } = use(t, { definitions: [slow, other], concurrency: 1 })
+    const first = await tasks.submit(slow, 1)
+    const { id } = await tasks.submit(other, 1)
+    await eventually(() => queue.usage().running === 1)
+    const outcome = await tasks.cancel(id)
+    assert.equal(outcome?.moved, true)
+    assert.equal(queue.usage().waiting, 0)
+    gate.resolve()
+    await ended(tasks, first.id)
+    assert.equal((await tasks.get(id))?.status, 'cancelled')
+    assert.equal(ran, false)
+    assert.equal((await tasks.cancel(id))?.moved, false)
+    assert.equal((await tasks.cancel(first.id))?.moved, false)
+    assert.equal(await tasks.cancel('unknown'), undefined)
+    assert.equal(await tasks.cancel('../x'), undefined)
+  })
+
+  test('reaches the signal of a run in this process and in another, whenever it comes', async (t) => {
+    for (const where of ['here', 'elsewhere'] as const) {
+      const aborted = deferred<AbortSignal>()
+      const started = deferred()
+      const slow = defineTask({
+        name: 'slow', run: (_, { signal }) => new Promise((_, reject) => {
+          started.resolve()
+          signal.addEventListener('abort', () => { aborted.resolve(signal); reject(signal.reason as Error) })
+        }),
+      })
+      const { store, queue } = memory()
+      const bound = {
+        shared: where === 'elsewhere', get: store.get.bind(store), create: store.create.bind(store), replace: store.replace.bind(store),
+        delete: store.delete.bind(store), increment: store.increment.bind(store), watch: store.watch.bind(store), close: store.close.bind(store),
+      }
+      const worker = createTasks({ store: bound, queue, definitions: [slow], onError: () => undefined })
+      const web = createTasks({ store: bound, queue: memory().queue, definitions: [slow], worker: false })
+      const { id } = await worker.submit(slow, 1)
+      await within(started.promise)
+      assert.equal((await (where === 'here' ? worker : web).cancel(id))?.moved, true)
+      assert.equal((await within(aborted.promise, 1000)).aborted, true)
+      assert.equal((await worker.get(id))?.status, 'cancelled')
+      await worker.close({ drainMs: 0 })
+      await store.close()
+    }
+  })
+
+  test('that comes at any moment of a start is final, and no signal is missed', async (t) => {
+    for (let turns = 0; turns < 40; turns++) {
+      let signal: AbortSignal | undefined
+      let running = false
+      const slow = defineTask({ name: 'slow', run: (_, context) => { signal = context.signal; running = true; return new Promise((resolve) => { context.signal.addEventListener('abort', resolve) }) } })
+      const { tasks } = use(t, { definitions: [slow], shared: turns % 2 === 0 })
+      const { id } = await tasks.submit(slow, 1)
+      await new Promise(setImmediate)
+      for (let n = 0; n < turns / 2; n++) await Promise.resolve()
+      assert.equal((await tasks.cancel(id))?.moved, true)
+      await eventually(async () => (await tasks.health()).running === 0, 500)
+      assert.equal((await tasks.get(id))?.status, 'cancelled')
+      assert.equal(running, signal !== undefined)
+      if (signal) assert.equal(signal.aborted, true)
+    }
+  })
+})
+
+describe('get, look, delete, wait', () => {
+  test('an owner sees its own, the host all, and nobody what has an owner', async (t) => {
+    const { tasks } = use(t, { definitions: [echo] })
+    for (const owner of ['ann', '', undefined]) {
+      const { id } = await tasks.submit(echo, 1, { owner })
+      assert.ok(await tasks.get(id))
+      for (const asker of ['ann', 'bob', '', null] as const) {
+        const visible = (asker ?? undefined) === owner
+        assert.equal(await tasks.get(id, { owner: asker }) !== undefined, visible, `${String(owner)} ${String(asker)}`)
+        assert.equal(await tasks.wait(id, { timeoutMs: 0, owner: asker }) !== undefined, visible)
+        if (!visible) assert.equal(await tasks.cancel(id, { owner: asker }), undefined)
+      }
+    }
+  })
+
+  test('delete forgets what has ended, and only that', async (t) => {
+    const gate = deferred()
+    const slow = defineTask({ name: 'slow', run: () => gate.promise })
+    const { tasks } = use(t, { definitions: [slow] })
+    const { id } = await tasks.submit(slow, 1)
+    assert.equal(await tasks.delete(id), false)
+    gate.resolve()
+    await ended(tasks, id)
+    assert.equal(await tasks.delete(id), true)
+    assert.equal(await tasks.delete(id), false)
+    assert.equal(await tasks.get(id), undefined)
+    assert.equal(await tasks.delete('/'), false)
+  })
+
+  test('a record goes when its time is over', async (t) => {
+    let now = Date.now()
+    const store = new MemoryStore({ now: () => now })
+    const brief = defineTask({ name: 'brief', retentionMs: 5000, run: () => 1 })
+    const tasks = createTasks({ store, queue: memory().queue, definitions: [brief, echo], retentionMs: 50_000 })
+    t.after(() => tasks.close({ drainMs: 0 }))
+    const [a, b] = [(await tasks.submit(brief, 1)).id, (await tasks.submit(echo, 1)).id]
+    await ended(tasks, a)
+    await ended(tasks, b)
+    now += 6000
+    assert.equal(await tasks.get(a), undefined)
+    assert.ok(await tasks.get(b))
+    now += 50_000
+    assert.equal(await tasks.get(b), undefined)
+    await store.close()
+  })
+
+  test('wait ends with the task, its time, its signal, or its record', async (t) => {
+    const gate = deferred()
+    const slow = defineTask({ name: 'slow', run: async (_, { progress }) => { progress(1); await gate.promise } })
+    const { tasks, store } = use(t, { definitions: [slow] })
+    assert.equal(await tasks.wait('unknown', { timeoutMs: 5000 }), undefined)
+    assert.equal(await tasks.wait('..', { timeoutMs: 5000 }), undefined)
+    const { id } = await tasks.submit(slow, 1)
+    assert.equal((await within(tasks.wait(id, { timeoutMs: 30 })))?.state, 'processing')
+    const controller = new AbortController()
+    const aborted = tasks.wait(id, { timeoutMs: 60_000, signal: controller.signal })
+    setImmediate(() => { controller.abort() })
+    assert.equal((await within(aborted, 1000))?.state, 'processing')
+    const done = tasks.wait(id, { timeoutMs: 60_000 })
+    await new Promise(setImmediate)
+    gate.resolve()
+    assert.equal((await within(done, 1000))?.state, 'completed')
+    assert.equal(store.usage().watches, 0)
+  })
+})
+
+describe('close and health', () => {
+  test('takes nothing new, lets work finish, and is one outcome', async (t) => {
+    const gate = deferred()
+    const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'finished' } } })
+    const { tasks } = use(t, { definitions: [slow, echo] })
+    const { id } = await tasks.submit(slow, 1)
+    await eventually(async () => (await tasks.health()).running === 1)
+    assert.deepEqual(await tasks.health(), { ok: true, running: 1, waiting: 0 })
+    const closing = tasks.close({ drainMs: 5000 })
+    assert.equal(tasks.close(), closing)
+    await assert.rejects(tasks.submit(echo, 1), { code: 'shutting_down', status: 503, headers: { 'retry-after': '5' } })
+    assert.equal((await tasks.health()).ok, false)
+    gate.resolve()
+    await within(closing)
+    assert.deepEqual((await tasks.get(id))?.result, { message: 'finished' })
+  })
+
+  test('what still runs or waits when the drain ends is task_interrupted', async (t) => {
+    const slow = defineTask({ name: 'slow', run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
+    const deaf = defineTask({ name: 'deaf', run: () => new Promise(() => undefined) })
+    const { tasks, heard } = use(t, { definitions: [slow, deaf], concurrency: 2 })
+    const ids = [await tasks.submit(slow, 1), await tasks.submit(deaf, 1), await tasks.submit(slow, 1), await tasks.submit(slow, 1, { delayMs: 60_000 })]
+    await eventually(async () => (await tasks.health()).running === 2)
+    const at = Date.now()
+    await within(tasks.close({ drainMs: 20 }))
+    assert.ok(Date.now() - at < 2000)
+    for (const { id } of ids) {
+      const view = await tasks.get(id)
+      assert.deepEqual([view?.status, view?.error?.code], ['failed', 'task_interrupted'])
+    }
+    assert.deepEqual(heard, [])
+  })
+
+  test('health says when the store is gone, and never rejects', async (t) => {
+    const { tasks, spy } = use(t, { definitions: [echo] })
+    spy.fault = () => 'before'
+    assert.equal((await tasks.health()).ok, false)
+  })
+})
+
+describe('createTasks', () => {
+  test('refuses what makes no sense', () => {
+    const twice = defineTask({ name: 'echo', run: () => 1 })
+    for (const options of [
+      { definitions: [echo, twice] }, { concurrency: 0 }, { concurrency: 1.5 }, { retentionMs: 1 }, { retentionMs: Infinity }, { pendingMs: NaN },
+      { maxInputBytes: NaN }, { maxResultBytes: -1 }, { maxWaiters: NaN }, { progressIntervalMs: NaN },
+    ]) {
+      assert.throws(() => createTasks({ ...memory(), definitions: [echo], ...options }), { name: 'TypeError', message: /^createTasks: / }, JSON.stringify(options))
+    }
+    const { store, queue } = memory()
+    const durable = { durable: true, enqueue: queue.enqueue.bind(queue), process: queue.process.bind(queue), remove: queue.remove.bind(queue), close: queue.close.bind(queue) }
+    assert.throws(() => createTasks({ store, queue: durable, definitions: [] }), /spans processes/)
+  })
+
+  test('worker: false only takes in', async (t) => {
+    const { tasks, queue } = use(t, { definitions: [echo], worker: false })
+    const { id } = await tasks.submit(echo, 1)
+    await new Promise(setImmediate)
+    assert.equal((await tasks.get(id))?.status, 'processing')
+    assert.deepEqual(queue.usage(), { running: 0, waiting: 1 })
+  })
+})
