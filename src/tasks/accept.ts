@@ -68,8 +68,8 @@ export class Intake {
     }
     const { slot } = this
     const held = await ledger.create({
-      id, name, state: 'queued', attempt: 0, version: 1, createdAt: Date.now(), expiresAt,
-      ...(owner !== undefined ? { owner } : {}), ...(claim !== undefined ? { claim } : {}), ...(slot !== undefined ? { slot } : {}),
+      id, name, owner, state: 'queued', attempt: 0, version: 1, createdAt: Date.now(), startedAt: undefined, finishedAt: undefined,
+      expiresAt, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim, slot,
     })
     if (!held) return undefined
     const refused = await this.enqueue()

@@ -8,6 +8,7 @@ import type { TaskChange, TaskRecord } from './record.js'
 import { patiently } from './retry.js'
 import { runOnce } from './run.js'
 import { isFinal } from './state.js'
+import type { Stop } from './stop.js'
 
 /** What an executor needs to know. */
 export interface ExecutorSettings {
@@ -37,16 +38,17 @@ export class TaskAttempt {
 
   constructor(
     private readonly settings: ExecutorSettings, private readonly retentionMs: number,
-    private readonly job: Job, private readonly attempt: Attempt, private readonly controller: AbortController,
+    private readonly job: Job, private readonly attempt: Attempt, private readonly stop: Stop,
   ) {}
 
   /** A cancel in another process is seen by its write to the record. */
   async follow(): Promise<void> {
     const { ledger } = this.settings
     if (!ledger.store.shared) return
+    this.stop.watch()
     const look = () => {
       ledger.load(this.job.taskId).then((now) => {
-        if (!now || now.record.attempt > this.fence || isFinal(now.record.state)) this.controller.abort(CANCELLED)
+        if (!now || now.record.attempt > this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
       }, () => undefined)
     }
     this.unfollows.push(await patiently(() => ledger.store.watch(taskKey(this.job.taskId), look)))
@@ -82,7 +84,7 @@ export class TaskAttempt {
     const progress = new ProgressWriter(async (report) => { await this.move({ progress: report }) }, settings.progressIntervalMs)
     const outcome = await runOnce(definition, job.input, {
       taskId: job.taskId, attempt: fence, lastAttempt: attempt.lastAttempt, owner: record.owner,
-      context: job.context, progress: progress.report, signal: this.controller.signal,
+      context: job.context, progress: progress.report, stop: this.stop,
       timeoutMs: definition.timeoutMs, maxResultBytes: settings.maxResultBytes,
     })
     const last = await progress.close()
@@ -105,7 +107,7 @@ export class TaskAttempt {
       record.attempt === this.fence && record.state === 'processing' ? to : undefined
     ))
     if (now) this.held = now
-    if (!now || now.record.attempt !== this.fence || isFinal(now.record.state)) this.controller.abort(CANCELLED)
+    if (!now || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
     return now?.moved ?? false
   }
 

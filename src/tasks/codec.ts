@@ -8,10 +8,12 @@ import type { TaskState } from './state.js'
  * and writes no JSON of its own.
  */
 export function encode(record: TaskRecord): string {
-  return JSON.stringify([
-    record.state, record.version, record.attempt, record.createdAt, record.expiresAt,
-    record.owner ?? 0, record.errorStatus ?? 0, record.claim ?? 0, record.slot ?? 0,
-  ]) + '\n' + toFaceText(record)
+  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot } = record
+  return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}]\n${toFaceText(record)}`
+}
+
+function textOr0(text: string | undefined): string {
+  return text === undefined ? '0' : JSON.stringify(text)
 }
 
 /** 0 stands for what is not there. */
@@ -66,14 +68,14 @@ export function decode(id: string, value: string): TaskRecord {
   const body = JSON.parse(face) as FaceBody
   return {
     id, name: body.task, state, version, attempt, createdAt, expiresAt,
-    ...(owner === 0 ? {} : { owner }),
-    ...(errorStatus ? { errorStatus } : {}),
-    ...(claim ? { claim } : {}),
-    ...(slot ? { slot } : {}),
-    ...(body.progress ? { progress: body.progress } : {}),
-    ...('result' in body ? { result: JSON.stringify(body.result) } : {}),
-    ...(body.error ? { error: body.error } : {}),
-    ...(body.startedAt ? { startedAt: Date.parse(body.startedAt) } : {}),
-    ...(body.finishedAt ? { finishedAt: Date.parse(body.finishedAt) } : {}),
+    owner: owner === 0 ? undefined : owner,
+    errorStatus: errorStatus || undefined,
+    claim: claim || undefined,
+    slot: slot || undefined,
+    progress: body.progress,
+    result: 'result' in body ? JSON.stringify(body.result) : undefined,
+    error: body.error,
+    startedAt: body.startedAt === undefined ? undefined : Date.parse(body.startedAt),
+    finishedAt: body.finishedAt === undefined ? undefined : Date.parse(body.finishedAt),
   }
 }

@@ -2,10 +2,11 @@ import type { Attempt, DeadReason, Job } from '../queues/queue.js'
 import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, tell, type ExecutorSettings } from './attempt.js'
 import { failureOf } from './failure.js'
 import { patiently } from './retry.js'
+import { Stop } from './stop.js'
 
 /** Runs jobs: moves their records along, and never lets a late run overwrite what is final. */
 export class Executor {
-  private readonly running = new Map<string, AbortController>()
+  private readonly running = new Map<string, Stop>()
 
   constructor(private readonly settings: ExecutorSettings) {}
 
@@ -26,13 +27,10 @@ export class Executor {
 
   /** Runs one job. Resolves when it needs no other try; rejects so that the queue tries again. */
   async run(job: Job, attempt: Attempt): Promise<void> {
-    const controller = new AbortController()
-    const stop = () => { controller.abort(attempt.signal.reason) }
-    attempt.signal.addEventListener('abort', stop, { once: true })
-    if (attempt.signal.aborted) stop()
+    const stop = new Stop(attempt)
     // Known as running, and watched, before its record says so: no cancel falls in between.
-    this.running.set(job.taskId, controller)
-    const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, controller)
+    this.running.set(job.taskId, stop)
+    const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, stop)
     try {
       await run.follow()
       await run.perform()
@@ -41,8 +39,8 @@ export class Executor {
       throw error
     } finally {
       run.unfollow()
-      attempt.signal.removeEventListener('abort', stop)
-      if (this.running.get(job.taskId) === controller) this.running.delete(job.taskId)
+      stop.end()
+      if (this.running.get(job.taskId) === stop) this.running.delete(job.taskId)
     }
   }
 

@@ -1,8 +1,10 @@
 import { httpError } from '../http/errors.js'
-import { validate } from '../schema/index.js'
+import type { MaybePromise } from '../http/exchange.js'
+import { validate, type Validation } from '../schema/index.js'
 import type { AnyTaskDefinition, TaskContext } from './define.js'
 import { failureOf, toFailure, type Failure } from './failure.js'
 import { toResultText } from './result.js'
+import { TIMED_OUT, type Stop } from './stop.js'
 
 /** How one run ended. */
 export type Outcome =
@@ -16,8 +18,8 @@ export type Outcome =
 const ABORT_GRACE_MS = 1000
 
 export interface RunOptions extends Omit<TaskContext, 'signal'> {
-  /** Stops the run from outside. */
-  readonly signal: AbortSignal
+  /** Stops the run. It serves one run. */
+  readonly stop: Stop
   readonly timeoutMs: number
   readonly maxResultBytes: number
 }
@@ -28,56 +30,52 @@ export interface RunOptions extends Omit<TaskContext, 'signal'> {
  * does: throw anything, never settle, or go on after its signal.
  */
 export async function runOnce(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): Promise<Outcome> {
-  const { signal: outer, timeoutMs, maxResultBytes, ...context } = options
-  const controller = new AbortController()
-  const stop = () => controller.abort(outer.reason)
-  if (outer.aborted) return { kind: 'aborted', reason: outer.reason }
-  outer.addEventListener('abort', stop, { once: true })
-  const timer = setTimeout(() => controller.abort(TIMED_OUT), timeoutMs)
-  timer.unref()
-  let grace: ReturnType<typeof setTimeout> | undefined
-  const stopped = new Promise<typeof STOPPED>((resolve) => {
-    controller.signal.addEventListener('abort', () => {
-      grace = setTimeout(resolve, ABORT_GRACE_MS, STOPPED)
-      grace.unref()
-    }, { once: true })
-  })
+  const { stop, timeoutMs, maxResultBytes } = options
+  if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
   try {
-    const work = execute(definition, rawInput, { ...context, signal: controller.signal })
-    const value = await Promise.race([work, stopped])
-    if (value !== STOPPED && !controller.signal.aborted) {
+    const value = await work(definition, rawInput, options)
+    if (value !== STOPPED && !stop.aborted) {
       const result = toResultText(value)
       if (Buffer.byteLength(result) <= maxResultBytes) return { kind: 'completed', result }
       const cause = new RangeError(`The result of ${definition.name} is larger than ${String(maxResultBytes)} bytes`)
       return { kind: 'failed', failure: failureOf('result_too_large'), cause: httpError('result_too_large', { cause }), timedOut: false }
     }
   } catch (error) {
-    if (!controller.signal.aborted) return { kind: 'failed', failure: toFailure(error), cause: error, timedOut: false }
+    if (!stop.aborted) return { kind: 'failed', failure: toFailure(error), cause: error, timedOut: false }
   } finally {
-    clearTimeout(timer)
-    clearTimeout(grace)
-    outer.removeEventListener('abort', stop)
+    stop.end()
   }
-  if (controller.signal.reason !== TIMED_OUT) return { kind: 'aborted', reason: controller.signal.reason as unknown }
+  if (stop.reason !== TIMED_OUT) return { kind: 'aborted', reason: stop.reason }
   const cause = new Error(`${definition.name} ran longer than ${String(timeoutMs)} ms`)
   return { kind: 'failed', failure: failureOf('task_timeout'), cause: httpError('task_timeout', { cause }), timedOut: true }
 }
 
 const STOPPED = Symbol('stopped')
-const TIMED_OUT = new Error('The task ran longer than it may')
 
-async function execute(definition: AnyTaskDefinition, rawInput: unknown, context: TaskContext): Promise<unknown> {
-  return definition.run(await toInput(definition, rawInput), context)
+/** What the run comes to, or `STOPPED` when it goes on although it was told to stop. */
+function work(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): Promise<unknown> {
+  const { stop, taskId, attempt, lastAttempt, owner, context, progress } = options
+  return new Promise((resolve, reject) => {
+    stop.begin(options.timeoutMs, ABORT_GRACE_MS, () => { resolve(STOPPED) })
+    const input = toInput(definition, rawInput)
+    const told = { taskId, attempt, lastAttempt, owner, context, progress, get signal() { return stop.signal } }
+    if (input instanceof Promise) input.then((judged) => definition.run(judged, told)).then(resolve, reject)
+    // Not `resolve(…run())`: a promise that has taken on another hears no more of the grace.
+    else Promise.resolve(definition.run(input, told)).then(resolve, reject)
+  })
 }
 
 /**
  * Judges input; throws `invalid_input` with pointers when the schema refuses it. What comes out is what this
  * definition's `run` and `check` take: `never` is how that is said where the type is not known.
  */
-export async function toInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<never> {
+export function toInput(definition: AnyTaskDefinition, rawInput: unknown): MaybePromise<never> {
   if (!definition.input) return rawInput as never
   const judged = validate(definition.input, rawInput)
-  const outcome = judged instanceof Promise ? await judged : judged
+  return judged instanceof Promise ? judged.then(valueOf) : valueOf(judged)
+}
+
+function valueOf(outcome: Validation<unknown>): never {
   if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
   return outcome.value as never
 }

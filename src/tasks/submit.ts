@@ -42,7 +42,7 @@ export interface Submission<C> extends Selected {
 
 /** The handler that takes work in (SPEC 4.6, 4.7). */
 export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>, options: SubmitEndpointOptions = {}): Handler<C> {
-  const { tasks } = settings
+  const { tasks, maxBodyBytes: maxBytes } = settings
   const always = options.respond === 'always'
   if (typeof what !== 'function' && tasks.definition(what.name) !== what) {
     throw new TypeError(`submit: ${what.name} is not among the definitions of createTasks; add it there`)
@@ -51,10 +51,12 @@ export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefi
     if (request.method !== 'POST') return undefined
     const preferences = parsePrefer(request.headers.prefer)
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-    const body = await read(request, settings.maxBodyBytes, options)
-    const selected = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
-    await judge(tasks, selected)
-    const submission: Submission<C> = { ...selected, request, body, owner: settings.owner(request), idempotencyKey }
+    const body = await ('emptyBody' in options ? readOrEmpty(request, maxBytes, options) : readJson(request, { maxBytes }))
+    const selected: Selected = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
+    const { definition, input, pointer } = selected
+    const judged = pointer === undefined ? tasks.judge(definition, input) : judgeAt(pointer, tasks, definition, input)
+    if (judged) await judged
+    const submission: Submission<C> = { definition, input, request, body, owner: settings.owner(request), idempotencyKey }
     if (!always && !preferences.respondAsync) return answerDirectly(settings, submission)
     const wait = always || preferences.wait === undefined ? 0 : Math.min(preferences.wait, settings.maxWaitSeconds)
     return acceptTask(settings, submission, preferences.respondAsync, wait)
@@ -62,22 +64,22 @@ export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefi
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
 }
 
-async function judge(tasks: Tasks, { definition, input, pointer = '' }: Selected): Promise<void> {
+async function judgeAt(pointer: string, tasks: Tasks, definition: AnyTaskDefinition, input: unknown): Promise<void> {
   try {
     await tasks.judge(definition, input)
   } catch (error) {
-    if (pointer === '' || !isHttpError(error) || !error.details) throw error
+    if (!isHttpError(error) || !error.details) throw error
     const { status, code, message, headers, cause } = error
     const details = error.details.map((detail) => ({ ...detail, pointer: pointer + detail.pointer }))
     throw new HttpError(status, code, { message, details, headers, cause })
   }
 }
 
-async function read<C>(request: HttpRequest<C>, maxBytes: number, options: SubmitEndpointOptions): Promise<unknown> {
+async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options: SubmitEndpointOptions): Promise<unknown> {
   try {
     return await readJson(request, { maxBytes })
   } catch (error) {
-    if ('emptyBody' in options && isHttpError(error) && error.code === 'missing_body') return options.emptyBody
+    if (isHttpError(error) && error.code === 'missing_body') return options.emptyBody
     throw error
   }
 }

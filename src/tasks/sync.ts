@@ -5,6 +5,7 @@ import { empty, jsonText } from '../http/respond.js'
 import type { EndpointSettings } from './endpoints.js'
 import { claimKey, fingerprintOf, openClaim, updateClaim, type Claim, type HeldClaim, type SyncAnswer } from './idempotency.js'
 import { runOnce, type Outcome } from './run.js'
+import { Stop } from './stop.js'
 import { acceptTask, type Submission } from './submit.js'
 
 /** What a run may need to come to an end after its time is over. */
@@ -26,9 +27,11 @@ export async function answerDirectly<C>(settings: EndpointSettings<C>, submissio
     if (held.claim.kind === 'task') return acceptTask(settings, submission, false, 0)
     if (!opened.fresh) return replayDirect(held.claim)
   }
+  const stop = new Stop(request)
+  stop.watch()
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request), progress: () => undefined,
-    signal: request.signal, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes: tasks.maxResultBytes,
+    stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes: tasks.maxResultBytes,
   })
   // The work is done, or not: what the store says to that changes nothing for this client.
   if (held) await keep(settings, held, toAnswer(outcome)).catch(() => undefined)

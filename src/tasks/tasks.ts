@@ -157,13 +157,11 @@ export class Tasks {
   }
 
   /** Judges input by schema and business rule; throws what the client is to see. */
-  async judge(definition: AnyTaskDefinition, input: unknown): Promise<void> {
+  judge(definition: AnyTaskDefinition, input: unknown): MaybePromise<void> {
     if (this.definitions.get(definition.name) !== definition) {
       throw new TypeError(`${definition.name} is not among the definitions of createTasks`)
     }
-    if (!definition.input && !definition.check) return
-    const value = await toInput(definition, input)
-    await definition.check?.(value)
+    if (definition.input || definition.check) return judgeBy(definition, input)
   }
 
   /**
@@ -265,6 +263,11 @@ export class Tasks {
     if (record.claim !== undefined) await settleClaim(this.store, record.claim, record.expiresAt).catch(() => undefined)
     if (record.slot !== undefined) await freeSlot(this.store, record.slot, record.id).catch(() => undefined)
   }
+}
+
+async function judgeBy(definition: AnyTaskDefinition, input: unknown): Promise<void> {
+  const value = await toInput(definition, input)
+  await definition.check?.(value)
 }
 
 /** Tasks over a store and a queue: `createTasks({ ...memory(), definitions: [report] })`. */
