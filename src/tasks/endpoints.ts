@@ -45,8 +45,7 @@ export interface TaskEndpoints<C = unknown> {
    * A handler for POST that takes the body as the input of one kind of work, or as what `select` makes
    * of it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC 4.6).
    */
-  submit(definition: AnyTaskDefinition, options?: SubmitEndpointOptions): Handler<C>
-  submit(select: Select<C>, options?: SubmitEndpointOptions): Handler<C>
+  readonly submit: (what: AnyTaskDefinition | Select<C>, options?: SubmitEndpointOptions) => Handler<C>
   /** The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on. */
   readonly status: Handler<C>
 }
