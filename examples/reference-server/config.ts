@@ -1,0 +1,47 @@
+import { parseTokens, type Token } from './auth.js'
+
+/** What the environment says. All of it is read and checked here, before anything starts. */
+export interface Config {
+  readonly host: string
+  /** 0: the system picks a free one. */
+  readonly port: number
+  readonly tokens: readonly Token[]
+}
+
+/** A setting that can't work. Its message says what to do, and is all that the operator is shown. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+/** Everybody can read these here, so they are for trying things out only. */
+export const DEMO_TOKENS = 'demo-reader=reader:reader,demo-writer=writer:writer,demo-admin=admin:admin'
+
+const isDemo = ({ token }: Token): boolean => token.startsWith('demo-')
+
+/** Reads the settings. Throws a `ConfigError` for one that can't work. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const tokens = readTokens(env['AUTH_TOKENS'] ?? DEMO_TOKENS)
+  if (env['NODE_ENV'] === 'production' && tokens.some(isDemo)) {
+    throw new ConfigError('The demo tokens are no secret, so they are refused when NODE_ENV is production; set AUTH_TOKENS to token=subject:role[,…] with tokens of your own.')
+  }
+  return { host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens }
+}
+
+/** The tokens to show at start: only those that are no secret anyway. */
+export function demoTokens(tokens: readonly Token[]): readonly string[] {
+  return tokens.filter(isDemo).map(({ token }) => token)
+}
+
+function readTokens(text: string): Token[] {
+  try {
+    return parseTokens(text)
+  } catch (error) {
+    throw new ConfigError(`AUTH_TOKENS: ${error instanceof Error ? error.message : 'can not be read'}`)
+  }
+}
+
+function readPort(text: string): number {
+  const port = /^[0-9]{1,5}$/.test(text) ? Number(text) : NaN
+  if (port <= 65_535) return port
+  throw new ConfigError(`PORT must be a whole number from 0 to 65535 (0 picks a free one), not ${JSON.stringify(text)}.`)
+}

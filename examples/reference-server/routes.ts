@@ -1,0 +1,21 @@
+import { compose, jobFace, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
+import { authorize, type Context } from './auth.js'
+import { frontPage } from './front-page.js'
+import { byJobData, byTaskAndData } from './select.js'
+
+/** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
+export function routes(tasks: Tasks): Handler<Context> {
+  const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
+  const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner })
+  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner })
+
+  return router<Context>({
+    'GET /': frontPage,
+    // SPEC 4.6
+    'POST /api/long-running-task': compose(authorize, task.submit(byTaskAndData(tasks))),
+    'GET|HEAD|DELETE /api/status/{id}': compose(authorize, task.status),
+    // SPEC 4.7
+    'POST /start-job': compose(authorize, job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
+    'GET|HEAD|DELETE /job-status/{id}': compose(authorize, job.status),
+  })
+}

@@ -1,0 +1,55 @@
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createTasks } from 'longhaul'
+import { memory } from 'longhaul/memory'
+import { attach } from 'longhaul/node'
+import { authenticator, type Context } from './auth.js'
+import type { Config } from './config.js'
+import { Connections } from './connections.js'
+import { routes } from './routes.js'
+import { checksum } from './tasks/checksum.js'
+import { exportUsers } from './tasks/export-users.js'
+import { wait } from './tasks/wait.js'
+import { seededUsers } from './users.js'
+
+/** How long running tasks may go on after the stop. */
+const DRAIN_MS = 10_000
+/** How long answers may go on after that: as long as a direct answer may take, and a little. */
+const ANSWERS_MS = 35_000
+
+export interface RunningServer {
+  /** Where it is, without a slash at the end. */
+  readonly url: string
+  /** Stops cleanly: answers under way finish, running tasks get 10 s. Calling it again changes nothing. */
+  stop(): Promise<void>
+}
+
+/** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
+export async function startServer({ host, port, tokens }: Config): Promise<RunningServer> {
+  const { store, queue } = memory()
+  const tasks = createTasks({ store, queue, definitions: [wait, checksum, exportUsers(seededUsers())] })
+  const identify = authenticator(tokens)
+
+  const server = createServer()
+  attach<Context>(server, routes(tasks), { context: ({ headers }) => ({ principal: identify(headers.authorization) }) })
+  const connections = new Connections(server)
+
+  server.listen({ host, port })
+  await once(server, 'listening')
+
+  let stopped: Promise<void> | undefined
+  return {
+    url: addressOf(server.address() as AddressInfo),
+    stop: () => stopped ??= (async () => {
+      const answered = connections.drain(DRAIN_MS + ANSWERS_MS)
+      await tasks.close({ drainMs: DRAIN_MS })
+      await answered
+      await store.close()
+    })(),
+  }
+}
+
+function addressOf({ address, family, port }: AddressInfo): string {
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}
