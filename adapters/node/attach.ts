@@ -1,0 +1,105 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Server as HttpsServer } from 'node:https'
+import type { Duplex } from 'node:stream'
+import { guard } from '../../src/http/boundary.js'
+import { httpError } from '../../src/http/errors.js'
+import type { Handler } from '../../src/http/exchange.js'
+import { Binding, type NodeOptions } from './binding.js'
+import type { Next } from './host.js'
+import { parseError, type ParseFailure } from './parse-failure.js'
+import { answerRaw, bareRequest } from './raw-answer.js'
+
+/** A server of node:http or node:https. */
+export type NodeServer = Server | HttpsServer
+
+/** What `attach` takes, beside what `toNode` takes. */
+export interface AttachOptions<C = unknown> extends NodeOptions<C> {
+  /**
+   * Opens a tunnel (RFC 9110 section 9.3.6). From here on the socket is yours, its errors too; `head` holds
+   * what came behind the request. When it throws, the socket is destroyed and `onError` hears of it.
+   */
+  readonly connect?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void | Promise<void>
+}
+
+const LAST = Symbol('longhaul.lastResponse')
+type Watched = Duplex & { [LAST]?: ServerResponse }
+
+type Listener = (...args: never[]) => void
+
+/**
+ * Gives a server of node:http to a handler, with the events that a plain listener does not get:
+ *
+ * - `request`; what the handler declines goes to the listeners that the server had before, else it is a 404;
+ * - `checkContinue`: `100 Continue` is sent only once the handler asks for the body;
+ * - `connect`: 501 `not_implemented`, or what `options.connect` does;
+ * - `clientError`: a method that Node's parser does not know gives 501, too large a head 431, too slow a
+ *   request 408, anything else 400, each with the error body; never behind an answer that has begun.
+ *
+ * Listeners for `connect` and `clientError` that the server has already are left in charge, and `upgrade` is left alone.
+ * Returns a function that puts the server back as it was.
+ */
+export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {}): () => void {
+  const binding = new Binding(handler, options)
+  const before = takeListeners(server, 'request')
+  const beforeContinue = takeListeners(server, 'checkContinue')
+
+  const goOn = (listeners: readonly Listener[], req: IncomingMessage, res: ServerResponse): void => {
+    for (const listener of listeners) Reflect.apply(listener, server, [req, res])
+  }
+  const request = (req: IncomingMessage, res: ServerResponse): void => {
+    (req.socket as Watched)[LAST] = res
+    const next: Next | undefined = before.length === 0 ? undefined : () => goOn(before, req, res)
+    binding.run(req, res, undefined, next, false)
+  }
+  const checkContinue = (req: IncomingMessage, res: ServerResponse): void => {
+    (req.socket as Watched)[LAST] = res
+    const next = (): void => {
+      if (beforeContinue.length > 0) return goOn(beforeContinue, req, res)
+      res.writeContinue()
+      goOn(before, req, res)
+    }
+    const declined = before.length + beforeContinue.length === 0 ? undefined : next
+    binding.run(req, res, undefined, declined, true)
+  }
+  const connect = (req: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    if (options.connect === undefined) answerRaw(socket, httpError('not_implemented'), req.headers)
+    else void tunnel(options, req, socket, head)
+  }
+
+  const added: [string, Listener][] = [['request', request], ['checkContinue', checkContinue]]
+  if (server.listenerCount('clientError') === 0) added.push(['clientError', refuse])
+  if (options.connect !== undefined || server.listenerCount('connect') === 0) added.push(['connect', connect])
+  for (const [event, listener] of added) server.on(event, listener as never)
+
+  return () => {
+    for (const [event, listener] of added) server.off(event, listener as never)
+    for (const listener of before) server.on('request', listener as never)
+    for (const listener of beforeContinue) server.on('checkContinue', listener as never)
+  }
+}
+
+function takeListeners(server: NodeServer, event: string): Listener[] {
+  const listeners = server.rawListeners(event) as Listener[]
+  for (const listener of listeners) server.off(event, listener as never)
+  return listeners
+}
+
+/** `clientError`: answers what never became a request. */
+function refuse(failure: ParseFailure, socket: Watched): void {
+  const last = socket[LAST]
+  const free = last === undefined || last.writableFinished || (last.socket !== null && !last.headersSent)
+  // Bytes in the middle of another answer would be read as a part of it.
+  if (free && failure.code !== 'ECONNRESET') answerRaw(socket, parseError(failure))
+  else socket.destroy()
+}
+
+async function tunnel<C>(options: AttachOptions<C>, req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+  try {
+    await options.connect?.(req, socket, head)
+  } catch (error) {
+    socket.on('error', () => {})
+    socket.destroy()
+    const { onError } = options
+    void guard(() => { throw error }, { onError })(bareRequest(req.headers, req.method, req.url))
+  }
+}

@@ -1,0 +1,92 @@
+import { httpError } from '../../src/http/errors.js'
+import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../../src/http/exchange.js'
+import { guard, type OnError } from '../../src/http/boundary.js'
+import { cleanMountPath } from '../../src/http/target.js'
+import type { HostRequest, HostResponse, Next } from './host.js'
+import { NodeRequest, type CallFacts } from './request.js'
+import { send } from './send.js'
+import type { Rescue } from './send-whole.js'
+
+/** What `toNode` and `attach` take. */
+export interface NodeOptions<C = unknown> {
+  /** Hears of every failure that is not an expected answer; see `guard`. */
+  readonly onError?: OnError
+  /** Makes `request.context`, once, when it is first asked for. Default: `{ user: req.user }`. */
+  readonly context?: (req: HostRequest) => C
+  /**
+   * The front of the path under which the handler is mounted, as clients see it; it is put in front of
+   * `Location` and the like. Default: what Express or Connect stripped, else `''`. Set it behind a proxy
+   * that takes a prefix away, and in hosts that say nothing. Starts with `/`.
+   */
+  readonly mountPath?: string | ((req: HostRequest) => string)
+}
+
+/** What may be said of one call: the facts of the request, and where to go on. */
+export interface NodeCall<C = unknown> extends CallFacts<C> {
+  readonly next?: Next
+}
+
+const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
+
+/** A handler, guarded, with all that is decided once: the part behind `toNode` and `attach`. */
+export class Binding<C> {
+  private readonly handle: (request: HttpRequest<C>) => MaybePromise<HttpResponse | undefined>
+  private readonly boundary: { readonly onError?: OnError }
+  private readonly makeContext: (req: HostRequest) => C
+  private readonly mountPath: string | ((req: HostRequest) => string) | undefined
+
+  constructor(handler: Handler<C>, options: NodeOptions<C>) {
+    if (typeof handler !== 'function') {
+      throw new TypeError(`A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`)
+    }
+    const { onError, context, mountPath } = options
+    this.boundary = onError === undefined ? {} : { onError }
+    this.handle = guard(handler, this.boundary)
+    this.makeContext = context ?? defaultContext as (req: HostRequest) => C
+    this.mountPath = typeof mountPath === 'string' ? cleanMountPath(mountPath) : mountPath
+  }
+
+  /** Takes one exchange to its end. `waiting`: the client waits for a 100. */
+  run(req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined, waiting: boolean): void {
+    let mountPath: string | undefined
+    try {
+      mountPath = facts?.mountPath === undefined ? this.ownMountPath(req) : cleanMountPath(facts.mountPath)
+    } catch (error) {
+      const call = this.call(req, res, facts, waiting, undefined)
+      void this.rescue(call, error).then((answer) => send(call, answer, this.rescuer(call)))
+      return
+    }
+    const call = this.call(req, res, facts, waiting, mountPath)
+    const answer = this.handle(call)
+    if (isPromise(answer)) void answer.then((late) => this.settle(call, late, next))
+    else this.settle(call, answer, next)
+  }
+
+  private settle(call: NodeRequest<C>, answer: HttpResponse | undefined, next: Next | undefined): void {
+    if (answer !== undefined) send(call, answer, this.rescuer(call))
+    else if (next !== undefined) next()
+    else void this.rescue(call, httpError('not_found')).then((missing) => send(call, missing, this.rescuer(call)))
+  }
+
+  private call(
+    req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, waiting: boolean, mountPath: string | undefined
+  ): NodeRequest<C> {
+    return new NodeRequest(req, res, facts, waiting, this.makeContext, mountPath)
+  }
+
+  private ownMountPath(req: HostRequest): string | undefined {
+    return typeof this.mountPath === 'function' ? cleanMountPath(this.mountPath(req)) : this.mountPath
+  }
+
+  private rescuer(call: NodeRequest<C>): Rescue {
+    return (error) => this.rescue(call, error)
+  }
+
+  private async rescue(call: NodeRequest<C>, error: unknown): Promise<HttpResponse> {
+    return await guard<C>(() => { throw error }, this.boundary)(call) as HttpResponse
+  }
+}
+
+function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+}

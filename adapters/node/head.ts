@@ -1,0 +1,68 @@
+import { ServerResponse, type OutgoingHttpHeader, type OutgoingHttpHeaders } from 'node:http'
+import type { HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
+import type { HostRequest, HostResponse } from './host.js'
+
+const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
+
+/** Fields to which the host and the handler may both contribute; of any other the handler's wins. */
+const LISTS = new Set(['vary', 'access-control-expose-headers'])
+const LINES = new Set(['set-cookie', 'link'])
+
+/** Whether an answer has no content by its very status or method (RFC 9110 section 6.4.1). */
+export function hasNoContent(req: HostRequest, status: number): boolean {
+  return req.method === 'HEAD' || status === 204 || status === 304
+}
+
+/**
+ * Writes the head of an answer. `length` becomes `Content-Length`; without it the handler's own stays,
+ * except where the status allows none. `close` ends the connection after the answer.
+ */
+export function writeHead(res: HostResponse, answer: HttpResponse, length: number | undefined, close: boolean): void {
+  const { status, headers } = answer
+  const drop = length !== undefined || status === 204 || status === 304
+  // Middleware that patches writeHead (on-headers before 1.1) misreads flat lists, and headers that the
+  // host has set already need care. Otherwise a flat list is the fastest way that Node has.
+  if (res.writeHead === node.writeHead && res.getHeaderNames().length === 0) {
+    res.writeHead(status, flat(headers, drop, length, close))
+  } else {
+    res.writeHead(status, merged(res, headers, drop, length, close))
+  }
+}
+
+function flat(headers: ResponseHeaders, drop: boolean, length: number | undefined, close: boolean): OutgoingHttpHeader[] {
+  const list: OutgoingHttpHeader[] = []
+  for (const name in headers) {
+    if (!drop || name !== 'content-length') list.push(name, headers[name] as OutgoingHttpHeader)
+  }
+  if (length !== undefined) list.push('content-length', length)
+  if (close) list.push('connection', 'close')
+  return list
+}
+
+function merged(
+  res: HostResponse, headers: ResponseHeaders, drop: boolean, length: number | undefined, close: boolean
+): OutgoingHttpHeaders {
+  const all: OutgoingHttpHeaders = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (drop && name === 'content-length') continue
+    const set = res.getHeader(name)
+    if (set === undefined) all[name] = value
+    else if (LISTS.has(name)) all[name] = joined([set, value].flat())
+    else if (LINES.has(name)) all[name] = [set, value].flat().map(String)
+    else all[name] = value
+  }
+  res.removeHeader('content-length')
+  if (length !== undefined) all['content-length'] = length
+  if (close) all['connection'] = 'close'
+  return all
+}
+
+/** A list field with every member once, whatever its case. */
+function joined(values: readonly (number | string)[]): string {
+  const members = new Map<string, string>()
+  for (const part of values.join(',').split(',')) {
+    const member = part.trim()
+    if (member !== '' && !members.has(member.toLowerCase())) members.set(member.toLowerCase(), member)
+  }
+  return [...members.values()].join(', ')
+}

@@ -1,0 +1,24 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+/** A request of node:http, with what Express, Connect, Passport and body parsers hang on it. */
+export interface HostRequest extends IncomingMessage {
+  originalUrl?: string
+  baseUrl?: string
+  params?: unknown
+  body?: unknown
+  user?: unknown
+}
+
+/** A response of node:http; `flush` is the one that the `compression` middleware adds. */
+export interface HostResponse extends ServerResponse {
+  flush?: () => void
+}
+
+/** `HttpRequest.raw` under `longhaul/node`. */
+export interface NodeRaw {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+}
+
+/** What Express and Connect call «go on». */
+export type Next = (error?: unknown) => void

@@ -1,0 +1,5 @@
+export { attach, type AttachOptions, type NodeServer } from './attach.js'
+export type { NodeCall, NodeOptions } from './binding.js'
+export type { HostRequest, NodeRaw, Next } from './host.js'
+export type { CallFacts } from './request.js'
+export { toNode, type NodeHandler } from './to-node.js'

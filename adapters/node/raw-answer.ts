@@ -1,0 +1,52 @@
+import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { HttpError } from '../../src/http/errors.js'
+import type { HttpRequest } from '../../src/http/exchange.js'
+import { errorResponse } from '../../src/http/respond.js'
+
+/** How long the client may take to read the answer and to leave, in milliseconds. */
+const LEAVE_MS = 1000
+
+const answered = new WeakSet<Duplex>()
+
+/**
+ * Answers on a bare connection, where Node has no response object to offer, with longhaul's error body,
+ * and ends the connection. Does so once for each connection, and never on one that has gone.
+ */
+export function answerRaw(socket: Duplex, error: HttpError, headers: IncomingHttpHeaders = {}): void {
+  if (answered.has(socket)) return
+  answered.add(socket)
+  // Nobody else listens from here on, and a reset that nobody hears would end the process.
+  socket.on('error', ignore)
+  if (socket.destroyed || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  socket.end(wireText(error, headers))
+  const timer = setTimeout(() => socket.destroy(), LEAVE_MS).unref()
+  socket.once('close', () => clearTimeout(timer))
+  socket.resume()
+}
+
+function wireText(error: HttpError, headers: IncomingHttpHeaders): string {
+  const { status, headers: fields, body } = errorResponse(error, bareRequest(headers))
+  const text = typeof body === 'string' ? body : ''
+  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}`, 'connection: close', `date: ${new Date().toUTCString()}`]
+  for (const [name, value] of Object.entries(fields)) {
+    for (const line of Array.isArray(value) ? value : [value]) lines.push(`${name}: ${line}`)
+  }
+  return `${lines.join('\r\n')}\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+}
+
+/** The little that is known of a request which never became one. */
+export function bareRequest(headers: IncomingHttpHeaders, method = '', path = ''): HttpRequest {
+  return {
+    method, path, mountPath: '', params: {}, query: new URLSearchParams(), headers,
+    body: { parsed: undefined, bytes: async () => new Uint8Array(0), stream: nothing },
+    signal: AbortSignal.abort(), context: undefined, peerAddress: undefined, raw: undefined
+  }
+}
+
+async function * nothing(): AsyncGenerator<Uint8Array> {}
+
+function ignore(): void {}

@@ -1,0 +1,132 @@
+import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
+import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
+import { NodeBody } from './body.js'
+import type { HostRequest, HostResponse, NodeRaw } from './host.js'
+
+/** What a host may say of one request, beside the request itself. */
+export interface CallFacts<C> {
+  /** What the host's body parser made; used only when it has really read the request. */
+  readonly body?: unknown
+  /** What the handler sees as `request.context`. */
+  readonly context?: C
+  /** The front of the path under which this handler is mounted, as clients see it. */
+  readonly mountPath?: string
+  /** Path parameters of the host's router, decoded. */
+  readonly params?: Readonly<Record<string, unknown>>
+}
+
+const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
+
+/** One request of node:http as a handler sees it. What costs something is made when first asked for. */
+export class NodeRequest<C> implements HttpRequest<C> {
+  readonly req: HostRequest
+  readonly res: HostResponse
+  readonly method: string
+  readonly path: string
+  readonly mountPath: string
+  readonly body: NodeBody
+  /** The whole answer was handed over, though the connection is not done with it yet. */
+  answered = false
+  private readonly search: string
+  private readonly facts: CallFacts<C> | undefined
+  private readonly makeContext: (req: HostRequest) => C
+  private madeParams: Readonly<Record<string, string>> | undefined
+  private madeQuery: URLSearchParams | undefined
+  private madeSignal: AbortSignal | undefined
+  private madeContext: { readonly value: C } | undefined
+
+  constructor(
+    req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, waiting: boolean,
+    makeContext: (req: HostRequest) => C, mountPath: string | undefined
+  ) {
+    this.req = req
+    this.res = res
+    this.method = req.method as string
+    this.facts = facts
+    this.makeContext = makeContext
+    const { path, search } = splitTarget(req.originalUrl ?? req.url as string)
+    const hostMount = req.originalUrl === undefined ? '' : stripped(req, path)
+    this.path = mountPath === undefined ? path : pathUnder(mountPath, path, hostMount)
+    this.mountPath = mountPath ?? hostMount
+    this.search = search
+    this.body = new NodeBody(req, res, facts !== undefined && 'body' in facts ? facts.body : req.body, waiting)
+  }
+
+  get headers(): RequestHeaders {
+    return this.req.headers
+  }
+
+  get params(): Readonly<Record<string, string>> {
+    return this.madeParams ??= textParams(this.facts?.params ?? this.req.params)
+  }
+
+  get query(): URLSearchParams {
+    return this.madeQuery ??= new URLSearchParams(this.search)
+  }
+
+  get signal(): AbortSignal {
+    return this.madeSignal ??= this.watchClient()
+  }
+
+  get context(): C {
+    this.madeContext ??= { value: this.facts?.context ?? this.makeContext(this.req) }
+    return this.madeContext.value
+  }
+
+  get peerAddress(): string | undefined {
+    return this.req.socket.remoteAddress
+  }
+
+  get raw(): NodeRaw {
+    return { req: this.req, res: this.res }
+  }
+
+  private watchClient(): AbortSignal {
+    const controller = new AbortController()
+    const left = (): void => {
+      if (!this.answered && !this.res.writableFinished) controller.abort()
+    }
+    if (isGone(this.req, this.res)) left()
+    else onClose(this.req, this.res, left)
+    return controller.signal
+  }
+}
+
+/** Whether the connection has gone, so that nothing can be answered. */
+export function isGone(req: HostRequest, res: HostResponse): boolean {
+  return res.destroyed || req.socket.destroyed
+}
+
+/**
+ * Calls `left` once, when the exchange is over or its connection goes. Node tells a response that waits
+ * behind an earlier one on its connection nothing about that, so it is watched there too.
+ */
+export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
+  const { socket } = req
+  const once = (): void => {
+    res.off('close', once)
+    socket.off('close', once)
+    left()
+  }
+  res.on('close', once)
+  if (res.socket === null) socket.on('close', once)
+}
+
+/** The part of the path that Express (`baseUrl`) or Connect (`originalUrl` without `url`) took away. */
+function stripped(req: HostRequest, path: string): string {
+  if (req.baseUrl !== undefined) return cleanMountPath(req.baseUrl)
+  const { path: local } = splitTarget(req.url as string)
+  if (path.endsWith(local)) return cleanMountPath(path.slice(0, path.length - local.length))
+  return local === '/' ? cleanMountPath(path) : ''
+}
+
+/** Path parameters as text: Express 5 gives a list for a wildcard, Express 4 `undefined` for an optional one. */
+function textParams(params: unknown): Readonly<Record<string, string>> {
+  if (typeof params !== 'object' || params === null) return NO_PARAMS
+  const text: Record<string, string> = {}
+  for (const [name, value] of Object.entries(params)) {
+    if (typeof value === 'string') text[name] = value
+    else if (Array.isArray(value)) text[name] = value.join('/')
+  }
+  return text
+}

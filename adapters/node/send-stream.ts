@@ -1,0 +1,78 @@
+import type { HttpResponse } from '../../src/http/exchange.js'
+import { HEAD_WAIT_MS, Source, wantsHeadAtOnce, type Chunk } from '../../src/http/source.js'
+import { writeHead } from './head.js'
+import { onClose, type NodeRequest } from './request.js'
+import { sendFailure, type Rescue } from './send-whole.js'
+import { dropRest, leavesBody, linger } from './unread.js'
+
+/**
+ * Sends a streamed answer at the speed of its reader: one chunk at a time, and the next is asked for
+ * when the connection has room. The head goes out with the first chunk, or after `HEAD_WAIT_MS`, or
+ * at once for server-sent events; until then a failing source still gets a proper error.
+ */
+export async function sendStream(
+  call: NodeRequest<unknown>, answer: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue
+): Promise<void> {
+  const { req, res } = call
+  let gone = false
+  let wake: () => void = ignore
+  let source: Source | undefined
+  onClose(req, res, () => {
+    gone = true
+    source?.close()
+    wake()
+  })
+  const drained = (): Promise<void> => new Promise((resolve) => {
+    wake = () => {
+      res.off('drain', wake)
+      resolve()
+    }
+    res.on('drain', wake)
+  })
+  try {
+    source = new Source(body)
+    const events = wantsHeadAtOnce(answer.headers)
+    const open = (): void => writeHead(res, answer, undefined, false)
+    if (events || !await source.firstWithin(HEAD_WAIT_MS)) {
+      if (gone) return
+      open()
+      res.flushHeaders()
+      if (events) res.flush?.()
+    }
+    const promised = Number(answer.headers['content-length'] ?? NaN)
+    let sent = 0
+    for (;;) {
+      const step = await source.next()
+      if (gone) return
+      if (step.done === true) break
+      const size = typeof step.value === 'string' ? Buffer.byteLength(step.value) : step.value.byteLength
+      sent += size
+      if (sent > promised) throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
+      if (size === 0) continue
+      if (!res.headersSent) open()
+      const room = res.write(step.value)
+      if (events) res.flush?.()
+      if (!room && !gone) await drained()
+      if (gone) return
+    }
+    if (sent < promised) throw new RangeError(`The body is ${sent} bytes long, and its Content-Length says ${promised}`)
+    if (!res.headersSent) open()
+    finish(call)
+  } catch (error) {
+    source?.close()
+    if (!gone) await sendFailure(call, error, rescue)
+  }
+}
+
+/** A chunked answer is whole only with its last chunk, so that goes first and an unread body after it. */
+function finish(call: NodeRequest<unknown>): void {
+  const { req, res } = call
+  if (leavesBody(call)) {
+    linger(req, (all) => {
+      if (!all) req.socket.destroySoon()
+    })
+  } else dropRest(call)
+  res.end()
+}
+
+function ignore(): void {}

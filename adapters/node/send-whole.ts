@@ -1,0 +1,61 @@
+import type { HttpResponse } from '../../src/http/exchange.js'
+import { closeUnread, isStreamed } from '../../src/http/source.js'
+import { hasNoContent, writeHead } from './head.js'
+import { isGone, type NodeRequest } from './request.js'
+import { dropRest, leavesBody, linger } from './unread.js'
+
+/** Turns a failure into the answer for it, and reports it where the host asked for that. */
+export type Rescue = (error: unknown) => Promise<HttpResponse>
+
+/** Sends an answer whose body is at hand in one write, with its length; of a stream only the head. May throw. */
+export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): void {
+  const { req, res } = call
+  const { body, status } = answer
+  const bare = hasNoContent(req, status)
+  const whole = isStreamed(body) ? undefined : body
+  const close = !req.complete && leavesBody(call)
+  writeHead(res, answer, lengthOf(whole, bare, status), close)
+  const content = bare ? undefined : whole
+  if (!close) {
+    res.end(content)
+    dropRest(call)
+    return
+  }
+  if (content === undefined) res.flushHeaders()
+  else res.write(content)
+  call.answered = true
+  linger(req, () => res.end())
+}
+
+/** Without a body an answer to HEAD leaves open what GET would say. */
+function lengthOf(body: string | Uint8Array | undefined, bare: boolean, status: number): number | undefined {
+  if (status === 204 || status === 304) return undefined
+  if (body === undefined) return bare ? undefined : 0
+  return typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
+}
+
+/**
+ * Answers with an error in place of an answer that can't be sent. When the head is out, it cuts the
+ * connection instead, so that the answer can't pass for a whole one. Never rejects.
+ */
+export async function sendFailure(call: NodeRequest<unknown>, error: unknown, rescue: Rescue): Promise<void> {
+  const { req, res } = call
+  const begun = res.headersSent
+  const answer = await rescue(error)
+  if (isGone(req, res)) closeUnread(answer.body)
+  else if (begun) cut(call)
+  else {
+    try {
+      sendWhole(call, answer)
+    } catch {
+      cut(call)
+    }
+  }
+}
+
+/** HTTP/1.0 marks the end of an answer by closing, so there only a reset tells that something is missing. */
+function cut(call: NodeRequest<unknown>): void {
+  const { req, res } = call
+  if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()
+  res.destroy()
+}

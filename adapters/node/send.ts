@@ -1,0 +1,31 @@
+import type { HttpResponse } from '../../src/http/exchange.js'
+import { closeUnread, isStreamed } from '../../src/http/source.js'
+import { hasNoContent } from './head.js'
+import { isGone, type NodeRequest } from './request.js'
+import { sendStream } from './send-stream.js'
+import { sendFailure, sendWhole, type Rescue } from './send-whole.js'
+
+/**
+ * Sends an answer. When the client has gone, or the host has answered already, the answer is dropped
+ * and its source closed. Never throws; what goes wrong on the way is answered or cuts the connection.
+ */
+export function send(call: NodeRequest<unknown>, answer: HttpResponse, rescue: Rescue): void {
+  const { req, res } = call
+  const { body } = answer
+  if (res.headersSent || isGone(req, res)) {
+    closeUnread(body)
+    return
+  }
+  const streamed = isStreamed(body)
+  if (streamed && !hasNoContent(req, answer.status)) {
+    void sendStream(call, answer, body, rescue)
+    return
+  }
+  if (streamed) closeUnread(body)
+  try {
+    sendWhole(call, answer)
+  } catch (error) {
+    // Most likely a header value that Node refuses.
+    void sendFailure(call, error, rescue)
+  }
+}
