@@ -1,0 +1,117 @@
+import { httpError, type HttpError } from '../../src/http/errors.js'
+import type { BodySource } from '../../src/http/exchange.js'
+
+const NOTHING = new Uint8Array(0)
+
+const READ_BEFORE = 'The body of this request was read before longhaul saw it, and nothing of it is left. '
+  + 'Call the handler before the body is read, or hand over what was made of it: handle(request, { body })'
+
+const READ_TWICE = 'The body of this request was asked for twice; it can be read only once'
+
+/** The body of one fetch `Request`. */
+export class FetchBody implements BodySource {
+  private readonly request: Request
+  private readonly left: unknown
+  private begun = false
+
+  constructor(request: Request, left: unknown) {
+    this.request = request
+    this.left = left
+  }
+
+  /** What the host made of the body, when it has really read it. Where that is text or bytes, `bytes` and `stream` give it too. */
+  get parsed(): { readonly value: unknown } | undefined {
+    return this.readByHost && this.left !== undefined ? { value: this.left } : undefined
+  }
+
+  async bytes(limit: number): Promise<Uint8Array | undefined> {
+    const declared = this.readByHost ? null : this.request.headers.get('content-length')
+    if (Number(declared) > limit) return undefined
+    // The server sees to it that a body is not longer than declared. Some have a short way for this call.
+    if (declared !== null && !this.begun) return this.allAtOnce(limit)
+    let first: Uint8Array | undefined
+    let more: Uint8Array[] | undefined
+    let size = 0
+    for await (const chunk of this.stream()) {
+      size += chunk.byteLength
+      if (size > limit) return undefined
+      if (first === undefined) first = chunk
+      else (more ??= [first]).push(chunk)
+    }
+    return more === undefined ? first ?? NOTHING : concat(more, size)
+  }
+
+  /**
+   * Leaving early only lets go of the stream. What becomes of the rest is the server's decision: to
+   * cancel would cut the connection under some, and the answer with it.
+   */
+  async * stream(): AsyncGenerator<Uint8Array> {
+    if (this.readByHost) {
+      yield this.leftBytes()
+      return
+    }
+    if (this.begun) throw new Error(READ_TWICE)
+    this.begun = true
+    if (this.request.body === null) return
+    const reader = this.request.body.getReader() as ReadableStreamDefaultReader<Uint8Array>
+    try {
+      for (;;) {
+        const step = await read(reader)
+        if (step.done) return
+        yield step.value
+      }
+    } finally {
+      reader.releaseLock()
+    }
+  }
+
+  private async allAtOnce(limit: number): Promise<Uint8Array | undefined> {
+    this.begun = true
+    try {
+      const bytes = new Uint8Array(await this.request.arrayBuffer())
+      return bytes.byteLength > limit ? undefined : bytes
+    } catch {
+      throw cutShort()
+    }
+  }
+
+  private get readByHost(): boolean {
+    return !this.begun && this.request.bodyUsed
+  }
+
+  private leftBytes(): Uint8Array {
+    const bytes = bytesOf(this.left)
+    if (bytes === undefined) throw new Error(READ_BEFORE)
+    return bytes
+  }
+}
+
+async function read(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<{ done: true } | { done: false, value: Uint8Array }> {
+  try {
+    const { done, value } = await reader.read()
+    return value === undefined || done ? { done: true } : { done: false, value }
+  } catch {
+    throw cutShort()
+  }
+}
+
+/** Without a cause, since an error with one is reported, and a client that goes away is no news. */
+function cutShort(): HttpError {
+  return httpError('incomplete_body')
+}
+
+function bytesOf(value: unknown): Uint8Array | undefined {
+  if (typeof value === 'string') return new TextEncoder().encode(value)
+  if (value instanceof ArrayBuffer) return new Uint8Array(value)
+  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined
+}
+
+function concat(chunks: readonly Uint8Array[], size: number): Uint8Array {
+  const all = new Uint8Array(size)
+  let at = 0
+  for (const chunk of chunks) {
+    all.set(chunk, at)
+    at += chunk.byteLength
+  }
+  return all
+}

@@ -1,0 +1,72 @@
+import type { HttpRequest, HttpResponse } from '../../src/http/exchange.js'
+import { closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce } from '../../src/http/source.js'
+import { fetchHeaders } from './headers.js'
+
+const encoder = new TextEncoder()
+
+/** Statuses with which `new Response` takes no body at all. */
+const NULL_BODY = new Set([204, 205, 304])
+
+/** Turns a failure into the answer for it, and reports it where the host asked for that. */
+export type Rescue = (error: unknown) => Promise<HttpResponse>
+
+/** An answer as a `Response`. Rejects when the answer can't be sent: a refused header, a source that fails at once. */
+export async function toResponse(request: HttpRequest, answer: HttpResponse, rescue: Rescue): Promise<Response> {
+  const { status, headers, body } = answer
+  const bare = request.method === 'HEAD' || NULL_BODY.has(status)
+  if (!isStreamed(body)) {
+    // As bytes, since for a string `Response` makes up a content type.
+    const bytes = typeof body === 'string' ? encoder.encode(body) : body
+    const length = status === 204 || status === 304 ? undefined : bytes?.byteLength ?? (bare ? undefined : 0)
+    const fields = fetchHeaders(headers, length, length !== undefined || NULL_BODY.has(status))
+    return new Response(bare || bytes === undefined ? null : bytes as Uint8Array<ArrayBuffer>, { status, headers: fields })
+  }
+  const fields = fetchHeaders(headers, undefined, NULL_BODY.has(status))
+  if (bare || request.signal.aborted) {
+    closeUnread(body)
+    return new Response(null, { status, headers: fields })
+  }
+  const source = new Source(body)
+  try {
+    if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.settled()
+    return new Response(streamOf(source, request.signal, rescue), { status, headers: fields })
+  } catch (error) {
+    source.close()
+    throw error
+  }
+}
+
+/** The source as a web stream that asks for a chunk only when its reader does, and closes it when the reader or the client leaves. */
+function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): ReadableStream<Uint8Array> {
+  const close = (): void => {
+    signal.removeEventListener('abort', close)
+    source.close()
+  }
+  signal.addEventListener('abort', close)
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const chunk = await nextChunk(source)
+        if (chunk !== undefined) return controller.enqueue(chunk)
+        signal.removeEventListener('abort', close)
+        controller.close()
+      } catch (error) {
+        close()
+        if (!signal.aborted) await rescue(error)
+        // What the source said stays here: a host may write the message of this error to the client.
+        controller.error(new Error('The source of this body has failed'))
+      }
+    },
+    cancel: close
+  }, { highWaterMark: 0 })
+}
+
+/** The next chunk that holds something, as bytes; `undefined` at the end. */
+async function nextChunk(source: Source): Promise<Uint8Array | undefined> {
+  for (;;) {
+    const step = await source.next()
+    if (step.done === true) return undefined
+    const bytes = typeof step.value === 'string' ? encoder.encode(step.value) : step.value
+    if (bytes.byteLength > 0) return bytes
+  }
+}
