@@ -38,7 +38,9 @@ export async function toResponse(request: HttpRequest, answer: HttpResponse, res
 
 /** The source as a web stream that asks for a chunk only when its reader does, and closes it when the reader or the client leaves. */
 function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): ReadableStream<Uint8Array> {
+  let left = false
   const close = (): void => {
+    left = true
     signal.removeEventListener('abort', close)
     source.close()
   }
@@ -47,6 +49,8 @@ function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): Readable
     async pull(controller) {
       try {
         const chunk = await nextChunk(source)
+        // A source that is closed while it is asked ends in good order; nobody is there to hear of that.
+        if (left) return
         if (chunk !== undefined) return controller.enqueue(chunk)
         signal.removeEventListener('abort', close)
         controller.close()
