@@ -68,7 +68,8 @@ export default defineConfig(
       '@typescript-eslint/no-unsafe-call': 'off',
       '@typescript-eslint/no-unsafe-return': 'off',
       '@typescript-eslint/unbound-method': 'off',
-      'max-lines': 'off'
+      'max-lines': 'off',
+      '@stylistic/max-len': 'off'
     }
   }
 )

@@ -13,6 +13,7 @@ export interface QueueFixture {
   readonly close?: () => Promise<void> | void
 }
 
+/** How the queue suite is run. */
 export interface QueueConformanceOptions {
   /** Title of the suite. Default `Queue conformance`. */
   readonly title?: string

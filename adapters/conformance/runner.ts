@@ -1,6 +1,8 @@
 /** What a suite needs of a test runner. The modules of node:test, vitest, jest and mocha are of this shape. */
 export interface Runner {
+  /** Registers a group of tests; `body` is called at once. */
   describe(name: string, body: () => void): unknown
+  /** Registers one test, which fails when its promise rejects. */
   it(name: string, body: () => Promise<void>): unknown
 }
 

@@ -15,6 +15,7 @@ export interface StoreFixture {
   readonly close?: () => Promise<void> | void
 }
 
+/** How the store suite is run. */
 export interface StoreConformanceOptions {
   /** Title of the suite. Default `Store conformance`. */
   readonly title?: string

@@ -12,6 +12,7 @@ const GRACE = 250
 /** Milliseconds that `close` waits for the `onDead` of jobs at most. */
 const BURIAL = 5000
 
+/** What a `MemoryQueue` may hold. */
 export interface MemoryQueueOptions {
   /**
    * Jobs held beyond those that may run at once (`concurrency`), whether they wait for their turn, for

@@ -16,6 +16,7 @@ const MAP_LIMIT = 8_000_000
 /** What a write to a full store looks through for expired entries before it gives up: some 10 µs. */
 const STEPS_WHEN_FULL = 256
 
+/** What a `MemoryStore` may hold. */
 export interface MemoryStoreOptions {
   /** Entries held at once, 1 to 8,000,000. Default 1,000,000. */
   readonly maxEntries?: number

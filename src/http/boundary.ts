@@ -9,6 +9,7 @@ import { warn } from './warning.js'
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
+/** What `guard` may be told. */
 export interface GuardOptions {
   /** Default: a process warning named `LonghaulError` with the stack, which Node prints on stderr. */
   readonly onError?: OnError | undefined

@@ -62,6 +62,7 @@ export const ERROR_CODES = {
 /** A code of longhaul's own. */
 export type ErrorCode = keyof typeof ERROR_CODES
 
+/** What an `HttpError` may say beside its status and code. */
 export interface HttpErrorOptions {
   /** The sentence that the client sees. It must give nothing away. */
   readonly message?: string

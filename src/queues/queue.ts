@@ -47,6 +47,7 @@ export interface Job {
   readonly context?: unknown
 }
 
+/** When a job runs, and how often it is tried. */
 export interface EnqueueOptions {
   /** Milliseconds before the first attempt. Default 0. */
   readonly delayMs?: number
@@ -66,6 +67,7 @@ export interface Backoff {
   readonly jitter?: number
 }
 
+/** Which try this is. */
 export interface Attempt {
   /** From 1. */
   readonly attempt: number
@@ -74,11 +76,13 @@ export interface Attempt {
   readonly signal: AbortSignal
 }
 
+/** Runs one job. A rejection is a failed attempt. */
 export type RunJob = (job: Job, attempt: Attempt) => Promise<void>
 
 /** Why a job will not be run (again): its attempts are used up, its worker died too often, or the queue closed. */
 export type DeadReason = 'attempts' | 'stalled' | 'closed'
 
+/** How a process runs jobs. */
 export interface ProcessOptions {
   /** Jobs that run at once. */
   readonly concurrency: number

@@ -14,6 +14,7 @@ const MAX_COLLECTED_FROM = 1000
 /** Annotations of OpenAPI that strict mode would take for misspelt keywords. */
 const ANNOTATIONS = ['discriminator', 'example', 'externalDocs', 'xml']
 
+/** What `jsonSchema` may be told. */
 export interface JsonSchemaOptions {
   /**
    * Tests for the `format` keyword, by name: a pattern, a function, or `true` to let a format pass. Once given, every

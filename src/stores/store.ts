@@ -68,10 +68,15 @@ export interface WriteOptions {
   readonly evictable?: boolean
 }
 
+/** The entry was written. */
 export interface Created { readonly created: true; readonly revision: Revision }
+/** A live entry was there already; nothing was written. */
 export interface Existing { readonly created: false; readonly entry: Entry }
+/** The entry was written. */
 export interface Replaced { readonly replaced: true; readonly revision: Revision }
+/** The entry has another revision, or is gone (`undefined`); nothing was written. */
 export interface Conflict { readonly replaced: false; readonly entry: Entry | undefined }
+/** A counter after it was changed; `expiresAt` in milliseconds since 1970. */
 export interface Counter { readonly value: number; readonly expiresAt: number }
 /** Ends a watch. Calling it twice is harmless. */
 export type Unsubscribe = () => void

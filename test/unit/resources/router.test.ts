@@ -155,14 +155,14 @@ describe('router: matching', () => {
 })
 
 describe('router: methods', () => {
-  test('SPEC 4.1: HEAD goes where GET goes, unless it has a handler', () => {
+  test('SPEC 4.1.HEAD: HEAD goes where GET goes, unless it has a handler', () => {
     assert.deepEqual(ask(api, 'HEAD', '/job-status/1'), ['job', { id: '1' }])
     const both = router<string>({ 'GET /x': named('get'), 'HEAD /x': named('head'), '/x': named('any') })
     assert.deepEqual(ask(both, 'HEAD', '/x'), ['head', {}])
     assert.deepEqual(ask(router<string>({ '/x': named('any'), 'GET /x': named('get') }), 'HEAD', '/x'), ['get', {}])
   })
 
-  test('SPEC 4.1: OPTIONS on a known path is 200 with Allow and no content', () => {
+  test('OPTIONS on a known path is 200 with Allow and no content', () => {
     assert.deepEqual(ask(api, 'OPTIONS', '/job-status/1'), { status: 200, headers: { allow: 'GET, HEAD, DELETE, OPTIONS' }, body: '' })
     assert.deepEqual(ask(api, 'OPTIONS', '/start-job'), { status: 200, headers: { allow: 'POST, OPTIONS' }, body: '' })
     assert.deepEqual(ask(api, 'OPTIONS', '/search'), { status: 200, headers: { allow: 'OPTIONS, QUERY' }, body: '' })
@@ -174,7 +174,7 @@ describe('router: methods', () => {
     assert.deepEqual(ask(api, 'OPTIONS', '*'), { status: 200, headers: { allow: 'GET, HEAD, POST, PUT, DELETE, OPTIONS, QUERY' }, body: '' })
   })
 
-  test('SPEC 7: another method on a known path is 405 with Allow', () => {
+  test('SPEC 7.405: another method on a known path is 405 with Allow', () => {
     const expected = { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, DELETE, OPTIONS' } }
     for (const method of ['POST', 'PUT', 'PATCH', 'TRACE', 'CONNECT', 'QUERY']) assert.deepEqual(refused(api, method, '/job-status/1'), expected)
     assert.deepEqual(refused(api, 'HEAD', '/start-job').headers, { allow: 'POST, OPTIONS' })
@@ -184,7 +184,7 @@ describe('router: methods', () => {
     assert.deepEqual(refused(api, 'DELETE', '/job-status/latest'), { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, OPTIONS' } })
   })
 
-  test('SPEC 7: a method that no route knows and no standard has is 501', () => {
+  test('SPEC 7.501: a method that no route knows and no standard has is 501', () => {
     for (const method of ['BREW', 'get', '__proto__', 'constructor']) {
       assert.deepEqual(refused(api, method, '/start-job'), { status: 501, code: 'not_implemented', headers: {} })
     }
