@@ -140,7 +140,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([missing.status, await members(missing)], [404, { error: 'No such job.', code: 'job_not_found' }])
     })
 
-    test('SPEC 4.6: unknown, expired, foreign and malformed ids: 404, the same bytes', async (t) => {
+    test('SPEC 4.6.poll: unknown, expired, foreign and malformed ids: 404, the same bytes', async (t) => {
       const { call, start, tasks } = await site(t, binding, quick)
       const foreign = (await start({}, { 'x-user': 'ann' })).headers.get('location') ?? ''
       const deleted = await start({}, { 'x-user': 'bob' })
@@ -188,7 +188,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('SPEC 7: a direct failure is the HttpError\'s status, else a masked 500', async (t) => {
+    test('SPEC 7.500: a direct failure is the HttpError\'s status, else a masked 500', async (t) => {
       let thrown: unknown
       const { call, noise } = await site(t, binding, defineTask({ name: 'broken', run: () => { throw thrown } }), { maxResultBytes: 100 })
       for (const [error, status, body] of [
@@ -209,7 +209,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([response.status, (await members(response))['code']], [500, 'result_too_large'])
     })
 
-    test('SPEC 7: schema failures are 400 with pointers, business rules 422, both before anything is taken in', async (t) => {
+    test('SPEC 7.400, 7.422: schema failures are 400 with pointers, business rules 422, both before anything is taken in', async (t) => {
       const strict = defineTask({
         name: 'strict', input: jsonSchema<{ role: string }>({ type: 'object', required: ['role'], properties: { role: { type: 'string' } } }),
         check: ({ role }) => { if (role === 'king') throw httpError('unprocessable', { message: 'No such role.' }) }, run: () => ({ message: 'done' }),
