@@ -42,7 +42,7 @@ export const retries: Cases<QueueBench> = {
     bench.queue.process((job) => {
       bench.runs.push({ job, attempt: 1, lastAttempt: true, at: 0 })
       if (job.input === 'throw') throw new Error('not a promise, on purpose')
-      return Reflect.apply(Promise.reject, Promise, []) as Promise<never>
+      return new Promise<void>((_resolve, reject) => queueMicrotask(reject))
     }, { concurrency: 1, onDead: (job, reason) => { bench.dead.push({ id: job.id, reason }) } })
     const first = await bench.accepted(bench.job(1, 'throw'))
     const second = await bench.accepted(bench.job(2, 'reject'))
@@ -51,16 +51,16 @@ export const retries: Cases<QueueBench> = {
   },
 
   'each attempt gets the input as it was enqueued': async (bench) => {
+    const seen: number[][] = []
     bench.process((job) => {
-      const input = job.input as { list: number[] }
-      assert.deepEqual(input, { list: [1] })
-      input.list.push(2)
+      const { list } = job.input as { list: number[] }
+      seen.push([...list])
+      list.push(2)
       fails()
     })
-    const job = await bench.accepted(bench.job('fresh', { list: [1] }), { attempts: 3 })
+    await bench.accepted(bench.job('fresh', { list: [1] }), { attempts: 3 })
     await bench.eventually(() => bench.dead.length > 0, 'the job is reported dead')
-    assert.deepEqual(bench.runs.map((ran) => (ran.job.input as { list: number[] }).list.length), [2, 2, 2])
-    assert.equal(bench.count(job), 3)
+    assert.deepEqual(seen, [[1], [1], [1]])
   },
 
   'a fixed back-off waits the same time before each attempt': async (bench) => {

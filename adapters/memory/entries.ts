@@ -94,9 +94,13 @@ export class Entries {
     return this.#pinned.delete(key)
   }
 
-  /** Every entry, while others come and go. May miss some then; it never ends in a loop. */
+  /** Every entry, while others come and go. May miss some then, and visits no more than there were. */
   *each(): Generator<[string, Held]> {
-    yield* this.#pinned
+    let left = this.#pinned.size
+    for (const entry of this.#pinned) {
+      if (left-- === 0) break
+      yield entry
+    }
     yield* this.#evictable.entries()
   }
 

@@ -61,10 +61,17 @@ export class Recency<V extends object> {
     this.#cache.pop()
   }
 
-  /** From the one used longest ago to the latest. Safe against changes in between, which may end it early. */
-  entries(): Generator<[string, V]> {
-    // Its types lose which is which.
-    return this.#cache.rentries() as Generator<[string, V]>
+  /**
+   * From the one used longest ago to the latest, as many as there are now. Safe against changes in
+   * between, which may end it early; without the count, uses in between could keep it going for ever.
+   */
+  *entries(): Generator<[string, V]> {
+    let left = this.#cache.size
+    for (const entry of this.#cache.rentries()) {
+      if (left-- === 0) return
+      // The types of lru-cache lose which is which.
+      yield entry as [string, V]
+    }
   }
 
   clear(): void {

@@ -1,0 +1,345 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Counter, type Entry, type Store } from '../../src/stores/store.js'
+import { MemoryStore } from '../../adapters/memory/index.js'
+
+/** A store that is wrong in one way, and the test that has to say so. */
+export interface Broken<T> {
+  readonly fault: string
+  readonly caughtBy: string
+  readonly make: () => T
+}
+
+/** Hands every call on, so that one of them can be replaced. */
+export function storeLike(real: Store, faults: Partial<Store> = {}): Store {
+  return {
+    shared: real.shared,
+    get: (key) => real.get(key),
+    create: (key, value, options) => real.create(key, value, options),
+    replace: (key, value, revision, options) => real.replace(key, value, revision, options),
+    delete: (key, revision) => real.delete(key, revision),
+    increment: (key, by, options) => real.increment(key, by, options),
+    watch: (key, listener) => real.watch(key, listener),
+    close: () => real.close(),
+    ...faults
+  }
+}
+
+const broken = (fault: string, caughtBy: string, faults: (real: MemoryStore) => Partial<Store>): Broken<Store> => ({
+  fault,
+  caughtBy,
+  make: () => {
+    const real = new MemoryStore()
+    return storeLike(real, faults(real))
+  }
+})
+
+/** Counters of our own, to be wrong about. */
+function countersOf(step: (counter: Counter, by: number, expiresAt: number) => Counter): Partial<Store> {
+  const counters = new Map<string, Counter>()
+  return {
+    increment: async (key, by, { expiresAt }) => {
+      const there = counters.get(key)
+      const live = there !== undefined && there.expiresAt > Date.now() ? there : { value: 0, expiresAt }
+      counters.set(key, step(live, by, expiresAt))
+      return counters.get(key) ?? live
+    }
+  }
+}
+
+/** Watches of our own, told by the write itself. */
+function watches(real: Store, tell: (listeners: Iterable<() => void>) => void): Partial<Store> {
+  const byKey = new Map<string, Set<() => void>>()
+  return {
+    create: (key, value, options) => {
+      const outcome = real.create(key, value, options)
+      tell(byKey.get(key) ?? [])
+      return outcome
+    },
+    watch: async (key, listener) => {
+      byKey.set(key, (byKey.get(key) ?? new Set()).add(listener))
+      return () => { byKey.get(key)?.delete(listener) }
+    }
+  }
+}
+
+/** Every key goes through `change` first. */
+const keys = (fault: string, caughtBy: string, change: (key: string) => string) => broken(fault, caughtBy, (real) => ({
+  get: (key) => real.get(change(key)),
+  create: (key, value, options) => real.create(change(key), value, options),
+  replace: (key, value, revision, options) => real.replace(change(key), value, revision, options),
+  delete: (key, revision) => real.delete(change(key), revision),
+  increment: (key, by, options) => real.increment(change(key), by, options)
+}))
+
+/** Every value is written as `change` makes it. */
+const values = (fault: string, caughtBy: string, change: (value: string) => string) => broken(fault, caughtBy, (real) => ({
+  create: (key, value, options) => real.create(key, change(value), options),
+  replace: (key, value, revision, options) => real.replace(key, change(value), revision, options)
+}))
+
+const ALIKE = 'keys that look alike are different keys'
+
+export const BROKEN_STORES: readonly Broken<Store>[] = [
+  broken('create looks, then writes', 'of many creates one wins, and everybody else is given what it wrote', (real) => ({
+    create: async (key, value, options) => {
+      const there = await real.get(key)
+      if (there) return { created: false, entry: there }
+      await pause(1)
+      await real.delete(key)
+      return real.create(key, value, options)
+    }
+  })),
+  broken('create gives the loser its own value back', 'create leaves an entry that is there, and gives it', (real) => ({
+    create: async (key, value, options) => {
+      const outcome = await real.create(key, value, options)
+      return outcome.created ? outcome : { created: false, entry: { ...outcome.entry, value } }
+    }
+  })),
+  broken('create writes over what is there', 'create leaves an entry that is there, and gives it', (real) => ({
+    create: async (key, value, options) => {
+      await real.delete(key)
+      return real.create(key, value, options)
+    }
+  })),
+  broken('replace ignores the revision', 'replace with an old revision leaves the entry, and gives it', (real) => ({
+    replace: async (key, value, _revision, options) => real.replace(key, value, (await real.get(key))?.revision ?? '', options)
+  })),
+  broken('replace compares, then writes', 'of many replaces with one revision one wins', (real) => ({
+    replace: async (key, value, revision, options) => {
+      const there = await real.get(key)
+      if (there?.revision !== revision) return { replaced: false, entry: there }
+      await pause(1)
+      return real.replace(key, value, (await real.get(key))?.revision ?? '', options)
+    }
+  })),
+  broken('replace compares revisions as numbers', 'a revision that never was matches nothing', (real) => ({
+    replace: (key, value, revision, options) => real.replace(key, value, String(Number(revision)), options)
+  })),
+  broken('replace creates where nothing is', 'replace where nothing is writes nothing, and gives undefined', (real) => ({
+    replace: async (key, value, revision, options) => {
+      if (await real.get(key)) return real.replace(key, value, revision, options)
+      await real.create(key, value, options)
+      return { replaced: false, entry: undefined }
+    }
+  })),
+  broken('replace leaves the first expiry', 'replace can move the expiry further away', (real) => ({
+    replace: async (key, value, revision, options) =>
+      real.replace(key, value, revision, { ...options, expiresAt: (await real.get(key))?.expiresAt ?? options.expiresAt })
+  })),
+  broken('replace of the same value changes nothing', 'replace with the same value is a new revision all the same', (real) => ({
+    replace: async (key, value, revision, options) => {
+      const there = await real.get(key)
+      return there?.value === value && there.revision === revision ? { replaced: true, revision } : real.replace(key, value, revision, options)
+    }
+  })),
+  broken('delete ignores the revision', 'delete with a revision removes only that one', (real) => ({ delete: (key) => real.delete(key) })),
+  broken('delete always says true', 'delete removes, once', (real) => ({ delete: async (key, revision) => await real.delete(key, revision) || true })),
+  broken('delete compares, then removes', 'of delete and replace with one revision one wins', (real) => ({
+    delete: async (key, revision) => {
+      if (revision !== undefined && (await real.get(key))?.revision !== revision) return false
+      await pause(1)
+      return real.delete(key)
+    }
+  })),
+  broken('revisions count anew after a delete', 'the revision of a deleted entry does not fit its successor', (real) => {
+    const revisions = new Map<string, string[]>()
+    const number = (key: string, revision: string) => {
+      const list = revisions.get(key) ?? []
+      revisions.set(key, list)
+      if (!list.includes(revision)) list.push(revision)
+      return String(list.indexOf(revision) + 1)
+    }
+    const outside = (key: string, entry: Entry) => ({ ...entry, revision: number(key, entry.revision) })
+    const inside = (key: string, revision: string) => revisions.get(key)?.[Number(revision) - 1] ?? 'none'
+    return {
+      get: async (key) => {
+        const entry = await real.get(key)
+        return entry && outside(key, entry)
+      },
+      create: async (key, value, options) => {
+        const outcome = await real.create(key, value, options)
+        if (!outcome.created) return { created: false, entry: outside(key, outcome.entry) }
+        revisions.delete(key)
+        return { created: true, revision: number(key, outcome.revision) }
+      },
+      replace: async (key, value, revision, options) => {
+        const outcome = await real.replace(key, value, inside(key, revision), options)
+        if (outcome.replaced) return { replaced: true, revision: number(key, outcome.revision) }
+        return { replaced: false, entry: outcome.entry && outside(key, outcome.entry) }
+      },
+      delete: (key, revision) => real.delete(key, revision === undefined ? undefined : inside(key, revision))
+    }
+  }),
+  broken('callers share the entry that is kept', 'what a caller does to an entry that it was given changes nothing', (real) => {
+    const kept = new Map<string, Entry>()
+    return {
+      get: async (key) => {
+        const entry = await real.get(key)
+        if (entry === undefined) return undefined
+        kept.set(key, kept.get(key) ?? entry)
+        return kept.get(key)
+      }
+    }
+  }),
+  broken('evictable entries are not kept apart', 'evictable is taken; such an entry may go early, others may not', (real) => {
+    let last: string | undefined
+    return {
+      create: async (key, value, options) => {
+        if (options.evictable && last !== undefined) await real.delete(last)
+        last = key
+        return real.create(key, value, options)
+      }
+    }
+  }),
+  broken('a time that is no number is for ever', 'misuse rejects with a TypeError and changes nothing', (real) => ({
+    create: (key, value, options) => real.create(key, value, Number.isFinite(options.expiresAt) ? options : { expiresAt: 1e15 })
+  })),
+  {
+    fault: 'nothing expires',
+    caughtBy: 'an entry is there before its expiry and gone after it',
+    make: () => {
+      const start = Date.now()
+      return new MemoryStore({ now: () => start })
+    }
+  },
+  {
+    fault: 'everything expires early',
+    caughtBy: 'an entry is there before its expiry and gone after it',
+    make: () => new MemoryStore({ now: () => Date.now() + 5_000 })
+  },
+  broken('an expiry is cut to seconds', 'create writes an entry, and get gives value, revision and expiry', (real) => ({
+    create: (key, value, options) => real.create(key, value, { ...options, expiresAt: Math.floor(options.expiresAt / 1000) * 1000 - 1 })
+  })),
+  broken('an expiry that is past is none', 'a write whose expiry is past counts as written and is gone at once', (real) => ({
+    create: (key, value, options) => real.create(key, value, { expiresAt: options.expiresAt < Date.now() ? Date.now() + 1e6 : options.expiresAt })
+  })),
+  broken('replace brings back what expired', 'replace of an expired entry finds nothing', (real) => {
+    const gone = new Set<string>()
+    return {
+      create: (key, value, options) => {
+        gone.add(key)
+        return real.create(key, value, options)
+      },
+      replace: async (key, value, revision, options) => {
+        if (gone.has(key) && !await real.get(key)) await real.create(key, value, options)
+        return real.replace(key, value, revision, options)
+      }
+    }
+  }),
+  broken('each increment moves the expiry', 'the first writer sets the expiry, later ones do not move it', () =>
+    countersOf((counter, by, expiresAt) => ({ value: counter.value + by, expiresAt }))),
+  broken('each increment tells its own expiry', 'of many first increments one sets the expiry for all', (real) => ({
+    increment: async (key, by, options) => ({ ...await real.increment(key, by, options), ...options })
+  })),
+  broken('increment takes the sign away', 'a counter starts at 0 and adds what it is told', () =>
+    countersOf((counter, by) => ({ ...counter, value: counter.value + Math.abs(by) }))),
+  broken('increment reads, then writes', 'many increments all count', () => {
+    const counts = new Map<string, number>()
+    return {
+      increment: async (key, by, { expiresAt }) => {
+        const value = (counts.get(key) ?? 0) + by
+        await pause(1)
+        counts.set(key, value)
+        return { value, expiresAt }
+      }
+    }
+  }),
+  broken('counters never expire', 'after its expiry a counter starts anew, with a new expiry', (real) => ({
+    increment: (key, by) => real.increment(key, by, { expiresAt: 1e14 })
+  })),
+  broken('counters are entries', 'counters and entries do not meet', (real) => ({
+    increment: async (key, by, options) => {
+      const there = await real.get(key)
+      const value = Number(there?.value ?? 0) + by
+      if (there) await real.replace(key, String(value), there.revision, options)
+      else await real.create(key, String(value), options)
+      return { value, expiresAt: there?.expiresAt ?? options.expiresAt }
+    }
+  })),
+  keys('keys know no case', ALIKE, (key) => key.toLowerCase()),
+  keys('keys are trimmed', ALIKE, (key) => key.trim()),
+  keys('keys are normalised', ALIKE, (key) => key.normalize()),
+  keys('keys are decoded', ALIKE, (key) => key.replace(/%62/g, 'b')),
+  keys('keys are cut off', 'long keys are different to the last character', (key) => key.slice(0, 255)),
+  values('values are trimmed', 'values come back as they were, from every verb', (value) => value.trim()),
+  values('an empty value is null', 'values come back as they were, from every verb', (value) => value || 'null'),
+  values('values lose their byte order mark', 'values come back as they were, from every verb', (value) => value.replace(/^\ufeff/, '')),
+  values('values are Latin-1', 'values come back as they were, from every verb', (value) => Buffer.from(value, 'latin1').toString('latin1')),
+  values('large values are cut off', 'a value may have a megabyte', (value) => value.slice(0, 1_000_000)),
+  broken('a watch resolves before it is active', 'a watch is active once its promise resolves, and tells of create, replace and delete', (real) => ({
+    watch: async (key, listener) => {
+      const watch = pause(30).then(() => real.watch(key, listener))
+      return () => void watch.then((unwatch) => unwatch())
+    }
+  })),
+  broken('a delete is not told', 'a watch is active once its promise resolves, and tells of create, replace and delete', (real) => {
+    let silent = false
+    return {
+      delete: async (key, revision) => {
+        silent = true
+        const removed = await real.delete(key, revision)
+        await pause(1)
+        silent = false
+        return removed
+      },
+      watch: (key, listener) => real.watch(key, () => { if (!silent) listener() })
+    }
+  }),
+  broken('a notice comes before the write', 'what was written is there for the listener to read', (real) => {
+    const { watch, create } = watches(storeLike(real, { create: async () => ({ created: true, revision: '' }) }), (listeners) => {
+      queueMicrotask(() => [...listeners].forEach((listener) => listener()))
+    })
+    return {
+      ...watch && { watch },
+      create: async (key, value, options) => {
+        await create?.(key, value, options)
+        await pause(5)
+        return real.create(key, value, options)
+      }
+    }
+  }),
+  broken('listeners are called inside the write', 'a listener is not called inside the call that writes', (real) =>
+    watches(real, (listeners) => [...listeners].forEach((listener) => listener()))),
+  broken('a listener that throws ends the others', 'a listener that throws harms neither the writer nor other listeners', (real) =>
+    watches(real, (listeners) => queueMicrotask(() => {
+      try {
+        for (const listener of listeners) listener()
+      } catch {
+        // The first one ends them all.
+      }
+    }))),
+  broken('listeners of one key are a set', 'one listener twice is two watches', (real) =>
+    watches(real, (listeners) => queueMicrotask(() => [...listeners].forEach((listener) => listener())))),
+  broken('unsubscribe does nothing', 'after its unsubscribe a listener is not called, and a second one is harmless', (real) => ({
+    watch: async (key, listener) => {
+      await real.watch(key, listener)
+      return () => undefined
+    }
+  })),
+  broken('a watch hears of every key', 'a watch tells nothing of other keys', (real) => {
+    const listeners = new Set<() => void>()
+    return {
+      create: async (key, value, options) => {
+        const outcome = await real.create(key, value, options)
+        for (const listener of listeners) listener()
+        return outcome
+      },
+      watch: async (_key, listener) => {
+        listeners.add(listener)
+        return () => { listeners.delete(listener) }
+      }
+    }
+  }),
+  broken('close changes nothing', 'after close every call rejects with a StoreUnavailableError', () => ({ close: async () => undefined })),
+  broken('close can be called once', 'close may be called again', (real) => {
+    let closed = false
+    return {
+      close: async () => {
+        if (closed) await new Promise(() => undefined)
+        closed = true
+        await real.close()
+      }
+    }
+  }),
+  broken('it calls itself shared', 'a shared store shows what another writes; close ends only itself', () => ({ shared: true }))
+]

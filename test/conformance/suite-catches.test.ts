@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { queueConformance, storeConformance, type Runner } from 'longhaul/conformance'
+import { MemoryQueue, MemoryStore } from 'longhaul/memory'
+import { BROKEN_QUEUES, queueLike } from './broken-queues.js'
+import { BROKEN_STORES, storeLike, type Broken } from './broken-stores.js'
+
+/** A runner that runs nothing: it keeps the tests by title. */
+function collect(register: (runner: Runner) => void): Map<string, () => Promise<void>> {
+  const tests = new Map<string, () => Promise<void>>()
+  register({
+    describe: (_name, body) => body(),
+    it: (name, body) => {
+      assert.ok(!tests.has(name), `two tests have the title ${name}`)
+      tests.set(name, body)
+    }
+  })
+  return tests
+}
+
+const options = { tolerance: 25, patience: 500 }
+const storeTests = (make: () => MemoryStore | ReturnType<typeof storeLike>) =>
+  collect((runner) => storeConformance(runner, async () => ({ store: make(), close: () => undefined }), options))
+const queueTests = (make: () => MemoryQueue | ReturnType<typeof queueLike>) =>
+  collect((runner) => queueConformance(runner, async () => ({ queue: make(), capacity: 50, close: () => undefined }), options))
+
+/** The test that has to catch the fault fails, because of what it asserts and not because the mutant fell over. */
+async function isCaught<T>({ fault, caughtBy, make }: Broken<T>, tests: (make: () => T) => Map<string, () => Promise<void>>): Promise<void> {
+  const body = tests(make).get(caughtBy)
+  assert.ok(body, `there is no test "${caughtBy}"`)
+  const outcome = await body().then(() => undefined, (error: unknown) => error)
+  assert.ok(outcome instanceof assert.AssertionError, `"${caughtBy}" did not catch: ${fault}; ${String(outcome)}`)
+}
+
+describe('The store suite catches', { concurrency: 8 }, () => {
+  for (const broken of BROKEN_STORES) test(broken.fault, () => isCaught(broken, storeTests))
+})
+
+describe('The queue suite catches', { concurrency: 8 }, () => {
+  for (const broken of BROKEN_QUEUES) test(broken.fault, () => isCaught(broken, queueTests))
+})
+
+describe('What catches the broken lets the whole pass', { concurrency: 8 }, () => {
+  const stores = storeTests(() => storeLike(new MemoryStore()))
+  for (const name of new Set(BROKEN_STORES.map((broken) => broken.caughtBy))) test(name, () => stores.get(name)?.())
+  const queues = queueTests(() => queueLike(new MemoryQueue({ maxQueued: 50 })))
+  for (const name of new Set(BROKEN_QUEUES.map((broken) => broken.caughtBy))) test(name, () => queues.get(name)?.())
+})

@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, test } from 'node:test'
+import { type Job } from '../../../src/queues/queue.js'
+import { MemoryQueue } from '../../../adapters/memory/index.js'
+
+const job = (id: string | number, input: unknown = null): Job => ({ id: `${id}`, taskId: `${id}`, name: 'test', input })
+const turn = () => new Promise(setImmediate)
+const never = new Promise<never>(() => undefined)
+const onDead = () => undefined
+
+describe('MemoryQueue', () => {
+  test('refuses options that make no sense, and a second process()', () => {
+    for (const maxQueued of [-1, 0.5, NaN, Infinity]) assert.throws(() => new MemoryQueue({ maxQueued }), TypeError)
+    const queue = new MemoryQueue()
+    for (const concurrency of [0, -1, 1.5, NaN, Infinity]) {
+      assert.throws(() => queue.process(async () => undefined, { concurrency, onDead }), TypeError)
+    }
+    queue.process(async () => undefined, { concurrency: 1, onDead })
+    assert.throws(() => queue.process(async () => undefined, { concurrency: 1, onDead }), /already/)
+  })
+
+  test('runs in the order of arrival, also after jobs were taken out', async () => {
+    const queue = new MemoryQueue()
+    const ran: string[] = []
+    for (let i = 0; i < 8; i++) await queue.enqueue(job(i))
+    for (const id of ['0', '3', '7']) await queue.remove(id)
+    await queue.enqueue(job(8))
+    queue.process(async ({ id }) => { ran.push(id) }, { concurrency: 1, onDead })
+    await queue.close()
+    assert.deepEqual(ran, ['1', '2', '4', '5', '6', '8'])
+  })
+
+  test('starts a job after the caller of enqueue went on', async () => {
+    const queue = new MemoryQueue()
+    const order: string[] = []
+    queue.process(async () => { order.push('run') }, { concurrency: 1, onDead })
+    await queue.enqueue(job(1))
+    order.push('answer')
+    await Promise.resolve()
+    await turn()
+    assert.deepEqual(order, ['answer', 'run'])
+  })
+
+  test('holds maxQueued jobs beside those that may run, whatever they wait for', async () => {
+    const queue = new MemoryQueue({ maxQueued: 2 })
+    queue.process(() => never, { concurrency: 3, onDead })
+    for (let i = 0; i < 4; i++) assert.equal(await queue.enqueue(job(i)), 'accepted')
+    assert.equal(await queue.enqueue(job('delayed'), { delayMs: 1e6 }), 'accepted')
+    assert.equal(await queue.enqueue(job('more')), 'full')
+    assert.equal(await queue.enqueue(job('more'), { delayMs: 1 }), 'full')
+    await turn()
+    assert.deepEqual(queue.usage(), { running: 3, waiting: 2 })
+    await queue.remove('delayed')
+    assert.equal(await queue.enqueue(job('more')), 'accepted')
+    await queue.close({ drainMs: 0 })
+    assert.deepEqual(queue.usage(), { running: 0, waiting: 0 })
+  })
+
+  test('a delay longer than a timer takes does not end at once', async () => {
+    const queue = new MemoryQueue()
+    let runs = 0
+    queue.process(async () => { runs++ }, { concurrency: 1, onDead })
+    await queue.enqueue(job(1), { delayMs: 2 ** 31 + 5 })
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    assert.equal(runs, 0)
+    assert.equal(await queue.remove('1'), true)
+  })
+
+  test('a job of one attempt is handed over as it is; one of several as a copy', async () => {
+    const queue = new MemoryQueue()
+    const seen: unknown[] = []
+    queue.process(async ({ input }) => { seen.push(input) }, { concurrency: 1, onDead })
+    const input = { deep: [1] }
+    await queue.enqueue(job(1, input))
+    await queue.enqueue(job(2, input), { attempts: 2 })
+    await queue.close()
+    assert.equal(seen[0], input)
+    assert.notEqual(seen[1], input)
+    assert.deepEqual(seen[1], input)
+  })
+
+  test('a job that is no JSON and may be tried again is refused, and takes no place', async () => {
+    const queue = new MemoryQueue({ maxQueued: 1 })
+    await assert.rejects(queue.enqueue(job(1, 1n), { attempts: 2 }), TypeError)
+    assert.equal(await queue.enqueue(job(1, 'fine'), { attempts: 2 }), 'accepted')
+  })
+
+  test('a run that never settles holds its place and no other', async () => {
+    const queue = new MemoryQueue()
+    const ran: string[] = []
+    queue.process(({ id }) => {
+      ran.push(id)
+      return id === 'stuck' ? never : Promise.resolve()
+    }, { concurrency: 2, onDead })
+    await queue.enqueue(job('stuck'))
+    for (let i = 0; i < 5; i++) await queue.enqueue(job(i))
+    while (queue.usage().waiting > 0 || ran.length < 6) await turn()
+    assert.deepEqual(ran, ['stuck', '0', '1', '2', '3', '4'])
+    await queue.close({ drainMs: 0 })
+  })
+
+  test('a slow onDead holds the place of its job', async () => {
+    const queue = new MemoryQueue()
+    let reported: () => void = () => undefined
+    const ran: string[] = []
+    queue.process(async ({ id }) => {
+      ran.push(id)
+      throw new Error('fails, on purpose')
+    }, { concurrency: 1, onDead: () => new Promise((resolve) => { reported = resolve }) })
+    await queue.enqueue(job(1))
+    await queue.enqueue(job(2))
+    for (let i = 0; i < 5; i++) await turn()
+    assert.deepEqual(ran, ['1'])
+    reported()
+    while (ran.length < 2) await turn()
+    reported()
+    while (queue.usage().running > 0) await turn()
+    await queue.close()
+  })
+
+  test('close without process() drops what waits at once', async () => {
+    const queue = new MemoryQueue()
+    await queue.enqueue(job(1))
+    await queue.enqueue(job(2), { delayMs: 1e6 })
+    const start = performance.now()
+    await queue.close({ drainMs: 60_000 })
+    assert.ok(performance.now() - start < 5000)
+    assert.deepEqual(queue.usage(), { running: 0, waiting: 0 })
+  })
+
+  test('close again gives the same outcome, whatever its drainMs', async () => {
+    const queue = new MemoryQueue()
+    queue.process(async () => undefined, { concurrency: 1, onDead })
+    const first = queue.close({ drainMs: 1 })
+    assert.equal(queue.close({ drainMs: 1e9 }), first)
+    await first
+  })
+
+  test('a waiting queue keeps no process alive, a draining one does', async () => {
+    const start = (rest: string) => {
+      const code = `import { MemoryQueue } from ${JSON.stringify(new URL('../../../adapters/memory/index.ts', import.meta.url).href)}
+        const queue = new MemoryQueue()
+        const aborted = (signal) => new Promise((resolve) => signal.addEventListener('abort', resolve))
+        queue.process((_job, { signal }) => aborted(signal), { concurrency: 1, onDead: console.log })
+        ${rest}`
+      return spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], { stdio: ['ignore', 'pipe', 'inherit'] })
+    }
+    const idle = start("await queue.enqueue({ id: '1', taskId: '1', name: 'n', input: 0 }, { delayMs: 60_000 })")
+    const draining = start("await queue.enqueue({ id: '1', taskId: '1', name: 'n', input: 0 }); await queue.close({ drainMs: 50 }); console.log('closed')")
+    let said = ''
+    draining.stdout.on('data', (text: Buffer) => { said += text.toString() })
+    const exits = await Promise.all([once(idle, 'exit'), once(draining, 'close')])
+    assert.deepEqual(exits, [[0, null], [0, null]])
+    assert.equal(said, 'closed\n')
+  })
+})

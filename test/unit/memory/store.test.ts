@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, test } from 'node:test'
+import { isStoreUnavailable, type WriteOptions } from '../../../src/stores/store.js'
+import { memory, MemoryStore, type MemoryStoreOptions } from '../../../adapters/memory/index.js'
+
+const START = 1_700_000_000_000
+
+function open(options: MemoryStoreOptions = {}) {
+  const clock = { time: START }
+  const store = new MemoryStore({ ...options, now: () => clock.time })
+  return { clock, store }
+}
+
+const pinned: WriteOptions = { expiresAt: START + 1000 }
+const evictable: WriteOptions = { expiresAt: START + 1000, evictable: true }
+const full = (error: unknown) => isStoreUnavailable(error) && error.reason === 'full'
+
+async function values(store: MemoryStore, keys: string[]): Promise<string> {
+  const found = await Promise.all(keys.map((key) => store.get(key)))
+  return keys.filter((_, i) => found[i] !== undefined).join('')
+}
+
+describe('MemoryStore', () => {
+  test('refuses limits that make no sense, and says which', () => {
+    for (const wrong of [0, -1, 1.5, NaN, Infinity, 9_000_000]) {
+      assert.throws(() => new MemoryStore({ maxEntries: wrong }), /TypeError: maxEntries must be a whole number from 1 to 8000000/)
+      assert.throws(() => new MemoryStore({ maxCounters: wrong }), /maxCounters/)
+      assert.throws(() => new MemoryStore({ maxWatches: wrong }), /maxWatches/)
+    }
+    for (const wrong of [0, -1, 0.5, NaN, Infinity]) assert.throws(() => new MemoryStore({ maxBytes: wrong }), /maxBytes/)
+  })
+
+  test('pinned entries fill it by count: the next write is refused and nothing goes', async () => {
+    const { store } = open({ maxEntries: 2 })
+    await store.create('a', 'a', pinned)
+    await store.create('b', 'b', pinned)
+    await assert.rejects(store.create('c', 'c', pinned), full)
+    await assert.rejects(store.create('d', 'd', evictable), full)
+    assert.equal(await values(store, ['a', 'b', 'c', 'd']), 'ab')
+    await store.delete('a')
+    assert.equal((await store.create('c', 'c', pinned)).created, true)
+  })
+
+  test('pinned entries fill it by bytes: create and a replace that grows are refused, one that does not is taken', async () => {
+    const { store } = open({ maxBytes: 2 * (256 + 1) + 100 })
+    const first = await store.create('a', 'x'.repeat(50), pinned)
+    await store.create('b', 'x'.repeat(50), pinned)
+    assert.ok(first.created)
+    await assert.rejects(store.create('c', '', pinned), full)
+    await assert.rejects(store.replace('a', 'x'.repeat(51), first.revision, pinned), full)
+    assert.equal((await store.get('a'))?.revision, first.revision)
+    assert.equal((await store.replace('a', 'y'.repeat(50), first.revision, pinned)).replaced, true)
+    assert.equal(store.usage().bytes, 2 * 257 + 100)
+  })
+
+  test('text beyond ASCII counts two bytes for each unit', async () => {
+    const { store } = open()
+    await store.create('k', 'caf\u00e9', pinned)
+    assert.equal(store.usage().bytes, 256 + 1 + 8)
+  })
+
+  test('evictable entries make way for any write, the one used longest ago first', async () => {
+    const { store } = open({ maxEntries: 3 })
+    for (const key of ['a', 'b', 'c']) await store.create(key, key, evictable)
+    await store.get('a')
+    await store.create('d', 'd', evictable)
+    assert.equal(await values(store, ['a', 'b', 'c', 'd']), 'acd')
+    await store.create('e', 'e', pinned)
+    await store.create('f', 'f', pinned)
+    await store.create('g', 'g', pinned)
+    assert.equal(await values(store, ['a', 'c', 'd', 'e', 'f', 'g']), 'efg')
+  })
+
+  test('an entry larger than all the room is refused without costing others their place', async () => {
+    const { store } = open({ maxBytes: 2000 })
+    await store.create('a', 'a', evictable)
+    await store.create('b', 'b', pinned)
+    await assert.rejects(store.create('c', 'x'.repeat(2000), evictable), full)
+    await assert.rejects(store.create('c', 'x'.repeat(2000 - 256 - 1 - 257 + 1), evictable), full)
+    assert.equal(await values(store, ['a', 'b', 'c']), 'ab')
+    assert.equal((await store.create('c', 'x'.repeat(2000 - 256 - 1 - 257 - 1), evictable)).created, true)
+    assert.equal(await values(store, ['a', 'b', 'c']), 'bc')
+  })
+
+  test('replace moves an entry from pinned to evictable and back', async () => {
+    const { store } = open({ maxEntries: 2 })
+    const a = await store.create('a', '1', pinned)
+    assert.ok(a.created)
+    const b = await store.replace('a', '2', a.revision, evictable)
+    assert.ok(b.replaced)
+    assert.deepEqual([store.usage().entries, store.usage().pinned], [1, 0])
+    const c = await store.replace('a', '3', b.revision, pinned)
+    assert.ok(c.replaced)
+    assert.deepEqual([store.usage().entries, store.usage().pinned], [1, 1])
+    assert.equal((await store.replace('a', '4', c.revision, evictable)).replaced, true)
+    await store.create('b', 'b', pinned)
+    await store.create('c', 'c', pinned)
+    assert.equal(await values(store, ['a', 'b', 'c']), 'bc')
+  })
+
+  test('in a full store expired entries make room', async () => {
+    const { clock, store } = open({ maxEntries: 50 })
+    for (let i = 0; i < 50; i++) await store.create(`k${i}`, '', { expiresAt: START + 10 + (i % 2) * 10 })
+    clock.time = START + 10
+    for (let i = 0; i < 25; i++) assert.equal((await store.create(`n${i}`, '', pinned)).created, true)
+    await assert.rejects(store.create('more', '', pinned), full)
+    clock.time = START + 20
+    for (let i = 25; i < 50; i++) assert.equal((await store.create(`n${i}`, '', pinned)).created, true)
+    await assert.rejects(store.create('more', '', pinned), full)
+    assert.equal(store.usage().entries, 50)
+  })
+
+  test('expiry is exact: live one millisecond before, gone at the time', async () => {
+    const { clock, store } = open()
+    await store.create('k', 'v', { expiresAt: START + 5 })
+    clock.time = START + 4
+    assert.equal((await store.get('k'))?.value, 'v')
+    clock.time = START + 5
+    assert.equal(await store.get('k'), undefined)
+    assert.equal(store.usage().entries, 0)
+  })
+
+  test('in the background expired entries and counters go, and watchers hear of it', async () => {
+    const { clock, store } = open()
+    let notices = 0
+    for (let i = 0; i < 300; i++) {
+      await store.create(`p${i}`, '', { expiresAt: START + 5 })
+      await store.create(`e${i}`, '', { expiresAt: START + 5, evictable: true })
+      await store.increment(`c${i}`, 1, { expiresAt: START + 5 })
+    }
+    await store.create('stays', '', pinned)
+    clock.time = START + 5
+    await new Promise<void>((resolve) => {
+      void store.watch('p299', () => {
+        notices++
+        resolve()
+      })
+      // The sweep's own timer keeps no process alive; this one does, and ends with the test.
+      const alive = setInterval(() => { if (notices > 0) clearInterval(alive) }, 20)
+    })
+    while (store.usage().entries > 1 || store.usage().counters > 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    assert.deepEqual([store.usage().entries, store.usage().pinned], [1, 1])
+    await store.close()
+  })
+
+  test('an eviction is told to who watches the key', async () => {
+    const { store } = open({ maxEntries: 1 })
+    await store.create('a', '', evictable)
+    let notices = 0
+    await store.watch('a', () => { notices++ })
+    await store.create('b', '', pinned)
+    await Promise.resolve()
+    assert.equal(notices, 1)
+  })
+
+  test('under pressure the counter whose last change is longest ago starts anew', async () => {
+    const { store } = open({ maxCounters: 3 })
+    const add = async (key: string) => (await store.increment(key, 1, pinned)).value
+    for (const key of ['a', 'b', 'c', 'a']) await add(key)
+    await add('d')
+    assert.deepEqual([await add('a'), await add('c'), await add('d'), await add('b')], [3, 2, 2, 1])
+    assert.equal(store.usage().counters, 3)
+    assert.deepEqual([store.usage().entries, store.usage().bytes], [0, 0])
+  })
+
+  test('a long counter key takes several places, and one too long is refused', async () => {
+    const { store } = open({ maxCounters: 3 })
+    for (const key of ['a', 'b', 'c']) await store.increment(key, 1, pinned)
+    await store.increment('x'.repeat(300), 1, pinned)
+    assert.equal(store.usage().counters, 2)
+    await assert.rejects(store.increment('x'.repeat(1000), 1, pinned), full)
+    assert.equal(store.usage().counters, 2)
+  })
+
+  test('a counter that leaves the safe integers is refused, and keeps its value', async () => {
+    const { store } = open()
+    await store.increment('k', Number.MAX_SAFE_INTEGER, pinned)
+    await assert.rejects(store.increment('k', 1, pinned), TypeError)
+    assert.equal((await store.increment('k', -1, pinned)).value, Number.MAX_SAFE_INTEGER - 1)
+  })
+
+  test('watches are bounded, and an unsubscribe gives its place back and leaves nothing', async () => {
+    const { store } = open({ maxWatches: 2 })
+    const first = await store.watch('a', () => undefined)
+    const second = await store.watch('a', () => undefined)
+    await assert.rejects(store.watch('b', () => undefined), full)
+    first()
+    first()
+    const third = await store.watch('b', () => undefined)
+    await assert.rejects(store.watch('c', () => undefined), full)
+    second()
+    third()
+    assert.equal(store.usage().watches, 0)
+  })
+
+  test('a listener that watches the same key anew in every notice makes no loop', async () => {
+    const { store } = open()
+    let calls = 0
+    const listener = () => {
+      calls++
+      void store.watch('k', listener)
+    }
+    await store.watch('k', listener)
+    await store.create('k', '', pinned)
+    await new Promise(setImmediate)
+    assert.equal(calls, 1)
+  })
+
+  test('a notice that is on its way when the store closes is not given', async () => {
+    const { store } = open()
+    let calls = 0
+    await store.watch('k', () => { calls++ })
+    const written = store.create('k', '', pinned)
+    void store.close()
+    await written
+    await new Promise(setImmediate)
+    assert.equal(calls, 0)
+  })
+
+  test('an open store keeps no process alive', async () => {
+    const code = `import { MemoryStore } from ${JSON.stringify(new URL('../../../adapters/memory/index.ts', import.meta.url).href)}
+      const store = new MemoryStore()
+      await store.create('k', 'v', { expiresAt: Date.now() + 60_000 })
+      await store.increment('k', 1, { expiresAt: Date.now() + 60_000 })
+      await store.watch('k', () => undefined)`
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], { stdio: 'inherit' })
+    assert.deepEqual(await once(child, 'exit'), [0, null])
+  })
+
+  test('memory() gives a store and a queue with the options of both', async () => {
+    const { store, queue } = memory({ maxEntries: 1, maxQueued: 0 })
+    await store.create('a', '', { expiresAt: Date.now() + 1000 })
+    await assert.rejects(store.create('b', '', { expiresAt: Date.now() + 1000 }), full)
+    assert.equal(await queue.enqueue({ id: '1', taskId: '1', name: 'n', input: 0 }), 'full')
+    assert.throws(() => memory({ maxQueued: -1 }), /maxQueued/)
+    await queue.close()
+    await store.close()
+  })
+})
