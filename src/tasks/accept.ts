@@ -72,6 +72,7 @@ export class Intake {
       expiresAt, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim, slot,
     })
     if (!held) return undefined
+    ledger.hand(this.job, held)
     const refused = await this.enqueue()
     if (!refused) return { task: snapshotOf(held.record), created: true }
     // Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue.

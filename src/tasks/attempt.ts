@@ -1,10 +1,11 @@
+import type { MaybePromise } from '../http/exchange.js'
 import type { Attempt, Job } from '../queues/queue.js'
 import { isQueueClosing } from '../queues/queue.js'
 import type { AnyTaskDefinition } from './define.js'
 import { failureOf, isPermanent, type Failure } from './failure.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
 import { ProgressWriter } from './progress.js'
-import type { TaskChange, TaskRecord } from './record.js'
+import type { TaskChange, TaskProgress, TaskRecord } from './record.js'
 import { patiently } from './retry.js'
 import { runOnce } from './run.js'
 import { isFinal } from './state.js'
@@ -21,7 +22,7 @@ export interface ExecutorSettings {
   /** Told of every failure that clients see masked, and of failures of the store. What it throws is dropped. */
   readonly onError: (error: unknown, at: { taskId: string; name: string; attempt: number }) => unknown
   /** Called when a record is found final or has become so by this process's hand; may be called again for one record. */
-  readonly onFinal: (record: TaskRecord) => Promise<void>
+  readonly onFinal: (record: TaskRecord) => MaybePromise<void>
 }
 
 /** The abort reason of a run whose task was cancelled, or taken over by a later run. */
@@ -41,10 +42,9 @@ export class TaskAttempt {
     private readonly job: Job, private readonly attempt: Attempt, private readonly stop: Stop,
   ) {}
 
-  /** A cancel in another process is seen by its write to the record. */
+  /** For a store that others write to: a cancel in another process is seen by its write to the record. */
   async follow(): Promise<void> {
     const { ledger } = this.settings
-    if (!ledger.store.shared) return
     this.stop.watch()
     const look = () => {
       ledger.load(this.job.taskId).then((now) => {
@@ -62,18 +62,17 @@ export class TaskAttempt {
   }
 
   async perform(): Promise<void> {
-    const { settings, job } = this
-    const found = await patiently(() => settings.ledger.load(job.taskId))
+    const { settings: { ledger, definitions, onFinal }, job } = this
+    const found = ledger.handed(job) ?? await patiently(() => ledger.load(job.taskId))
     // Never acknowledged, deleted or expired.
     if (!found) return
+    const definition = definitions.get(job.name)
+    if (!definition) return finish(this.settings, found, this.retentionMs, failed(failureOf('unknown_task')))
+    const begun = await patiently(() => ledger.move(found, begin))
+    if (!begun) return
     // Cancelled, or done by a run whose process died before saying so.
-    if (isFinal(found.record.state)) return settings.onFinal(found.record)
-    const definition = settings.definitions.get(job.name)
-    if (!definition) return finish(settings, found, this.retentionMs, failed(failureOf('unknown_task')))
-    const begun = await patiently(() => settings.ledger.move(found, (record) => ({
-      state: 'processing', attempt: record.attempt + 1, startedAt: record.startedAt ?? Date.now(),
-    })))
-    if (!begun?.moved) return
+    if (isFinal(begun.record.state)) return onFinal(begun.record)
+    if (!begun.moved) return
     this.held = begun
     this.fence = begun.record.attempt
     await this.work(definition, begun.record)
@@ -81,23 +80,23 @@ export class TaskAttempt {
 
   private async work(definition: AnyTaskDefinition, record: TaskRecord): Promise<void> {
     const { settings, job, attempt, fence } = this
-    const progress = new ProgressWriter(async (report) => { await this.move({ progress: report }) }, settings.progressIntervalMs)
+    const writer = new ProgressWriter(async (report) => { await this.move({ progress: report }) }, settings.progressIntervalMs)
     const outcome = await runOnce(definition, job.input, {
       taskId: job.taskId, attempt: fence, lastAttempt: attempt.lastAttempt, owner: record.owner,
-      context: job.context, progress: progress.report, stop: this.stop,
+      context: job.context, progress: writer.report, stop: this.stop,
       timeoutMs: definition.timeoutMs, maxResultBytes: settings.maxResultBytes,
     })
-    const last = await progress.close()
-    const report = last ? { progress: last } : {}
+    const closed = writer.close()
+    const progress = closed instanceof Promise ? await closed : closed
     if (outcome.kind === 'completed') {
-      await this.end({ ...report, state: 'completed', result: outcome.result })
+      await this.end({ state: 'completed', result: outcome.result }, progress)
     } else if (outcome.kind === 'failed') {
       tell(settings, outcome.cause, job, fence)
-      if (attempt.lastAttempt || isPermanent(outcome.cause)) await this.end({ ...report, ...failed(outcome.failure) })
-      else await this.giveBack(report, outcome.failure.message)
+      if (attempt.lastAttempt || isPermanent(outcome.cause)) await this.end(failed(outcome.failure), progress)
+      else await this.giveBack(progress, outcome.failure.message)
     } else if (isQueueClosing(outcome.reason)) {
-      if (settings.durable) await this.giveBack(report, 'The worker is closing')
-      else await this.end({ ...report, ...failed(failureOf('task_interrupted')) })
+      if (settings.durable) await this.giveBack(progress, 'The worker is closing')
+      else await this.end(failed(failureOf('task_interrupted')), progress)
     }
   }
 
@@ -111,28 +110,35 @@ export class TaskAttempt {
     return now?.moved ?? false
   }
 
-  private async giveBack(report: TaskChange, why: string): Promise<void> {
-    if (await patiently(() => this.move({ ...report, state: 'queued' }))) throw new AttemptFailed(why)
+  private async giveBack(progress: TaskProgress | undefined, why: string): Promise<void> {
+    if (await patiently(() => this.move({ progress, state: 'queued' }))) throw new AttemptFailed(why)
   }
 
-  private async end(to: TaskChange): Promise<void> {
-    const change = { ...to, ...ending(this.retentionMs) }
+  private async end(to: Ending, progress: TaskProgress | undefined): Promise<void> {
+    const change = ended(to, progress, this.retentionMs)
     await patiently(() => this.move(change))
     // Also when the record was final already: it may have been an earlier try of this very write.
     if (this.held && isFinal(this.held.record.state)) await this.settings.onFinal(this.held.record)
   }
 }
 
+const begin = (record: TaskRecord): TaskChange => ({
+  state: 'processing', attempt: record.attempt + 1, startedAt: record.startedAt ?? Date.now(),
+})
+
 /** Ends a record from outside of a run. */
-export async function finish(settings: ExecutorSettings, held: Held, retentionMs: number, to: TaskChange): Promise<void> {
-  const change = { ...to, ...ending(retentionMs) }
+export async function finish(settings: ExecutorSettings, held: Held, retentionMs: number, to: Ending): Promise<void> {
+  const change = ended(to, undefined, retentionMs)
   const now = await patiently(() => settings.ledger.move(held, () => change))
   if (now && isFinal(now.record.state)) await settings.onFinal(now.record)
 }
 
-function ending(retentionMs: number): TaskChange {
+/** How a run ends. */
+type Ending = Pick<TaskChange, 'state' | 'result' | 'error' | 'errorStatus'>
+
+function ended({ state, result, error, errorStatus }: Ending, progress: TaskProgress | undefined, retentionMs: number): TaskChange {
   const finishedAt = Date.now()
-  return { finishedAt, expiresAt: finishedAt + retentionMs }
+  return { state, result, error, errorStatus, progress, finishedAt, expiresAt: finishedAt + retentionMs }
 }
 
 /** The host's listener must not decide how a task ends. */
@@ -151,6 +157,6 @@ export class AttemptFailed extends Error {
 }
 
 /** The change that a failure makes of a record. */
-export function failed({ code, message, status }: Failure): TaskChange {
+export function failed({ code, message, status }: Failure): Ending {
   return { state: 'failed', error: { code, message }, errorStatus: status }
 }

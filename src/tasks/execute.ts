@@ -32,7 +32,7 @@ export class Executor {
     this.running.set(job.taskId, stop)
     const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, stop)
     try {
-      await run.follow()
+      if (this.settings.ledger.store.shared) await run.follow()
       await run.perform()
     } catch (error) {
       if (!(error instanceof AttemptFailed)) tell(this.settings, error, job, attempt.attempt)

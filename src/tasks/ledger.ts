@@ -17,7 +17,24 @@ export const taskKey = (id: string): string => `task:${id}`
  * progress, cancel and the end of a run can't lose each other's write.
  */
 export class Ledger {
+  private readonly hands = new WeakMap<object, Held>()
+
   constructor(readonly store: Store) {}
+
+  /** Gives a record along with its job: one that runs in this process then has no need to read it. */
+  hand(job: object, held: Held): void {
+    this.hands.set(job, held)
+  }
+
+  /**
+   * The record that was given along with this very job, once. It may be out of date, which `move` finds
+   * out. A job that went through JSON, or to another process, has none.
+   */
+  handed(job: object): Held | undefined {
+    const held = this.hands.get(job)
+    if (held) this.hands.delete(job)
+    return held
+  }
 
   async load(id: string): Promise<Held | undefined> {
     const entry = await this.store.get(taskKey(id))

@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../http/exchange.js'
 import type { TaskProgress } from './record.js'
 
 /**
@@ -26,12 +27,11 @@ export class ProgressWriter {
     if (!this.timer && !this.writing) this.flush()
   }
 
-  /** Takes no more reports; resolves to one that has not been written, once no write is under way. */
-  async close(): Promise<TaskProgress | undefined> {
+  /** Takes no more reports; gives one that has not been written, once no write is under way. */
+  close(): MaybePromise<TaskProgress | undefined> {
     this.closed = true
-    clearTimeout(this.timer)
-    await this.writing
-    return this.latest
+    if (this.timer) clearTimeout(this.timer)
+    return this.writing ? this.writing.then(() => this.latest) : this.latest
   }
 
   private flush(): void {

@@ -38,8 +38,10 @@ export interface TaskRecord {
   readonly slot: string | undefined
 }
 
-/** What changes in one move; nothing can be taken away. */
-export type TaskChange = Partial<Omit<TaskRecord, 'id' | 'name' | 'owner' | 'version' | 'createdAt'>>
+type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt'
+
+/** What changes in one move. `undefined` leaves a member as it is; nothing can be taken away. */
+export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
 
 /** The sentence that goes with a state in the task face. */
 const MESSAGES: Readonly<Record<TaskState, string>> = {

@@ -259,7 +259,11 @@ export class Tasks {
     return this.closing
   }
 
-  private async afterFinal(record: TaskRecord): Promise<void> {
+  private afterFinal(record: TaskRecord): MaybePromise<void> {
+    if (record.claim !== undefined || record.slot !== undefined) return this.letGo(record)
+  }
+
+  private async letGo(record: TaskRecord): Promise<void> {
     if (record.claim !== undefined) await settleClaim(this.store, record.claim, record.expiresAt).catch(() => undefined)
     if (record.slot !== undefined) await freeSlot(this.store, record.slot, record.id).catch(() => undefined)
   }
