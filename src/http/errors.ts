@@ -37,6 +37,7 @@ export const ERROR_CODES = {
   body_too_large: [413, 'The body is too large.'],
   unsupported_media_type: [415, 'The media type of the body is not supported.'],
   unsupported_content_coding: [415, 'The content coding of the body is not supported.'],
+  range_not_satisfiable: [416, 'None of the ranges asked for can be given.'],
   unprocessable: [422, 'The request is well formed but can not be processed.'],
   unknown_task: [422, 'There is no task of this name.'],
   idempotency_key_reused: [422, 'This Idempotency-Key was used with another body.'],
