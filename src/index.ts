@@ -5,11 +5,11 @@ export {
 } from './http/exchange.js'
 export { ERROR_CODES, HttpError, httpError, isHttpError, type ErrorCode, type ErrorDetail, type HttpErrorOptions } from './http/errors.js'
 export { guard, type GuardOptions, type OnError } from './http/boundary.js'
-export { readBytes, readJson } from './http/body.js'
+export { readBytes, readJson, type ReadBytesOptions, type ReadJsonOptions } from './http/body.js'
 export { compileJson, empty, errorResponse, json, jsonText, stream } from './http/respond.js'
-export { parsePrefer, type Preferences } from './http/prefer.js'
+export { parsePrefer, type Preference, type Preferences } from './http/prefer.js'
 export { negotiate, parseAccept, type MediaRange } from './http/accept.js'
-export { jsonSchema, type JsonSchemaOptions, type Schema } from './schema/index.js'
+export { jsonSchema, type DescribedSchema, type JsonSchemaOptions, type Schema } from './schema/index.js'
 export { isStoreUnavailable, StoreUnavailableError } from './stores/store.js'
 export type { Conflict, Counter, Created, Entry, Existing, Replaced, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
 export { isQueueClosing, QueueClosingError } from './queues/queue.js'
@@ -18,6 +18,6 @@ export {
   createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
   type Accepted, type AnyTaskDefinition, type Asker, type Face, type Select, type Selected, type SubmitEndpointOptions, type SubmitOptions,
   type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskFailure, type TaskOptions,
-  type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView,
+  type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
 export { router } from './resources/router.js'

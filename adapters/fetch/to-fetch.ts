@@ -20,6 +20,7 @@ export interface FetchOptions<C = unknown> {
 
 /** What may be said of one call: the facts of the request, and where to go on. */
 export interface FetchCall<C = unknown> extends FetchFacts<C> {
+  /** Where a request goes that the handler does not take. Default: 404 `not_found`. */
   readonly next?: () => Response | undefined | Promise<Response | undefined>
 }
 

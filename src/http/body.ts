@@ -3,11 +3,13 @@ import type { HttpRequest, MaybePromise, RequestHeaders } from './exchange.js'
 import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
 import { parseMediaType } from './media-type.js'
 
+/** How much of a body may be read. */
 export interface ReadBytesOptions {
   /** The largest body that is read, in bytes as sent. */
   readonly maxBytes: number
 }
 
+/** How much of a body may be read, and as what. */
 export interface ReadJsonOptions extends ReadBytesOptions {
   /** Media types to read, lower-case. Default: `application/json` and everything that ends in `+json`. */
   readonly mediaTypes?: readonly string[]

@@ -9,6 +9,7 @@ import { freeSlot, takeSlot } from './slots.js'
 /** How often a task that others take back at the same time is taken in anew. */
 const TRIES = 3
 
+/** What may be said of one submission beside its input. */
 export interface SubmitOptions {
   /** Who may see the task; `undefined`: anybody who knows its id. */
   readonly owner?: string | undefined

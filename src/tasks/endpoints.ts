@@ -40,6 +40,7 @@ export interface EndpointSettings<C> {
   readonly maxBodyBytes: number
 }
 
+/** The two handlers of the 202 flow. */
 export interface TaskEndpoints<C = unknown> {
   /**
    * A handler for POST that takes the body as the input of one kind of work, or as what `select` makes

@@ -1,5 +1,5 @@
 export { defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition, type TaskOptions } from './define.js'
-export { createTasks, Tasks, toTaskError, type Asker, type TaskResult, type TasksOptions, type TaskView } from './tasks.js'
+export { createTasks, Tasks, toTaskError, type Asker, type TaskResult, type TasksOptions, type TaskView, type WaitOptions } from './tasks.js'
 export type { Accepted, SubmitOptions } from './accept.js'
 export { taskEndpoints, type TaskEndpoints, type TaskEndpointsOptions } from './endpoints.js'
 export { taskFace, jobFace, type Face } from './faces.js'

@@ -25,6 +25,7 @@ export interface Selected {
   readonly pointer?: string
 }
 
+/** How one submit endpoint answers. */
 export interface SubmitEndpointOptions {
   /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets a 202. */
   readonly respond?: 'prefer' | 'always'

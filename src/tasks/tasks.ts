@@ -60,6 +60,7 @@ export interface TaskView<R = unknown> {
   readonly finishedAt?: string
 }
 
+/** What to wait for, and for how long. */
 export interface WaitOptions {
   readonly timeoutMs: number
   /** Ends the wait early. */
