@@ -8,7 +8,7 @@ import { members, site, type Site } from '../http/tasks-kit.js'
 interface Vanishing {
   readonly site: Site
   readonly open: () => Promise<Socket>
-  readonly gate: ReturnType<typeof deferred>
+  readonly gate: ReturnType<typeof deferred<void>>
   readonly signals: AbortSignal[]
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks, defineTask } from '../../../src/tasks/index.js'
-import { HttpError } from '../../../src/http/errors.js'
+import { type HttpError } from '../../../src/http/errors.js'
 import { bench, deferred, ended, eventually } from './kit.js'
 
 function limited(maxPerOwner: number, run: () => unknown = () => undefined) {

@@ -152,7 +152,7 @@ describe('what run may do', () => {
   ] as const) {
     test(`SPEC 7.6: throw ${title}: masked, no stack, and the host hears of it`, async (t) => {
       for (const attempts of [1, 2]) {
-        const broken = defineTask({ name: 'broken', attempts, backoff: fast, run: () => { throw thrown } })
+        const broken = defineTask({ name: 'broken', attempts, backoff: fast, run: () => { throw thrown as Error } })
         const { tasks, heard } = use(t, { definitions: [broken] })
         const { id } = await tasks.submit(broken, 1)
         const view = await ended(tasks, id)
@@ -235,7 +235,8 @@ describe('what run may do', () => {
   })
 
   test('an onError that throws or rejects changes nothing', async (t) => {
-    for (const onError of [() => { throw new Error('listener') }, () => Promise.reject(new Error('listener'))]) {
+    const listeners: (() => unknown)[] = [() => { throw new Error('listener') }, () => Promise.reject(new Error('listener'))]
+    for (const onError of listeners) {
       const broken = defineTask({ name: 'broken', run: () => { throw new HttpError(422, 'mine', { message: 'm' }) } })
       const { tasks } = use(t, { definitions: [broken], onError })
       assert.equal((await ended(tasks, (await tasks.submit(broken, 1)).id)).error?.code, 'mine')
@@ -381,7 +382,7 @@ describe('cancel', () => {
     assert.equal(await tasks.cancel('../x'), undefined)
   })
 
-  test('reaches the signal of a run in this process and in another, whenever it comes', async (t) => {
+  test('reaches the signal of a run in this process and in another, whenever it comes', async () => {
     for (const where of ['here', 'elsewhere'] as const) {
       const aborted = deferred<AbortSignal>()
       const started = deferred()

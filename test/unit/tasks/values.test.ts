@@ -225,7 +225,7 @@ describe('defineTask', () => {
       { backoff: { type: 'fixed', delayMs: 1, jitter: 2 } }, { backoff: { type: 'fixed', delayMs: 1, maxDelayMs: -1 } },
     ]
     for (const options of wrong) {
-      assert.throws(() => defineTask({ name: 'a', run: () => 1, ...options } as never), { name: 'TypeError', message: /^defineTask\(/ }, JSON.stringify(options))
+      assert.throws(() => defineTask({ name: 'a', run: () => 1, ...options }), { name: 'TypeError', message: /^defineTask\(/ }, JSON.stringify(options))
     }
   })
 })
