@@ -4,6 +4,7 @@ import { snapshotOf, type TaskSnapshot } from './codec.js'
 import { isDuration, type AnyTaskDefinition } from './define.js'
 import { isTaskId, newId } from './ids.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
+import type { TaskRecord } from './record.js'
 import { freeSlot, takeSlot } from './slots.js'
 
 /** How often a task that others take back at the same time is taken in anew. */
@@ -44,42 +45,52 @@ export class Intake {
     input: unknown, private readonly options: SubmitOptions & { readonly claim?: string | undefined },
   ) {
     const { id = newId(), delayMs = 0, context } = options
-    if (!isTaskId(id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
-    if (!isDuration(delayMs, 0)) throw new TypeError('delayMs must be from 0 to 100 years')
     this.id = id
     this.expiresAt = Date.now() + delayMs + pendingMs
     this.job = { id, taskId: id, name: definition.name, input, ...(context === undefined ? {} : { context }) }
   }
 
   async take(): Promise<Accepted> {
+    const { ledger, definition: { maxPerOwner }, options: { owner, delayMs = 0 } } = this
+    if (!isTaskId(this.id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
+    if (!isDuration(delayMs, 0)) throw new TypeError('delayMs must be from 0 to 100 years')
     for (let tried = 0; tried < TRIES; tried++) {
-      const accepted = await this.first() ?? await this.again()
+      const free = owner === undefined || maxPerOwner === undefined || await this.reserve(owner, maxPerOwner)
+      const record = this.record()
+      const outcome = free ? await ledger.create(record) : undefined
+      if (outcome?.created) {
+        const held = { record, revision: outcome.revision }
+        ledger.hand(this.job, held)
+        const refused = await this.enqueue()
+        return { task: refused ? await this.takeBack(held, refused) : snapshotOf(record), created: true }
+      }
+      const accepted = await this.again()
       if (accepted) return accepted
     }
     throw httpError('conflict', { message: 'Tasks of this id come and go; try again.' })
   }
 
-  /** `undefined` when the id is taken. */
-  private async first(): Promise<Accepted | undefined> {
-    const { ledger, definition: { name, maxPerOwner }, options: { owner, claim }, id, expiresAt } = this
-    if (owner !== undefined && maxPerOwner !== undefined) {
-      // What is there already needs no room.
-      if (this.options.id !== undefined && await ledger.load(id)) return undefined
-      this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, owner, id, expiresAt)
+  private record(): TaskRecord {
+    return {
+      id: this.id, name: this.definition.name, owner: this.options.owner, state: 'queued', attempt: 0, version: 1,
+      createdAt: Date.now(), startedAt: undefined, finishedAt: undefined, expiresAt: this.expiresAt,
+      progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: this.options.claim, slot: this.slot,
     }
-    const { slot } = this
-    const held = await ledger.create({
-      id, name, owner, state: 'queued', attempt: 0, version: 1, createdAt: Date.now(), startedAt: undefined, finishedAt: undefined,
-      expiresAt, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim, slot,
-    })
-    if (!held) return undefined
-    ledger.hand(this.job, held)
-    const refused = await this.enqueue()
-    if (!refused) return { task: snapshotOf(held.record), created: true }
-    // Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue.
-    const gone = await ledger.store.delete(taskKey(id), held.revision).catch(() => true)
-    const now = gone ? undefined : await ledger.load(id)
-    if (now) return { task: snapshotOf(now.record), created: true }
+  }
+
+  /** Takes a slot of the owner's. `false` when the task is there already: it needs no room. */
+  private async reserve(owner: string, maxPerOwner: number): Promise<boolean> {
+    const { ledger, definition: { name }, id, expiresAt } = this
+    if (this.options.id !== undefined && await ledger.load(id)) return false
+    this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, owner, id, expiresAt)
+    return true
+  }
+
+  /** Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue. */
+  private async takeBack(held: Held, refused: HttpError): Promise<TaskSnapshot> {
+    const gone = await this.ledger.store.delete(taskKey(this.id), held.revision).catch(() => true)
+    const now = gone ? undefined : await this.ledger.load(this.id)
+    if (now) return snapshotOf(now.record)
     await this.freeSlot()
     throw refused
   }
@@ -109,14 +120,9 @@ export class Intake {
   }
 
   /** `undefined` when the queue has the job; else why not. */
-  private async enqueue(): Promise<HttpError | undefined> {
+  private enqueue(): Promise<HttpError | undefined> {
     const { definition: { attempts, backoff }, options: { delayMs = 0 } } = this
-    try {
-      if (await this.queue.enqueue(this.job, { delayMs, attempts, backoff }) === 'accepted') return undefined
-    } catch (cause) {
-      return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
-    }
-    return httpError('queue_full', { headers: { 'retry-after': '1' } })
+    return this.queue.enqueue(this.job, { delayMs, attempts, backoff }).then(refusal, failureOfQueue)
   }
 
   private async freeSlot(): Promise<void> {
@@ -124,4 +130,12 @@ export class Intake {
     this.slot = undefined
     if (slot !== undefined) await freeSlot(this.ledger.store, slot, this.id).catch(() => undefined)
   }
+}
+
+function refusal(outcome: 'accepted' | 'full'): HttpError | undefined {
+  return outcome === 'accepted' ? undefined : httpError('queue_full', { headers: { 'retry-after': '1' } })
+}
+
+function failureOfQueue(cause: unknown): HttpError {
+  return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
 }

@@ -7,7 +7,7 @@ import { taskKey, type Held, type Ledger } from './ledger.js'
 import { ProgressWriter } from './progress.js'
 import type { TaskChange, TaskProgress, TaskRecord } from './record.js'
 import { patiently } from './retry.js'
-import { runOnce } from './run.js'
+import { runOnce, type Outcome } from './run.js'
 import { isFinal } from './state.js'
 import type { Stop } from './stop.js'
 
@@ -35,15 +35,28 @@ export class TaskAttempt {
   private held: Held | undefined
   /** Our moves hold only while no later run came in between: its attempt would be larger. */
   private fence = Infinity
-  private readonly unfollows: (() => void)[] = []
 
   constructor(
     private readonly settings: ExecutorSettings, private readonly retentionMs: number,
     private readonly job: Job, private readonly attempt: Attempt, private readonly stop: Stop,
   ) {}
 
-  /** For a store that others write to: a cancel in another process is seen by its write to the record. */
-  async follow(): Promise<void> {
+  /** Rejects when there has to be another try. */
+  perform(): Promise<void> {
+    return this.settings.ledger.store.shared ? this.runFollowed() : this.run()
+  }
+
+  private async runFollowed(): Promise<void> {
+    const unfollow = await this.follow()
+    try {
+      await this.run()
+    } finally {
+      unfollow()
+    }
+  }
+
+  /** Where others write to the store: a cancel in another process is seen by its write to the record. */
+  private async follow(): Promise<() => void> {
     const { ledger } = this.settings
     this.stop.watch()
     const look = () => {
@@ -51,74 +64,65 @@ export class TaskAttempt {
         if (!now || now.record.attempt > this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
       }, () => undefined)
     }
-    this.unfollows.push(await patiently(() => ledger.store.watch(taskKey(this.job.taskId), look)))
+    const unwatch = await patiently(() => ledger.store.watch(taskKey(this.job.taskId), look))
     const timer = setInterval(look, LOOK_MS)
     timer.unref()
-    this.unfollows.push(() => { clearInterval(timer) })
+    return () => {
+      unwatch()
+      clearInterval(timer)
+    }
   }
 
-  unfollow(): void {
-    for (const unfollow of this.unfollows) unfollow()
-  }
-
-  async perform(): Promise<void> {
-    const { settings: { ledger, definitions, onFinal }, job } = this
+  private async run(): Promise<void> {
+    const { settings, job, attempt } = this
+    const { ledger, definitions, onFinal } = settings
     const found = ledger.handed(job) ?? await patiently(() => ledger.load(job.taskId))
     // Never acknowledged, deleted or expired.
     if (!found) return
     const definition = definitions.get(job.name)
-    if (!definition) return finish(this.settings, found, this.retentionMs, failed(failureOf('unknown_task')))
-    const begun = await patiently(() => ledger.move(found, begin))
+    if (!definition) return finish(settings, found, this.retentionMs, failed(failureOf('unknown_task')))
+    const begun = await ledger.move(found, begin, true)
     if (!begun) return
     // Cancelled, or done by a run whose process died before saying so.
     if (isFinal(begun.record.state)) return onFinal(begun.record)
     if (!begun.moved) return
     this.held = begun
     this.fence = begun.record.attempt
-    await this.work(definition, begun.record)
-  }
 
-  private async work(definition: AnyTaskDefinition, record: TaskRecord): Promise<void> {
-    const { settings, job, attempt, fence } = this
-    const writer = new ProgressWriter(async (report) => { await this.move({ progress: report }) }, settings.progressIntervalMs)
+    const writer = new ProgressWriter(async (progress) => { await this.move({ progress }) }, settings.progressIntervalMs)
     const outcome = await runOnce(definition, job.input, {
-      taskId: job.taskId, attempt: fence, lastAttempt: attempt.lastAttempt, owner: record.owner,
+      taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt, owner: begun.record.owner,
       context: job.context, progress: writer.report, stop: this.stop,
       timeoutMs: definition.timeoutMs, maxResultBytes: settings.maxResultBytes,
     })
     const closed = writer.close()
     const progress = closed instanceof Promise ? await closed : closed
-    if (outcome.kind === 'completed') {
-      await this.end({ state: 'completed', result: outcome.result }, progress)
-    } else if (outcome.kind === 'failed') {
-      tell(settings, outcome.cause, job, fence)
-      if (attempt.lastAttempt || isPermanent(outcome.cause)) await this.end(failed(outcome.failure), progress)
-      else await this.giveBack(progress, outcome.failure.message)
-    } else if (isQueueClosing(outcome.reason)) {
-      if (settings.durable) await this.giveBack(progress, 'The worker is closing')
-      else await this.end(failed(failureOf('task_interrupted')), progress)
+    if (outcome.kind === 'failed') {
+      tell(settings, outcome.cause, job, this.fence)
+      if (!attempt.lastAttempt && !isPermanent(outcome.cause)) return this.giveBack(progress, outcome.failure.message)
     }
+    if (outcome.kind === 'aborted') {
+      // Cancelled, or taken over by a later run: the record says so already.
+      if (!isQueueClosing(outcome.reason)) return
+      if (settings.durable) return this.giveBack(progress, 'The worker is closing')
+    }
+    await this.move(ended(endingOf(outcome), progress, this.retentionMs), true)
+    // Also when the record was final already: it may have been an earlier try of this very write.
+    if (isFinal(this.held.record.state)) await onFinal(this.held.record)
   }
 
   /** Writes a change unless a later run or a cancel came first; then it stops this run. */
-  private async move(to: TaskChange): Promise<boolean> {
+  private async move(to: TaskChange, patient = false): Promise<boolean> {
     const now = this.held && await this.settings.ledger.move(this.held, (record) => (
       record.attempt === this.fence && record.state === 'processing' ? to : undefined
-    ))
+    ), patient)
     if (now) this.held = now
     if (!now || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
     return now?.moved ?? false
   }
 
   private async giveBack(progress: TaskProgress | undefined, why: string): Promise<void> {
-    if (await patiently(() => this.move({ progress, state: 'queued' }))) throw new AttemptFailed(why)
-  }
-
-  private async end(to: Ending, progress: TaskProgress | undefined): Promise<void> {
-    const change = ended(to, progress, this.retentionMs)
-    await patiently(() => this.move(change))
-    // Also when the record was final already: it may have been an earlier try of this very write.
-    if (this.held && isFinal(this.held.record.state)) await this.settings.onFinal(this.held.record)
+    if (await this.move({ progress, state: 'queued' }, true)) throw new AttemptFailed(why)
   }
 }
 
@@ -129,12 +133,17 @@ const begin = (record: TaskRecord): TaskChange => ({
 /** Ends a record from outside of a run. */
 export async function finish(settings: ExecutorSettings, held: Held, retentionMs: number, to: Ending): Promise<void> {
   const change = ended(to, undefined, retentionMs)
-  const now = await patiently(() => settings.ledger.move(held, () => change))
+  const now = await settings.ledger.move(held, () => change, true)
   if (now && isFinal(now.record.state)) await settings.onFinal(now.record)
 }
 
 /** How a run ends. */
 type Ending = Pick<TaskChange, 'state' | 'result' | 'error' | 'errorStatus'>
+
+function endingOf(outcome: Outcome): Ending {
+  if (outcome.kind === 'completed') return { state: 'completed', result: outcome.result }
+  return failed(outcome.kind === 'failed' ? outcome.failure : failureOf('task_interrupted'))
+}
 
 function ended({ state, result, error, errorStatus }: Ending, progress: TaskProgress | undefined, retentionMs: number): TaskChange {
   const finishedAt = Date.now()

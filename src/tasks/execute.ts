@@ -26,22 +26,19 @@ export class Executor {
   }
 
   /** Runs one job. Resolves when it needs no other try; rejects so that the queue tries again. */
-  async run(job: Job, attempt: Attempt): Promise<void> {
+  run(job: Job, attempt: Attempt): Promise<void> {
     const stop = new Stop(attempt)
-    // Known as running, and watched, before its record says so: no cancel falls in between.
+    // Known as running before its record says so: no cancel falls in between.
     this.running.set(job.taskId, stop)
-    const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, stop)
-    try {
-      if (this.settings.ledger.store.shared) await run.follow()
-      await run.perform()
-    } catch (error) {
-      if (!(error instanceof AttemptFailed)) tell(this.settings, error, job, attempt.attempt)
-      throw error
-    } finally {
-      run.unfollow()
+    const end = () => {
       stop.end()
       if (this.running.get(job.taskId) === stop) this.running.delete(job.taskId)
     }
+    return new TaskAttempt(this.settings, this.retention(job.name), job, attempt, stop).perform().then(end, (error: unknown) => {
+      end()
+      if (!(error instanceof AttemptFailed)) tell(this.settings, error, job, attempt.attempt)
+      throw error
+    })
   }
 
   /** Fails the record of a job that will not be run again. */

@@ -1,6 +1,7 @@
-import type { Revision, Store } from '../stores/store.js'
+import type { Created, Existing, Revision, Store } from '../stores/store.js'
 import { decode, encode } from './codec.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
+import { pauseAfter } from './retry.js'
 import { isFinal } from './state.js'
 
 /** A record and the revision that it was read or written at. */
@@ -41,31 +42,39 @@ export class Ledger {
     return entry && { record: decode(id, entry.value), revision: entry.revision }
   }
 
-  /** Writes a new record; `undefined` when the id is taken. */
-  async create(record: TaskRecord): Promise<Held | undefined> {
-    const outcome = await this.store.create(taskKey(record.id), encode(record), { expiresAt: record.expiresAt })
-    return outcome.created ? { record, revision: outcome.revision } : undefined
+  /** Writes a new record, unless the id is taken. */
+  create(record: TaskRecord): Promise<Created | Existing> {
+    return this.store.create(taskKey(record.id), encode(record), { expiresAt: record.expiresAt })
   }
 
   /**
    * Moves a record on from what the caller holds. `decide` sees the newest record each time another
    * writer came first, and gives the change or `undefined` to leave it. Resolves to the record as it is
-   * now, with `moved` telling whether this call changed it; `undefined` when there is no record.
+   * now, with `moved` telling whether this call changed it; `undefined` when there is no record. A
+   * patient move goes on for a while when the store is unavailable.
    */
-  async move(held: Held, decide: (record: TaskRecord) => TaskChange | undefined): Promise<(Held & { readonly moved: boolean }) | undefined> {
-    const { id } = held.record
-    for (;;) {
+  async move(held: Held, decide: (record: TaskRecord) => TaskChange | undefined, patient = false): Promise<Moved | undefined> {
+    const key = taskKey(held.record.id)
+    for (let tried = 1; ; tried++) {
       const wanted = decide(held.record)
       const next = wanted && change(held.record, wanted)
-      if (!next) return { ...held, moved: false }
-      const outcome = await this.store.replace(taskKey(id), encode(next), held.revision, {
-        expiresAt: next.expiresAt,
-        evictable: isFinal(next.state),
-      })
-      if (outcome.replaced) return { record: next, revision: outcome.revision, moved: true }
-      // A write of ours whose answer was lost looks like another's: `decide` sees it and says so.
-      if (!outcome.entry) return undefined
-      held = { record: decode(id, outcome.entry.value), revision: outcome.entry.revision }
+      if (!next) return { record: held.record, revision: held.revision, moved: false }
+      try {
+        const outcome = await this.store.replace(key, encode(next), held.revision, { expiresAt: next.expiresAt, evictable: isFinal(next.state) })
+        if (outcome.replaced) return { record: next, revision: outcome.revision, moved: true }
+        // A write of ours whose answer was lost looks like another's: `decide` sees it and says so.
+        if (!outcome.entry) return undefined
+        held = { record: decode(next.id, outcome.entry.value), revision: outcome.entry.revision }
+        tried = 0
+      } catch (error) {
+        if (!patient) throw error
+        await pauseAfter(error, tried)
+      }
     }
   }
+}
+
+/** What a move came to. */
+export interface Moved extends Held {
+  readonly moved: boolean
 }

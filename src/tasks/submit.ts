@@ -60,7 +60,7 @@ export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefi
     const submission: Submission<C> = { definition, input, request, body, owner: settings.owner(request), idempotencyKey }
     if (!always && !preferences.respondAsync) return answerDirectly(settings, submission)
     const wait = always || preferences.wait === undefined ? 0 : Math.min(preferences.wait, settings.maxWaitSeconds)
-    return acceptTask(settings, submission, preferences.respondAsync, wait)
+    return await acceptTask(settings, submission, preferences.respondAsync, wait)
   }
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
 }

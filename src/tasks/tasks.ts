@@ -169,10 +169,10 @@ export class Tasks {
    * Takes in a task whose input has been judged; see `Intake`. `claim` is the store's key of an
    * idempotency claim that stands for the task.
    */
-  async accept(
+  accept(
     definition: AnyTaskDefinition, input: unknown, options: SubmitOptions & { readonly claim?: string | undefined } = {},
   ): Promise<Accepted> {
-    if (this.closing) throw httpError('shutting_down', { headers: { 'retry-after': '5' } })
+    if (this.closing) return Promise.reject(httpError('shutting_down', { headers: { 'retry-after': '5' } }))
     return new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
   }
 
