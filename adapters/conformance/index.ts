@@ -1,3 +1,5 @@
+export { type BlobsConformanceOptions, type BlobsFixture } from './blobs-bench.js'
+export { blobsConformance } from './blobs-suite.js'
 export { type QueueConformanceOptions, type QueueFixture } from './queue-bench.js'
 export { queueConformance } from './queue-suite.js'
 export { type Runner } from './runner.js'

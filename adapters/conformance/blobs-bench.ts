@@ -1,0 +1,118 @@
+import { type BlobRange, type Blobs } from '../../src/stores/blobs.js'
+import { eventually, inTime, pause } from './waiting.js'
+
+/** What the tests of blobs are run on: fresh ones for each test. They need not be empty, keys are unique. */
+export interface BlobsFixture {
+  readonly blobs: Blobs
+  /** Second blobs on the same data, as another process would have them. Required when `blobs.shared`. */
+  readonly second?: Blobs
+  /** The blobs' clock, in milliseconds since 1970. Default `Date.now`. */
+  readonly now?: () => number
+  /** Moves the blobs' clock forward at once. Without it the suite waits. */
+  readonly advance?: (ms: number) => Promise<void> | void
+  /** Tells how many bytes there is room for in all, when there is a limit that a test can reach: at least 1 MiB. */
+  readonly capacity?: number
+  /** Cleans up after the test. Default: closes the blobs. */
+  readonly close?: () => Promise<void> | void
+}
+
+export interface BlobsConformanceOptions {
+  /** Title of the suite. Default `Blobs conformance`. */
+  readonly title?: string
+  /** Milliseconds by which the blobs' clock may be off, and that a call may take. Default 50. */
+  readonly tolerance?: number
+  /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
+  readonly patience?: number
+}
+
+/** One test's tools. */
+export class BlobsBench {
+  readonly blobs: Blobs
+  /** The second view on the data, or the blobs themselves. */
+  readonly second: Blobs
+  readonly hasSecond: boolean
+  readonly capacity: number | undefined
+  readonly #tolerance: number
+  readonly #patience: number
+  readonly #fixture: BlobsFixture
+  readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
+
+  constructor(fixture: BlobsFixture, { tolerance = 50, patience = 5000 }: BlobsConformanceOptions) {
+    this.#fixture = fixture
+    this.blobs = fixture.blobs
+    this.second = fixture.second ?? fixture.blobs
+    this.hasSecond = fixture.second !== undefined
+    this.capacity = fixture.capacity
+    this.#tolerance = tolerance
+    this.#patience = patience
+  }
+
+  /** A key that only this test has. */
+  key(name = 'key'): string {
+    return this.#prefix + name
+  }
+
+  now(): number {
+    return this.#fixture.now?.() ?? Date.now()
+  }
+
+  /** An expiry that no test reaches. */
+  get later(): { readonly expiresAt: number } {
+    return { expiresAt: this.now() + 600_000 }
+  }
+
+  /** Waits until every clock is past `time`. */
+  async past(time: number): Promise<void> {
+    const left = time + this.#tolerance + 1 - this.now()
+    if (left <= 0) return
+    if (this.#fixture.advance) await this.#fixture.advance(left)
+    else await pause(left)
+  }
+
+  /** An expiry that is far enough for what a test does before it, and near enough to wait for. */
+  soon(): number {
+    return this.now() + (this.#fixture.advance ? 60_000 : 400 + 2 * this.#tolerance)
+  }
+
+  /** All bytes of a blob as text (latin1); `undefined` when there is none. */
+  async text(key: string, range?: BlobRange, blobs = this.blobs): Promise<string | undefined> {
+    const content = await blobs.open(key, range)
+    return content && collect(content)
+  }
+
+  eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
+    return eventually(check, this.#patience, what)
+  }
+
+  inTime<T>(promise: Promise<T>, what: string): Promise<T> {
+    return inTime(promise, this.#patience, what)
+  }
+
+  async end(): Promise<void> {
+    if (this.#fixture.close) return this.#fixture.close()
+    await this.#fixture.blobs.close()
+    await this.#fixture.second?.close()
+  }
+}
+
+/** Text as chunks of content, one chunk for each. */
+export async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array, void, undefined> {
+  for (const text of texts) yield Buffer.from(text, 'latin1')
+}
+
+/** `count` bytes that are not all the same, in chunks of `size`. */
+export async function* bytes(count: number, size = 100_000): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let at = 0; at < count; at += size) yield Uint8Array.from({ length: Math.min(size, count - at) }, (_, index) => byteAt(at + index))
+}
+
+/** The byte of `bytes` at a position. */
+export function byteAt(position: number): number {
+  return (position * 31 + (position >> 8) * 7 + (position >> 16)) & 0xff
+}
+
+/** All of some content as text (latin1). */
+export async function collect(content: AsyncIterable<Uint8Array>): Promise<string> {
+  const all: Uint8Array[] = []
+  for await (const chunk of content) all.push(chunk)
+  return Buffer.concat(all).toString('latin1')
+}

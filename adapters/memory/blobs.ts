@@ -1,0 +1,141 @@
+import { randomBytes } from 'node:crypto'
+import { blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
+import type { BlobInfo, BlobRange, Blobs, PutOptions } from '../../src/stores/blobs.js'
+import { StoreUnavailableError } from '../../src/stores/store.js'
+import { Blob, BlobWriter } from './blob.js'
+import { wholeNumber } from './limits.js'
+import { Sweeper } from './sweeper.js'
+
+const MIB = 1024 * 1024
+/** What a blob takes beside its bytes, at most, with a key of 512 characters. */
+const OVERHEAD = 2048
+
+export interface MemoryBlobsOptions {
+  /** Bytes that all blobs may take, with those that are being written or still read, and 2 KiB for each. Default: 256 MiB. */
+  readonly maxBytes?: number
+  /** What time it is, in milliseconds since 1970. For tests; the default is `Date.now`. */
+  readonly now?: () => number
+}
+
+/**
+ * Blobs in the memory of this process, outside the JavaScript heap. Bounded: when `maxBytes` would be exceeded, a `put` rejects with a
+ * `StoreUnavailableError` whose reason is `full`, after what has expired made way; what is live never goes early.
+ *
+ * Expired blobs are gone at once for readers; their memory comes back within a second, or with the first write that needs it.
+ */
+export class MemoryBlobs implements Blobs {
+  readonly shared = false
+  readonly #blobs = new Map<string, Blob>()
+  readonly #maxBytes: number
+  readonly #now: () => number
+  readonly #sweeper = new Sweeper(() => this.#walk())
+  /** Names this store, so that no two blobs ever have one tag. */
+  readonly #name = randomBytes(9).toString('base64url')
+  #written = 0
+  #bytes = 0
+  #closed = false
+
+  /** Throws a TypeError for a limit that makes no sense. */
+  constructor(options: MemoryBlobsOptions = {}) {
+    this.#maxBytes = wholeNumber('maxBytes', options.maxBytes ?? 256 * MIB, 1, Number.MAX_SAFE_INTEGER)
+    this.#now = options.now ?? Date.now
+  }
+
+  /** What is held now. `bytes` is what `maxBytes` bounds. */
+  usage(): { blobs: number, bytes: number } {
+    return { blobs: this.#blobs.size, bytes: this.#bytes }
+  }
+
+  async put(key: string, content: AsyncIterable<Uint8Array>, { expiresAt, signal }: PutOptions): Promise<BlobInfo> {
+    this.#check(key)
+    checkBlobExpiry(expiresAt)
+    const writer = new BlobWriter((bytes) => { this.#reserve(bytes) })
+    let held = 0
+    try {
+      await takeContent(content, signal, (chunk) => {
+        this.#assertOpen()
+        writer.write(chunk)
+      })
+      this.#assertOpen()
+      this.#reserve(OVERHEAD)
+      held = OVERHEAD
+      const { size } = writer
+      const blocks = writer.finish()
+      const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"`, expiresAt }
+      const bytes = held + writer.bytes
+      this.#drop(key)
+      const blob = new Blob(info, blocks, () => { this.#bytes -= bytes })
+      if (expiresAt > this.#now()) {
+        this.#blobs.set(key, blob)
+        this.#sweeper.start()
+      } else blob.drop()
+      return info
+    } catch (error) {
+      this.#bytes -= held + writer.bytes
+      throw error
+    }
+  }
+
+  async stat(key: string): Promise<BlobInfo | undefined> {
+    this.#check(key)
+    return this.#live(key)?.info
+  }
+
+  async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
+    this.#check(key)
+    const blob = this.#live(key)
+    if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag)) return undefined
+    const { start, end } = blobRange(range, blob.info.size)
+    return blob.read(start, end, () => {
+      if (blob.gone) throw new StoreUnavailableError('The blob went before it was read')
+    })
+  }
+
+  async delete(key: string): Promise<boolean> {
+    this.#check(key)
+    if (this.#live(key) === undefined) return false
+    this.#drop(key)
+    return true
+  }
+
+  /** Forgets everything; who reads already gets the rest. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#sweeper.stop()
+    for (const key of [...this.#blobs.keys()]) this.#drop(key)
+  }
+
+  #check(key: string): void {
+    this.#assertOpen()
+    checkBlobKey(key)
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new StoreUnavailableError('The blobs are closed')
+  }
+
+  #live(key: string): Blob | undefined {
+    const blob = this.#blobs.get(key)
+    if (blob === undefined || blob.info.expiresAt > this.#now()) return blob
+    this.#drop(key)
+    return undefined
+  }
+
+  #drop(key: string): void {
+    this.#blobs.get(key)?.drop()
+    this.#blobs.delete(key)
+  }
+
+  #reserve(bytes: number): void {
+    if (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
+      for (const key of [...this.#blobs.keys()]) this.#live(key)
+      if (this.#bytes + bytes > this.#maxBytes) throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })
+    }
+    this.#bytes += bytes
+  }
+
+  /** Yields whether a step dropped something. */
+  *#walk(): Generator<boolean> {
+    for (const key of this.#blobs.keys()) yield this.#live(key) === undefined
+  }
+}
