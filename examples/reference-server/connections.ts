@@ -35,8 +35,10 @@ export class Connections {
         resolve()
       })
       for (const [socket, answers] of this.#answers) {
-        if (answers.size === 0) socket.destroy()
-        for (const answer of answers) this.#isLast(answer)
+        // Requests may have come in one go: the connection has to stay until the last of them.
+        const last = [...answers].at(-1)
+        if (last) this.#isLast(last)
+        else socket.destroy()
       }
     })
   }

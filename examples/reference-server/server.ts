@@ -13,20 +13,23 @@ import { exportUsers } from './tasks/export-users.js'
 import { wait } from './tasks/wait.js'
 import { seededUsers } from './users.js'
 
-/** How long running tasks may go on after the stop. */
-const DRAIN_MS = 10_000
-/** How long answers may go on after that: as long as a direct answer may take, and a little. */
+/** How long answers may go on after running tasks have stopped: as long as a direct answer may take, and a little. */
 const ANSWERS_MS = 35_000
+
+export interface StartOptions extends Config {
+  /** How long running tasks may go on after the stop, in milliseconds. Default 10 000. */
+  readonly drainMs?: number
+}
 
 export interface RunningServer {
   /** Where it is, without a slash at the end. */
   readonly url: string
-  /** Stops cleanly: answers under way finish, running tasks get 10 s. Calling it again changes nothing. */
+  /** Stops cleanly: answers under way finish, running tasks get `drainMs`. Calling it again changes nothing. */
   stop(): Promise<void>
 }
 
 /** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
-export async function startServer({ host, port, tokens }: Config): Promise<RunningServer> {
+export async function startServer({ host, port, tokens, drainMs = 10_000 }: StartOptions): Promise<RunningServer> {
   const { store, queue } = memory()
   const tasks = createTasks({ store, queue, definitions: [wait, checksum, exportUsers(seededUsers())] })
   const identify = authenticator(tokens)
@@ -42,8 +45,8 @@ export async function startServer({ host, port, tokens }: Config): Promise<Runni
   return {
     url: addressOf(server.address() as AddressInfo),
     stop: () => stopped ??= (async () => {
-      const answered = connections.drain(DRAIN_MS + ANSWERS_MS)
-      await tasks.close({ drainMs: DRAIN_MS })
+      const answered = connections.drain(drainMs + ANSWERS_MS)
+      await tasks.close({ drainMs })
       await answered
       await store.close()
     })(),
