@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { memory, MemoryStore } from '../../../adapters/memory/index.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
+import type { Queue } from '../../../src/queues/queue.js'
 import { jsonSchema } from '../../../src/schema/index.js'
 import { createTasks, defineTask, permanent, type TaskContext } from '../../../src/tasks/index.js'
 import { bench, deferred, ended, eventually, within } from './kit.js'
@@ -86,6 +87,28 @@ describe('submit', () => {
     await within(second.promise)
     assert.equal((await ended(tasks, 'x')).status, 'completed', outcome)
   })
+
+  for (const outcome of ['full', 'throws'] as const) {
+    test(`one submit whose queue is late and ${outcome} takes back nothing that another was promised meanwhile`, async (t) => {
+      const { store, queue } = memory()
+      let first = true
+      const late: Queue = {
+        durable: false, process: () => undefined, remove: (id) => queue.remove(id), close: () => queue.close(),
+        enqueue: async (job, options) => {
+          if (!first) return queue.enqueue(job, options)
+          first = false
+          assert.deepEqual(await tasks.submit(echo, 1, { id: 'x' }), { id: 'x', created: false })
+          if (outcome === 'throws') throw new Error('lost')
+          return 'full'
+        },
+      }
+      const tasks = createTasks({ store, queue: late, definitions: [echo] })
+      t.after(() => store.close())
+      assert.deepEqual(await tasks.submit(echo, 1, { id: 'x' }), { id: 'x', created: true })
+      assert.equal((await tasks.get('x'))?.status, 'processing')
+      assert.equal(queue.usage().waiting, 1)
+    })
+  }
 
   test('judges input by schema (400 with pointers) and by rule, before anything is written', async (t) => {
     const strict = defineTask({
