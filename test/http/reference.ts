@@ -10,7 +10,7 @@ export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  readonly json: any
+  readonly json: ReturnType<typeof JSON.parse>
 }
 
 export interface Ask {
