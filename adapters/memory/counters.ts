@@ -32,7 +32,6 @@ export class Counters {
       count.value = sum(count.value, by)
       return { value: count.value, expiresAt: count.expiresAt }
     }
-    if (count !== undefined) this.#counts.delete(key)
     const fresh = { value: sum(0, by), expiresAt }
     if (weigh(fresh, key) > this.#counts.maxWeight) return undefined
     // One that is over already counts once and leaves nothing behind.

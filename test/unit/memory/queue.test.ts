@@ -130,6 +130,19 @@ describe('MemoryQueue', () => {
     assert.deepEqual(queue.usage(), { running: 0, waiting: 0 })
   })
 
+  test('close does not wait for what is delayed beyond its drainMs', async () => {
+    const queue = new MemoryQueue()
+    const dead: string[] = []
+    const ran: string[] = []
+    queue.process(async ({ id }) => { ran.push(id) }, { concurrency: 1, onDead: ({ id }, reason) => { dead.push(`${id} ${reason}`) } })
+    await queue.enqueue(job('in time'), { delayMs: 20 })
+    await queue.enqueue(job('too late'), { delayMs: 1e9 })
+    const start = performance.now()
+    await queue.close({ drainMs: 60_000 })
+    assert.ok(performance.now() - start < 30_000)
+    assert.deepEqual([ran, dead], [['in time'], ['too late closed']])
+  })
+
   test('close again gives the same outcome, whatever its drainMs', async () => {
     const queue = new MemoryQueue()
     queue.process(async () => undefined, { concurrency: 1, onDead })

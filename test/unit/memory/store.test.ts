@@ -112,6 +112,17 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().entries, 50)
   })
 
+  test('a write that has expired already takes no room, not even in a full store', async () => {
+    const { store } = open({ maxEntries: 2 })
+    await store.create('a', '', evictable)
+    const b = await store.create('b', '', pinned)
+    assert.equal((await store.create('c', '', { expiresAt: START })).created, true)
+    assert.equal(await values(store, ['a', 'b', 'c']), 'ab')
+    assert.ok(b.created)
+    assert.equal((await store.replace('b', 'x', b.revision, { expiresAt: START })).replaced, true)
+    assert.deepEqual([store.usage().entries, store.usage().pinned], [1, 0])
+  })
+
   test('expiry is exact: live one millisecond before, gone at the time', async () => {
     const { clock, store } = open()
     await store.create('k', 'v', { expiresAt: START + 5 })
