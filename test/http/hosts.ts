@@ -74,8 +74,6 @@ const node: Host = {
   }
 }
 
-type Middleware = (req: IncomingMessage, res: ServerResponse, next: () => void) => void
-
 function userAndHeaders(req: IncomingMessage & { user?: unknown }, res: ServerResponse, next: () => void): void {
   req.user = ANN
   res.setHeader('X-Host', 'here')

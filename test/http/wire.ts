@@ -1,7 +1,6 @@
 // A client that shows what is on the wire.
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { once } from 'node:events'
 
 export interface Answer {
   readonly status: number
@@ -49,13 +48,25 @@ export class Wire {
   async until(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.text)) {
       if (this.closed) throw new Error(`closed before ${String(pattern)}: ${this.text}`)
-      await Promise.race([once(this.socket, 'data'), once(this.socket, 'close')])
+      await this.event()
     }
+  }
+
+  private event(): Promise<void> {
+    return new Promise((resolve) => {
+      const happened = (): void => {
+        this.socket.off('data', happened)
+        this.socket.off('close', happened)
+        resolve()
+      }
+      this.socket.on('data', happened)
+      this.socket.on('close', happened)
+    })
   }
 
   /** Waits for the end and gives all that came. */
   async end(): Promise<string> {
-    if (!this.closed) await once(this.socket, 'close')
+    while (!this.closed) await this.event()
     return this.text
   }
 }
