@@ -155,6 +155,16 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
+    test('a task that was accepted and is lost is 410, not a second one', async (t) => {
+      const { work, runs } = counted()
+      const { start, store } = await site(t, binding, work, { worker: false })
+      const { taskId } = await members(await start({}, key('k')))
+      await store.delete(`task:${String(taskId)}`)
+      const gone = await start({}, key('k'))
+      assert.deepEqual([gone.status, (await members(gone))['code']], [410, 'idempotent_task_gone'])
+      assert.deepEqual(runs, [])
+    })
+
     test('a task that was refused for want of room is taken in by a retry', async (t) => {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: () => gate.promise })
@@ -206,7 +216,7 @@ describe('a process that dies', () => {
   }
 
   test('a claim outlives its record: 410, not a second task, however the claim was left', async (t) => {
-    for (const lost of [false, true]) {
+    for (const lost of ['nothing', 'the acceptance', 'every update'] as const) {
       let now = Date.now()
       t.mock.method(Date, 'now', () => now)
       const store = new MemoryStore({ now: () => now })
@@ -216,7 +226,8 @@ describe('a process that dies', () => {
         increment: store.increment.bind(store), watch: store.watch.bind(store), close: store.close.bind(store),
         // The process dies, as it were, before it can say that the task was accepted.
         replace: async (at: string, value: string, revision: string, options: { expiresAt: number; evictable?: boolean }) => {
-          if (lost && at.startsWith('idempotency') && options.evictable !== true) throw new Error('died')
+          const loses = lost === 'every update' || (lost === 'the acceptance' && options.evictable !== true)
+          if (at.startsWith('idempotency') && loses) throw new Error('died')
           return store.replace(at, value, revision, options)
         },
       }
@@ -232,13 +243,16 @@ describe('a process that dies', () => {
       await eventually(async () => (await tasks.look(String(taskId)))?.state === 'completed')
       now += 9 * 86_400_000
       assert.equal((await start()).headers.get('idempotent-replayed'), 'true')
+      assert.equal(runs.length, 1)
       now += 86_400_000 + 60_000
       assert.equal(await tasks.get(String(taskId)), undefined)
-      const gone = await start()
-      assert.deepEqual([gone.status, (await members(gone))['code']], [410, 'idempotent_task_gone'])
-      now += 3_600_000
-      assert.equal((await start()).status, 202, 'in the end it is a new key')
-      await eventually(() => runs.length === 2)
+      if (lost !== 'every update') {
+        const gone = await start()
+        assert.deepEqual([gone.status, (await members(gone))['code']], [410, 'idempotent_task_gone'])
+        now += 3_600_000
+        assert.equal((await start()).status, 202, 'in the end it is a new key')
+        await eventually(() => runs.length === 2)
+      }
       await tasks.close({ drainMs: 100 })
       await store.close()
       t.mock.restoreAll()
