@@ -13,6 +13,7 @@ export const ERROR_CODES = {
   malformed_json: [400, 'The body is not valid JSON.'],
   unsafe_key: [400, 'The body has a key that is not allowed.'],
   missing_body: [400, 'The request needs a body.'],
+  malformed_coding: [400, 'The body is not valid in its content coding.'],
   incomplete_body: [400, 'The body ended before it was complete.'],
   invalid_input: [400, 'The input is not valid.'],
   invalid_header: [400, 'A header field is not valid.'],
