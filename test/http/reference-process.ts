@@ -33,7 +33,7 @@ export class ServerProcess {
   /** Its address, once it is ready. */
   async url(): Promise<string> {
     for (;;) {
-      const url = /ready at (http:\/\/\S+)\n/.exec(this.out)?.[1]
+      const url = /ready at (http:\/\/\S+)\n/i.exec(this.out)?.[1]
       if (url !== undefined) return url
       if (this.child.exitCode !== null || this.child.signalCode !== null) throw new Error(`The server has ended: ${this.out}${this.err}`)
       await Promise.race([once(this.child.stdout ?? this.child, 'data'), this.exited])

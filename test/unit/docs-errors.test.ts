@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ERROR_CODES } from '../../src/http/errors.js'
+
+const page = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'errors.md'), 'utf8')
+const rows = page.split('\n').map((line) => line.split('|').map((cell) => cell.trim())).filter(([, code]) => /^`.*`$/.test(code ?? ''))
+
+test('docs/errors.md has every code with its status, in the order of the table, and no other', () => {
+  assert.deepEqual(
+    rows.map(([, code, status]) => `${status} ${code?.replaceAll('`', '')}`),
+    Object.entries(ERROR_CODES).map(([code, [status]]) => `${status} ${code}`)
+  )
+})
+
+test('each entry says when it happens and what to do', () => {
+  for (const [, code, , when, what, end] of rows) {
+    assert.ok(when && what && end === '', `${code} has an empty cell or one too many`)
+  }
+})
