@@ -88,8 +88,11 @@ function takeListeners(server: NodeServer, event: string): Listener[] {
 function refuse(failure: ParseFailure, socket: Watched): void {
   const last = socket[LAST]
   const free = last === undefined || last.writableFinished || (last.socket !== null && !last.headersSent)
+  if (failure.code === 'ECONNRESET') socket.destroy()
+  else if (free) answerRaw(socket, parseError(failure))
+  // Both came in one packet: the answer to the good request is on its way.
+  else if (last.writableEnded && last.socket !== null) last.once('finish', () => answerRaw(socket, parseError(failure)))
   // Bytes in the middle of another answer would be read as a part of it.
-  if (free && failure.code !== 'ECONNRESET') answerRaw(socket, parseError(failure))
   else socket.destroy()
 }
 

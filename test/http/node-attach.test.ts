@@ -66,6 +66,16 @@ describe('attach: what Node refuses', () => {
       assert.equal(parse(await wire.end()).status, 501)
     }))
 
+  for (const [what, bad, status] of [['an unknown method', 'BREW /', 501], ['garbage', '\x16\x03 /', 400]] as const) {
+    test(`${what} in the same packet as a good request gets ${status}, after its answer`, () =>
+      serving(hello, {}, async (port) => {
+        const text = await new Wire(port, `GET / HTTP/1.1\r\nHost: a\r\n\r\n${bad} HTTP/1.1\r\nHost: a\r\n\r\n`).end()
+        const [, good, refusal] = /^(HTTP\/1.1 200 [^]*?true\})(HTTP[^]*)$/.exec(text) ?? []
+        assert.ok(good !== undefined && refusal !== undefined, text)
+        assert.equal(parse(refusal).status, status)
+      }))
+  }
+
   test('nothing is written into an answer that has begun', () => {
     const never: Handler = () => ({
       status: 200, headers: { 'content-type': 'text/plain' },
