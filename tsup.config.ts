@@ -6,7 +6,10 @@ export default defineConfig({
     memory: 'adapters/memory/index.ts',
     node: 'adapters/node/index.ts',
     fetch: 'adapters/fetch/index.ts',
-    conformance: 'adapters/conformance/index.ts'
+    files: 'adapters/files/index.ts',
+    conformance: 'adapters/conformance/index.ts',
+    redis: 'adapters/redis/index.ts',
+    bullmq: 'adapters/bullmq/index.ts'
   },
   format: ['esm', 'cjs'],
   target: 'node20',

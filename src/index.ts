@@ -12,6 +12,7 @@ export { negotiate, parseAccept, type MediaRange } from './http/accept.js'
 export { jsonSchema, type DescribedSchema, type JsonSchemaOptions, type Schema } from './schema/index.js'
 export { isStoreUnavailable, StoreUnavailableError } from './stores/store.js'
 export type { Conflict, Counter, Created, Entry, Existing, Replaced, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
+export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './stores/blobs.js'
 export { isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
@@ -20,4 +21,5 @@ export {
   type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
+export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export { router } from './resources/router.js'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
-import type { BlobInfo, BlobRange, Blobs, PutOptions } from '../../src/stores/blobs.js'
+import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { Blob, BlobWriter } from './blob.js'
 import { wholeNumber } from './limits.js'
@@ -46,7 +46,7 @@ export class MemoryBlobs implements Blobs {
     return { blobs: this.#blobs.size, bytes: this.#bytes }
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, { expiresAt, signal }: PutOptions): Promise<BlobInfo> {
+  async put(key: string, content: AsyncIterable<Uint8Array>, { expiresAt, signal }: BlobPutOptions): Promise<BlobInfo> {
     this.#check(key)
     checkBlobExpiry(expiresAt)
     const writer = new BlobWriter((bytes) => { this.#reserve(bytes) })

@@ -19,7 +19,7 @@ export interface Blobs {
    * the promise rejects with the content's own error, or with the signal's reason. When there is no room, it rejects with a
    * `StoreUnavailableError` whose reason is `full`. `content` is closed (`return`) in each of these cases.
    */
-  put(key: string, content: AsyncIterable<Uint8Array>, options: PutOptions): Promise<BlobInfo>
+  put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo>
   /** What is known of a blob, or `undefined` when there is none or it has expired. */
   stat(key: string): Promise<BlobInfo | undefined>
   /**
@@ -39,7 +39,7 @@ export interface Blobs {
 }
 
 /** How long a blob lives, and what stops its being written. */
-export interface PutOptions {
+export interface BlobPutOptions {
   /** When the blob goes, in milliseconds since 1970. */
   readonly expiresAt: number
   readonly signal?: AbortSignal

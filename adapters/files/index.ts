@@ -1,0 +1,3 @@
+export { fileSource, type EtagOptions, type FileFacts, type FileSourceOptions } from './file-source.js'
+export { folderSource, type FolderSourceOptions } from './folder-source.js'
+export { type Symlinks } from './place.js'

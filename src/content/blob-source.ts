@@ -1,0 +1,24 @@
+import { httpError } from '../http/errors.js'
+import type { Blobs } from '../stores/blobs.js'
+import type { ContentSource } from './source.js'
+
+/**
+ * A blob as a source, so that reports and the like can be resumed; `undefined` when there is none. When the blob was replaced
+ * before it could be read, the client gets 503 and may try again at once.
+ */
+export async function blobSource(
+  blobs: Blobs, key: string, { type, name }: { readonly type?: string, readonly name?: string } = {},
+): Promise<ContentSource | undefined> {
+  const info = await blobs.stat(key)
+  if (info === undefined) return undefined
+  const { size, etag } = info
+  return {
+    size, etag, name,
+    ...(type !== undefined && { type }),
+    open: async (start, end) => {
+      const content = await blobs.open(key, { start, end, etag })
+      if (content === undefined) throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
+      return content
+    },
+  }
+}

@@ -1,0 +1,62 @@
+import { httpError } from '../http/errors.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { isFieldValue } from '../http/fields.js'
+import { answerContent, planDefaults, type AnswerPlan } from './answer.js'
+import { knownCodings, type ContentCoding } from './coded.js'
+import { contentOperations } from './operations.js'
+import { checkSource, type ContentSource, type FindContent } from './source.js'
+
+export interface ContentOptions {
+  /**
+   * Content codings that clients may have, best first, for what is 1 KiB or more and `compressible`. Default: none. Each has an entity
+   * tag of its own; a request with Range gets the identity. `zstd` is left out where Node does not have it.
+   */
+  readonly codings?: readonly ContentCoding[]
+  /** Which media types are worth a coding. Default: text, JSON, XML, JavaScript, SVG and the like. */
+  readonly compressible?: (type: string) => boolean
+  /** Sends `Content-Disposition` (RFC 6266) with the source's `name`: `attachment` makes browsers save it. Default: not sent. */
+  readonly disposition?: 'inline' | 'attachment'
+  /** A request for more parts than this gets all of it instead, 1 to 100. Default: 16. */
+  readonly maxRanges?: number
+  /** The value of `Cache-Control`, on 200, 206 and 304. Default: not sent. */
+  readonly cacheControl?: string
+}
+
+/**
+ * Serves something that may be larger than memory to GET and HEAD, so that clients can pause, resume and go on after a break:
+ * 200, 206 for one range or several (`multipart/byteranges`), 416, 304, 412; conditions in the order of RFC 9110 section 13.2.2, If-Range by
+ * strong comparison, so that a client whose copy is out of date gets all of the new one. Memory for each client is bounded by the source's chunks,
+ * however slow the client is. A source that fails midway, or gives too little, cuts the connection.
+ *
+ * `source` is one thing, or a function that finds it for a request, such as `folderSource('/srv/files')` of `longhaul/files`. Where it
+ * finds nothing, the handler answers nothing, and the host goes on. Other methods on what is there are 405.
+ *
+ * @throws {TypeError} when an option or the source is of no use
+ */
+export function content<C = unknown>(source: ContentSource | FindContent<C>, options: ContentOptions = {}): Handler<C> {
+  const plan = planOf(options)
+  if (typeof source !== 'function') checkSource(source)
+  const find: FindContent<C> = typeof source === 'function' ? source : () => source
+  const answer = (request: HttpRequest<C>, found: ContentSource | undefined): HttpResponse | undefined => {
+    if (found === undefined) return undefined
+    const { method } = request
+    if (method !== 'GET' && method !== 'HEAD') throw httpError('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
+    return answerContent(request, found, plan)
+  }
+  return describe<C>((request) => {
+    const found = find(request)
+    return found instanceof Promise ? found.then((late) => answer(request, late)) : answer(request, found)
+  }, contentOperations(typeof source === 'function' ? undefined : source.type))
+}
+
+function planOf(options: ContentOptions): AnswerPlan {
+  const { codings = [], maxRanges = planDefaults.maxRanges, cacheControl, disposition, compressible = planDefaults.compressible } = options
+  if (!Number.isInteger(maxRanges) || maxRanges < 1 || maxRanges > 100) {
+    throw new TypeError(`maxRanges must be a whole number from 1 to 100, not ${String(maxRanges)}`)
+  }
+  if (cacheControl !== undefined && !isFieldValue(cacheControl)) throw new TypeError('cacheControl can not be sent in a header')
+  if (disposition !== undefined && disposition !== 'inline' && disposition !== 'attachment') {
+    throw new TypeError(`disposition must be 'inline' or 'attachment', not ${JSON.stringify(disposition)}`)
+  }
+  return { codings: knownCodings(codings), compressible, disposition, maxRanges, cacheControl }
+}

@@ -1,0 +1,57 @@
+import type { HttpRequest, MaybePromise } from '../http/exchange.js'
+import { isFieldValue } from '../http/fields.js'
+
+/**
+ * One representation that may be larger than memory: what it is, and how to read any part of it. It stands for one version:
+ * `open` gives bytes of the version that `size`, `etag` and `lastModified` speak of, or fails.
+ */
+export interface ContentSource {
+  /** Bytes, 0 to 2^53 - 1. */
+  readonly size: number
+  /** Media type. Default: `application/octet-stream`. */
+  readonly type?: string
+  /**
+   * Entity tag with its quotes, such as `"a1"`: another one for other bytes. Without one, clients can't tell whether what they go
+   * on with is still what they began with, unless there is `lastModified`. A weak one (`W/"a1"`) is good for 304, not for resuming.
+   */
+  readonly etag?: string | undefined
+  /** When it last changed, in milliseconds since 1970. */
+  readonly lastModified?: number | undefined
+  /** The name to save it under; for `Content-Disposition`. */
+  readonly name?: string | undefined
+  /**
+   * The bytes from `start` up to, not including, `end`, at least one. Asked for only when they are sent, a chunk at a time and at
+   * the speed of the client, so nothing need be held open before the first chunk. May be called several times for one answer. A failure before the
+   * first chunk is answered as an error, a later one cuts the connection, and so do bytes that are too few or too many.
+   */
+  open(start: number, end: number): MaybePromise<AsyncIterable<Uint8Array> | Iterable<Uint8Array>>
+}
+
+/** Finds what a request is for; `undefined` when there is nothing, and the host goes on (mostly to a 404). */
+export type FindContent<C = unknown> = (request: HttpRequest<C>) => MaybePromise<ContentSource | undefined>
+
+const ETAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/
+
+/** @throws {TypeError} that says which member of a source is of no use, and why */
+export function checkSource({ size, type, etag, lastModified }: ContentSource): void {
+  if (!Number.isSafeInteger(size) || size < 0) {
+    throw new TypeError(`The size of a content source must be a whole number of bytes from 0 to 2^53 - 1, not ${String(size)}`)
+  }
+  if (etag !== undefined && !ETAG.test(etag)) throw new TypeError(`An entity tag has quotes around it, as in "a1"; ${etag} is none`)
+  if (type !== undefined && !isFieldValue(type)) throw new TypeError('The media type of a content source can not be sent in a header')
+  if (lastModified !== undefined && !Number.isFinite(lastModified)) {
+    throw new TypeError(`lastModified must be a time in milliseconds since 1970, not ${lastModified}`)
+  }
+}
+
+/** The bytes of a part, exactly as many as were promised: a client must not take less, or another version, for the whole. */
+export async function* readPart(source: ContentSource, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
+  let left = end - start
+  if (left === 0) return
+  for await (const chunk of await source.open(start, end)) {
+    left -= chunk.byteLength
+    if (left < 0) throw new RangeError(`The content source gave more than the ${end - start} bytes that it was asked for`)
+    yield chunk
+  }
+  if (left > 0) throw new RangeError(`The content source ended ${left} bytes before the end of what it was asked for`)
+}

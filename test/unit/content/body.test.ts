@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { describe, test } from 'node:test'
+import { MemoryBlobs } from '../../../adapters/memory/blobs.js'
+import { blobSource, content, type ContentSource } from '../../../src/content/index.js'
+import { isHttpError } from '../../../src/http/errors.js'
+import { request, see, textOf, textSource } from './kit.js'
+
+const TEXT = randomBytes(75_000).toString('base64')
+
+async function bodyOf(source: ContentSource, headers: Record<string, string> = {}): Promise<AsyncIterable<Uint8Array>> {
+  const answer = await content(source, { codings: ['gzip'] })(request('GET', headers))
+  assert.equal(typeof answer?.body, 'object')
+  return answer?.body as AsyncIterable<Uint8Array>
+}
+
+const KINDS: Record<string, Record<string, string>> = {
+  'the whole': {}, 'a part': { range: 'bytes=0-90000' }, 'several parts': { range: 'bytes=0-40000,50000-90000' }, 'a coding': { 'accept-encoding': 'gzip' },
+}
+
+for (const [kind, headers] of Object.entries(KINDS)) {
+  describe(`the body of ${kind}`, () => {
+    test('opens nothing before it is read, and nothing when it never is', async () => {
+      const source = textSource(TEXT)
+      const body = await bodyOf(source, headers)
+      const iterator = body[Symbol.asyncIterator]()
+      await iterator.return?.()
+      assert.deepEqual(source.log, [])
+      assert.equal((await iterator.next()).done, true)
+      assert.deepEqual(source.log, [])
+    })
+
+    test('closes what it opened when its reader leaves', async () => {
+      const source = textSource(TEXT)
+      const iterator = (await bodyOf(source, headers))[Symbol.asyncIterator]()
+      assert.equal((await iterator.next()).done, false)
+      assert.equal(source.log.length, 1)
+      await iterator.return?.()
+      await new Promise((resolve) => setImmediate(resolve))
+      assert.deepEqual(source.log.slice(1), ['closed'])
+    })
+
+    test('is closed when it was read to its end', async () => {
+      const source = textSource(TEXT)
+      await textOf(await bodyOf(source, headers))
+      const opened = source.log.filter((entry) => entry !== 'closed').length
+      assert.equal(source.log.length, opened * 2)
+    })
+
+    test('fails as its source fails', async () => {
+      const failure = new Error('the disk is gone')
+      const source = textSource(TEXT, {
+        async* open() {
+          yield Buffer.from('xxx')
+          throw failure
+        },
+      })
+      await assert.rejects(textOf(await bodyOf(source, headers)), failure)
+      const refused = textSource(TEXT, { open: () => { throw failure } })
+      await assert.rejects(textOf(await bodyOf(refused, headers)), failure)
+    })
+
+    test('fails when there is less or more than was promised', async () => {
+      const short = textSource(TEXT, { open: () => [Buffer.from('xxx')] })
+      await assert.rejects(textOf(await bodyOf(short, headers)), /before the end/)
+      const long = textSource(TEXT, { open: () => [Buffer.alloc(TEXT.length + 1)] })
+      await assert.rejects(textOf(await bodyOf(long, headers)), /more than/)
+    })
+  })
+}
+
+test('a source may give its bytes at once, later, or as a plain list', async () => {
+  const bytes = Buffer.from('abc')
+  const opens: ContentSource['open'][] = [() => [bytes], async () => [bytes], async () => (async function* () { yield bytes })()]
+  for (const open of opens) assert.equal(await textOf(await bodyOf({ size: 3, open })), 'abc')
+})
+
+test('a blob as a source: ranges, its tag, and nothing of the blob that came after it', async (t) => {
+  const blobs = new MemoryBlobs()
+  t.after(() => blobs.close())
+  const put = async (text: string): Promise<string> => (
+    (await blobs.put('report', (async function* () { yield Buffer.from(text) })(), { expiresAt: Date.now() + 60_000 })).etag
+  )
+  const handler = content(() => blobSource(blobs, 'report', { type: 'application/json', name: 'report.json' }), { disposition: 'attachment' })
+  assert.equal(await see(handler), undefined)
+  const etag = await put('0123456789')
+  const part = await see(handler, 'GET', { 'range': 'bytes=2-4', 'if-range': etag })
+  assert.equal(part?.status, 206)
+  assert.equal(part.body, '234')
+  assert.equal(part.headers['content-type'], 'application/json')
+  assert.equal(part.headers['content-disposition'], 'attachment; filename="report.json"')
+  const answer = await handler(request('GET'))
+  await put('abcdefghij')
+  await assert.rejects(textOf(answer?.body), (error) => isHttpError(error) && error.status === 503)
+  assert.equal((await see(handler, 'GET', { 'range': 'bytes=2-4', 'if-range': etag }))?.body, 'abcdefghij')
+})
