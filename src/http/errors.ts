@@ -69,6 +69,8 @@ export interface HttpErrorOptions {
   /** The sentence that the client sees. It must give nothing away. */
   readonly message?: string
   readonly details?: readonly ErrorDetail[]
+  /** Further members of the error body, such as a report of what was done before. They can't replace those that it has anyway. */
+  readonly members?: Readonly<Record<string, unknown>>
   /** Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
   /** What really happened; goes to `onError`, never to the client. */
@@ -88,6 +90,7 @@ export class HttpError extends Error {
   readonly status: number
   readonly code: string
   readonly details: readonly ErrorDetail[] | undefined
+  readonly members: Readonly<Record<string, unknown>> | undefined
   readonly headers: Readonly<Record<string, string>>
   constructor(status: number, code: string, options: HttpErrorOptions = {}) {
     super(options.message ?? code, options.cause === undefined ? undefined : { cause: options.cause })
@@ -97,6 +100,7 @@ export class HttpError extends Error {
     this.status = status
     this.code = code
     this.details = options.details
+    this.members = options.members
     this.headers = options.headers ?? {}
   }
 }

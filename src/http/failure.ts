@@ -11,6 +11,8 @@ export interface Failure {
   /** One sentence. */
   readonly message: string
   readonly details: readonly ErrorDetail[] | undefined
+  /** Further members of the error body. */
+  readonly members: Readonly<Record<string, unknown>> | undefined
   /** Lower-case names; safe to send. */
   readonly headers: Readonly<Record<string, string>>
   /** The client's own doing, thrown on purpose: nothing that the host has to look at. */
@@ -43,9 +45,9 @@ export function readFailure(error: unknown): Failure {
 }
 
 function ofHttpError(error: HttpError): Failure {
-  const { status, code, message, details, headers, cause } = error
+  const { status, code, message, details, members, headers, cause } = error
   if (!isErrorStatus(status)) return MASKED
-  return failure(status, { code, message, details, headers, expected: status < 500 && cause === undefined })
+  return failure(status, { code, message, details, members, headers, expected: status < 500 && cause === undefined })
 }
 
 function ofStore(full: boolean): Failure {
@@ -76,17 +78,19 @@ interface Told {
   readonly code?: unknown
   readonly message?: unknown
   readonly details?: readonly ErrorDetail[] | undefined
+  readonly members?: unknown
   readonly headers?: unknown
   readonly expected: boolean
 }
 
-function failure(status: number, { code, message, details, headers, expected }: Told): Failure {
+function failure(status: number, { code, message, details, members, headers, expected }: Told): Failure {
   const general = generalError(status)
   return {
     status,
     code: isText(code) ? code : general.code,
     message: isText(message) ? message : general.message,
     details: Array.isArray(details) ? details : undefined,
+    members: isFields(members) ? members : undefined,
     headers: sendable(headers),
     expected,
   }

@@ -69,14 +69,14 @@ function asksForProblem(request: HttpRequest): boolean {
 }
 
 function errorText(failure: Failure, problem: boolean): string {
-  const { status, code, message, details } = failure
+  const { status, code, message, details, members } = failure
   const about = problem ? { status, title: reasonPhrase(status), detail: message } : {}
   const plain = { ...about, error: message, code }
-  if (details === undefined) return JSON.stringify(plain)
+  if (details === undefined && members === undefined) return JSON.stringify(plain)
   try {
-    return JSON.stringify({ ...plain, details })
+    return JSON.stringify({ ...plain, details, ...members, ...plain })
   } catch {
-    // Details of the host's own making that JSON can't write.
+    // Details or members of the host's own making that JSON can't write.
     return JSON.stringify(plain)
   }
 }

@@ -42,6 +42,7 @@ export class LineReader {
   private readonly maxErrors: number
   private readonly partial: PartialLine
   private line = 0
+  private bytes = 0
   private described = 0
 
   /** @throws {TypeError} when an option makes no sense */
@@ -60,10 +61,16 @@ export class LineReader {
     return this.line
   }
 
+  /** Bytes that were given to it so far. */
+  get byteCount(): number {
+    return this.bytes
+  }
+
   /** The records of all lines that end in this chunk. The chunk may be used again afterwards. */
   read(chunk: Uint8Array): RecordBatch {
     const batch = emptyBatch()
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    this.bytes += bytes.length
     const last = bytes.lastIndexOf(LF)
     if (last === -1) {
       this.keep(bytes, batch)

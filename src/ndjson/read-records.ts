@@ -3,6 +3,9 @@ import { Turns } from './turns.js'
 
 /** So much is parsed in one go. */
 const BLOCK_BYTES = 65_536
+/** A block with many bad lines may have cost thirty times as much as a good one: the next ones are smaller. */
+const MANY_FAILED = 256
+const SMALL_BLOCK_BYTES = 8192
 
 /**
  * Reads NDJSON from anything that gives bytes: a request body, a file stream, a fetch response's body. Yields a batch for
@@ -22,9 +25,12 @@ export function readRecords(source: AsyncIterable<Uint8Array>, options: LineRead
 /** The same with a reader that the caller can ask. */
 export async function* batches(source: AsyncIterable<Uint8Array>, reader: LineReader): AsyncGenerator<RecordBatch, void, undefined> {
   const turns = new Turns()
+  let size = BLOCK_BYTES
   for await (const chunk of source) {
-    for (let at = 0; at < chunk.byteLength; at += BLOCK_BYTES) {
-      const batch = reader.read(chunk.byteLength <= BLOCK_BYTES ? chunk : chunk.subarray(at, at + BLOCK_BYTES))
+    for (let at = 0; at < chunk.byteLength;) {
+      const batch = reader.read(chunk.byteLength <= size ? chunk : chunk.subarray(at, at + size))
+      at += size
+      size = batch.failed > MANY_FAILED ? SMALL_BLOCK_BYTES : BLOCK_BYTES
       if (batch.records.length > 0 || batch.failed > 0) yield batch
       if (turns.due) await turns.next()
     }

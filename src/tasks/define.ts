@@ -48,6 +48,8 @@ export interface TaskOptions<I, R> {
   readonly retentionMs?: number
   /** Unfinished tasks of this kind that one owner may have; more is a 429 `too_many_tasks`. Default: no bound. */
   readonly maxPerOwner?: number
+  /** `false`: the work needs something that only this process has, so `createTasks` refuses it together with a queue that spans processes. */
+  readonly shared?: boolean
 }
 
 /** One kind of work, checked and with its defaults filled in. Made by `defineTask`. */

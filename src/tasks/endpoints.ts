@@ -1,9 +1,9 @@
-import type { Handler, HttpRequest } from '../http/exchange.js'
+import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../http/exchange.js'
 import type { AnyTaskDefinition } from './define.js'
 import { taskFace, type Face } from './faces.js'
 import { statusPath, type StatusPath } from './status-path.js'
 import { createStatus } from './status.js'
-import { createSubmit, type Select, type SubmitEndpointOptions } from './submit.js'
+import { acceptRead, createSubmit, type Select, type SubmitEndpointOptions } from './submit.js'
 import type { Tasks } from './tasks.js'
 
 /** How a pair of endpoints, one that takes tasks and one that shows them, meets its clients. */
@@ -41,12 +41,26 @@ export interface EndpointSettings<C> {
 }
 
 /** The two handlers of the 202 flow. */
+/** What a handler of your own has made of a request, for `TaskEndpoints.accept`. */
+export interface ReadWork {
+  readonly input: unknown
+  /** Tells this request from another one with the same Idempotency-Key; has to survive JSON. */
+  readonly body: unknown
+  /** Is called when it is certain that no task will ever use this input: it was refused, or an earlier request had started the task. */
+  readonly discard?: () => unknown
+}
+
 export interface TaskEndpoints<C = unknown> {
   /**
    * A handler for POST that takes the body as the input of one kind of work, or as what `select` makes
    * of it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC 4.6).
    */
   readonly submit: (what: AnyTaskDefinition | Select<C>, options?: SubmitEndpointOptions) => Handler<C>
+  /**
+   * Takes in work for a handler of your own, and answers as `submit` does to `Prefer: respond-async`, Idempotency-Key and `wait` included.
+   * `read` is called once the head of the request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
+   */
+  accept(request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
   /** The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on. */
   readonly status: Handler<C>
 }
@@ -66,6 +80,7 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   }
   return {
     submit: (what: AnyTaskDefinition | Select<C>, how?: SubmitEndpointOptions) => createSubmit(settings, what, how),
+    accept: (request, definition, read) => acceptRead(settings, request, definition, read),
     status: createStatus(settings),
   }
 }

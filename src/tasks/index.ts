@@ -1,7 +1,7 @@
 export { defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition, type TaskOptions } from './define.js'
 export { createTasks, Tasks, toTaskError, type Asker, type TaskResult, type TasksOptions, type TaskView, type WaitOptions } from './tasks.js'
 export type { Accepted, SubmitOptions } from './accept.js'
-export { taskEndpoints, type TaskEndpoints, type TaskEndpointsOptions } from './endpoints.js'
+export { taskEndpoints, type ReadWork, type TaskEndpoints, type TaskEndpointsOptions } from './endpoints.js'
 export { taskFace, jobFace, type Face } from './faces.js'
 export { permanent } from './failure.js'
 export type { Select, Selected, SubmitEndpointOptions } from './submit.js'

@@ -5,7 +5,7 @@ import { parsePrefer } from '../http/prefer.js'
 import { jsonText } from '../http/respond.js'
 import type { TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
-import type { EndpointSettings } from './endpoints.js'
+import type { EndpointSettings, ReadWork } from './endpoints.js'
 import { CLAIM_MARGIN_MS, claimKey, fingerprintOf, openClaim, parseIdempotencyKey, updateClaim, type HeldClaim } from './idempotency.js'
 import { newId } from './ids.js'
 import { submitOperations } from './operations.js'
@@ -39,6 +39,7 @@ export interface Submission<C> extends Selected {
   readonly body: unknown
   readonly owner: string | undefined
   readonly idempotencyKey: string | undefined
+  readonly discard?: () => unknown
 }
 
 /** The handler that takes work in (SPEC 4.6, 4.7). */
@@ -63,6 +64,25 @@ export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefi
     return await acceptTask(settings, submission, preferences.respondAsync, wait)
   }
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
+}
+
+/** `TaskEndpoints.accept`. */
+export async function acceptRead<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>,
+): Promise<HttpResponse> {
+  const preferences = parsePrefer(request.headers.prefer)
+  const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
+  const work = await read()
+  const submission: Submission<C> = { ...work, definition, request, owner: settings.owner(request), idempotencyKey }
+  try {
+    await settings.tasks.judge(definition, work.input)
+    const wait = Math.min(preferences.wait ?? 0, settings.maxWaitSeconds)
+    return await acceptTask(settings, submission, preferences.respondAsync, wait)
+  } catch (error) {
+    // Above that, the work may have been taken in although it does not look so.
+    if (isHttpError(error) && error.status < 500) await work.discard?.()
+    throw error
+  }
 }
 
 async function judgeAt(pointer: string, tasks: Tasks, definition: AnyTaskDefinition, input: unknown): Promise<void> {
@@ -103,6 +123,7 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
     if (claim.claim.accepted) {
       const task = await tasks.look(claim.claim.taskId)
       if (!task) throw httpError('idempotent_task_gone')
+      await submission.discard?.()
       return accepted(settings, request, task, { asked, replayed: true })
     }
     id = claim.claim.taskId

@@ -102,6 +102,10 @@ export class Tasks {
     if (queue.durable && !store.shared) {
       throw fault('this queue spans processes but the store does not; use a store that does, such as longhaul/redis')
     }
+    const local = definitions.find(({ shared }) => shared === false)
+    if (queue.durable && local) {
+      throw fault(`this queue spans processes but ${local.name} needs what only one has; give it blobs that all processes see`)
+    }
     if (!Number.isInteger(concurrency) || concurrency < 1) throw fault('concurrency must be a whole number from 1')
     if (!isDuration(retentionMs, 1000)) throw fault('retentionMs must be from 1000 to 100 years')
     if (!isDuration(options.pendingMs ?? 1000, 1000)) throw fault('pendingMs must be from 1000 to 100 years')

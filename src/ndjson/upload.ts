@@ -1,0 +1,133 @@
+import { negotiate } from '../http/accept.js'
+import { decodeBytes, requestCoding, type DecodeOptions } from '../http/decode.js'
+import { HttpError, httpError } from '../http/errors.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { readFailure } from '../http/failure.js'
+import { addVary } from '../http/fields.js'
+import { parsePrefer } from '../http/prefer.js'
+import { json, stream } from '../http/respond.js'
+import type { TaskEndpoints } from '../tasks/index.js'
+import { checkIntake, Intake, type IntakeOptions } from './intake.js'
+import { checkNdjsonType, NDJSON_TYPE } from './media-type.js'
+import { UploadReport } from './report.js'
+import { uploadOperation } from './upload-operation.js'
+import type { UploadTask } from './upload-task.js'
+
+/** How much an upload may bring. */
+export interface UploadLimits {
+  /** Bytes as sent. Default 16 GiB. */
+  readonly maxBytes?: number
+  /** Bytes once decoded. Default 16 GiB. */
+  readonly maxDecodedBytes?: number
+  /** Decoded bytes for one byte sent. Default 250. */
+  readonly maxRatio?: number
+}
+
+export interface UploadOptions<T = object, C = unknown> extends IntakeOptions<T>, UploadLimits {
+  /**
+   * Has uploads with `Prefer: respond-async` spooled, answered with 202 and read in the background. `task` is made by `uploadTask`, and is
+   * among the definitions of the tasks whose `endpoints` these are. Without it the preference is not honoured.
+   */
+  readonly background?: { readonly endpoints: TaskEndpoints<C>; readonly task: UploadTask }
+}
+
+const SIZE = 2 ** 34
+const OFFERS = ['application/json', NDJSON_TYPE]
+
+/** The limits with their defaults. Throws a `TypeError` when one makes no sense. */
+export function decodeOptions(name: string, { maxBytes = SIZE, maxDecodedBytes = SIZE, maxRatio = 250 }: UploadLimits): DecodeOptions {
+  for (const [key, value] of Object.entries({ maxBytes, maxDecodedBytes, maxRatio })) {
+    if (!(value >= 1)) throw new TypeError(`${name}: ${key} must be 1 or more, not ${String(value)}`)
+  }
+  return { maxBytes, maxDecodedBytes, maxRatio }
+}
+
+/**
+ * A handler for POST that takes records as NDJSON (SPEC 4.9), in memory that does not grow with their number. Each line is one
+ * object; a bad one is skipped and counted. Bodies may be coded with gzip (several members too), deflate, br, and zstd where
+ * Node has it.
+ *
+ * Answers 200 `{ message, summary: { total, succeeded, failed }, errors: [{ line, code, message, excerpt, details? }] }`, also when
+ * every line was bad. A client that asks for `application/x-ndjson` gets a line for each record while the upload goes on,
+ * `{ line, status, id?, error? }`, and at last `{ message, summary }`, or `{ error, code, summary }` when it ended too early; such a
+ * client has to read while it sends.
+ *
+ * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large` (413), `malformed_coding` and `incomplete_body`
+ * (400), and with what `write` throws. When records were taken before that, `summary` and `errors` are in the error body. Nothing
+ * is taken back.
+ *
+ * @throws {TypeError} when an option makes no sense
+ */
+export function ndjsonUpload<T = object, C = unknown>(options: UploadOptions<T, C>): Handler<C> {
+  checkIntake('ndjsonUpload', options)
+  const limits = decodeOptions('ndjsonUpload', options)
+  const { background, maxErrors = 100 } = options
+  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | HttpResponse | undefined => {
+    if (request.method !== 'POST') return undefined
+    const { headers } = request
+    checkNdjsonType(headers)
+    // What the host's own parser left is decoded already.
+    const coding = request.body.parsed === undefined ? requestCoding(headers) : 'identity'
+    const length = headers['content-length']
+    if (typeof length === 'string' && Number(length) > limits.maxBytes) {
+      throw httpError('body_too_large', { message: `The body is larger than ${limits.maxBytes} bytes.` })
+    }
+    if (background && parsePrefer(headers['prefer']).respondAsync) {
+      const { endpoints, task } = background
+      return endpoints.accept(request, task, () => task.spool(request, coding, limits.maxBytes))
+    }
+    const streaming = negotiate(headers['accept'], OFFERS) === NDJSON_TYPE
+    const report = new UploadReport(maxErrors)
+    const caller = { signal: request.signal, owner: undefined, context: request.context }
+    const results = new Intake(options, report, caller, streaming).run(decodeBytes(request.body.stream(), coding, limits))
+    return streaming ? answerInLines(results, report) : answerAtEnd(results, report)
+  }
+  return describe(handler, [uploadOperation(options.record, background !== undefined)])
+}
+
+async function answerAtEnd(results: AsyncIterable<string>, report: UploadReport): Promise<HttpResponse> {
+  try {
+    for await (const _ of results);
+  } catch (error) {
+    throw withReport(error, report)
+  }
+  return varied(json(200, report.result))
+}
+
+function answerInLines(results: AsyncIterable<string>, report: UploadReport): HttpResponse {
+  return varied(stream(200, resultLines(results, report), { 'content-type': NDJSON_TYPE }))
+}
+
+async function* resultLines(results: AsyncIterable<string>, report: UploadReport): AsyncGenerator<string, void, undefined> {
+  let begun = false
+  try {
+    for await (const text of results) {
+      begun = true
+      yield text
+    }
+  } catch (error) {
+    // The answer has not begun, so it can still be an error.
+    if (!begun) throw withReport(error, report)
+    const { code, message, expected } = readFailure(error)
+    yield `${JSON.stringify({ error: message, code, summary: report.summary })}\n`
+    // The host has to hear of it; the connection is cut.
+    if (!expected) throw error
+    return
+  }
+  yield `${JSON.stringify({ message: report.message, summary: report.summary })}\n`
+}
+
+/** The same failure, with what was taken before it. */
+export function withReport(error: unknown, report: UploadReport): unknown {
+  if (report.total === 0) return error
+  const { status, code, message, details, headers, expected } = readFailure(error)
+  const { summary, errors } = report
+  return new HttpError(status, code, {
+    message, headers, members: { summary, errors }, ...details && { details }, ...!expected && { cause: error },
+  })
+}
+
+function varied(response: HttpResponse): HttpResponse {
+  addVary(response.headers, 'Accept', 'Prefer')
+  return response
+}
