@@ -110,6 +110,18 @@ for (const binding of BINDINGS) {
       assert.equal(tasks.waiters.size, 0)
     })
 
+    test('a process that only takes tasks in answers those who wait when it closes', async (t) => {
+      const { work } = stepped()
+      const { start, call, tasks } = await site(t, binding, work, { worker: false })
+      const path = (await start()).headers.get('location') ?? ''
+      const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
+      await eventually(() => tasks.waiters.size === 1)
+      await tasks.close()
+      assert.equal((await members(await within(polling, 1000)))['status'], 'processing')
+      const late = await within(call('GET', path, { headers: { prefer: 'wait=20' } }), 1000)
+      assert.deepEqual([late.status, late.headers.get('preference-applied')], [200, null])
+    })
+
     test('events: id, retry, every change, an end after the final state', async (t) => {
       const { work, step } = stepped()
       const { start, call, tasks, store } = await site(t, binding, work)

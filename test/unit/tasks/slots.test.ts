@@ -69,6 +69,17 @@ describe('maxPerOwner', () => {
     await ended(tasks, 'second')
   })
 
+  test('what has ended is told of though its owner has no place left', async (t) => {
+    const { gate, work } = limited(1)
+    const { tasks, close } = bench({ definitions: [work] })
+    t.after(close)
+    await tasks.submit(work, 1, { owner: 'ann', id: 'old' })
+    await tasks.cancel('old')
+    await tasks.submit(work, 1, { owner: 'ann', id: 'new' })
+    assert.deepEqual(await tasks.submit(work, 1, { owner: 'ann', id: 'old' }), { id: 'old', created: false })
+    gate.resolve()
+  })
+
   test('many at once under one id take one place', async (t) => {
     const { gate, work } = limited(3)
     const { tasks, close, store } = bench({ definitions: [work] })
