@@ -1,5 +1,6 @@
 import { compose, jobFace, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
 import { authorize, type Context } from './auth.js'
+import { largeFileContent } from './content.js'
 import { frontPage } from './front-page.js'
 import { byJobData, byTaskAndData } from './select.js'
 
@@ -11,6 +12,8 @@ export function routes(tasks: Tasks): Handler<Context> {
 
   return router<Context>({
     'GET /': frontPage,
+    // SPEC 4.5
+    'GET|HEAD /api/files/large-file': compose(authorize, largeFileContent),
     // SPEC 4.6
     'POST /api/long-running-task': compose(authorize, task.submit(byTaskAndData(tasks))),
     'GET|HEAD|DELETE /api/status/{id}': compose(authorize, task.status),

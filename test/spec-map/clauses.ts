@@ -43,7 +43,7 @@ export const CLAUSES: readonly Clause[] = [
   { id: '4.4', about: 'PATCH /api/users/bulk-update', planned: 'bulk update' },
   { id: '4.4.1', about: 'atomic where possible', planned: 'bulk update' },
   { id: '4.4.2', about: 'partial success reported', planned: 'bulk update' },
-  { id: '4.5', about: 'GET /api/files/large-file: chunks, pause, resume', planned: 'content' },
+  { id: '4.5', about: 'GET /api/files/large-file: chunks, pause, resume' },
   { id: '4.6', about: 'POST /api/long-running-task' },
   { id: '4.6.1', about: 'respond-async: 202 at once' },
   { id: '4.6.2', about: 'Location and Content-Location hold the status path' },
