@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
+import { checksum } from '../../examples/reference-server/tasks/checksum.js'
+import { exportUsers } from '../../examples/reference-server/tasks/export-users.js'
+import { wait } from '../../examples/reference-server/tasks/wait.js'
 import { seededUsers } from '../../examples/reference-server/users.js'
 import { useReference } from './reference.js'
 
@@ -279,6 +282,25 @@ describe('what the tasks do', () => {
     assert.equal(all.bytes, Buffer.byteLength(lines))
     assert.equal(all.sha256, createHash('sha256').update(lines).digest('hex'))
     assert.equal(some.reduce((sum, { count }) => sum + count, 0), all.count)
+  })
+
+  test('each stops in the middle when its signal aborts', { timeout: 5000 }, async () => {
+    const reports: number[] = []
+    /** Aborts at the first report. */
+    const context = () => {
+      const stop = new AbortController()
+      return {
+        taskId: undefined, attempt: 1, lastAttempt: true, owner: undefined, context: undefined, signal: stop.signal,
+        progress(done: number) {
+          reports.push(done)
+          stop.abort()
+        }
+      }
+    }
+    await assert.rejects(async () => wait.run({ ms: 60_000 }, { ...context(), signal: AbortSignal.timeout(10) }), { name: 'AbortError' })
+    await assert.rejects(async () => checksum.run({}, context()), { name: 'AbortError' })
+    await assert.rejects(async () => exportUsers(seededUsers()).run({}, context()), { name: 'AbortError' })
+    assert.deepEqual(reports, [256 * 1024, 50])
   })
 })
 
