@@ -222,6 +222,12 @@ describe('what run may do', () => {
     assert.equal((await ended(tasks, next.id)).status, 'completed')
   })
 
+  test('finish when its time is over: task_timeout all the same', async (t) => {
+    const late = defineTask({ name: 'late', timeoutMs: 20, run: (_, { signal }) => new Promise((resolve) => { signal.addEventListener('abort', () => { resolve('late') }) }) })
+    const { tasks } = use(t, { definitions: [late] })
+    assert.equal((await ended(tasks, (await tasks.submit(late, 1)).id)).error?.code, 'task_timeout')
+  })
+
   test('heed its signal on a time-out: it is over at once, not after a grace', async (t) => {
     const polite = defineTask({ name: 'polite', timeoutMs: 20, run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
     const { tasks } = use(t, { definitions: [polite] })
@@ -309,10 +315,8 @@ describe('progress', () => {
     const chatty = defineTask({
       name: 'chatty', run: (_, { progress }) => {
         for (let n = 1; n <= 10_000; n++) progress(n, 10_000, 'm'.repeat(600))
-        progress(NaN)
-        progress(Infinity)
-        progress('5' as never)
         progress(7, NaN, 5 as never)
+        for (const done of [NaN, Infinity, '5']) progress(done as number)
       },
     })
     const { tasks, spy } = use(t, { definitions: [chatty] })

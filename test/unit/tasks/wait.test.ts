@@ -70,7 +70,7 @@ describe('Follower', () => {
     const next = follower.next(60_000, signal)
     await store.create('k', 'v', { expiresAt: Date.now() + 60_000 })
     assert.equal((await next)?.value, 'v')
-    assert.deepEqual(waits, [3000])
+    assert.ok(waits.includes(3000), waits.join())
     follower.close()
   })
 })
