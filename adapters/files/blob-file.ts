@@ -1,0 +1,58 @@
+import { open, type FileHandle } from 'node:fs/promises'
+import type { BlobInfo } from '../../src/stores/blobs.js'
+import { HEADER_BYTES, readHeader } from './blob-header.js'
+
+const CHUNK = 64 * 1024
+
+/** An open blob. The caller closes `handle`. */
+export interface OpenBlob {
+  readonly handle: FileHandle
+  readonly info: BlobInfo
+}
+
+/** Opens a blob's file; `undefined` when there is none that is whole. */
+export async function openBlob(path: string): Promise<OpenBlob | undefined> {
+  let handle: FileHandle
+  try {
+    handle = await open(path, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEADER_BYTES), 0, HEADER_BYTES, 0)
+    const info = readHeader(buffer.subarray(0, bytesRead), (await handle.stat()).size)
+    if (info !== undefined) return { handle, info }
+    await handle.close()
+    return undefined
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
+
+/** What a blob's file says of itself. */
+export async function blobInfo(path: string): Promise<BlobInfo | undefined> {
+  const blob = await openBlob(path)
+  await blob?.handle.close()
+  return blob?.info
+}
+
+/** Bytes of an open blob. Its file is never changed once it has its name, so there is nothing to watch for. */
+export async function* readBlob({ handle }: OpenBlob, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let at = start; at < end;) {
+    const length = Math.min(CHUNK, end - at)
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(length), 0, length, HEADER_BYTES + at)
+    if (bytesRead === 0) throw new Error('The file of a blob was cut short by somebody else')
+    at += bytesRead
+    yield bytesRead === length ? buffer : buffer.subarray(0, bytesRead)
+  }
+}
+
+/** Writes all of `bytes`; the system may take less at a time. */
+export async function writeAll(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < bytes.byteLength;) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.byteLength - done, position + done)
+    done += bytesWritten
+  }
+}

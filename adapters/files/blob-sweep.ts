@@ -1,0 +1,43 @@
+import { randomBytes } from 'node:crypto'
+import { link, readdir, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { blobInfo } from './blob-file.js'
+
+/** What a writer that died left behind is taken away after that. */
+const ABANDONED_MS = 24 * 3_600_000
+
+export const PARTIAL = '.partial'
+
+/** A new name for a file that is not a blob, or not any more. */
+export function partialName(): string {
+  return `${randomBytes(16).toString('hex')}${PARTIAL}`
+}
+
+/** Takes away what has expired in a folder of blobs, one file at a time; `stopped` is asked before each. */
+export async function sweepFolder(folder: string, now: () => number, stopped: () => boolean): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (stopped()) return
+    const path = join(folder, name)
+    if (name.endsWith('.blob')) {
+      const info = await blobInfo(path)
+      if (info !== undefined && info.expiresAt <= now()) await removeExpired(folder, path, now)
+    } else if (name.endsWith(PARTIAL)) {
+      const stats = await stat(path).catch(() => undefined)
+      if (stats !== undefined && stats.mtimeMs < Date.now() - ABANDONED_MS) await rm(path, { force: true })
+    }
+  }
+}
+
+/** Another process may have written a new blob under the name meanwhile: it gets its name back, unless a newer one has it. */
+async function removeExpired(folder: string, path: string, now: () => number): Promise<void> {
+  const aside = join(folder, partialName())
+  try {
+    await rename(path, aside)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+    throw error
+  }
+  const info = await blobInfo(aside)
+  if (info !== undefined && info.expiresAt > now()) await link(aside, path).catch(() => undefined)
+  await rm(aside, { force: true })
+}

@@ -1,0 +1,174 @@
+import { randomBytes } from 'node:crypto'
+import { mkdirSync } from 'node:fs'
+import { open, rename, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
+import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
+import { StoreUnavailableError } from '../../src/stores/store.js'
+import { blobInfo, openBlob, readBlob, writeAll } from './blob-file.js'
+import { fileOfKey, HEADER_BYTES, infoOf, writeHeader } from './blob-header.js'
+import { partialName, sweepFolder } from './blob-sweep.js'
+
+const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+
+export interface FolderBlobsOptions {
+  /**
+   * Whether all processes that use these blobs see this folder: true for several processes on one machine, or on a file system that
+   * the machines share. A queue that spans processes wants it to be true. Default: false.
+   */
+  readonly shared?: boolean
+  /** Milliseconds from one sweep for what has expired to the next, 100 or more. Default: a minute. */
+  readonly sweepMs?: number
+  /** What time it is, in milliseconds since 1970. For tests; the default is `Date.now`. */
+  readonly now?: () => number
+}
+
+/**
+ * Blobs as files in a folder of their own, which is made if there is none; readable for this user only. A blob gets its name by a
+ * rename once it is complete, so a process that dies midway leaves no half of one. It is not synced: after a loss of power the last
+ * ones may be gone. No room on the disk rejects with reason `full`; how much room there is, is the disk's matter.
+ */
+export class FolderBlobs implements Blobs {
+  readonly shared: boolean
+  readonly #folder: string
+  readonly #now: () => number
+  readonly #timer: ReturnType<typeof setInterval>
+  #sweeping: Promise<void> | undefined
+  #closed = false
+
+  /** Throws a TypeError when the folder can't be made, or an option makes no sense. */
+  constructor(folder: string, { shared = false, sweepMs = 60_000, now = Date.now }: FolderBlobsOptions = {}) {
+    this.#folder = resolve(folder)
+    this.shared = shared
+    this.#now = now
+    if (!Number.isFinite(sweepMs) || sweepMs < 100 || sweepMs > 2 ** 31 - 1) {
+      throw new TypeError(`sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`)
+    }
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    } catch (cause) {
+      throw new TypeError(`FolderBlobs: ${this.#folder} can not be made; name a folder that this process may write to`, { cause })
+    }
+    this.#timer = setInterval(() => void this.sweep().catch(() => undefined), sweepMs)
+    this.#timer.unref()
+  }
+
+  async put(key: string, content: AsyncIterable<Uint8Array>, { expiresAt, signal }: BlobPutOptions): Promise<BlobInfo> {
+    this.#check(key)
+    checkBlobExpiry(expiresAt)
+    const partial = join(this.#folder, partialName())
+    const tag = randomBytes(16)
+    try {
+      const size = await this.#write(partial, key, tag, content, expiresAt, signal)
+      const path = this.#path(key)
+      if (expiresAt > this.#now()) await disk(rename(partial, path))
+      else await disk(rm(path, { force: true }))
+      return infoOf(tag, size, expiresAt)
+    } finally {
+      // After a rename there is nothing by this name.
+      await rm(partial, { force: true }).catch(() => undefined)
+    }
+  }
+
+  async stat(key: string): Promise<BlobInfo | undefined> {
+    this.#check(key)
+    return this.#live(await disk(blobInfo(this.#path(key))))
+  }
+
+  async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const info = await this.stat(key)
+    if (info === undefined || (range.etag !== undefined && range.etag !== info.etag)) return undefined
+    const { start, end } = blobRange(range, info.size)
+    return this.#read(this.#path(key), info.etag, start, end)
+  }
+
+  async delete(key: string): Promise<boolean> {
+    if (await this.stat(key) === undefined) return false
+    try {
+      await rm(this.#path(key))
+      return true
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+      throw failed(error)
+    }
+  }
+
+  /** Takes away what has expired now. It happens by itself as well. */
+  async sweep(): Promise<void> {
+    this.#assertOpen()
+    this.#sweeping ??= disk(sweepFolder(this.#folder, this.#now, () => this.#closed)).finally(() => { this.#sweeping = undefined })
+    await this.#sweeping
+  }
+
+  /** The files stay for whoever opens the folder next; who reads already gets the rest. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    await this.#sweeping?.catch(() => undefined)
+  }
+
+  async #write(
+    path: string, key: string, tag: Uint8Array, content: AsyncIterable<Uint8Array>, expiresAt: number, signal: AbortSignal | undefined,
+  ): Promise<number> {
+    const handle = await disk(open(path, 'wx', 0o600))
+    try {
+      let size = 0
+      await takeContent(content, signal, async (chunk) => {
+        this.#assertOpen()
+        await disk(writeAll(handle, chunk, HEADER_BYTES + size))
+        size += chunk.byteLength
+      })
+      this.#assertOpen()
+      await disk(writeAll(handle, writeHeader(key, tag, size, expiresAt), 0))
+      return size
+    } finally {
+      await handle.close()
+    }
+  }
+
+  async* #read(path: string, etag: string, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
+    const blob = await disk(openBlob(path))
+    if (blob === undefined) throw new StoreUnavailableError('The blob went before it was read')
+    try {
+      if (blob.info.etag !== etag) throw new StoreUnavailableError('The blob was replaced before it was read')
+      yield* readBlob(blob, start, end)
+    } catch (error) {
+      throw failed(error)
+    } finally {
+      await blob.handle.close()
+    }
+  }
+
+  #check(key: string): void {
+    this.#assertOpen()
+    checkBlobKey(key)
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new StoreUnavailableError('The blobs are closed')
+  }
+
+  #path(key: string): string {
+    return join(this.#folder, fileOfKey(key))
+  }
+
+  #live(info: BlobInfo | undefined): BlobInfo | undefined {
+    return info !== undefined && info.expiresAt > this.#now() ? info : undefined
+  }
+}
+
+async function disk<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw failed(error)
+  }
+}
+
+function failed(error: unknown): StoreUnavailableError {
+  if (error instanceof StoreUnavailableError) return error
+  const full = FULL.has((error as NodeJS.ErrnoException).code ?? '')
+  return new StoreUnavailableError(full ? 'There is no room for more blobs' : 'The folder of the blobs failed', {
+    reason: full ? 'full' : 'unavailable', cause: error,
+  })
+}

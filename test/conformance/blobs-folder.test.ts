@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { link, mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import * as runner from 'node:test'
+import { blobsConformance } from 'longhaul/conformance'
+import { FolderBlobs } from 'longhaul/files'
+import { isStoreUnavailable } from 'longhaul'
+import { openBelow } from '../http/content-kit.js'
+
+const base = await mkdtemp(join(tmpdir(), 'longhaul-blobs-'))
+runner.after(() => rm(base, { recursive: true, force: true }))
+const folder = (): string => join(base, randomBytes(6).toString('hex'))
+
+async function* text(value: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(value)
+}
+
+blobsConformance(runner, async () => ({ blobs: new FolderBlobs(folder()) }), { title: 'FolderBlobs' })
+
+blobsConformance(runner, async () => {
+  let time = 1_700_000_000_000
+  const options = { shared: true, now: () => time }
+  const path = folder()
+  const blobs = new FolderBlobs(path, options)
+  const second = new FolderBlobs(path, options)
+  return {
+    blobs, second, now: () => time, advance: (ms) => { time += ms },
+    close: async () => {
+      await blobs.close()
+      await second.close()
+      assert.equal(await openBelow(path), 0, 'no descriptor stays open')
+      assert.deepEqual((await readdir(path)).filter((name) => !name.endsWith('.blob')), [], 'nothing unfinished is left')
+    },
+  }
+}, { title: 'FolderBlobs, two on one folder, with a clock that jumps' })
+
+runner.describe('FolderBlobs', () => {
+  runner.it('outlives its process: who opens the folder next finds what was put', async () => {
+    const path = folder()
+    const first = new FolderBlobs(path)
+    const info = await first.put('key', text('abc'), { expiresAt: Date.now() + 60_000 })
+    await first.close()
+    const next = new FolderBlobs(path)
+    assert.deepEqual(await next.stat('key'), info)
+    await next.close()
+  })
+
+  runner.it('a sweep takes away what has expired and what dead writers left, and nothing else', async () => {
+    let time = 1_700_000_000_000
+    const path = folder()
+    const blobs = new FolderBlobs(path, { now: () => time })
+    await blobs.put('short', text('a'), { expiresAt: time + 1000 })
+    await blobs.put('long', text('b'), { expiresAt: time + 9000 })
+    await writeFile(join(path, 'other.txt'), 'not ours')
+    await writeFile(join(path, 'dead.partial'), 'half')
+    await writeFile(join(path, 'young.partial'), 'half')
+    await utimes(join(path, 'dead.partial'), 1, 1)
+    time += 2000
+    await blobs.sweep()
+    const left = await readdir(path)
+    assert.equal(left.length, 3)
+    assert.ok(left.includes('other.txt') && left.includes('young.partial'))
+    assert.ok(await blobs.stat('long'))
+    await blobs.close()
+    await assert.rejects(blobs.sweep(), isStoreUnavailable)
+  })
+
+  runner.it('sweeps by itself', async () => {
+    const path = folder()
+    const blobs = new FolderBlobs(path, { sweepMs: 100 })
+    await blobs.put('key', text('a'), { expiresAt: Date.now() + 50 })
+    const late = Date.now() + 5000
+    while ((await readdir(path)).length > 0) {
+      assert.ok(Date.now() < late, 'the expired blob is taken away')
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    await blobs.close()
+  })
+
+  runner.it('a file that was cut short, or is none of ours, is no blob', async () => {
+    const path = folder()
+    const blobs = new FolderBlobs(path)
+    await blobs.put('key', text('some content'), { expiresAt: Date.now() + 60_000 })
+    const [name = ''] = await readdir(path)
+    for (const length of [70, 64, 10, 0]) {
+      await truncate(join(path, name), length)
+      assert.equal(await blobs.stat('key'), undefined)
+      assert.equal(await blobs.open('key'), undefined)
+    }
+    await blobs.put('key', text('again'), { expiresAt: Date.now() + 60_000 })
+    assert.equal((await blobs.stat('key'))?.size, 5)
+    await blobs.close()
+  })
+
+  runner.it('a folder that is gone is a failure, not an empty one', async () => {
+    const path = folder()
+    const blobs = new FolderBlobs(path)
+    await rm(path, { recursive: true })
+    await assert.rejects(blobs.put('key', text('a'), { expiresAt: Date.now() + 1000 }), isStoreUnavailable)
+    await blobs.close()
+  })
+
+  runner.it('what makes no sense is refused when it is made', async () => {
+    const path = folder()
+    await mkdir(path)
+    await writeFile(join(path, 'file'), '')
+    await link(join(path, 'file'), join(path, 'link'))
+    assert.throws(() => new FolderBlobs(join(path, 'file')), /name a folder/)
+    assert.throws(() => new FolderBlobs(path, { sweepMs: 5 }), /sweepMs/)
+  })
+})
