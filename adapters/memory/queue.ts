@@ -7,6 +7,8 @@ import { Line, Queued, RunningAttempt } from './queued.js'
 
 /** The longest delay that a timer of Node takes; beyond it a timer fires at once. */
 const MAX_TIMER = 2 ** 31 - 1
+/** Milliseconds that short jobs may follow each other in one turn of the event loop. */
+const TURN = 2
 /** Milliseconds that aborted runs have to end before they count as undone. */
 const GRACE = 250
 /** Milliseconds that `close` waits for the `onDead` of jobs at most. */
@@ -42,6 +44,10 @@ export class MemoryQueue implements Queue {
   #concurrency = 0
   #running = 0
   #turn: NodeJS.Immediate | undefined
+  /** Turns begun; a job starts in a later one than it was enqueued in. */
+  #turns = 0
+  /** Until when a turn may go on, on `performance.now()`. */
+  #turnEnd = 0
   #closing: Promise<void> | undefined
   /** When draining ends, on `performance.now()`. */
   #deadline = Infinity
@@ -98,6 +104,7 @@ export class MemoryQueue implements Queue {
   #wait(item: Queued, delay: number): void {
     if (delay <= 0) {
       item.state = 'ready'
+      item.turn = this.#turns
       this.#ready.push(item)
       this.#wake()
       return
@@ -113,8 +120,17 @@ export class MemoryQueue implements Queue {
     if (this.#turn !== undefined || this.#running >= this.#concurrency || this.#ready.first === undefined) return
     this.#turn = setImmediate(() => {
       this.#turn = undefined
-      while (this.#ready.first !== undefined && this.#running < this.#concurrency) this.#start(this.#ready.first)
+      this.#turns++
+      this.#turnEnd = performance.now() + TURN
+      this.#startDue()
     })
+  }
+
+  /** Starts what was enqueued before this turn. */
+  #startDue(): void {
+    for (let item = this.#ready.first; item !== undefined && item.turn < this.#turns && this.#running < this.#concurrency; item = this.#ready.first) {
+      this.#start(item)
+    }
   }
 
   #start(item: Queued): void {
@@ -168,6 +184,8 @@ export class MemoryQueue implements Queue {
     item.state = 'ended'
     this.#held.delete(item.id)
     if (this.#held.size === 0) this.#onIdle?.()
+    // One round of short jobs in each turn would be less than a server takes in meanwhile.
+    if (performance.now() < this.#turnEnd) this.#startDue()
     this.#wake()
   }
 

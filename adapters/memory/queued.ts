@@ -13,6 +13,8 @@ export class Queued {
   state: QueuedState = 'delayed'
   /** Attempts begun. */
   attempt = 0
+  /** While ready: the queue's turn in which it became so. */
+  turn = 0
   /** While delayed: the timer, and when it ends on `performance.now()`. */
   timer: ReturnType<typeof setTimeout> | undefined
   dueAt = 0

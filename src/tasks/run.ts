@@ -1,6 +1,7 @@
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { validate, type Validation } from '../schema/index.js'
+import { RunContext } from './context.js'
 import type { AnyTaskDefinition, TaskContext } from './define.js'
 import { failureOf, toFailure, type Failure } from './failure.js'
 import { toResultText } from './result.js'
@@ -54,11 +55,10 @@ const STOPPED = Symbol('stopped')
 
 /** What the run comes to, or `STOPPED` when it goes on although it was told to stop. */
 function work(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): Promise<unknown> {
-  const { stop, taskId, attempt, lastAttempt, owner, context, progress } = options
   return new Promise((resolve, reject) => {
-    stop.begin(options.timeoutMs, ABORT_GRACE_MS, () => { resolve(STOPPED) })
+    options.stop.begin(options.timeoutMs, ABORT_GRACE_MS, () => { resolve(STOPPED) })
     const input = toInput(definition, rawInput)
-    const told = { taskId, attempt, lastAttempt, owner, context, progress, get signal() { return stop.signal } }
+    const told = new RunContext(options)
     if (input instanceof Promise) input.then((judged) => definition.run(judged, told)).then(resolve, reject)
     // Not `resolve(…run())`: a promise that has taken on another hears no more of the grace.
     else Promise.resolve(definition.run(input, told)).then(resolve, reject)

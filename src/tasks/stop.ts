@@ -61,15 +61,15 @@ export class Stop {
   /** The run has ended: nothing is called any more. */
   end(): void {
     this.over = true
-    young.delete(this)
-    clearTimeout(this.timer)
+    if (this.timer) clearTimeout(this.timer)
     this.unwatch?.()
+    // This may stay among the young ones for a moment, and the whole run must not hang on it.
+    this.onGraceOver = undefined
   }
 
   /** Follows the source, and the clock once the run has begun. */
   watch(): void {
     if (this.over) return
-    young.delete(this)
     if (!this.watched) {
       this.watched = true
       this.follow(this.source.signal)
@@ -86,14 +86,16 @@ export class Stop {
   }
 }
 
-/** Runs that have begun a moment ago. One timer looks after all of them. */
-const young = new Set<Stop>()
+/** Runs that have begun a moment ago. One timer looks after those that have not ended by then. */
+let young: Stop[] = []
 let timer: ReturnType<typeof setTimeout> | undefined
 
 function mind(stop: Stop): void {
-  young.add(stop)
+  young.push(stop)
   timer ??= setTimeout(() => {
+    const grown = young
+    young = []
     timer = undefined
-    for (const each of young) each.watch()
+    for (const each of grown) each.watch()
   }, SHORT_MS).unref()
 }

@@ -5,7 +5,7 @@ import { listen } from '../../frame/subject.js'
 import { doWork, type Input } from '../work.js'
 
 const report = defineTask({ name: 'report', run: (input: Input) => doWork(input) })
-const tasks = createTasks({ ...memory(), definitions: [report], concurrency: 100 })
+const tasks = createTasks({ ...memory(), definitions: [report] })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
 
 listen(toNode(router({
