@@ -177,10 +177,12 @@ test('a kind of work that this process does not know fails its task', async () =
 })
 
 test('a finished record may make way, an unfinished one may not', async () => {
-  const work = defineTask({ name: 'work', run: () => undefined })
+  let pinned = 0
+  const work = defineTask({ name: 'work', run: () => { pinned = store.usage().pinned } })
   const { tasks, queue, store } = setUp(work)
   await tasks.submit(work, 1)
   assert.equal(store.usage().pinned, 1)
   await queue.deliver()
+  assert.equal(pinned, 1)
   assert.deepEqual([store.usage().pinned, store.usage().entries], [0, 1])
 })

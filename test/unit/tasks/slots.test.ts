@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { createTasks, defineTask } from '../../../src/tasks/index.js'
 import { type HttpError } from '../../../src/http/errors.js'
+import { freeSlot, takeSlot } from '../../../src/tasks/slots.js'
 import { bench, deferred, ended, eventually } from './kit.js'
 
 function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
@@ -78,6 +79,17 @@ describe('maxPerOwner', () => {
     await tasks.submit(work, 1, { owner: 'ann', id: 'new' })
     assert.deepEqual(await tasks.submit(work, 1, { owner: 'ann', id: 'old' }), { id: 'old', created: false })
     gate.resolve()
+  })
+
+  test('a place that another task has taken over is not given back by the first', async (t) => {
+    const { store } = memory()
+    t.after(() => store.close())
+    const expiresAt = Date.now() + 60_000
+    const key = await takeSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', expiresAt)
+    await freeSlot(store, key, 'other')
+    assert.equal(store.usage().entries, 1)
+    await freeSlot(store, key, 'one')
+    assert.equal(store.usage().entries, 0)
   })
 
   test('many at once under one id take one place', async (t) => {

@@ -253,6 +253,18 @@ describe('what run may do', () => {
     assert.deepEqual(heard, [])
   })
 
+  test('look at its signal only after the cancel: it has aborted', async (t) => {
+    const [started, gate] = [deferred(), deferred()]
+    const late = deferred<boolean>()
+    const lazy = defineTask({ name: 'lazy', run: async (_, context) => { started.resolve(); await gate.promise; late.resolve(context.signal.aborted) } })
+    const { tasks } = use(t, { definitions: [lazy] })
+    const { id } = await tasks.submit(lazy, 1)
+    await within(started.promise)
+    await tasks.cancel(id)
+    gate.resolve()
+    assert.equal(await within(late.promise), true)
+  })
+
   test('change its input: the next attempt sees it as it was', async (t) => {
     const seen: string[] = []
     const greedy = defineTask<{ list: number[] }>({
