@@ -78,7 +78,7 @@ export const closing: Cases<QueueBench> = {
     await bench.inTime(closing, 'close() resolves')
     await bench.eventually(() => late !== undefined, 'the run asks for its signal')
     assert.equal(late?.aborted, true)
-    assert.ok(isQueueClosing(late?.reason))
+    assert.equal(isQueueClosing(late?.reason), true)
   },
 
   'a run that resolves on the abort is done': async (bench) => {

@@ -27,7 +27,7 @@ export const entries: Cases<StoreBench> = {
     const first = await bench.created(bench.key(), 'one')
     const { expiresAt } = bench.later
     const outcome = await bench.store.replace(bench.key(), 'two', first, { expiresAt })
-    assert.ok(outcome.replaced)
+    assert.ok(outcome.replaced, 'replace() refused the current revision')
     assert.notEqual(outcome.revision, first)
     assert.deepEqual({ ...await bench.store.get(bench.key()) }, { value: 'two', revision: outcome.revision, expiresAt })
   },
@@ -36,7 +36,7 @@ export const entries: Cases<StoreBench> = {
     const first = await bench.created(bench.key(), 'one')
     const { expiresAt } = bench.later
     const second = await bench.store.replace(bench.key(), 'two', first, { expiresAt })
-    assert.ok(second.replaced)
+    assert.ok(second.replaced, 'replace() refused the current revision')
     const third = await bench.store.replace(bench.key(), 'three', first, bench.later)
     assert.deepEqual(third, { replaced: false, entry: { value: 'two', revision: second.revision, expiresAt } })
     assert.equal(await bench.value(bench.key()), 'two')
@@ -45,7 +45,7 @@ export const entries: Cases<StoreBench> = {
   'replace with the same value is a new revision all the same': async (bench) => {
     const first = await bench.created(bench.key(), 'same')
     const outcome = await bench.store.replace(bench.key(), 'same', first, bench.later)
-    assert.ok(outcome.replaced)
+    assert.ok(outcome.replaced, 'replace() refused the current revision')
     assert.notEqual(outcome.revision, first)
     assert.equal((await bench.store.replace(bench.key(), 'same', first, bench.later)).replaced, false)
   },
@@ -76,7 +76,7 @@ export const entries: Cases<StoreBench> = {
   'delete with a revision removes only that one': async (bench) => {
     const first = await bench.created(bench.key(), 'one')
     const second = await bench.store.replace(bench.key(), 'two', first, bench.later)
-    assert.ok(second.replaced)
+    assert.ok(second.replaced, 'replace() refused the current revision')
     assert.equal(await bench.store.delete(bench.key(), first), false)
     assert.equal(await bench.value(bench.key()), 'two')
     assert.equal(await bench.store.delete(bench.key(), second.revision), true)
@@ -90,7 +90,7 @@ export const entries: Cases<StoreBench> = {
       seen.push(revision)
       for (let i = 0; i < 3; i++) {
         const outcome = await bench.store.replace(bench.key(), 'x', revision, bench.later)
-        assert.ok(outcome.replaced)
+        assert.ok(outcome.replaced, 'replace() refused the current revision')
         revision = outcome.revision
         seen.push(revision)
       }
@@ -128,7 +128,7 @@ export const entries: Cases<StoreBench> = {
       const outcome = await bench.store.create(bench.key(`evictable-${i}`), `${i}`, { ...bench.later, evictable: true })
       assert.equal(outcome.created, true)
       const value = await bench.value(bench.key(`evictable-${i}`))
-      assert.ok(value === undefined || value === `${i}`)
+      assert.ok(value === undefined || value === `${i}`, 'the evictable entry has the value of another')
     }
     assert.equal(await bench.value(bench.key('held')), 'held')
     const second = await bench.store.replace(bench.key('held'), 'free', first, { ...bench.later, evictable: true })

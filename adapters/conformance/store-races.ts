@@ -35,7 +35,7 @@ export const races: Cases<StoreBench> = {
       const store = side(bench, i)
       for (;;) {
         const entry = await store.get(bench.key())
-        assert.ok(entry)
+        assert.ok(entry, 'the entry is gone')
         const outcome = await store.replace(bench.key(), String(Number(entry.value) + 1), entry.revision, bench.later)
         if (outcome.replaced) return
       }

@@ -45,12 +45,12 @@ export const text: Cases<StoreBench> = {
       const revision = await bench.created(key, value)
       assert.equal(await bench.value(key), value)
       const existing = await bench.store.create(key, 'other', bench.later)
-      assert.ok(!existing.created)
+      assert.ok(!existing.created, 'create() wrote over an entry')
       assert.equal(existing.entry.value, value)
       const next = VALUES[(i + 1) % VALUES.length] ?? ''
       assert.equal((await bench.store.replace(key, next, revision, bench.later)).replaced, true)
       const conflict = await bench.store.replace(key, 'other', revision, bench.later)
-      assert.ok(!conflict.replaced)
+      assert.ok(!conflict.replaced, 'replace() took an old revision')
       assert.equal(conflict.entry?.value, next)
     }
   },

@@ -67,7 +67,7 @@ const commands = [
     const outcome = await real.store.create(at, text, { expiresAt: model.time + ms, evictable: free })
     const there = model.view(at)
     if (there) return assert.deepEqual(outcome, { created: false, entry: there })
-    assert.ok(outcome.created)
+    assert.ok(outcome.created, 'nothing was created')
     model.wrote(at, text, outcome.revision, model.time + ms)
   })),
   fc.tuple(key, value, whose, life, evictable).map(([at, text, kind, ms, free]) =>
@@ -76,7 +76,7 @@ const commands = [
       const outcome = await real.store.replace(at, text, revision, { expiresAt: model.time + ms, evictable: free })
       const there = model.view(at)
       if (there?.revision !== revision) return assert.deepEqual(outcome, { replaced: false, entry: there })
-      assert.ok(outcome.replaced)
+      assert.ok(outcome.replaced, 'nothing was replaced')
       real.old.unshift(revision)
       model.wrote(at, text, outcome.revision, model.time + ms)
     })),
@@ -140,11 +140,11 @@ describe('MemoryStore beside a model of the contract', () => {
           } else if (verb === 'create') {
             const outcome = await store.create(name, text, { expiresAt, evictable: free })
             if (outcome.created) revision = outcome.revision
-            else assert.ok(!pinned.has(name) || outcome.entry.value === pinned.get(name)?.value)
+            else assert.ok(!pinned.has(name) || outcome.entry.value === pinned.get(name)?.value, 'another value is there')
           } else {
             const outcome = await store.replace(name, text, revisions.get(name) ?? 'none', { expiresAt, evictable: free })
             if (outcome.replaced) revision = outcome.revision
-            else assert.ok(!pinned.has(name))
+            else assert.ok(!pinned.has(name), 'a pinned entry was not replaced')
           }
           if (revision !== undefined) {
             assert.ok(fits, 'a write was taken for which there was no room')
