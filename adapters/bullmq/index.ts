@@ -1,0 +1,1 @@
+export { BullMQQueue, type BullMQQueueOptions } from './queue.js'

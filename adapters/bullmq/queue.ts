@@ -1,0 +1,156 @@
+import { Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob } from 'bullmq'
+import {
+  isQueueClosing, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
+} from '../../src/queues/queue.js'
+import { within } from './deadline.js'
+import { toBackoff, retryDelay, toJob, toJobId, type JobData } from './job.js'
+
+/** Times are in milliseconds. */
+export interface BullMQQueueOptions {
+  /** What BullMQ takes: options, or an ioredis client with `maxRetriesPerRequest: null`, which stays yours to close. */
+  readonly connection: ConnectionOptions
+  /** BullMQ's name of the queue. Default `longhaul`. */
+  readonly name?: string
+  /** BullMQ's key prefix. Default `{longhaul}`; a Redis Cluster needs the braces, so that all keys of a queue share a slot. */
+  readonly prefix?: string
+  /** How long an enqueue or a removal may take before it counts as failed. Default 2000. */
+  readonly timeoutMs?: number
+  /** How long a worker may be silent before its job is given to another. Default 30 000. */
+  readonly lockDurationMs?: number
+  /** How often silent workers are looked for. Default 30 000. */
+  readonly stalledIntervalMs?: number
+  /** How often a job may lose its worker before it is given up. Default 1. */
+  readonly maxStalledCount?: number
+  /** Hears of what goes wrong with the connection. Default: nobody; calls fail by themselves. */
+  readonly onError?: (error: Error) => void
+}
+
+/** How long runs that were told to stop have to hand their job back. */
+const GRACE_MS = 2000
+/** How many dead jobs one look finds. */
+const DEAD_PAGE = 100
+
+/**
+ * The Queue on BullMQ 6: retries, back-off, delays, stalled jobs and concurrency are the engine's own. Each task is a job
+ * named after its definition, with the task's id, so a board shows both.
+ */
+export class BullMQQueue implements Queue {
+  readonly durable = true
+  private readonly queue: BullQueue<JobData>
+  private readonly options: BullMQQueueOptions
+  private readonly timeoutMs: number
+  private readonly onError: (error: Error) => void
+  private readonly stops = new Set<AbortController>()
+  private worker: Worker<JobData> | undefined
+  private sweep: ReturnType<typeof setInterval> | undefined
+  private burying: Promise<void> | undefined
+  private closing: Promise<void> | undefined
+
+  /** Throws a `TypeError` when an option makes no sense. */
+  constructor(options: BullMQQueueOptions) {
+    const { connection, name = 'longhaul', prefix = '{longhaul}', timeoutMs = 2000 } = options
+    if ((connection as { isCluster?: boolean } | undefined)?.isCluster === true && !/\{.+\}/.test(prefix)) {
+      throw new TypeError(`BullMQQueue: a Redis Cluster needs a prefix with a hash tag, such as '{longhaul}', not '${prefix}'`)
+    }
+    if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) throw new TypeError('BullMQQueue: timeoutMs must be from 10 to 60000')
+    this.options = { ...options, name, prefix }
+    this.timeoutMs = timeoutMs
+    this.onError = options.onError ?? (() => undefined)
+    this.queue = new BullQueue<JobData>(name, { connection, prefix })
+    // An `error` event that nobody hears would end the process.
+    this.queue.on('error', this.onError)
+  }
+
+  async enqueue(job: Job, { delayMs = 0, attempts = 1, backoff }: EnqueueOptions = {}): Promise<'accepted' | 'full'> {
+    if (this.closing) return 'full'
+    const data: JobData = { taskId: job.taskId, input: job.input, ...(job.context === undefined ? {} : { context: job.context }) }
+    // With Redis down an add may stay pending for ever, whatever its options say.
+    await within(this.timeoutMs, 'enqueue', this.queue.add(job.name, data, {
+      jobId: toJobId(job.id), delay: delayMs, attempts, ...toBackoff(backoff),
+      // Gone once done, so that the same id can be taken again; what died stays until it is buried.
+      removeOnComplete: true, removeOnFail: false,
+    }))
+    return 'accepted'
+  }
+
+  process(run: RunJob, { concurrency, onDead }: ProcessOptions): void {
+    if (this.worker) throw new Error('process() was called already: one queue has one processor in a process')
+    const { connection, name = 'longhaul', prefix, lockDurationMs = 30_000, stalledIntervalMs = 30_000, maxStalledCount = 1 } = this.options
+    const worker = new Worker<JobData>(name, (job, token) => this.run(run, job, token), {
+      connection, ...(prefix === undefined ? {} : { prefix }), concurrency, maxStalledCount,
+      lockDuration: lockDurationMs, stalledInterval: stalledIntervalMs,
+      settings: { backoffStrategy: (made, _type, _error, job) => retryDelay(made, job) },
+    })
+    worker.on('error', this.onError)
+    // The event is this process's alone and may be missed; what is written as failed is looked for too.
+    const bury = () => { void this.bury(onDead) }
+    worker.on('failed', (job) => { if (job?.finishedOn !== undefined) bury() })
+    worker.on('ready', bury)
+    this.sweep = setInterval(bury, stalledIntervalMs)
+    this.sweep.unref()
+    this.worker = worker
+  }
+
+  async remove(id: string): Promise<boolean> {
+    return await within(this.timeoutMs, 'remove', this.queue.remove(toJobId(id))) === 1
+  }
+
+  close({ drainMs = 10_000 }: { readonly drainMs?: number } = {}): Promise<void> {
+    this.closing ??= this.shutDown(drainMs)
+    return this.closing
+  }
+
+  /** For a board, and for what longhaul does not wrap. */
+  get bull(): BullQueue {
+    return this.queue as BullQueue
+  }
+
+  private async run(run: RunJob, job: BullJob<JobData>, token: string | undefined): Promise<void> {
+    const stop = new AbortController()
+    this.stops.add(stop)
+    const lastAttempt = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
+    try {
+      await run(toJob(job), { attempt: job.attemptsMade + 1, lastAttempt, signal: stop.signal })
+    } catch (error) {
+      if (!isQueueClosing(stop.signal.reason)) throw error instanceof Error ? error : new Error('The run failed')
+      // Handed back as it was: a shutdown is no failed attempt.
+      await job.moveToWait(token)
+      throw new WaitingError()
+    } finally {
+      this.stops.delete(stop)
+    }
+  }
+
+  /** Tells of jobs that the engine gave up, and forgets each once that has been heard. */
+  private bury(onDead: ProcessOptions['onDead']): Promise<void> {
+    this.burying ??= (async () => {
+      try {
+        for (const job of await this.queue.getFailed(0, DEAD_PAGE - 1)) {
+          const reason: DeadReason = job.failedReason.startsWith('job stalled') ? 'stalled' : 'attempts'
+          await onDead(toJob(job), reason)
+          await job.remove()
+        }
+      } catch (error) {
+        this.onError(error instanceof Error ? error : new Error(String(error)))
+      } finally {
+        this.burying = undefined
+      }
+    })()
+    return this.burying
+  }
+
+  private async shutDown(drainMs: number): Promise<void> {
+    clearInterval(this.sweep)
+    const { worker } = this
+    if (worker) {
+      const drained = worker.close()
+      const timer = setTimeout(() => {
+        for (const stop of this.stops) stop.abort(new QueueClosingError())
+      }, drainMs)
+      await within(drainMs + GRACE_MS, 'drain', drained).catch(() => worker.close(true))
+      clearTimeout(timer)
+    }
+    await this.burying
+    await within(this.timeoutMs, 'close', this.queue.close()).catch(() => undefined)
+  }
+}

@@ -1,0 +1,2 @@
+export { RedisStore, type RedisStoreOptions } from './store.js'
+export type { RedisClient } from './client.js'

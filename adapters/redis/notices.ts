@@ -1,0 +1,29 @@
+import type { RedisClient } from './client.js'
+import { NOTIFY, runScript } from './scripts.js'
+
+/** The most channels that one command names. */
+const MOST = 500
+
+/**
+ * Notices of new entries, gathered for a turn of the event loop and sent in one command: a PUBLISH for each would cost as
+ * much as the entry itself, and hardly anybody watches what is not there yet.
+ */
+export class Notices {
+  private channels: string[] = []
+
+  constructor(private readonly client: RedisClient) {}
+
+  add(channel: string): void {
+    if (this.channels.push(channel) === 1) setImmediate(() => { this.send() })
+    else if (this.channels.length === MOST) this.send()
+  }
+
+  private send(): void {
+    const [channel, ...others] = this.channels
+    if (channel === undefined) return
+    this.channels = []
+    const sent = others.length === 0 ? this.client.publish(channel, '') : runScript(this.client, NOTIFY, 0, channel, ...others)
+    // A hint: whoever misses it reads again soon.
+    sent.catch(() => undefined)
+  }
+}

@@ -1,0 +1,129 @@
+import type { Unsubscribe } from '../../src/stores/store.js'
+import type { RedisClient } from './client.js'
+
+/** How long to wait before another connection is opened where one has ended for good. */
+const REOPEN_MS = 250
+
+/**
+ * Change notices by pub/sub over one connection of our own, opened with the first watch. What is said while it is
+ * down is lost, so after a reconnect all channels are subscribed anew, and then every watcher gets a notice.
+ * In a Cluster every node passes notices on to all others, so the connection is one to any of its nodes.
+ */
+export class Watches {
+  private readonly listeners = new Map<string, Set<() => void>>()
+  private subscriber: RedisClient | undefined
+  private timer: ReturnType<typeof setTimeout> | undefined
+  /** The subscriber while it is connected. */
+  private live: RedisClient | undefined
+  private opened = false
+  private wasReady = false
+  private closed = false
+  /** Resolves to the subscriber once it takes commands; a new one after each loss. */
+  private ready!: Promise<RedisClient>
+  private isReady!: (subscriber: RedisClient) => void
+
+  constructor(private readonly client: RedisClient) {
+    this.expect()
+  }
+
+  /** A watch that is active once `active` resolves; `remove` ends it, at any time. */
+  add(channel: string, listener: () => void): { readonly active: Promise<void>; readonly remove: Unsubscribe } {
+    if (!this.opened) this.open()
+    this.opened = true
+    let set = this.listeners.get(channel)
+    if (!set) this.listeners.set(channel, set = new Set())
+    // A listener of its own for each watch: the same function may watch twice.
+    const own = () => { listener() }
+    set.add(own)
+    return { active: this.activate(channel, own), remove: () => { this.remove(channel, own) } }
+  }
+
+  close(): void {
+    this.closed = true
+    clearTimeout(this.timer)
+    this.listeners.clear()
+    this.subscriber?.disconnect()
+  }
+
+  /** Asked for each time: who joins others must not take their pending subscription for an active one. */
+  private async activate(channel: string, own: () => void): Promise<void> {
+    for (;;) {
+      const subscriber = await this.ready
+      if (!this.listeners.get(channel)?.has(own)) return
+      try {
+        await subscriber.subscribe(channel)
+        return
+      } catch (error) {
+        // Lost on the way: the next connection may do better.
+        if (subscriber === this.live) throw error
+      }
+    }
+  }
+
+  private remove(channel: string, own: () => void): void {
+    const set = this.listeners.get(channel)
+    if (!set?.delete(own) || set.size > 0) return
+    this.listeners.delete(channel)
+    this.subscriber?.unsubscribe(channel).catch(() => undefined)
+  }
+
+  private expect(): void {
+    this.ready = new Promise((resolve) => { this.isReady = resolve })
+  }
+
+  private open(): void {
+    const subscriber = this.connect()
+    if (!subscriber) return this.openLater()
+    this.subscriber = subscriber
+    let lost = false
+    subscriber.on('ready', () => {
+      this.live = subscriber
+      this.isReady(subscriber)
+      if (this.wasReady && this.listeners.size > 0) this.renew(subscriber)
+      this.wasReady = true
+    })
+    subscriber.on('message', (channel: string) => { this.notify(channel) })
+    subscriber.on('close', () => {
+      if (this.live) this.expect()
+      this.live = undefined
+    })
+    subscriber.on('end', () => {
+      if (!lost) this.openLater()
+      lost = true
+    })
+    // Without a listener the client writes each failed connect to the console; calls tell of it by themselves.
+    subscriber.on('error', () => undefined)
+  }
+
+  private connect(): RedisClient | undefined {
+    const own = { lazyConnect: false, enableReadyCheck: true, enableOfflineQueue: true, autoResubscribe: false, enableAutoPipelining: false }
+    const options = (more: object) => ({ ...own, ...more }) as never
+    const nodes = this.client.nodes?.('master')
+    if (!nodes) return this.client.duplicate(options({}))
+    // A node that has gone may never come back: when this connection ends, another node is asked.
+    return nodes[Math.floor(Math.random() * nodes.length)]?.duplicate(options({ retryStrategy: null }))
+  }
+
+  private openLater(): void {
+    if (this.closed) return
+    this.timer = setTimeout(() => { this.open() }, REOPEN_MS)
+    this.timer.unref()
+  }
+
+  private renew(subscriber: RedisClient): void {
+    const channels = [...this.listeners.keys()]
+    subscriber.subscribe(...channels).then(() => {
+      for (const channel of channels) this.notify(channel)
+    }, () => undefined)
+  }
+
+  private notify(channel: string): void {
+    for (const listener of this.listeners.get(channel) ?? []) {
+      try {
+        listener()
+      } catch {
+        // One watcher's failure is no other's.
+      }
+    }
+  }
+}

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import * as runner from 'node:test'
+import { after, test } from 'node:test'
+import { Redis } from 'ioredis'
+import { Redis as Redis5 } from 'ioredis5'
+import { storeConformance } from 'longhaul/conformance'
+import { RedisStore, type RedisClient } from 'longhaul/redis'
+import { eventually } from '../../adapters/conformance/waiting.js'
+import { say } from '../servers/redis-server.js'
+import { sentinelForFile } from '../servers/redis-sentinel.js'
+
+const { master, replica, sentinel, name } = await sentinelForFile()
+const options = { sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name, sentinelRetryStrategy: () => 100, retryStrategy: () => 100 }
+const one: RedisClient = new Redis(options)
+const other: RedisClient = new Redis5(options)
+after(() => { for (const client of [one, other]) client.disconnect() })
+
+storeConformance(runner, async () => ({ store: new RedisStore({ client: one }), second: new RedisStore({ client: other }) }), {
+  title: 'RedisStore behind a sentinel, seen by ioredis 6 and 5',
+})
+
+test('RedisStore serves again after a failover, and its watches hear of what is written there', async (t) => {
+  const store = new RedisStore({ client: one, timeoutMs: 500 })
+  const second = new RedisStore({ client: other, timeoutMs: 500 })
+  t.after(() => Promise.all([store.close(), second.close()]))
+  let notices = 0
+  await store.watch('survivor', () => { notices++ })
+  const later = { expiresAt: Date.now() + 600_000 }
+  assert.equal((await store.create('survivor', 'before', later)).created, true)
+  await eventually(() => notices > 0, 5000, 'the watch tells of the create')
+  await eventually(async () => await say(replica.port, 'EXISTS longhaul:e:survivor') === ':1\r\n', 5000, 'the replica has it')
+  notices = 0
+
+  await master.kill()
+  const started = performance.now()
+  await assert.rejects(second.create('while-down', 'x', later), { name: 'StoreUnavailableError' })
+  assert.ok(performance.now() - started < 1500, 'a call without a master fails in time')
+  await eventually(() => notices > 0, 20_000, 'a notice comes after the reconnect')
+  await eventually(() => second.get('survivor').then((entry) => entry?.value === 'before', () => false), 5000, 'the second store reads again')
+
+  const before = notices
+  const entry = await second.get('survivor')
+  assert.equal((await second.replace('survivor', 'after', entry?.revision ?? '', later)).replaced, true)
+  await eventually(() => notices > before, 5000, 'the watch tells of a write to the new master')
+  assert.equal((await store.get('survivor'))?.value, 'after')
+})

@@ -1,0 +1,32 @@
+import * as runner from 'node:test'
+import { after, describe } from 'node:test'
+import { Cluster, Redis } from 'ioredis'
+import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
+import { storeConformance } from 'longhaul/conformance'
+import { RedisStore, type RedisClient } from 'longhaul/redis'
+import { clusterForFile } from '../servers/redis-cluster.js'
+import { redisUrl } from '../servers/redis-server.js'
+
+const url = await redisUrl()
+const cluster = await clusterForFile()
+const nodes = cluster.map(({ port }) => ({ host: '127.0.0.1', port }))
+
+const clients: Readonly<Record<string, () => RedisClient>> = {
+  'a single server, ioredis 6': () => new Redis(url),
+  'a single server, ioredis 6 with auto-pipelining': () => new Redis(url, { enableAutoPipelining: true }),
+  'a single server, ioredis 5': () => new Redis5(url),
+  'a cluster, ioredis 6': () => new Cluster(nodes),
+  'a cluster, ioredis 5 with auto-pipelining': () => new Cluster5(nodes, { enableAutoPipelining: true }),
+}
+
+describe('RedisStore', { concurrency: 8 }, () => {
+  for (const [title, make] of Object.entries(clients)) {
+    const one = make()
+    const other = make()
+    after(() => { for (const client of [one, other]) client.disconnect() })
+    const prefix = `test-${String(process.pid)}-${title.replaceAll(/\W/g, '-')}:`
+    storeConformance(runner, async () => ({
+      store: new RedisStore({ client: one, prefix }), second: new RedisStore({ client: other, prefix }),
+    }), { title: `on ${title}` })
+  }
+})

@@ -1,0 +1,129 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { createConnection, createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { redisBinary, redisEnvironment } from './redis-binary.js'
+
+/** So that a test run that is killed leaves no server behind. */
+const TIED = spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true']).status === 0 ? ['setpriv', '--pdeathsig', 'KILL'] : []
+
+/** One real server of a test's own, in a folder of its own. */
+export class RedisServer {
+  readonly dir = mkdtempSync(join(tmpdir(), 'longhaul-redis-'))
+  private child: ChildProcess | undefined
+  private readonly killed = () => { this.child?.kill('SIGKILL') }
+
+  private constructor(readonly port: number, private readonly args: readonly string[]) {
+    process.once('exit', this.killed)
+  }
+
+  /** Starts a server on a free port, without persistence unless `args` say otherwise. */
+  static async start(args: readonly string[] = [], port?: number): Promise<RedisServer> {
+    const server = new RedisServer(port ?? await freePort(), args)
+    await server.run()
+    return server
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${String(this.port)}`
+  }
+
+  /** Starts it (again), on the same port and folder. Resolves when it answers. */
+  async run(): Promise<void> {
+    const binary = redisBinary()
+    // The same program is a server, a sentinel or a checker, by its name.
+    const file = join(this.dir, 'redis-server')
+    if (!existsSync(file)) symlinkSync(binary.file, file)
+    const [command = file, ...rest] = [...TIED, file]
+    const child = spawn(command, [
+      ...rest, ...(this.args[0]?.endsWith('.conf') === true ? [this.args[0]] : []),
+      '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.dir, '--save', '', '--daemonize', 'no',
+      ...(this.args[0]?.endsWith('.conf') === true ? this.args.slice(1) : this.args),
+    ], { env: redisEnvironment(binary), stdio: ['ignore', 'pipe', 'inherit'] })
+    let log = ''
+    child.stdout.on('data', (text) => { log = `${log}${String(text)}`.slice(-4000) })
+    this.child = child
+    child.unref()
+    while (!await answers(this.port)) {
+      if (child.exitCode !== null) throw new Error(`Redis has ended: ${log}`)
+      await new Promise((resolve) => { setTimeout(resolve, 10) })
+    }
+  }
+
+  /** Stops answering, without closing a connection: what a stuck machine looks like. */
+  freeze(): void {
+    this.child?.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.child?.kill('SIGCONT')
+  }
+
+  /** Gone without a word. `run` brings it back. */
+  async kill(): Promise<void> {
+    const { child } = this
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+  }
+
+  async stop(): Promise<void> {
+    process.off('exit', this.killed)
+    await this.kill()
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}
+
+/** A server for all tests of a file. */
+export async function redisForFile(args: readonly string[] = []): Promise<RedisServer> {
+  const server = await RedisServer.start(args)
+  after(() => server.stop())
+  return server
+}
+
+/** The address of a server that tests only use, and don't harm: that of `REDIS_URL`, or one for this file. */
+export async function redisUrl(): Promise<string> {
+  return process.env['REDIS_URL'] ?? (await redisForFile()).url
+}
+
+/** A port that is free, and whose port for a cluster's bus is too. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = await listen(0)
+    if (port !== undefined && port < 55_000 && await listen(port + 10_000) !== undefined) return port
+  }
+}
+
+function listen(port: number): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.on('error', () => { resolve(undefined) })
+    server.listen(port, '127.0.0.1', () => {
+      const { port: taken } = server.address() as AddressInfo
+      server.close(() => { resolve(taken) })
+    })
+  })
+}
+
+/** Sends one command line; what comes back as text. `undefined` when nobody is there. */
+export function say(port: number, line: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = createConnection({ port, host: '127.0.0.1' })
+    socket.setTimeout(1000, () => socket.destroy())
+    socket.on('error', () => { resolve(undefined) })
+    socket.on('close', () => { resolve(undefined) })
+    socket.on('data', (data) => {
+      resolve(data.toString())
+      socket.destroy()
+    })
+    socket.write(`${line}\r\n`)
+  })
+}
+
+async function answers(port: number): Promise<boolean> {
+  return await say(port, 'PING').then((answer) => answer?.startsWith('+PONG') ?? false)
+}
