@@ -1,3 +1,4 @@
+import { readFailure } from '../http/failure.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { Attempt, Job } from '../queues/queue.js'
 import { isQueueClosing } from '../queues/queue.js'
@@ -98,7 +99,8 @@ export class TaskAttempt {
     const closed = writer.close()
     const progress = closed instanceof Promise ? await closed : closed
     if (outcome.kind === 'failed') {
-      tell(settings, outcome.cause, job, this.fence)
+      // What clients see as it is was thrown on purpose: nothing that the host has to look at.
+      if (!readFailure(outcome.cause).expected) tell(settings, outcome.cause, job, this.fence)
       if (!attempt.lastAttempt && !isPermanent(outcome.cause)) return this.giveBack(progress, outcome.failure.message)
     }
     if (outcome.kind === 'aborted') {
