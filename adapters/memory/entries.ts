@@ -1,4 +1,3 @@
-import { Recency } from './recency.js'
 import { ownText, textBytes } from './text.js'
 
 /** Bytes that an entry takes beside its texts, at most: test/unit/memory/heap.test.ts measures it. */
@@ -15,14 +14,23 @@ export class Held {
   readonly expiresAt: number
   /** What it counts against `maxBytes`. */
   readonly bytes: number
+  /** May go before it expires. */
+  readonly evictable: boolean
+  /** The text that the map holds. */
+  key: string
+  /** Its neighbours among the evictable ones. */
+  previous: Held | undefined
+  next: Held | undefined
 
-  constructor(key: string, value: string, revision: number, expiresAt: number) {
+  constructor(key: string, value: string, revision: number, expiresAt: number, evictable: boolean) {
     this.#text = value + END
     this.revision = revision
     this.expiresAt = expiresAt
     // Counting the bytes makes the text flat.
     const size = textBytes(this.#text)
     this.bytes = OVERHEAD + textBytes(key) + size - size / this.#text.length
+    this.evictable = evictable
+    this.key = key
   }
 
   /** A window on the text, which copies nothing. */
@@ -32,91 +40,140 @@ export class Held {
 }
 
 /**
- * The entries in two rooms under one roof: pinned ones, which only their writer or their expiry
- * removes, and evictable ones, which make way for any write, the one used longest ago first.
+ * The entries: pinned ones, which only their writer or their expiry removes, and evictable ones, which make
+ * way for any write, the one used longest ago first. One map holds both, since most tasks begin as the one and
+ * end as the other, and the evictable ones are a chain in the order of use.
  */
 export class Entries {
   readonly #maxEntries: number
   readonly #maxBytes: number
-  readonly #pinned = new Map<string, Held>()
-  readonly #evictable: Recency<Held>
+  readonly #onEvict: (key: string) => void
+  readonly #byKey = new Map<string, Held>()
+  #pinned = 0
   #pinnedBytes = 0
+  #evictableBytes = 0
+  /** The ends of the chain. */
+  #oldest: Held | undefined
+  #newest: Held | undefined
 
   constructor(maxEntries: number, maxBytes: number, onEvict: (key: string) => void) {
     this.#maxEntries = maxEntries
     this.#maxBytes = maxBytes
-    this.#evictable = new Recency(maxBytes, (held) => held.bytes, onEvict)
+    this.#onEvict = onEvict
   }
 
   get size(): number {
-    return this.#pinned.size + this.#evictable.size
+    return this.#byKey.size
   }
 
   get pinned(): number {
-    return this.#pinned.size
+    return this.#pinned
   }
 
   get bytes(): number {
-    return this.#pinnedBytes + this.#evictable.weight
+    return this.#pinnedBytes + this.#evictableBytes
   }
 
   /** The entry at `key`, expired or not. */
   find(key: string): Held | undefined {
-    return this.#pinned.get(key) ?? this.#evictable.get(key)
+    const held = this.#byKey.get(key)
+    if (held?.evictable === true && held !== this.#newest) {
+      this.#unlink(held)
+      this.#link(held)
+    }
+    return held
   }
 
   /** `find` that does not count as a use. */
   peek(key: string): Held | undefined {
-    return this.#pinned.get(key) ?? this.#evictable.peek(key)
+    return this.#byKey.get(key)
   }
 
   /**
    * Puts `held` at `key` in place of what is there. `false`: the pinned entries leave no room for it,
    * and nothing changed, so an entry too large for the store never costs others their place.
    */
-  put(key: string, held: Held, evictable: boolean): boolean {
-    const before = this.#pinned.get(key)
-    const count = this.#pinned.size - (before === undefined ? 0 : 1)
-    const bytes = this.#pinnedBytes - (before === undefined ? 0 : before.bytes)
-    if (count >= this.#maxEntries || bytes + held.bytes > this.#maxBytes) return false
+  put(key: string, held: Held): boolean {
+    const before = this.#byKey.get(key)
+    const pinned = before === undefined || before.evictable ? this.#pinned : this.#pinned - 1
+    const bytes = before === undefined || before.evictable ? this.#pinnedBytes : this.#pinnedBytes - before.bytes
+    if (pinned >= this.#maxEntries || bytes + held.bytes > this.#maxBytes) return false
 
-    if (before === undefined) this.#evictable.delete(key)
-    while (
-      this.#evictable.size > 0 &&
-      (count + this.#evictable.size >= this.#maxEntries || bytes + held.bytes + this.#evictable.weight > this.#maxBytes)
-    ) this.#evictable.evict()
+    let others = this.#byKey.size
+    if (before !== undefined) {
+      others--
+      this.#leave(before)
+    }
+    while (this.#oldest !== undefined && (others >= this.#maxEntries || this.bytes + held.bytes > this.#maxBytes)) {
+      others--
+      this.#evict(this.#oldest)
+    }
 
-    if (evictable) {
-      if (before !== undefined) this.#pinned.delete(key)
-      this.#pinnedBytes = bytes
-      this.#evictable.set(ownText(key), held)
-    } else {
-      this.#pinned.set(before === undefined ? ownText(key) : key, held)
-      this.#pinnedBytes = bytes + held.bytes
+    held.key = before === undefined ? ownText(key) : before.key
+    this.#byKey.set(held.key, held)
+    if (held.evictable) this.#link(held)
+    else {
+      this.#pinned++
+      this.#pinnedBytes += held.bytes
     }
     return true
   }
 
   remove(key: string): boolean {
-    const held = this.#pinned.get(key)
-    if (held === undefined) return this.#evictable.delete(key)
-    this.#pinnedBytes -= held.bytes
-    return this.#pinned.delete(key)
+    const held = this.#byKey.get(key)
+    if (held !== undefined) this.#leave(held)
+    return this.#byKey.delete(key)
   }
 
   /** Every entry, while others come and go. May miss some then, and visits no more than there were. */
   *each(): Generator<[string, Held]> {
-    let left = this.#pinned.size
-    for (const entry of this.#pinned) {
+    let left = this.#byKey.size
+    for (const entry of this.#byKey) {
       if (left-- === 0) break
       yield entry
     }
-    yield* this.#evictable.entries()
   }
 
   clear(): void {
-    this.#pinned.clear()
+    this.#byKey.clear()
+    this.#pinned = 0
     this.#pinnedBytes = 0
-    this.#evictable.clear()
+    this.#evictableBytes = 0
+    this.#oldest = undefined
+    this.#newest = undefined
+  }
+
+  #evict(held: Held): void {
+    this.#leave(held)
+    this.#byKey.delete(held.key)
+    this.#onEvict(held.key)
+  }
+
+  /** It counts no more. */
+  #leave(held: Held): void {
+    if (held.evictable) this.#unlink(held)
+    else {
+      this.#pinned--
+      this.#pinnedBytes -= held.bytes
+    }
+  }
+
+  /** Makes it the one used last. */
+  #link(held: Held): void {
+    held.previous = this.#newest
+    if (this.#newest === undefined) this.#oldest = held
+    else this.#newest.next = held
+    this.#newest = held
+    this.#evictableBytes += held.bytes
+  }
+
+  #unlink(held: Held): void {
+    if (held.previous === undefined) this.#oldest = held.next
+    else held.previous.next = held.next
+    if (held.next === undefined) this.#newest = held.previous
+    else held.next.previous = held.previous
+    held.previous = undefined
+    held.next = undefined
+    this.#evictableBytes -= held.bytes
   }
 }

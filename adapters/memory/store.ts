@@ -141,19 +141,19 @@ export class MemoryStore implements Store {
   }
 
   #write(key: string, value: string, { expiresAt, evictable = false }: WriteOptions): Revision {
-    const held = new Held(key, value, this.#revision + 1, time(expiresAt))
+    const held = new Held(key, value, this.#revision + 1, time(expiresAt), evictable)
     if (expiresAt <= this.#now()) this.#entries.remove(key)
-    else if (!this.#put(key, held, evictable)) throw full('The store is full')
+    else if (!this.#put(key, held)) throw full('The store is full')
     this.#revision++
     this.#watches.notify(key)
     this.#sweeper.start()
     return String(held.revision)
   }
 
-  #put(key: string, held: Held, evictable: boolean): boolean {
-    if (this.#entries.put(key, held, evictable)) return true
+  #put(key: string, held: Held): boolean {
+    if (this.#entries.put(key, held)) return true
     this.#sweeper.advance(STEPS_WHEN_FULL)
-    return this.#entries.put(key, held, evictable)
+    return this.#entries.put(key, held)
   }
 
   #drop(key: string): void {
