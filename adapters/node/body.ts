@@ -1,3 +1,4 @@
+import { IncomingMessage } from 'node:http'
 import type { BodySource } from '../../src/http/exchange.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
 import type { HostRequest, HostResponse } from './host.js'
@@ -135,8 +136,10 @@ function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8
     }
     req.on('data', data)
     req.on('end', end)
-    req.on('error', fail)
     req.on('close', fail)
+    // Of node:http's own requests `close` is enough: they emit `error` only where somebody listens.
+    const plain: boolean = req instanceof IncomingMessage
+    if (!plain) req.on('error', fail)
   })
 }
 
