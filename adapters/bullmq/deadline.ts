@@ -10,3 +10,15 @@ export async function within<T>(ms: number, what: string, work: Promise<T>): Pro
     clearTimeout(timer)
   }
 }
+
+/** Whether `work` settles within `ms`, however it does. */
+export function settles(work: Promise<unknown>, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => { resolve(false) }, ms)
+    const done = () => {
+      clearTimeout(timer)
+      resolve(true)
+    }
+    work.then(done, done)
+  })
+}

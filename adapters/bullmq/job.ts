@@ -1,4 +1,5 @@
 import type { BackoffOptions, Job as BullJob } from 'bullmq'
+import { checkBackoff, retryDelay } from '../../src/queues/backoff.js'
 import type { Backoff, Job } from '../../src/queues/queue.js'
 
 /** What a board shows of a job, beside its name and id. */
@@ -7,8 +8,6 @@ export interface JobData {
   readonly input: unknown
   readonly context?: unknown
 }
-
-const MAX_DELAY_MS = 3_600_000
 
 /** BullMQ refuses ids that are whole numbers, and colons; the second no task id has. */
 export function toJobId(id: string): string {
@@ -28,10 +27,14 @@ export function toBackoff(backoff: Backoff | undefined): { backoff?: BackoffOpti
 }
 
 /** Milliseconds before the next attempt, after `made` have failed. */
-export function retryDelay(made: number, job: { readonly opts: { readonly backoff?: unknown } } | undefined): number {
+export function delayOf(made: number, job: { readonly opts: { readonly backoff?: unknown } } | undefined): number {
   const { options } = (job?.opts.backoff ?? {}) as { options?: Backoff }
-  if (!options) return 0
-  const { type, delayMs, maxDelayMs = MAX_DELAY_MS, jitter = 0 } = options
-  const delay = Math.min(maxDelayMs, type === 'fixed' ? delayMs : delayMs * 2 ** (made - 1))
-  return Math.round(delay * (1 - jitter * Math.random()))
+  return retryDelay(options, made)
+}
+
+/** Throws a `TypeError` for options that make no sense. */
+export function checkOptions(attempts: number, delayMs: number, backoff: Backoff | undefined): void {
+  if (!Number.isSafeInteger(attempts) || attempts < 1) throw new TypeError(`attempts must be a whole number from 1, not ${String(attempts)}`)
+  if (!(delayMs >= 0 && Number.isFinite(delayMs))) throw new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delayMs)}`)
+  if (backoff) checkBackoff(backoff)
 }

@@ -2,8 +2,9 @@ import { Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type 
 import {
   isQueueClosing, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
-import { within } from './deadline.js'
-import { toBackoff, retryDelay, toJob, toJobId, type JobData } from './job.js'
+import { isStoreUnavailable } from '../../src/stores/store.js'
+import { settles, within } from './deadline.js'
+import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
 
 /** Times are in milliseconds. */
 export interface BullMQQueueOptions {
@@ -13,7 +14,7 @@ export interface BullMQQueueOptions {
   readonly name?: string
   /** BullMQ's key prefix. Default `{longhaul}`; a Redis Cluster needs the braces, so that all keys of a queue share a slot. */
   readonly prefix?: string
-  /** How long an enqueue or a removal may take before it counts as failed. Default 2000. */
+  /** How long an enqueue or a removal may take before it counts as failed. Default 1500. */
   readonly timeoutMs?: number
   /** How long a worker may be silent before its job is given to another. Default 30 000. */
   readonly lockDurationMs?: number
@@ -42,13 +43,15 @@ export class BullMQQueue implements Queue {
   private readonly onError: (error: Error) => void
   private readonly stops = new Set<AbortController>()
   private worker: Worker<JobData> | undefined
-  private sweep: ReturnType<typeof setInterval> | undefined
-  private burying: Promise<void> | undefined
+  private timer: ReturnType<typeof setInterval> | undefined
+  private sweeping: Promise<void> | undefined
+  private readonly burying = new Set<string>()
   private closing: Promise<void> | undefined
+  private onIdle: (() => void) | undefined
 
   /** Throws a `TypeError` when an option makes no sense. */
   constructor(options: BullMQQueueOptions) {
-    const { connection, name = 'longhaul', prefix = '{longhaul}', timeoutMs = 2000 } = options
+    const { connection, name = 'longhaul', prefix = '{longhaul}', timeoutMs = 1500 } = options
     if ((connection as { isCluster?: boolean } | undefined)?.isCluster === true && !/\{.+\}/.test(prefix)) {
       throw new TypeError(`BullMQQueue: a Redis Cluster needs a prefix with a hash tag, such as '{longhaul}', not '${prefix}'`)
     }
@@ -62,6 +65,7 @@ export class BullMQQueue implements Queue {
   }
 
   async enqueue(job: Job, { delayMs = 0, attempts = 1, backoff }: EnqueueOptions = {}): Promise<'accepted' | 'full'> {
+    checkOptions(attempts, delayMs, backoff)
     if (this.closing) return 'full'
     const data: JobData = { taskId: job.taskId, input: job.input, ...(job.context === undefined ? {} : { context: job.context }) }
     // With Redis down an add may stay pending for ever, whatever its options say.
@@ -79,20 +83,20 @@ export class BullMQQueue implements Queue {
     const worker = new Worker<JobData>(name, (job, token) => this.run(run, job, token), {
       connection, ...(prefix === undefined ? {} : { prefix }), concurrency, maxStalledCount,
       lockDuration: lockDurationMs, stalledInterval: stalledIntervalMs,
-      settings: { backoffStrategy: (made, _type, _error, job) => retryDelay(made, job) },
+      settings: { backoffStrategy: (made, _type, _error, job) => delayOf(made, job) },
     })
     worker.on('error', this.onError)
+    worker.on('failed', (job) => { if (job?.finishedOn !== undefined) void this.bury(job, onDead) })
     // The event is this process's alone and may be missed; what is written as failed is looked for too.
-    const bury = () => { void this.bury(onDead) }
-    worker.on('failed', (job) => { if (job?.finishedOn !== undefined) bury() })
-    worker.on('ready', bury)
-    this.sweep = setInterval(bury, stalledIntervalMs)
-    this.sweep.unref()
+    const sweep = () => { void this.sweep(onDead) }
+    worker.on('ready', sweep)
+    this.timer = setInterval(sweep, stalledIntervalMs)
+    this.timer.unref()
     this.worker = worker
   }
 
-  async remove(id: string): Promise<boolean> {
-    return await within(this.timeoutMs, 'remove', this.queue.remove(toJobId(id))) === 1
+  remove(id: string): Promise<boolean> {
+    return within(this.timeoutMs, 'remove', this.take(toJobId(id)))
   }
 
   close({ drainMs = 10_000 }: { readonly drainMs?: number } = {}): Promise<void> {
@@ -106,51 +110,93 @@ export class BullMQQueue implements Queue {
   }
 
   private async run(run: RunJob, job: BullJob<JobData>, token: string | undefined): Promise<void> {
+    if (this.closing) return handBack(job, token)
     const stop = new AbortController()
     this.stops.add(stop)
     const lastAttempt = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
     try {
       await run(toJob(job), { attempt: job.attemptsMade + 1, lastAttempt, signal: stop.signal })
     } catch (error) {
-      if (!isQueueClosing(stop.signal.reason)) throw error instanceof Error ? error : new Error('The run failed')
-      // Handed back as it was: a shutdown is no failed attempt.
-      await job.moveToWait(token)
-      throw new WaitingError()
+      if (isQueueClosing(stop.signal.reason)) return await handBack(job, token)
+      throw error instanceof Error ? error : new Error('The run failed')
     } finally {
       this.stops.delete(stop)
+      if (this.stops.size === 0) this.onIdle?.()
     }
   }
 
-  /** Tells of jobs that the engine gave up, and forgets each once that has been heard. */
-  private bury(onDead: ProcessOptions['onDead']): Promise<void> {
-    this.burying ??= (async () => {
+  private async take(jobId: string): Promise<boolean> {
+    const job = await this.queue.getJob(jobId)
+    // One that failed for good is on its way to `onDead`.
+    if (!job || job.finishedOn !== undefined) return false
+    // 0: it runs.
+    return await this.queue.remove(jobId) === 1
+  }
+
+  /** Looks for jobs that the engine gave up while nobody heard of it. */
+  private sweep(onDead: ProcessOptions['onDead']): Promise<void> {
+    this.sweeping ??= (async () => {
       try {
         for (const job of await this.queue.getFailed(0, DEAD_PAGE - 1)) {
-          const reason: DeadReason = job.failedReason.startsWith('job stalled') ? 'stalled' : 'attempts'
-          await onDead(toJob(job), reason)
-          await job.remove()
+          // The event may have been quicker than the list.
+          if (await job.isFailed()) await this.bury(job, onDead)
         }
       } catch (error) {
         this.onError(error instanceof Error ? error : new Error(String(error)))
       } finally {
-        this.burying = undefined
+        this.sweeping = undefined
       }
     })()
-    return this.burying
+    return this.sweeping
+  }
+
+  /** Tells of a job that the engine gave up, and forgets it once that has been heard. */
+  private async bury(job: BullJob<JobData>, onDead: ProcessOptions['onDead']): Promise<void> {
+    const { id = '' } = job
+    if (this.burying.has(id)) return
+    this.burying.add(id)
+    try {
+      const reason: DeadReason = job.failedReason.startsWith('job stalled') ? 'stalled' : 'attempts'
+      if (await wasHeard(onDead, toJob(job), reason)) await job.remove()
+    } catch (error) {
+      this.onError(error instanceof Error ? error : new Error(String(error)))
+    } finally {
+      this.burying.delete(id)
+    }
   }
 
   private async shutDown(drainMs: number): Promise<void> {
-    clearInterval(this.sweep)
+    clearInterval(this.timer)
     const { worker } = this
     if (worker) {
-      const drained = worker.close()
-      const timer = setTimeout(() => {
-        for (const stop of this.stops) stop.abort(new QueueClosingError())
-      }, drainMs)
-      await within(drainMs + GRACE_MS, 'drain', drained).catch(() => worker.close(true))
-      clearTimeout(timer)
+      // Not `close` at once: when that waits for a run which ignores its signal, nothing can make it go on.
+      await settles(worker.pause(true), this.timeoutMs)
+      const drained = new Promise<void>((resolve) => {
+        this.onIdle = resolve
+        if (this.stops.size === 0) resolve()
+      })
+      const isDrained = await settles(drained, drainMs)
+      if (!isDrained) for (const stop of this.stops) stop.abort(new QueueClosingError())
+      const force = !isDrained && !await settles(drained, GRACE_MS)
+      await settles(worker.close(force), this.timeoutMs)
     }
-    await this.burying
-    await within(this.timeoutMs, 'close', this.queue.close()).catch(() => undefined)
+    if (this.sweeping) await settles(this.sweeping, this.timeoutMs)
+    await settles(this.queue.close(), this.timeoutMs)
+  }
+}
+
+/** Back to where it waited, as it was: a shutdown is no failed attempt. */
+async function handBack(job: BullJob<JobData>, token: string | undefined): Promise<never> {
+  await job.moveToWait(token)
+  throw new WaitingError()
+}
+
+/** `false` when the record could not be written: the next look tries again. */
+async function wasHeard(onDead: ProcessOptions['onDead'], job: Job, reason: DeadReason): Promise<boolean> {
+  try {
+    await onDead(job, reason)
+    return true
+  } catch (error) {
+    return !isStoreUnavailable(error)
   }
 }
