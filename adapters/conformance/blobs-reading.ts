@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { isStoreUnavailable } from '../../src/stores/store.js'
 import { byteAt, bytes, chunks, collect, type BlobsBench } from './blobs-bench.js'
 import { type Cases } from './runner.js'
 import { together } from './waiting.js'
@@ -60,6 +61,19 @@ export const reading: Cases<BlobsBench> = {
         step = await reader.next()
       }
       assert.equal(position, SIZE, end)
+    }
+  },
+
+  'a reader that has not begun gets the old blob whole, or fails, and never another one': async (bench) => {
+    for (const end of ['replace', 'delete'] as const) {
+      const key = bench.key(end)
+      await bench.blobs.put(key, chunks('old'), bench.later)
+      const content = await bench.blobs.open(key)
+      assert.ok(content)
+      if (end === 'replace') await bench.blobs.put(key, chunks('new'), bench.later)
+      else await bench.blobs.delete(key)
+      const read = await collect(content).catch((error: unknown) => (isStoreUnavailable(error) ? 'failed' : assert.fail(String(error))))
+      assert.ok(read === 'old' || read === 'failed', read)
     }
   },
 

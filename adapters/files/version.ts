@@ -22,13 +22,12 @@ export async function versionOf(path: string, links: 'follow' | 'refuse'): Promi
   const look = (): Promise<BigIntStats> => (links === 'follow' ? stat : lstat)(path, { bigint: true })
   try {
     let stats = await look()
-    // A pipe or a device could keep whoever opens it waiting for ever.
-    if (!stats.isFile()) return undefined
     const age = Date.now() - Number(stats.ctimeMs)
     if (age >= 0 && age < TICK_MS) {
       await pause(TICK_MS - age)
       stats = await look()
     }
+    // A pipe or a device could keep whoever opens it waiting for ever.
     return stats.isFile() ? stats : undefined
   } catch (error) {
     if (isAbsent(error)) return undefined

@@ -31,14 +31,9 @@ export function knownCodings(codings: readonly ContentCoding[]): readonly Conten
 export async function* coded(content: AsyncIterable<Uint8Array>, coding: ContentCoding): AsyncGenerator<Uint8Array, void, undefined> {
   const input = Readable.from(content, { objectMode: false })
   const coder = (CODERS[coding] as MakeCoder)()
-  // Its failure is seen by whoever reads the coder.
+  // Its failure is seen by whoever reads the coder; a reader that leaves destroys the coder, and that the input.
   pipeline(input, coder, ignore)
-  try {
-    for await (const chunk of coder) yield chunk as Uint8Array
-  } finally {
-    input.destroy()
-    coder.destroy()
-  }
+  for await (const chunk of coder) yield chunk as Uint8Array
 }
 
 const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|wasm|x-ndjson|graphql|sql|toml|yaml|rtf)\b|image\/(?:svg|bmp)|[a-z]+\/[^;]*\+(?:json|xml)\b)/i

@@ -6,8 +6,10 @@ import { test, type TestContext } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { fileSource } from 'longhaul/files'
+import { isHttpError } from '../../src/http/errors.js'
+import { fakeRequest } from '../unit/http/fake-request.js'
 import { content } from '../../src/content/index.js'
-import { folder, openBelow, piece, serve, sha256, type Site } from '../http/content-kit.js'
+import { closed, folder, piece, serve, sha256, type Site } from '../http/content-kit.js'
 import { eventually, open } from '../http/wire.js'
 
 setFlagsFromString('--expose-gc')
@@ -21,16 +23,6 @@ async function large(t: TestContext): Promise<Site & { base: string, path: strin
   const bytes = randomBytes(SIZE)
   await writeFile(path, bytes)
   return { ...await serve(t, content(fileSource(path))), base, path, bytes }
-}
-
-async function closed(base: string): Promise<void> {
-  let open = 1
-  const poll = setInterval(() => void openBelow(base).then((count) => { open = count }), 5)
-  try {
-    await eventually(() => open === 0, 'every descriptor is closed')
-  } finally {
-    clearInterval(poll)
-  }
 }
 
 /** Takes the head and a first piece of a download, does something to the file, and reads on. */
@@ -103,6 +95,27 @@ test('a file that another one takes the place of, or that is deleted, is sent to
   assert.equal(sha256(deleted.bytes), sha256(bytes))
   assert.equal((await piece(port, '/')).status, 404)
   await closed(base)
+})
+
+test('a file that changes, or goes, after it was found and before it is read, is not served as what it was', async (t) => {
+  const { path, base } = await large(t)
+  const handler = content(fileSource(path))
+  const firstOf = async (change: () => Promise<void>): Promise<unknown> => {
+    const answer = await handler({ ...fakeRequest(), method: 'GET' })
+    assert.equal(answer?.status, 200)
+    await change()
+    const iterator = (answer.body as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
+    const outcome = await iterator.next().then(() => 'served', (error: unknown) => isHttpError(error) && error.code)
+    await iterator.return?.()
+    return outcome
+  }
+  assert.equal(await firstOf(async () => {}), 'served')
+  assert.equal(await firstOf(() => writeFile(path, 'other')), 'service_unavailable')
+  assert.equal(await firstOf(async () => {
+    await writeFile(join(base, 'new'), 'other')
+    await rename(join(base, 'new'), path)
+  }), 'service_unavailable')
+  assert.equal(await firstOf(() => rm(path)), 'not_found')
 })
 
 test('a hundred clients that leave at any time leave no descriptor behind', async (t) => {

@@ -49,6 +49,22 @@ export async function openBelow(path: string): Promise<number> {
   return count
 }
 
+/** Descriptors that nobody closed, and that the garbage collector found. */
+const forgotten: string[] = []
+process.on('warning', ({ message }) => {
+  if (message.includes('file descriptor') || message.includes('FileHandle')) forgotten.push(message)
+})
+
+/** Waits until no descriptor on what lies below `path` is open, and makes sure that each was closed by who opened it. */
+export async function closed(path: string): Promise<void> {
+  const late = Date.now() + 5000
+  while (await openBelow(path) > 0) {
+    if (Date.now() > late) throw new Error(`${await openBelow(path)} descriptors stay open`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  if (forgotten.length > 0) throw new Error(forgotten.join('\n'))
+}
+
 export interface Piece {
   readonly status: number
   readonly headers: Awaited<ReturnType<typeof open>>['headers']

@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { fileSource } from 'longhaul/files'
 import { content } from '../../src/content/index.js'
-import { folder, openBelow, piece, serve, sha256, type Site } from './content-kit.js'
-import { eventually } from './wire.js'
+import { closed, folder, piece, serve, sha256, type Site } from './content-kit.js'
 
 const SIZE = 3 * 1024 * 1024 + 17
 
@@ -16,16 +15,6 @@ async function large(t: TestContext): Promise<Site & { path: string, bytes: Buff
   const bytes = randomBytes(SIZE)
   await writeFile(path, bytes)
   return { ...await serve(t, content(fileSource(path))), path, bytes }
-}
-
-async function closed(path: string): Promise<void> {
-  let open = 1
-  const poll = setInterval(() => void openBelow(path).then((count) => { open = count }), 5)
-  try {
-    await eventually(() => open === 0, 'every descriptor is closed')
-  } finally {
-    clearInterval(poll)
-  }
 }
 
 test('a client that is cut at 20 random places ends with the same bytes, and no descriptor stays open', async (t) => {
