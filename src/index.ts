@@ -17,9 +17,16 @@ export { isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
   createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type Asker, type Face, type Select, type Selected, type SubmitEndpointOptions, type SubmitOptions,
-  type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskFailure, type TaskOptions,
+  type Accepted, type AnyTaskDefinition, type Asker, type Face, type ReadWork, type Select, type Selected, type SubmitEndpointOptions,
+  type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export { router } from './resources/router.js'
+export {
+  LineReader, ndjsonBytes, ndjsonDownload, ndjsonUpload, readRecords, uploadTask,
+  type DownloadOptions, type IntakeOptions, type Layout, type LineError, type LineErrorCode, type LineReaderOptions, type RecordBatch,
+  type RecordFault, type RecordOutcome, type RecordSource, type SpooledUpload, type UploadError, type UploadLimits, type UploadOptions,
+  type UploadResult, type UploadSummary, type UploadTask, type UploadTaskOptions, type WriteContext,
+} from './ndjson/index.js'
+export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'

@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { describe, test } from 'node:test'
+import * as zlib from 'node:zlib'
+import { RESPONSE_CODINGS } from '../../../src/http/encode.js'
+import { isHttpError } from '../../../src/http/errors.js'
+import type { HttpResponse } from '../../../src/http/exchange.js'
+import { jsonSchema } from '../../../src/schema/index.js'
+import { ndjsonBytes, ndjsonDownload, type DownloadOptions, type RecordSource } from '../../../src/ndjson/index.js'
+import { fakeRequest } from '../http/fake-request.js'
+
+const people = [{ id: 0, name: 'Ann' }, { id: 1, name: 'Zoë' }, { id: 2, name: 'a\nb' }]
+const LINES = '{"id":0,"name":"Ann"}\n{"id":1,"name":"Zoë"}\n{"id":2,"name":"a\\nb"}\n'
+
+type Headers = Record<string, string>
+
+async function get(options: DownloadOptions<object> | RecordSource<object>, headers: Headers = {}, method = 'GET'): Promise<HttpResponse> {
+  const handler = ndjsonDownload('records' in options ? options : { records: () => options })
+  return await handler({ ...fakeRequest({ headers }), method }) as HttpResponse
+}
+
+function iteratorOf({ body }: HttpResponse): AsyncIterator<Uint8Array> {
+  return (body as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
+}
+
+async function bytesOf({ body }: HttpResponse): Promise<Buffer> {
+  const pieces: Uint8Array[] = []
+  for await (const piece of body as AsyncIterable<Uint8Array>) pieces.push(piece)
+  return Buffer.concat(pieces)
+}
+
+const textOf = async (response: HttpResponse): Promise<string> => (await bytesOf(response)).toString()
+
+async function* slowly<T>(items: readonly T[]): AsyncGenerator<T> {
+  for (const item of items) {
+    await new Promise((resolve) => setImmediate(resolve))
+    yield item
+  }
+}
+
+describe('sources', () => {
+  const sources: Record<string, () => RecordSource<object>> = {
+    'an array': () => people,
+    'a generator': function* () { yield* people },
+    'a set of arrays and records': () => new Set([people.slice(0, 2), people[2] as object]),
+    'an async generator': () => slowly(people),
+    'an async generator of arrays': () => slowly([people.slice(0, 1), [], people.slice(1)]),
+    'a Node stream in object mode': () => Readable.from(people),
+    'a web stream': () => new ReadableStream({
+      start(controller) {
+        for (const each of people) controller.enqueue(each)
+        controller.close()
+      }
+    }) as AsyncIterable<object>,
+  }
+  for (const [name, make] of Object.entries(sources)) {
+    test(`SPEC 4.9.format.2, 4.9.format.3: ${name}, as lines and as an array`, async () => {
+      assert.equal(await textOf(await get(make())), LINES)
+      assert.deepEqual(JSON.parse(await textOf(await get(make(), { accept: 'application/json' }))), people)
+    })
+  }
+  test('no records: nothing, or an empty array', async () => {
+    for (const none of [[], slowly([]), [[], []]]) {
+      assert.equal(await textOf(await get(none)), '')
+      assert.deepEqual(JSON.parse(await textOf(await get(none, { accept: 'application/json' }))), [])
+    }
+  })
+  test('what is no object fails', async () => {
+    for (const wrong of [1, 'text', null, undefined, true]) {
+      await assert.rejects(textOf(await get([wrong as unknown as object])), TypeError)
+      await assert.rejects(textOf(await get(slowly([wrong as unknown as object]))), TypeError)
+    }
+    await assert.rejects(textOf(await get([{ toJSON: () => undefined }])), TypeError)
+  })
+  test('a source that is none is refused', async () => {
+    await assert.rejects(get({ records: () => 7 as unknown as object[] }), TypeError)
+  })
+  test('many records come out whole and in order, in pieces of some 64 KiB', async () => {
+    const many = Array.from({ length: 50_000 }, (_, id) => ({ id, pad: 'x'.repeat(id % 90) }))
+    const expected = many.map((each) => `${JSON.stringify(each)}\n`).join('')
+    for (const source of [many, slowly([many.slice(0, 30_000), many.slice(30_000)]), Readable.from(many)] as RecordSource<object>[]) {
+      const sizes: number[] = []
+      let text = ''
+      for await (const piece of (await get(source)).body as AsyncIterable<Uint8Array>) {
+        sizes.push(piece.byteLength)
+        text += Buffer.from(piece).toString()
+      }
+      assert.ok(text === expected)
+      assert.ok(sizes.slice(0, -1).every((size) => size >= 65_536 && size < 66_000), sizes.join())
+    }
+  })
+})
+
+describe('what the client asks for', () => {
+  test('SPEC 4.9.format.1: NDJSON for its name, for no Accept, for anything; JSON for those who prefer it', async () => {
+    for (const [accept, type] of [
+      [undefined, 'application/x-ndjson'], ['*/*', 'application/x-ndjson'], ['application/x-ndjson', 'application/x-ndjson'],
+      ['text/html, */*;q=0.1', 'application/x-ndjson'], ['application/json', 'application/json'],
+      ['application/x-ndjson;q=0.5, application/json', 'application/json'],
+    ] as const) {
+      const answer = await get(people, accept === undefined ? {} : { accept })
+      assert.equal(answer.headers['content-type'], type)
+      assert.equal(answer.headers['vary'], 'Accept, Accept-Encoding')
+    }
+    await assert.rejects(get(people, { accept: 'text/csv' }), (error: unknown) => isHttpError(error) && error.status === 406)
+  })
+  const decoders: Record<string, (bytes: Uint8Array) => Buffer> = { gzip: zlib.gunzipSync, br: zlib.brotliDecompressSync }
+  const zstd = (zlib as unknown as Record<string, ((bytes: Uint8Array) => Buffer) | undefined>)['zstdDecompressSync']
+  if (zstd) decoders['zstd'] = zstd
+
+  const makeDecoder: Record<string, typeof zlib.createGunzip | undefined> = {
+    gzip: zlib.createGunzip, br: zlib.createBrotliDecompress,
+    zstd: (zlib as unknown as Record<string, typeof zlib.createGunzip>)['createZstdDecompress'],
+  }
+
+  test('each coding that is offered can be tested', () => {
+    assert.deepEqual(Object.keys(decoders).sort(), [...RESPONSE_CODINGS].sort())
+  })
+  for (const [coding, decode] of Object.entries(decoders)) {
+    test(`the coding ${coding}`, async () => {
+      const answer = await get(slowly(people), { 'accept-encoding': `${coding}, x` })
+      assert.equal(answer.headers['content-encoding'], coding)
+      assert.equal(decode(await bytesOf(answer)).toString(), LINES)
+      const many = Array.from({ length: 20_000 }, (_, id) => ({ id }))
+      const large = decode(await bytesOf(await get(many, { 'accept-encoding': coding }))).toString()
+      assert.ok(large === many.map((each) => `${JSON.stringify(each)}\n`).join(''))
+    })
+    test(`${coding} shows what a slow source has given so far`, async (t) => {
+      // The package's own timers keep no process alive; here is no connection that would.
+      const alive = setInterval(() => undefined, 1000)
+      t.after(() => clearInterval(alive))
+      let goOn: () => void = () => undefined
+      async function* source(): AsyncGenerator<object> {
+        yield { first: true }
+        await new Promise<void>((resolve) => { goOn = resolve })
+        yield { last: true }
+      }
+      const body = iteratorOf(await get(source(), { 'accept-encoding': coding }))
+      const engine = makeDecoder[coding]?.()
+      assert.ok(engine)
+      let text = ''
+      engine.on('data', (bytes: Buffer) => { text += bytes.toString() })
+      while (!text.includes('\n')) {
+        const { value } = await body.next() as { value: Uint8Array }
+        await new Promise((resolve) => engine.write(value, resolve))
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      assert.equal(text, '{"first":true}\n')
+      goOn()
+      for (let step = await body.next(); step.done !== true; step = await body.next()) engine.write(step.value)
+      await new Promise((resolve) => { engine.on('end', resolve).end() })
+      assert.equal(text, '{"first":true}\n{"last":true}\n')
+    })
+  }
+  test('identity where nothing is asked for, refused, or preferred; 406 where that is refused too', async () => {
+    for (const field of [undefined, 'gzip;q=0', 'identity, gzip;q=0.5', 'unknown']) {
+      const { headers } = await get(people, field === undefined ? {} : { 'accept-encoding': field })
+      assert.equal(headers['content-encoding'], undefined)
+    }
+    await assert.rejects(get(people, { 'accept-encoding': 'identity;q=0' }), (error: unknown) => isHttpError(error) && error.status === 406)
+    assert.throws(() => ndjsonDownload({ records: () => people, codings: ['compress'] }), TypeError)
+  })
+  test('other methods are not its own', async () => {
+    assert.equal(await ndjsonDownload({ records: () => people })({ ...fakeRequest(), method: 'POST' }), undefined)
+  })
+})
+
+describe('a schema', () => {
+  const schema = { type: 'object', properties: { id: { type: 'integer' } } }
+  test('makes a serialiser that leaves out what it does not name', async () => {
+    for (const record of [schema, jsonSchema(schema)]) {
+      assert.equal(await textOf(await get({ records: () => people, record })), '{"id":0}\n{"id":1}\n{"id":2}\n')
+    }
+  })
+  test('that can not tell its JSON Schema is refused', () => {
+    const mute = { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } } as const
+    assert.throws(() => ndjsonDownload({ records: () => people, record: mute }), /pass a JSON Schema/)
+  })
+})
+
+describe('the end of a source', () => {
+  class Watched implements AsyncIterable<object> {
+    given = 0
+    closed = 0
+    constructor(private readonly hangAt = Infinity) {}
+    [Symbol.asyncIterator](): AsyncIterator<object> {
+      return {
+        next: () => (this.given >= this.hangAt ? new Promise(() => undefined) : Promise.resolve({ done: false, value: { id: this.given++, pad: 'x'.repeat(1000) } })),
+        return: () => {
+          this.closed++
+          return Promise.resolve({ done: true, value: undefined })
+        },
+      }
+    }
+  }
+
+  for (const coding of ['identity', 'gzip']) {
+    const headers = { 'accept-encoding': coding }
+    test(`${coding}: a client that leaves stops the source within a piece`, async () => {
+      const source = new Watched()
+      const body = iteratorOf(await get(source, headers))
+      if (coding === 'identity') await body.next()
+      else void body.next()
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      await body.return?.()
+      const { given } = source
+      assert.ok(given <= (coding === 'identity' ? 200 : 5000), `${given} records`)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      assert.deepEqual([source.given, source.closed], [given, 1])
+    })
+    test(`${coding}: also while the source has nothing`, async (t) => {
+      const alive = setInterval(() => undefined, 1000)
+      t.after(() => clearInterval(alive))
+      const source = new Watched(3)
+      const body = iteratorOf(await get(source, headers))
+      await body.next()
+      const waiting = body.next()
+      await body.return?.()
+      assert.equal(source.closed, 1)
+      for (let step = await waiting; step.done !== true; step = await body.next());
+    })
+    test(`${coding}: also when nothing was read, as for HEAD`, async () => {
+      const stream = Readable.from(people)
+      const body = iteratorOf(await get(stream, headers, 'HEAD'))
+      await body.return?.()
+      assert.ok(stream.destroyed)
+    })
+    test(`${coding}: nothing is asked for ahead of a client that does not read, but for a piece`, async () => {
+      const source = new Watched()
+      const body = iteratorOf(await get(source, headers))
+      assert.equal(source.given, 0)
+      await body.next()
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      assert.ok(source.given < 5000, `${source.given} records`)
+      await body.return?.()
+    })
+    test(`${coding}: a source that fails midway fails the body, with its own error`, async () => {
+      async function* source(): AsyncGenerator<object> {
+        yield* Array.from({ length: 5000 }, () => ({ pad: 'x'.repeat(100) }))
+        throw new Error('midway')
+      }
+      await assert.rejects(textOf(await get(source(), headers)), { message: 'midway' })
+      function* atOnce(): Generator<object> {
+        yield { a: 1 }
+        throw new Error('at once')
+      }
+      await assert.rejects(textOf(await get(atOnce(), headers)), { message: 'at once' })
+    })
+  }
+  test('a synchronous source is closed', async () => {
+    let closed = false
+    function* source(): Generator<object> {
+      try {
+        for (;;) yield { pad: 'x'.repeat(1000) }
+      } finally {
+        closed = true
+      }
+    }
+    const body = iteratorOf(await get(source()))
+    await body.next()
+    await body.return?.()
+    assert.ok(closed)
+  })
+  test('others get a turn while an endless source is read at full speed', async () => {
+    const source = new Watched()
+    const body = iteratorOf(await get(source))
+    let turns = 0
+    setImmediate(() => { turns++ })
+    const late = Date.now() + 5000
+    while (turns === 0 && Date.now() < late) await body.next()
+    assert.equal(turns, 1)
+    await body.return?.()
+  })
+})
+
+test('ndjsonBytes writes the same to anywhere', async () => {
+  const text = async (bytes: AsyncIterable<Uint8Array>): Promise<string> => {
+    let all = ''
+    for await (const piece of bytes) all += Buffer.from(piece).toString()
+    return all
+  }
+  assert.equal(await text(ndjsonBytes(people)), LINES)
+  assert.deepEqual(JSON.parse(await text(ndjsonBytes(slowly(people), { layout: 'array' }))), people)
+  assert.equal(await text(ndjsonBytes(people, { record: { type: 'object', properties: { id: { type: 'integer' } } } })), '{"id":0}\n{"id":1}\n{"id":2}\n')
+})

@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { isHttpError } from '../../../src/http/errors.js'
+import type { HttpResponse } from '../../../src/http/exchange.js'
+import { errorResponse } from '../../../src/http/respond.js'
+import { jsonSchema } from '../../../src/schema/index.js'
+import { ndjsonUpload, type UploadOptions, type UploadResult } from '../../../src/ndjson/index.js'
+import { fakeRequest, type Fake } from '../http/fake-request.js'
+
+interface User { id: number, name: string }
+
+const NDJSON = { 'content-type': 'application/x-ndjson' }
+const user = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'integer' } } })
+
+async function post(options: Partial<UploadOptions<User>>, fake: Fake): Promise<{ response: HttpResponse; batches: User[][]; lines: number[][] }> {
+  const batches: User[][] = []
+  const lines: number[][] = []
+  const handler = ndjsonUpload<User>({
+    write: (records, context) => {
+      batches.push(records)
+      lines.push([...context.lines])
+    },
+    ...options,
+  })
+  const response = await handler(fakeRequest({ headers: NDJSON, ...fake })) as HttpResponse
+  return { response, batches, lines }
+}
+
+const resultOf = ({ body }: HttpResponse): UploadResult => JSON.parse(body as string) as UploadResult
+const codeOf = (code: string) => (error: unknown): boolean => isHttpError(error) && error.code === code
+
+async function linesOf({ body }: HttpResponse): Promise<unknown[]> {
+  let text = ''
+  for await (const piece of body as AsyncIterable<string>) text += piece
+  return text.trim().split('\n').map((line) => JSON.parse(line) as unknown)
+}
+
+describe('the answer', () => {
+  test('SPEC 4.9.upload.2, 7.5: counts, and names the lines that failed, from 1', async () => {
+    const { response, batches, lines } = await post({ record: user }, { body: '{"id":0}\n{"id":\n\n{"id":"x"}\n{"id":7}' })
+    assert.equal(response.status, 200)
+    assert.deepEqual(batches, [[{ id: 0 }, { id: 7 }]])
+    assert.deepEqual(lines, [[1, 5]])
+    assert.deepEqual(resultOf(response), {
+      message: 'Read 4 records: 2 succeeded, 2 failed.',
+      summary: { total: 4, succeeded: 2, failed: 2 },
+      errors: [
+        { line: 2, code: 'line_malformed', message: 'The line is not valid JSON: at character 7, a value was expected.', excerpt: '{"id":' },
+        { line: 4, code: 'record_invalid', message: 'The record is not valid.', excerpt: '{"id":"x"}', details: [{ pointer: '/id', message: 'must be integer' }] },
+      ],
+    })
+  })
+  test('is 200 when there were no lines, and when all were bad', async () => {
+    assert.deepEqual(resultOf((await post({}, { body: '' })).response).summary, { total: 0, succeeded: 0, failed: 0 })
+    const { response, batches } = await post({}, { body: 'x\ny\n' })
+    assert.equal(response.status, 200)
+    assert.deepEqual([resultOf(response).summary, batches], [{ total: 2, succeeded: 0, failed: 2 }, []])
+  })
+  test('keeps the first errors by line, whatever found them', async () => {
+    const body = Array.from({ length: 2000 }, (_, at) => (at % 2 === 0 ? '{"id":"no"}' : 'bad')).join('\n')
+    const { summary, errors } = resultOf((await post({ record: user, maxErrors: 5 }, { body })).response)
+    assert.deepEqual(summary, { total: 2000, succeeded: 0, failed: 2000 })
+    assert.deepEqual(errors.map(({ line }) => line), [1, 2, 3, 4, 5])
+  })
+  test('tells what write made of each record', async () => {
+    const write: UploadOptions<User>['write'] = (records) => records.map(({ id }) => (
+      id === 2 ? { error: { code: 'taken', message: 'This id is taken.' } } : id === 3 ? { status: 201, id } : undefined
+    ))
+    const body = '{"id":1}\n{"id":2}\n{"id":3}\n'
+    const { response } = await post({ write }, { body })
+    assert.deepEqual(resultOf(response).summary, { total: 3, succeeded: 2, failed: 1 })
+    assert.deepEqual(resultOf(response).errors, [{ line: 2, code: 'taken', message: 'This id is taken.', excerpt: '{"id":2}' }])
+
+    const streamed = (await post({ write }, { body, headers: { ...NDJSON, accept: 'application/x-ndjson' } })).response
+    assert.equal(streamed.headers['content-type'], 'application/x-ndjson')
+    assert.deepEqual(await linesOf(streamed), [
+      { line: 1, status: 200 }, { line: 2, status: 422, error: { code: 'taken', message: 'This id is taken.' } }, { line: 3, status: 201, id: 3 },
+      { message: 'Read 3 records: 2 succeeded, 1 failed.', summary: { total: 3, succeeded: 2, failed: 1 } },
+    ])
+  })
+  test('streamed, it has every line, in order, also the bad ones', async () => {
+    const body = Array.from({ length: 3000 }, (_, at) => (at % 3 === 0 ? 'bad' : `{"id":${at}}`)).join('\n')
+    const { response } = await post({ maxErrors: 2, batchSize: 7 }, { body, headers: { ...NDJSON, accept: 'application/x-ndjson' } })
+    const lines = await linesOf(response) as { line: number; status: number }[]
+    assert.equal(lines.length, 3001)
+    assert.ok(lines.slice(0, -1).every(({ line, status }, at) => line === at + 1 && status === (at % 3 === 0 ? 400 : 200)))
+  })
+})
+
+describe('batches', () => {
+  test('SPEC 4.9.format.4: are of batchSize records, in order, and one is done before the next', async () => {
+    let busy = false
+    const sizes: number[] = []
+    const write = async (records: User[]): Promise<void> => {
+      assert.ok(!busy)
+      busy = true
+      sizes.push(records.length)
+      await new Promise((resolve) => setImmediate(resolve))
+      busy = false
+    }
+    const body = Array.from({ length: 25 }, (_, id) => `{"id":${id}}\n`).join('')
+    await post({ write, batchSize: 10 }, { body })
+    assert.deepEqual(sizes, [10, 10, 5])
+  })
+  test('are smaller when the records are large', async () => {
+    const body = `{"id":1,"pad":"${'x'.repeat(400_000)}"}\n`.repeat(8)
+    const { batches } = await post({}, { body })
+    assert.ok(batches.length >= 2, `${batches.length}`)
+    assert.ok(batches.every(({ length }) => length <= 4))
+  })
+})
+
+describe('what ends an upload', () => {
+  test('a media type that is not NDJSON, before anything is read', async () => {
+    for (const type of ['application/json', 'text/plain', 'application/x-ndjson; charset=latin1']) {
+      await assert.rejects(async () => post({}, { headers: { 'content-type': type } }), (error: unknown) => (
+        isHttpError(error) && error.status === 415 && error.headers['accept'] === 'application/x-ndjson'
+      ))
+    }
+    for (const type of ['Application/X-NDJSON; charset="UTF-8"', 'application/jsonl']) {
+      assert.equal((await post({}, { headers: { 'content-type': type }, body: '{}' })).response.status, 200)
+    }
+  })
+  test('limits: Content-Length, bytes, decoded bytes, lines', async () => {
+    await assert.rejects(async () => post({ maxBytes: 10 }, { headers: { ...NDJSON, 'content-length': '11' } }), codeOf('body_too_large'))
+    await assert.rejects(post({ maxBytes: 10 }, { body: '{"id":1}\n{"id":2}\n' }), codeOf('body_too_large'))
+    await assert.rejects(post({ maxLines: 2 }, { body: '{"id":1}\n{"id":2}\n{"id":3}\n' }), codeOf('body_too_large'))
+    const headers = { ...NDJSON, 'content-encoding': 'gzip' }
+    await assert.rejects(post({ maxDecodedBytes: 1000 }, { headers, body: gzipSync('{"id":1}\n'.repeat(1000)) }), codeOf('body_too_large'))
+  })
+  test('SPEC 4.9.upload.3: gzip is read; where it breaks off, the answer says what was taken', async () => {
+    const headers = { ...NDJSON, 'content-encoding': 'gzip' }
+    const whole = gzipSync(Array.from({ length: 200_000 }, (_, id) => `{"id":${id}}\n`).join(''))
+    assert.deepEqual(resultOf((await post({}, { headers, body: whole })).response).summary, { total: 200_000, succeeded: 200_000, failed: 0 })
+    let answer: HttpResponse | undefined
+    await assert.rejects(post({}, { headers, body: whole.subarray(0, -9) }), (error: unknown) => {
+      answer = errorResponse(error, fakeRequest())
+      return true
+    })
+    const body = JSON.parse(answer?.body as string) as UploadResult & { code: string; error: string }
+    assert.deepEqual([answer?.status, body.code, typeof body.error], [400, 'incomplete_body', 'string'])
+    assert.ok(body.summary.succeeded > 100_000)
+  })
+  test('a write that throws: its error, masked where it has to be, told to the host, with the report', async () => {
+    let calls = 0
+    const write = (): void => {
+      if (++calls === 2) throw new Error('password=secret')
+    }
+    const body = '{"id":1}\n{"id":2}\n{"id":3}\n'
+    await assert.rejects(post({ write, batchSize: 1 }, { body }), (error: unknown) => {
+      assert.ok(isHttpError(error))
+      assert.equal((error.cause as Error).message, 'password=secret')
+      const text = errorResponse(error, fakeRequest()).body as string
+      assert.ok(!text.includes('secret'))
+      assert.deepEqual((JSON.parse(text) as UploadResult).summary, { total: 1, succeeded: 1, failed: 0 })
+      return error.status === 500
+    })
+  })
+  test('streamed, a failure ends with a line that says so', async () => {
+    const headers = { ...NDJSON, accept: 'application/x-ndjson' }
+    const long = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
+    const lines = await linesOf((await post({ maxLines: 15_000 }, { headers, body: long })).response) as { code?: string; summary?: object }[]
+    assert.equal(lines.at(-1)?.code, 'body_too_large')
+    assert.ok(lines.at(-1)?.summary)
+    const { response } = await post({ write: () => { throw new Error('secret') } }, { headers, body: long })
+    await assert.rejects(linesOf(response), { message: 'secret' })
+  })
+  test('outcomes that do not fit the records are a mistake of the host', async () => {
+    await assert.rejects(post({ write: () => [] }, { body: '{"id":1}' }), /0 outcomes for 1 records/)
+  })
+})
+
+describe('construction', () => {
+  test('options that make no sense are refused', () => {
+    const write = (): undefined => undefined
+    for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
+      assert.throws(() => ndjsonUpload({ write, ...wrong } as UploadOptions), TypeError, JSON.stringify(wrong))
+    }
+  })
+  test('other methods are not its own', () => {
+    assert.equal(ndjsonUpload({ write: () => undefined })({ ...fakeRequest(), method: 'GET' }), undefined)
+  })
+  test('records nested as deep as a line can hold fail alone', async () => {
+    const record = jsonSchema<User>({ $defs: { any: { type: 'object', properties: { a: { $ref: '#/$defs/any' } } } }, $ref: '#/$defs/any' })
+    const deep = `${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}`
+    const { response } = await post({ record, maxLineBytes: 1 << 22 }, { body: `{"id":1}\n${deep}\n{"id":2}\n` })
+    assert.deepEqual(resultOf(response).summary, { total: 3, succeeded: 2, failed: 1 })
+  })
+})
