@@ -1,10 +1,13 @@
 import type { BodySource, HttpRequest, RequestHeaders } from './exchange.js'
 
-/** What a derived request says instead of the one underneath. */
+/** What a derived request says instead of the one underneath. What is absent stays as it is there. */
 export interface RequestChanges<C> {
   readonly params?: Readonly<Record<string, string>>
   readonly mountPath?: string
   readonly headers?: RequestHeaders
+  readonly body?: BodySource
+  /** Called once, when the signal is first asked for. */
+  readonly signal?: () => AbortSignal
   /** In a box, so that `undefined` is a context too. */
   readonly context?: { readonly value: C }
 }
@@ -16,6 +19,7 @@ export interface RequestChanges<C> {
 export class DerivedRequest<C> implements HttpRequest<C> {
   readonly #request: HttpRequest<unknown>
   readonly #changes: RequestChanges<C>
+  #signal: AbortSignal | undefined
 
   constructor(request: HttpRequest<unknown>, changes: RequestChanges<C>) {
     this.#request = request
@@ -28,9 +32,14 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   get params(): Readonly<Record<string, string>> { return this.#changes.params ?? this.#request.params }
   get query(): URLSearchParams { return this.#request.query }
   get headers(): RequestHeaders { return this.#changes.headers ?? this.#request.headers }
-  get body(): BodySource { return this.#request.body }
-  get signal(): AbortSignal { return this.#request.signal }
+  get body(): BodySource { return this.#changes.body ?? this.#request.body }
+  get signal(): AbortSignal { return this.#signal ??= this.#changes.signal?.() ?? this.#request.signal }
   get context(): C { return (this.#changes.context ?? { value: this.#request.context as C }).value }
   get peerAddress(): string | undefined { return this.#request.peerAddress }
   get raw(): unknown { return this.#request.raw }
+}
+
+/** The same request with more in its context: for policies that tell those behind them something. */
+export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
+  return new DerivedRequest<C>(request, { context: { value: { ...request.context, ...more } } })
 }

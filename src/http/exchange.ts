@@ -72,11 +72,25 @@ export interface Handler<C = unknown> {
   (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined>
   /** What the handler answers to, for `openapi()`. */
   readonly operations?: readonly Operation[]
+  /** The places of the policies around it, outermost first, where `compose` has put any. */
+  readonly places?: readonly PolicyPlace[]
 }
 
 /** A rule around handlers: it may answer by itself, or call `next` and change what comes back. */
 export interface Policy<C = unknown> {
   (request: HttpRequest<C>, next: Handler<C>): MaybePromise<HttpResponse | undefined>
+  /** Where it belongs among others; one without fits everywhere. */
+  readonly place?: PolicyPlace
+}
+
+/** Where a policy belongs among others. `compose` refuses an order that would not work. */
+export interface PolicyPlace {
+  /** What it is, such as `authorize`. */
+  readonly name: string
+  /** Those that, where they are there, have to come before it, and why. */
+  readonly behind?: Readonly<Record<string, string>>
+  /** It acts on the whole run of what is behind it, so it can't stand before a handler that it does not call itself. */
+  readonly wholeRun?: boolean
 }
 
 /** Gives `handler` the description that `openapi()` reads. */
@@ -85,12 +99,33 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
 }
 
 /**
- * Wraps a handler in policies: the first named sees the request first and the response last.
- * The result keeps the handler's description.
+ * Wraps a handler in policies: the first named sees the request first and the response last. The result keeps the
+ * handler's description. The recommended order, with those left out that you don't need:
+ *
+ * `requestId`, `rateLimit` by address, `authenticate`, `rateLimit` by principal, `authorize`, `timeouts`, `limitConcurrency`,
+ * `limitBody`, `versions` or `deprecated`, the handler.
+ *
+ * @throws {TypeError} for an order that would not do what it says (also around a handler that is composed already), and
+ * for what is no function
  */
 export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler<C>]): Handler<C> {
+  for (const part of parts) {
+    if (typeof part !== 'function') throw new TypeError(`compose takes policies and, last, a handler; ${String(part)} is no function`)
+  }
   const handler = parts[parts.length - 1] as Handler<C>
   const policies = parts.slice(0, -1) as Policy<C>[]
+  if (policies.length === 0) return handler
+  const places = [...policies.flatMap(({ place }) => place ?? []), ...handler.places ?? []]
+  checkOrder(places)
   const wrapped = policies.reduceRight<Handler<C>>((next, policy) => (request) => policy(request, next), handler)
-  return handler.operations && wrapped !== handler ? describe(wrapped, handler.operations) : wrapped
+  return Object.assign(wrapped, { ...handler.operations && { operations: handler.operations }, ...places.length > 0 && { places } })
+}
+
+function checkOrder(places: readonly PolicyPlace[]): void {
+  places.forEach(({ name, behind = {} }, at) => {
+    for (const { name: later } of places.slice(at + 1)) {
+      const why = behind[later]
+      if (why !== undefined) throw new TypeError(`compose: ${name} stands before ${later}, but ${why}; name ${later} first`)
+    }
+  })
 }

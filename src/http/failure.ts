@@ -26,6 +26,7 @@ type Fields = Readonly<Record<string, unknown>>
 
 /** The answer says how long its body is, and what it is. */
 const OWN_HEADERS = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection'])
+const LISTS = ['vary', 'link']
 const MASKED: Failure = failure(500, { expected: false })
 
 /**
@@ -34,6 +35,36 @@ const MASKED: Failure = failure(500, { expected: false })
  * where it is a 4xx that says it may be exposed; everything else as a masked 500. Never throws.
  */
 export function readFailure(error: unknown): Failure {
+  const told = read(error)
+  const added = isFields(error) ? additions.get(error) : undefined
+  return added === undefined ? told : { ...told, headers: { ...added, ...told.headers, ...joined(added, told.headers) } }
+}
+
+/**
+ * Adds response headers to those of a thrown value, for policies that an error passes on its way out: which versions there
+ * are, how much of a limit is left. What the error says itself goes first; `vary` and `link` are joined.
+ * Where the value can't carry any (a thrown text), nothing happens.
+ */
+export function addFailureHeaders(error: unknown, headers: Readonly<Record<string, string | string[]>>): void {
+  if (!isFields(error)) return
+  const before = additions.get(error) ?? {}
+  const more = sendable(headers)
+  additions.set(error, { ...more, ...before, ...joined(more, before) })
+}
+
+/** Beside the thrown values, because they may be frozen, foreign, or the host's own. */
+const additions = new WeakMap<object, Readonly<Record<string, string>>>()
+
+function joined(added: Readonly<Record<string, string>>, own: Readonly<Record<string, string>>): Record<string, string> {
+  const both: Record<string, string> = {}
+  for (const name of LISTS) {
+    const [first, second] = [own[name], added[name]]
+    if (first !== undefined && second !== undefined && first !== second) both[name] = `${first}, ${second}`
+  }
+  return both
+}
+
+function read(error: unknown): Failure {
   try {
     if (isHttpError(error)) return ofHttpError(error)
     if (!isFields(error)) return MASKED

@@ -1,10 +1,10 @@
 import { addRoute, createRouter, findRoute } from 'rou3'
+import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest } from '../http/exchange.js'
 import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
 import { finishParams } from './params.js'
 import { parseRoute, type Route } from './route.js'
-import { RoutedRequest } from './routed-request.js'
 import { routeOperation } from './route-operation.js'
 
 interface Entry<C> {
@@ -76,7 +76,8 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
       if (!known.has(method)) throw httpError('not_implemented')
       throw httpError('method_not_allowed', { headers: { allow: table.allow } })
     }
-    return handler(found.params === undefined ? request : new RoutedRequest(request, finishParams(found.params, names, request.params)))
+    if (found.params === undefined) return handler(request)
+    return handler(new DerivedRequest<C>(request, { params: finishParams(found.params, names, request.params) }))
   }
   return Object.assign(handle, { operations })
 }

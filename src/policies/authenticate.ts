@@ -1,0 +1,132 @@
+import { LRUCache } from 'lru-cache'
+import { around, isPending } from '../http/around.js'
+import { withContext } from '../http/derived-request.js'
+import { httpError } from '../http/errors.js'
+import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
+import { readFailure } from '../http/failure.js'
+import type { Principal } from '../http/principal.js'
+import type { Scheme } from './scheme.js'
+import { secretDigest } from './secret.js'
+
+export interface AuthenticateOptions<P extends Principal> {
+  /** The ways to tell who sent a request, tried in this order; any one will do. */
+  readonly schemes: readonly Scheme<P>[]
+  /** Named in the challenges (RFC 9110 section 11.5). Printable ASCII without `"` and `\`. Default `longhaul`. */
+  readonly realm?: string
+  /**
+   * Whether a request without valid credentials goes on as nobody's, for handlers that are partly public. An `authorize`
+   * behind it still answers 401. Default `false`.
+   */
+  readonly optional?: boolean
+  /**
+   * Remembers whom credentials stand for, at most `max` of them for `ttlMs` each: so long may one that was taken back still
+   * be good. Only successes, by a digest. Requests that come while the same credentials are verified wait for that. Default: none.
+   */
+  readonly cache?: { readonly max: number; readonly ttlMs: number }
+}
+
+const PLACE: PolicyPlace = { name: 'authenticate' }
+
+/**
+ * Finds out who sent a request, from its head: not a byte of the body has been read, nor has a `100 Continue` been sent, when it
+ * refuses. Handlers behind it ask `principalOf(request)`. Without valid credentials the answer is 401
+ * `unauthorized` with a challenge for each scheme (RFC 9110 section 15.5.2); with `optional`, a 401 from behind gets them too.
+ * A `verify` that throws is a failure of its own (503, 500), never a 401.
+ *
+ * The context of the host has to be a plain object or absent; it is copied with `principal` added.
+ * @throws {TypeError} for options that make no sense
+ */
+export function authenticate<P extends Principal, C = unknown>(options: AuthenticateOptions<P>): Policy<C> {
+  const { schemes, realm = 'longhaul', optional = false, cache } = options
+  if (!(schemes?.length > 0)) throw new TypeError('authenticate: name at least one scheme, such as bearer({ verify })')
+  if (!/^[ !#-[\]-~]+$/.test(realm)) throw new TypeError('authenticate: realm must be printable ASCII without quotes and backslashes')
+  const remember = cache === undefined ? undefined : remembering<P>(cache)
+
+  const verify = (scheme: Scheme<P>, credentials: string, request: HttpRequest<C>): MaybePromise<P | undefined> =>
+    remember === undefined || !scheme.cacheable
+      ? scheme.verify(credentials, request)
+      : remember(`${scheme.name} ${credentials}`, () => scheme.verify(credentials, request))
+
+  const identify = (request: HttpRequest<C>, refused: Set<Scheme<P>>, from: number): MaybePromise<P | undefined> => {
+    for (let at = from; at < schemes.length; at++) {
+      const scheme = schemes[at] as Scheme<P>
+      const credentials = scheme.read(request)
+      if (credentials === undefined) continue
+      const found = credentials === '' ? undefined : verify(scheme, credentials, request)
+      if (isPending(found)) {
+        return found.then((late) => {
+          if (late !== undefined) return late
+          refused.add(scheme)
+          return identify(request, refused, at + 1)
+        })
+      }
+      if (found !== undefined) return found
+      refused.add(scheme)
+    }
+    return undefined
+  }
+
+  const policy: Policy<C> = (request, next) => {
+    const refused = new Set<Scheme<P>>()
+    const challenge = (): string => schemes.map((scheme) => scheme.challenge(realm, refused.has(scheme))).join(', ')
+    const go = (principal: P | undefined): ReturnType<Policy<C>> => {
+      if (principal !== undefined) return next(withContext(request, { principal: checked(principal) }))
+      if (!optional) throw httpError('unauthorized', { headers: { 'www-authenticate': challenge() } })
+      return challenged(withContext(request, { principal }), next, challenge)
+    }
+    const found = identify(request, refused, 0)
+    return isPending(found) ? found.then(go) : go(found)
+  }
+  return Object.assign(policy, { place: PLACE })
+}
+
+/** A 401 from behind says how to do better. */
+function challenged<C>(request: HttpRequest<C>, next: Parameters<Policy<C>>[1], challenge: () => string): ReturnType<Policy<C>> {
+  let status = 0
+  const watched: typeof next = (inner) => {
+    const failed = (error: unknown): never => {
+      status = readFailure(error).status
+      throw error
+    }
+    try {
+      const answer = next(inner)
+      if (isPending(answer)) return answer.then((late) => { status = late?.status ?? 0; return late }, failed)
+      status = answer?.status ?? 0
+      return answer
+    } catch (error) {
+      return failed(error)
+    }
+  }
+  return around(watched, request, (headers) => {
+    if (status === 401) headers['www-authenticate'] ??= challenge()
+  })
+}
+
+function checked<P extends Principal>(principal: P): P {
+  if (typeof principal.subject === 'string' && principal.subject !== '') return principal
+  throw new TypeError('authenticate: verify must give a principal with a subject, a text that is not empty, or undefined')
+}
+
+type Remember<P> = (text: string, verify: () => MaybePromise<P | undefined>) => MaybePromise<P | undefined>
+
+function remembering<P extends Principal>({ max, ttlMs }: { readonly max: number; readonly ttlMs: number }): Remember<P> {
+  if (!(Number.isSafeInteger(max) && max > 0 && Number.isFinite(ttlMs) && ttlMs > 0)) {
+    throw new TypeError('authenticate: cache needs max and ttlMs, both above 0')
+  }
+  const known = new LRUCache<string, P>({ max, ttl: ttlMs })
+  const asked = new Map<string, Promise<P | undefined>>()
+  return (text, verify) => {
+    const key = secretDigest(text)
+    const before = known.get(key) ?? asked.get(key)
+    if (before !== undefined) return before
+    const keep = (found: P | undefined): P | undefined => {
+      if (found !== undefined) known.set(key, found)
+      return found
+    }
+    const found = verify()
+    if (!isPending(found)) return keep(found)
+    const pending = found.then(keep).finally(() => { asked.delete(key) })
+    asked.set(key, pending)
+    return pending
+  }
+}

@@ -1,0 +1,44 @@
+import { isPending } from '../http/around.js'
+import { httpError } from '../http/errors.js'
+import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
+import { principalOf, type Principal } from '../http/principal.js'
+
+export interface AuthorizeOptions<P extends Principal, C = unknown> {
+  /** Whether this principal may do that. Decide from the head of the request; its body is not read yet. */
+  readonly allow: (principal: P, request: HttpRequest<C>) => MaybePromise<boolean>
+  /** The `reason` member of the 403, for programs, such as `needs_writer`. */
+  readonly reason: string | ((principal: P, request: HttpRequest<C>) => string)
+  /** The sentence of the 403, for people. It must give nothing away. */
+  readonly message?: string | ((principal: P, request: HttpRequest<C>) => string)
+}
+
+const PLACE: PolicyPlace = {
+  name: 'authorize',
+  behind: { authenticate: 'nobody is known there yet, so everybody would get a 401' },
+}
+
+/**
+ * Refuses who may not do that: 403 `forbidden` with `reason` beside `code` (SPEC 5.3); 401 `unauthorized` where nobody is
+ * known (SPEC 5.2). Stands behind `authenticate`, or in a host that sets `context.principal` itself.
+ * @throws {TypeError} for options that make no sense
+ */
+export function authorize<P extends Principal, C = unknown>({ allow, reason, message }: AuthorizeOptions<P, C>): Policy<C> {
+  if (typeof allow !== 'function') throw new TypeError('authorize: allow must be a function that gives true or false')
+  if (reason === undefined || reason === '') throw new TypeError('authorize: give a reason, a code that tells a program why, such as needs_writer')
+  const policy: Policy<C> = (request, next) => {
+    const principal = principalOf<P>(request)
+    if (principal === undefined) throw httpError('unauthorized')
+    const go = (allowed: boolean): ReturnType<Policy<C>> => {
+      // Only true will do: a check that forgot to answer must not let anybody in.
+      if (allowed === true) return next(request)
+      const text = typeof message === 'function' ? message(principal, request) : message
+      throw httpError('forbidden', {
+        members: { reason: typeof reason === 'function' ? reason(principal, request) : reason },
+        ...text === undefined ? {} : { message: text },
+      })
+    }
+    const allowed = allow(principal, request)
+    return isPending(allowed) ? allowed.then(go) : go(allowed)
+  }
+  return Object.assign(policy, { place: PLACE })
+}

@@ -1,0 +1,5 @@
+export { authenticate, type AuthenticateOptions } from './authenticate.js'
+export { authorize, type AuthorizeOptions } from './authorize.js'
+export { apiKey, basic, bearer, hostUser, tokens, type ApiKeyPlace, type VerifyPassword, type VerifyToken } from './schemes.js'
+export { sameSecret } from './secret.js'
+export type { Credentials, Scheme } from './scheme.js'

@@ -1,0 +1,113 @@
+import type { HttpRequest, MaybePromise } from '../http/exchange.js'
+import type { Principal } from '../http/principal.js'
+import { isToken } from '../http/reader.js'
+import { authorization, LONGEST_CREDENTIALS, single, type Scheme } from './scheme.js'
+import { SecretTable } from './secret.js'
+
+/** Tells whom a token or key stands for; `undefined`: for nobody. */
+export type VerifyToken<P extends Principal> = (token: string, request: HttpRequest) => MaybePromise<P | undefined>
+/** Tells whom a name and password stand for; `undefined`: for nobody. */
+export type VerifyPassword<P extends Principal> = (name: string, password: string, request: HttpRequest) => MaybePromise<P | undefined>
+
+/** RFC 6750 section 2.1 (token68). */
+const TOKEN68 = /^[A-Za-z0-9._~+/-]+=*$/
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/
+const CONTROL = /[\0-\x1f\x7f]/
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, a JWT library's, or your own. */
+export function bearer<P extends Principal>({ verify }: { readonly verify: VerifyToken<P> }): Scheme<P> {
+  needsVerify('bearer', verify)
+  return {
+    name: 'bearer', verify, cacheable: true,
+    read: (request) => {
+      const token = authorization(request, 'bearer')
+      return token === undefined || TOKEN68.test(token) ? token : ''
+    },
+    // RFC 6750 section 3: no error code for a request that has no credentials at all.
+    challenge: (realm, refused) => `Bearer realm="${realm}"${refused ? ', error="invalid_token"' : ''}`,
+  }
+}
+
+/**
+ * `Authorization: Basic <base64 of name:password>` (RFC 7617), in UTF-8. Passwords belong into a hash made for them
+ * (scrypt, argon2): verify against that, and give `authenticate` a `cache`, because such hashes are slow on purpose.
+ */
+export function basic<P extends Principal>({ verify }: { readonly verify: VerifyPassword<P> }): Scheme<P> {
+  needsVerify('basic', verify)
+  return {
+    name: 'basic', cacheable: true,
+    read: (request) => {
+      const text = authorization(request, 'basic')
+      return text === undefined ? undefined : decodeBasic(text)
+    },
+    verify: (credentials, request) => {
+      const colon = credentials.indexOf(':')
+      return verify(credentials.slice(0, colon), credentials.slice(colon + 1), request)
+    },
+    challenge: (realm) => `Basic realm="${realm}", charset="UTF-8"`,
+  }
+}
+
+function decodeBasic(text: string): string {
+  if (!BASE64.test(text)) return ''
+  try {
+    const decoded = utf8.decode(Buffer.from(text, 'base64'))
+    return decoded.includes(':') && !CONTROL.test(decoded) ? decoded : ''
+  } catch {
+    return ''
+  }
+}
+
+/** Where an API key stands: in a header field, or in the query, where it ends up in logs and histories. */
+export type ApiKeyPlace = { readonly header: string } | { readonly query: string }
+
+/** An API key in a header field such as `x-api-key`, or, only where it can't be helped, in a query parameter. */
+export function apiKey<P extends Principal>({ verify, ...place }: ApiKeyPlace & { readonly verify: VerifyToken<P> }): Scheme<P> {
+  needsVerify('apiKey', verify)
+  const inHeader = 'header' in place
+  const name = inHeader ? place.header.toLowerCase() : place.query
+  if (typeof name !== 'string' || !isToken(name)) throw new TypeError('apiKey: name the header or the query parameter, as in { header: \'x-api-key\' }')
+  const read = (request: HttpRequest): string | undefined => {
+    if (inHeader) return single(request.headers[name])
+    const values = request.query.getAll(name)
+    return values.length > 1 ? '' : values[0]
+  }
+  return {
+    name: 'apiKey', verify, cacheable: true,
+    read: (request) => {
+      const key = read(request)
+      return key !== undefined && (key.length > LONGEST_CREDENTIALS || CONTROL.test(key)) ? '' : key
+    },
+    challenge: (realm) => `ApiKey realm="${realm}", in="${inHeader ? 'header' : 'query'}", name="${name}"`,
+  }
+}
+
+/** The user that the host has found out itself: a session, Passport's `req.user`, a mutual TLS peer. */
+export function hostUser<P extends Principal>(find: (request: HttpRequest) => MaybePromise<P | undefined>): Scheme<P> {
+  needsVerify('hostUser', find)
+  return {
+    name: 'hostUser', cacheable: false,
+    read: () => 'host',
+    verify: (_, request) => find(request),
+    challenge: (realm) => `Session realm="${realm}"`,
+  }
+}
+
+/**
+ * A `verify` for a handful of fixed tokens or keys: `tokens({ 's3cret': { subject: 'ann' } })`. Compares digests under
+ * a salt of this process, so its time tells nothing about the tokens, and it does not keep them.
+ */
+export function tokens<P extends Principal>(table: Readonly<Record<string, P>>): (token: string) => P | undefined {
+  const known = new SecretTable<P>()
+  for (const [token, principal] of Object.entries(table)) {
+    if (token === '') throw new TypeError('tokens: an empty text can be no token')
+    if (typeof principal?.subject !== 'string') throw new TypeError('tokens: give each token a principal, as in { subject: \'ann\' }')
+    known.add(token, principal)
+  }
+  return (token) => known.get(token)
+}
+
+function needsVerify(where: string, verify: unknown): void {
+  if (typeof verify !== 'function') throw new TypeError(`${where}: pass a function that tells whom the credentials stand for`)
+}
