@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict'
 import { randomBytes, randomInt } from 'node:crypto'
-import { rename, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { promisify } from 'node:util'
+import ts from 'typescript'
 import { fileSource } from 'longhaul/files'
-import { content } from '../../src/content/index.js'
+import { content, type ContentSource } from '../../src/content/index.js'
 import { closed, folder, piece, serve, sha256, type Site } from './content-kit.js'
+import { blocks } from './readme-page.js'
 
 const SIZE = 3 * 1024 * 1024 + 17
 
@@ -87,3 +91,41 @@ test('multipart/byteranges of a file: each part where it says', async (t) => {
     assert.equal(sha256(body), sha256(bytes.subarray(start, end)))
   }
 })
+
+test('curl itself resumes what was cut', async (t) => {
+  const { port, path, bytes } = await large(t)
+  const out = `${path}.out`
+  await writeFile(out, bytes.subarray(0, 777_777))
+  await promisify(execFile)('curl', ['--silent', '--show-error', '--fail', '--noproxy', '*', '-C', '-', '-o', out, `http://127.0.0.1:${port}/`])
+  assert.equal(sha256(await readFile(out)), sha256(bytes))
+})
+
+test('the reader for fetch in the guide gets there, over cuts and a change', async (t) => {
+  const base = await folder(t)
+  const path = join(base, 'x.bin')
+  const versions = [randomBytes(2_000_000), randomBytes(1_900_000)] as const
+  await writeFile(path, versions[0])
+  const find = fileSource(path)
+  let served = 0
+  const { port } = await serve(t, content(async (request) => {
+    const found = await find(request)
+    const round = served++
+    if (round === 1) await writeFile(path, versions[1])
+    return found && round < 2 ? { ...found, open: (start: number) => failing(found.open(start, start + 500_000)) } : found
+  }))
+  const page = await readFile(join(import.meta.dirname, '../../docs/guide/files.md'), 'utf8')
+  const snippet = blocks(page, 'ts').find((block) => block.startsWith('// download.ts')) ?? ''
+  const script = ts.transpile(snippet, { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 })
+  const { download } = await import(`data:text/javascript,${encodeURIComponent(script)}`) as {
+    download: (url: string, take: (bytes: Uint8Array, at: number) => void) => Promise<void>
+  }
+  const got = Buffer.alloc(2_000_000)
+  await download(`http://127.0.0.1:${port}/`, (part, at) => { got.set(part, at) })
+  assert.equal(sha256(got.subarray(0, 1_900_000)), sha256(versions[1]))
+  assert.ok(served >= 3, `${served} requests`)
+})
+
+async function* failing(part: ReturnType<ContentSource['open']>): AsyncGenerator<Uint8Array> {
+  yield* await part
+  throw new Error('cut')
+}
