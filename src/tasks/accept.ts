@@ -4,7 +4,7 @@ import { snapshotOf, type TaskSnapshot } from './codec.js'
 import { isDuration, type AnyTaskDefinition } from './define.js'
 import { isTaskId, newId } from './ids.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
-import type { TaskRecord } from './record.js'
+import { toFaceText, type TaskRecord } from './record.js'
 import { freeSlot, takeSlot } from './slots.js'
 
 /** How often a task that others take back at the same time is taken in anew. */
@@ -57,12 +57,13 @@ export class Intake {
     for (let tried = 0; tried < TRIES; tried++) {
       const free = owner === undefined || maxPerOwner === undefined || await this.reserve(owner, maxPerOwner)
       const record = this.record()
-      const outcome = free ? await ledger.create(record) : undefined
+      const face = toFaceText(record)
+      const outcome = free ? await ledger.create(record, face) : undefined
       if (outcome?.created) {
         const held = { record, revision: outcome.revision }
         ledger.hand(this.job, held)
         const refused = await this.enqueue()
-        return { task: refused ? await this.takeBack(held, refused) : snapshotOf(record), created: true }
+        return { task: refused ? await this.takeBack(held, refused) : snapshotOf(record, face), created: true }
       }
       const accepted = await this.again()
       if (accepted) return accepted

@@ -4,7 +4,7 @@ import type { Attempt, Job } from '../queues/queue.js'
 import { isQueueClosing } from '../queues/queue.js'
 import type { AnyTaskDefinition } from './define.js'
 import { failureOf, isPermanent, type Failure } from './failure.js'
-import { taskKey, type Held, type Ledger } from './ledger.js'
+import { taskKey, type Held, type Ledger, type Moved } from './ledger.js'
 import { ProgressWriter } from './progress.js'
 import type { TaskChange, TaskProgress, TaskRecord } from './record.js'
 import { patiently } from './retry.js'
@@ -90,7 +90,7 @@ export class TaskAttempt {
     this.held = begun
     this.fence = begun.record.attempt
 
-    const writer = new ProgressWriter(async (progress) => { await this.move({ progress }) }, settings.progressIntervalMs)
+    const writer = new ProgressWriter(async (progress) => { this.see(await this.write({ progress })) }, settings.progressIntervalMs)
     const outcome = await runOnce(definition, job.input, {
       taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt, owner: begun.record.owner,
       context: job.context, progress: writer.report, stop: this.stop,
@@ -108,23 +108,29 @@ export class TaskAttempt {
       if (!isQueueClosing(outcome.reason)) return
       if (settings.durable) return this.giveBack(progress, 'The worker is closing')
     }
-    await this.move(ended(endingOf(outcome), progress, this.retentionMs), true)
+    this.see(await this.write(ended(endingOf(outcome), progress, this.retentionMs), true))
     // Also when the record was final already: it may have been an earlier try of this very write.
     if (isFinal(this.held.record.state)) await onFinal(this.held.record)
   }
 
-  /** Writes a change unless a later run or a cancel came first; then it stops this run. */
-  private async move(to: TaskChange, patient = false): Promise<boolean> {
-    const now = this.held && await this.settings.ledger.move(this.held, (record) => (
+  /** Writes a change unless a later run or a cancel came first. */
+  private write(to: TaskChange, patient = false): Promise<Moved | undefined> {
+    if (!this.held) return Promise.resolve(undefined)
+    return this.settings.ledger.move(this.held, (record) => (
       record.attempt === this.fence && record.state === 'processing' ? to : undefined
     ), patient)
+  }
+
+  /** Takes note of what a write came to, and stops this run when another has taken over. */
+  private see(now: Moved | undefined): void {
     if (now) this.held = now
     if (!now || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
-    return now?.moved ?? false
   }
 
   private async giveBack(progress: TaskProgress | undefined, why: string): Promise<void> {
-    if (await this.move({ progress, state: 'queued' }, true)) throw new AttemptFailed(why)
+    const now = await this.write({ progress, state: 'queued' }, true)
+    this.see(now)
+    if (now?.moved) throw new AttemptFailed(why)
   }
 }
 

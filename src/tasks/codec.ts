@@ -7,9 +7,9 @@ import type { TaskState } from './state.js'
  * over the wire. A poll needs the first line and sends the rest as it is, so the common answer parses
  * and writes no JSON of its own.
  */
-export function encode(record: TaskRecord): string {
+export function encode(record: TaskRecord, face = toFaceText(record)): string {
   const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot } = record
-  return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}]\n${toFaceText(record)}`
+  return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}]\n${face}`
 }
 
 function textOr0(text: string | undefined): string {
@@ -57,9 +57,9 @@ export function toSnapshot(id: string, value: string): TaskSnapshot {
 }
 
 /** The snapshot of a record that this process has just written. */
-export function snapshotOf(record: TaskRecord): TaskSnapshot {
+export function snapshotOf(record: TaskRecord, face = toFaceText(record)): TaskSnapshot {
   const { id, state, version, createdAt, expiresAt, owner, errorStatus } = record
-  return { id, state, version, createdAt, expiresAt, owner, errorStatus, face: toFaceText(record) }
+  return { id, state, version, createdAt, expiresAt, owner, errorStatus, face }
 }
 
 /** Reads all of it, to be changed and written again. */

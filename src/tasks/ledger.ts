@@ -42,9 +42,9 @@ export class Ledger {
     return entry && { record: decode(id, entry.value), revision: entry.revision }
   }
 
-  /** Writes a new record, unless the id is taken. */
-  create(record: TaskRecord): Promise<Created | Existing> {
-    return this.store.create(taskKey(record.id), encode(record), { expiresAt: record.expiresAt })
+  /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
+  create(record: TaskRecord, face?: string): Promise<Created | Existing> {
+    return this.store.create(taskKey(record.id), encode(record, face), { expiresAt: record.expiresAt })
   }
 
   /**

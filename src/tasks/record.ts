@@ -1,3 +1,4 @@
+import { callbackText, type CallbackState } from '../callbacks/index.js'
 import { canMove, isFinal, type TaskState } from './state.js'
 
 /** How far the work is, in units of the task's own. */
@@ -36,6 +37,8 @@ export interface TaskRecord {
   /** Keys of other entries that live and die with this one: an idempotency claim, a slot of `maxPerOwner`. */
   readonly claim: string | undefined
   readonly slot: string | undefined
+  /** What is to be told to whom when the task has ended, and how far that is. */
+  readonly callback: CallbackState | undefined
 }
 
 type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt'
@@ -43,13 +46,15 @@ type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt'
 /** What changes in one move. `undefined` leaves a member as it is; nothing can be taken away. */
 export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
 
-/** The sentence that goes with a state in the task face. */
-const MESSAGES: Readonly<Record<TaskState, string>> = {
-  queued: 'The task was accepted and is being processed.',
-  processing: 'The task was accepted and is being processed.',
-  completed: 'The task is completed.',
-  failed: 'The task failed.',
-  cancelled: 'The task was cancelled.',
+const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'
+
+/** What a state puts into the task face: its status, and the sentence that goes with it. */
+const STATUS: Readonly<Record<TaskState, string>> = {
+  queued: ACCEPTED,
+  processing: ACCEPTED,
+  completed: '"completed","message":"The task is completed."',
+  failed: '"failed","message":"The task failed."',
+  cancelled: '"cancelled","message":"The task was cancelled."',
 }
 
 /**
@@ -77,8 +82,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
  * task reads `processing` at once; only the job face knows `queued`.
  */
 export function toFaceText(record: TaskRecord): string {
-  const { state } = record
-  let text = `{"taskId":"${record.id}","status":"${state === 'queued' ? 'processing' : state}","message":"${MESSAGES[state]}","task":"${record.name}"`
+  let text = `{"taskId":"${record.id}","status":${STATUS[record.state]},"task":"${record.name}"`
   if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`
   if (record.result !== undefined) text += `,"result":${record.result}`
   if (record.error !== undefined) text += `,"error":${JSON.stringify(record.error)}`
@@ -88,16 +92,17 @@ export function toFaceText(record: TaskRecord): string {
   return text + '}'
 }
 
+/** The end of a time, by its milliseconds. */
+const ENDS = Array.from({ length: 1000 }, (_, ms) => `${String(ms).padStart(3, '0')}Z`)
 let lastSecond = Number.NaN
 let lastStart = ''
 
-/** ISO 8601. All but the milliseconds of the last second is remembered: a task has up to three times, mostly of one second. */
+/** ISO 8601. The last second is remembered: a task has up to three times, mostly of one second. */
 function toIso(ms: number): string {
   const second = Math.floor(ms / 1000)
   if (second !== lastSecond) {
     lastStart = new Date(second * 1000).toISOString().slice(0, -4)
     lastSecond = second
   }
-  const rest = ms - second * 1000
-  return `${lastStart}${rest < 10 ? '00' : rest < 100 ? '0' : ''}${String(rest)}Z`
+  return lastStart + (ENDS[ms - second * 1000] as string)
 }

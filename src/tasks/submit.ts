@@ -58,10 +58,15 @@ export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefi
     const { definition, input, pointer } = selected
     const judged = pointer === undefined ? tasks.judge(definition, input) : judgeAt(pointer, tasks, definition, input)
     if (judged) await judged
-    const submission: Submission<C> = { definition, input, request, body, owner: settings.owner(request), idempotencyKey }
-    if (!always && !preferences.respondAsync) return answerDirectly(settings, submission)
+    const owner = settings.owner(request)
+    const submission: Submission<C> = { definition, input, request, body, owner, idempotencyKey }
+    const { respondAsync } = preferences
+    if (!always && !respondAsync) return answerDirectly(settings, submission)
     const wait = always || preferences.wait === undefined ? 0 : Math.min(preferences.wait, settings.maxWaitSeconds)
-    return await acceptTask(settings, submission, preferences.respondAsync, wait)
+    if (idempotencyKey !== undefined || wait > 0) return acceptTask(settings, submission, respondAsync, wait)
+    // What `acceptTask` comes to in the usual case, without its turns.
+    const { task, created } = await tasks.accept(definition, input, { owner, context: settings.context(request) })
+    return accepted(settings, request, task, { asked: respondAsync, replayed: !created })
   }
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
 }
