@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { createHash, randomInt } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { promisify } from 'node:util'
 import { LARGE_FILE_BYTES, largeFile } from '../../examples/reference-server/large-file.js'
-import { sha256 } from './content-kit.js'
+import { folder, sha256 } from './content-kit.js'
+import { blocks, section } from './readme-page.js'
+import { root } from './reference-process.js'
 import { useReference } from './reference.js'
 
 const PATH = '/api/files/large-file'
@@ -74,6 +80,16 @@ describe('the large file', () => {
     assert.equal(await status({ 'if-match': '"another"' }), 412)
     assert.equal(await status({ 'range': 'bytes=1-', 'if-range': '"another"' }), 200)
     assert.equal(await status({ range: `bytes=${LARGE_FILE_BYTES}-` }), 416)
+  })
+
+  test('SPEC 4.5: the commands of README.md resume it with curl', async (t) => {
+    const cwd = await folder(t)
+    const [script = ''] = blocks(section(await readFile(join(root, 'README.md'), 'utf8'), 'Large files'), 'sh')
+    const commands = script.replaceAll('http://127.0.0.1:3000', client.url).replaceAll('demo-reader', 'reader-1')
+    const { stdout } = await promisify(execFile)('sh', ['-e', '-c', commands], { cwd, env: { ...process.env, NO_PROXY: '127.0.0.1' } })
+    const [, cut] = /^cut: +(\d+) bytes$/m.exec(stdout) ?? []
+    assert.ok(Number(cut) > 0 && Number(cut) < LARGE_FILE_BYTES, stdout)
+    assert.equal(sha256(await readFile(join(cwd, 'large.bin'))), SHA256)
   })
 
   test('for readers only, and for reading only', async () => {
