@@ -101,7 +101,7 @@ export function refusal(line: number, { code, message, details }: RecordFault, r
 
 function textOf(record: unknown): string {
   try {
-    return (JSON.stringify(record) as string | undefined) ?? ''
+    return (JSON.stringify(record)) ?? ''
   } catch {
     // Nested so deeply that it can be read but not written.
     return ''

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { get, request, type IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import * as zlib from 'node:zlib'
+import { SmallProcess } from './small-process.js'
+
+/** `npm run test:soak` sends 2 GiB each way. */
+const SIZE = process.env['LONGHAUL_SOAK'] === undefined ? 128 << 20 : 2 ** 31
+const MIB = 1 << 20
+/** Other requests are answered within this, whatever goes on. */
+const CEILING_MS = 2000
+
+interface Result { readonly status: number; readonly body: string }
+
+async function textOf(response: IncomingMessage): Promise<Result> {
+  let body = ''
+  for await (const chunk of response) body += String(chunk)
+  return { status: response.statusCode ?? 0, body }
+}
+
+/** Uploads pieces, as fast as they are taken. */
+function upload(port: number, pieces: Iterable<Uint8Array>, headers: Record<string, string> = {}): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const req = request({ port, host: '127.0.0.1', method: 'POST', path: '/upload', headers: { 'content-type': 'application/x-ndjson', ...headers }, agent: false })
+    let answered = false
+    req.on('response', (response) => {
+      answered = true
+      textOf(response).then(resolve, reject)
+    })
+    req.on('error', (error) => { if (!answered) reject(error) })
+    const all = pieces[Symbol.iterator]()
+    const send = (): void => {
+      for (;;) {
+        if (answered || req.destroyed) return
+        const { done, value } = all.next()
+        if (done === true) {
+          req.end()
+          return
+        }
+        if (!req.write(value)) {
+          req.once('drain', send)
+          return
+        }
+      }
+    }
+    send()
+  })
+}
+
+function* repeat(piece: Uint8Array, bytes: number): Generator<Uint8Array> {
+  for (let sent = 0; sent < bytes; sent += piece.byteLength) yield piece
+}
+
+/** Reads an answer, resting now and then, and counts its lines. */
+function download(port: number, path: string): Promise<{ lines: number; bytes: number }> {
+  return new Promise((resolve, reject) => {
+    get({ port, host: '127.0.0.1', path, agent: false }, async (response) => {
+      try {
+        let lines = 0
+        let bytes = 0
+        let rests = 0
+        for await (const chunk of response as AsyncIterable<Buffer>) {
+          bytes += chunk.length
+          for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, at + 1)) lines++
+          if (bytes > rests * 16 * MIB) {
+            rests++
+            await sleep(20)
+          }
+        }
+        resolve({ lines, bytes })
+      } catch (error) {
+        reject(error)
+      }
+    }).on('error', reject)
+  })
+}
+
+/** Asks for something small all the time; tells how long the slowest answer took. */
+async function whilePinging<T>(port: number, work: Promise<T>): Promise<{ result: T; slowest: number }> {
+  let over = false
+  const done = work.finally(() => { over = true })
+  let slowest = 0
+  const pings = (async () => {
+    while (!over) {
+      const began = performance.now()
+      const { status } = await new Promise<Result>((resolve, reject) => {
+        get({ port, host: '127.0.0.1', path: '/ping', agent: false }, (response) => { textOf(response).then(resolve, reject) }).on('error', reject)
+      })
+      assert.equal(status, 200)
+      slowest = Math.max(slowest, performance.now() - began)
+      await sleep(20)
+    }
+  })()
+  const [result] = await Promise.all([done, pings])
+  return { result, slowest }
+}
+
+describe('a process with a heap of 64 MiB', () => {
+  let server: SmallProcess
+  before(async () => { server = await SmallProcess.start('ndjson-server.ts') })
+  after(async () => { await server.stop() })
+
+  const summary = ({ body }: Result): { total: number; succeeded: number; failed: number } => (
+    (JSON.parse(body) as { summary: { total: number; succeeded: number; failed: number } }).summary
+  )
+  const calm = async (slowest: number): Promise<void> => {
+    assert.ok(slowest < CEILING_MS, `another request waited for ${slowest} ms`)
+    const { maxRss } = await server.memory()
+    assert.ok(maxRss < 400 * MIB, `${Math.round(maxRss / MIB)} MiB`)
+  }
+  const lines = Buffer.from(Array.from({ length: 1000 }, (_, id) => `${JSON.stringify({ id, name: 'Somebody', email: 'somebody@example.com' })}\n`).join(''))
+
+  test('SPEC 4.9, 8.3: takes an upload much larger than itself, with a slow consumer', async () => {
+    const { result, slowest } = await whilePinging(server.port, upload(server.port, repeat(lines, SIZE)))
+    assert.equal(result.status, 200)
+    assert.equal(summary(result).succeeded, Math.ceil(SIZE / lines.length) * 1000)
+    await calm(slowest)
+  })
+  for (const path of ['/sync', '/async']) {
+    test(`gives a download much larger than itself to a slow client: ${path}`, async () => {
+      const { result, slowest } = await whilePinging(server.port, download(server.port, `${path}?bytes=${SIZE}`))
+      assert.equal(result.lines, Math.ceil(SIZE / 100))
+      assert.ok(result.bytes > SIZE * 0.9)
+      await calm(slowest)
+    })
+  }
+  test('a bomb of 1 MB that is 1 GB is refused', async () => {
+    const bomb = zlib.gzipSync(Buffer.alloc(32 * MIB, '{"a":1}\n'), { level: 9 })
+    const members = Array.from({ length: 32 }, () => bomb)
+    const { result, slowest } = await whilePinging(server.port, upload(server.port, members, { 'content-encoding': 'gzip' }))
+    assert.equal(result.status, 413)
+    assert.equal((JSON.parse(result.body) as { code: string }).code, 'body_too_large')
+    await calm(slowest)
+  })
+  test('a line of 200 MB is skipped, and the lines around it are taken', async () => {
+    function* pieces(): Generator<Uint8Array> {
+      yield Buffer.from('{"a":1}\n{"long":"')
+      yield* repeat(Buffer.alloc(65_536, 0x61), 200_000_000)
+      yield Buffer.from('"}\n{"b":2}\n')
+    }
+    const { result, slowest } = await whilePinging(server.port, upload(server.port, pieces()))
+    assert.deepEqual([result.status, summary(result)], [200, { total: 3, succeeded: 2, failed: 1 }])
+    await calm(slowest)
+  })
+  test('a million bad lines are skipped', async () => {
+    for (const [line, count] of [['x\n', 1_000_000], ['{"}\n', 200_000]] as const) {
+      const { result, slowest } = await whilePinging(server.port, upload(server.port, [Buffer.from(line.repeat(count))]))
+      assert.deepEqual(summary(result), { total: count, succeeded: 0, failed: count })
+      await calm(slowest)
+    }
+  })
+  test('JSON that is nested a million deep is refused or skipped', async () => {
+    const deep = '['.repeat(1_000_000)
+    const object = `${'{"a":'.repeat(1_000_000)}1${'}'.repeat(1_000_000)}`
+    const { result, slowest } = await whilePinging(server.port, upload(server.port, [Buffer.from(`${deep}\n{"a":${deep}\n${object}\n{"ok":1}\n`)]))
+    assert.equal(result.status, 200)
+    assert.equal(summary(result).total, 4)
+    await calm(slowest)
+    assert.ok(server.alive)
+  })
+})
