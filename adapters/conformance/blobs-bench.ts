@@ -16,6 +16,7 @@ export interface BlobsFixture {
   readonly close?: () => Promise<void> | void
 }
 
+/** What `blobsConformance` takes beside the factory. */
 export interface BlobsConformanceOptions {
   /** Title of the suite. Default `Blobs conformance`. */
   readonly title?: string

@@ -22,6 +22,7 @@ export interface EtagOptions {
   readonly etag?: (file: FileFacts) => Promise<string> | string
 }
 
+/** What `fileSource` takes beside the path. */
 export interface FileSourceOptions extends EtagOptions {
   /** Media type. Default: by the end of the name. */
   readonly type?: string

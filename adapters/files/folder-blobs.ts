@@ -11,6 +11,7 @@ import { partialName, sweepFolder } from './blob-sweep.js'
 
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
+/** What `FolderBlobs` takes beside the folder. */
 export interface FolderBlobsOptions {
   /**
    * Whether all processes that use these blobs see this folder: true for several processes on one machine, or on a file system that

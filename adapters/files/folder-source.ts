@@ -7,6 +7,7 @@ import { areNames, localPath, realPlace, type Symlinks } from './place.js'
 import { typeOfName } from './types.js'
 import { versionOf } from './version.js'
 
+/** What `folderSource` takes beside the folder. */
 export interface FolderSourceOptions<C = unknown> extends EtagOptions {
   /** Whether to serve what has a name, or lies in a folder with a name, that begins with a dot. Default: no, it is not there. */
   readonly hidden?: boolean

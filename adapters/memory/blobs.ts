@@ -10,6 +10,7 @@ const MIB = 1024 * 1024
 /** What a blob takes beside its bytes, at most, with a key of 512 characters. */
 const OVERHEAD = 2048
 
+/** What `MemoryBlobs` takes. */
 export interface MemoryBlobsOptions {
   /** Bytes that all blobs may take, with those that are being written or still read, and 2 KiB for each. Default: 256 MiB. */
   readonly maxBytes?: number

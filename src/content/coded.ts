@@ -1,20 +1,9 @@
-import { pipeline, Readable, type Transform } from 'node:stream'
-import * as zlib from 'node:zlib'
+import { encodePieces, RESPONSE_CODINGS, type Piece } from '../http/encode.js'
 
 /** A content coding that answers can have. */
-export type ContentCoding = 'gzip' | 'br' | 'deflate' | 'zstd'
+export type ContentCoding = 'gzip' | 'br' | 'zstd'
 
-type MakeCoder = () => Transform
-
-const createZstd = (zlib as { readonly createZstdCompress?: MakeCoder }).createZstdCompress
-
-/** Levels at which a server keeps up with a network: the default of brotli is a hundred times slower. */
-const CODERS: Readonly<Record<ContentCoding, MakeCoder | undefined>> = {
-  gzip: () => zlib.createGzip({ level: 3 }),
-  deflate: () => zlib.createDeflate({ level: 3 }),
-  br: () => zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }),
-  zstd: createZstd === undefined ? undefined : () => createZstd(),
-}
+const CODINGS: readonly string[] = ['gzip', 'br', 'zstd'] satisfies ContentCoding[]
 
 /**
  * Those of `codings` that this Node has: zstd is not in all of them.
@@ -22,18 +11,18 @@ const CODERS: Readonly<Record<ContentCoding, MakeCoder | undefined>> = {
  */
 export function knownCodings(codings: readonly ContentCoding[]): readonly ContentCoding[] {
   for (const coding of codings) {
-    if (!Object.hasOwn(CODERS, coding)) throw new TypeError(`codings: ${JSON.stringify(coding)} is none of ${Object.keys(CODERS).join(', ')}`)
+    if (!CODINGS.includes(coding)) throw new TypeError(`codings: ${JSON.stringify(coding)} is none of ${CODINGS.join(', ')}`)
   }
-  return codings.filter((coding) => CODERS[coding] !== undefined)
+  return codings.filter((coding) => RESPONSE_CODINGS.includes(coding))
 }
 
 /** `content` in a coding, at the speed of its reader. A failure of `content` comes through; it is closed when the reader leaves. */
-export async function* coded(content: AsyncIterable<Uint8Array>, coding: ContentCoding): AsyncGenerator<Uint8Array, void, undefined> {
-  const input = Readable.from(content, { objectMode: false })
-  const coder = (CODERS[coding] as MakeCoder)()
-  // Its failure is seen by whoever reads the coder; a reader that leaves destroys the coder, and that the input.
-  pipeline(input, coder, ignore)
-  for await (const chunk of coder) yield chunk as Uint8Array
+export function coded(content: AsyncIterable<Uint8Array>, coding: ContentCoding): AsyncGenerator<Uint8Array, void, undefined> {
+  return encodePieces(pieces(content), coding)
+}
+
+async function* pieces(content: AsyncIterable<Uint8Array>): AsyncGenerator<Piece, void, undefined> {
+  for await (const bytes of content) yield { bytes, flush: false }
 }
 
 const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|wasm|x-ndjson|graphql|sql|toml|yaml|rtf)\b|image\/(?:svg|bmp)|[a-z]+\/[^;]*\+(?:json|xml)\b)/i
@@ -47,5 +36,3 @@ export function isCompressible(type: string): boolean {
 export function codedEtag(etag: string | undefined, coding: ContentCoding): string | undefined {
   return etag === undefined ? undefined : `${etag.slice(0, -1)}-${coding}"`
 }
-
-function ignore(): void {}

@@ -6,7 +6,7 @@ import { blobSource, content, type ContentSource } from '../../../src/content/in
 import { isHttpError } from '../../../src/http/errors.js'
 import { request, see, textOf, textSource } from './kit.js'
 
-const TEXT = randomBytes(75_000).toString('base64')
+const TEXT = randomBytes(750_000).toString('base64')
 
 async function bodyOf(source: ContentSource, headers: Record<string, string> = {}): Promise<AsyncIterable<Uint8Array>> {
   const answer = await content(source, { codings: ['gzip'] })(request('GET', headers))
