@@ -6,6 +6,10 @@ export interface Config {
   /** 0: the system picks a free one. */
   readonly port: number
   readonly tokens: readonly Token[]
+  /** Where records and jobs are; without it, in this process. */
+  readonly redisUrl?: string | undefined
+  /** `on`: requests and tasks. `off`: requests only. `only`: tasks only. Default `on`. */
+  readonly worker?: 'on' | 'off' | 'only'
 }
 
 /** A setting that can't work. Its message says what to do, and is all that the operator is shown. */
@@ -24,7 +28,13 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (env['NODE_ENV'] === 'production' && tokens.some(isDemo)) {
     throw new ConfigError('The demo tokens are no secret, so they are refused when NODE_ENV is production; set AUTH_TOKENS to token=subject:role[,…] with tokens of your own.')
   }
-  return { host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens }
+  const redisUrl = readRedisUrl(env['REDIS_URL'] || undefined)
+  const worker = env['WORKER'] || 'on'
+  if (worker !== 'on' && worker !== 'off' && worker !== 'only') throw new ConfigError(`WORKER must be on, off or only, not ${JSON.stringify(worker)}.`)
+  if (worker !== 'on' && redisUrl === undefined) {
+    throw new ConfigError(`WORKER=${worker} needs REDIS_URL: without it, web and worker processes can't see each other's tasks.`)
+  }
+  return { host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker }
 }
 
 /** The tokens to show at start: only those that are no secret anyway. */
@@ -44,4 +54,9 @@ function readPort(text: string): number {
   const port = /^[0-9]{1,5}$/.test(text) ? Number(text) : NaN
   if (port <= 65_535) return port
   throw new ConfigError(`PORT must be a whole number from 0 to 65535 (0 picks a free one), not ${JSON.stringify(text)}.`)
+}
+
+function readRedisUrl(text: string | undefined): string | undefined {
+  if (text === undefined || (/^rediss?:\/\//.test(text) && URL.canParse(text))) return text
+  throw new ConfigError('REDIS_URL must be an address such as redis://127.0.0.1:6379.')
 }

@@ -1,18 +1,20 @@
 // npm start
 import { ConfigError, demoTokens, readConfig } from './config.js'
 import { startServer } from './server.js'
+import { startWorker } from './worker.js'
 
 try {
   const config = readConfig(process.env)
-  const server = await startServer(config)
+  const server = config.worker === 'only' ? undefined : await startServer(config)
+  const running = server ?? startWorker(config)
 
-  const stop = (): void => { void server.stop() }
+  const stop = (): void => { void running.stop() }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
 
-  const demo = demoTokens(config.tokens)
+  const demo = server ? demoTokens(config.tokens) : []
   if (demo.length > 0) console.log(`Demo tokens, for trying things out: ${demo.join(', ')}`)
-  console.log(`The reference server is ready at ${server.url}`)
+  console.log(server ? `The reference server is ready at ${server.url}` : 'The worker is ready')
 } catch (error) {
   process.exitCode = 1
   const { code, port } = error as NodeJS.ErrnoException & { port?: number }

@@ -2,16 +2,13 @@ import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createTasks } from 'longhaul'
-import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { authenticator, type Context } from './auth.js'
 import type { Config } from './config.js'
 import { Connections } from './connections.js'
+import { openEngine } from './engine.js'
 import { routes } from './routes.js'
-import { checksum } from './tasks/checksum.js'
-import { exportUsers } from './tasks/export-users.js'
-import { wait } from './tasks/wait.js'
-import { seededUsers } from './users.js'
+import { definitions } from './tasks/definitions.js'
 
 /** How long answers may go on after running tasks have stopped: as long as a direct answer may take, and a little. */
 const ANSWERS_MS = 35_000
@@ -29,9 +26,10 @@ export interface RunningServer {
 }
 
 /** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
-export async function startServer({ host, port, tokens, drainMs = 10_000 }: StartOptions): Promise<RunningServer> {
-  const { store, queue } = memory()
-  const tasks = createTasks({ store, queue, definitions: [wait, checksum, exportUsers(seededUsers())] })
+export async function startServer({ host, port, tokens, redisUrl, worker = 'on', drainMs = 10_000 }: StartOptions): Promise<RunningServer> {
+  const engine = openEngine(redisUrl)
+  const { store, queue } = engine
+  const tasks = createTasks({ store, queue, worker: worker === 'on', definitions: definitions() })
   const identify = authenticator(tokens)
 
   const server = createServer()
@@ -48,7 +46,7 @@ export async function startServer({ host, port, tokens, drainMs = 10_000 }: Star
       const answered = connections.drain(drainMs + ANSWERS_MS)
       await tasks.close({ drainMs })
       await answered
-      await store.close()
+      await engine.close()
     })(),
   }
 }

@@ -1,0 +1,46 @@
+import { Redis } from 'ioredis'
+import type { Queue, Store } from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { memory } from 'longhaul/memory'
+import { RedisStore } from 'longhaul/redis'
+
+/** Where tasks are kept, and what runs them. */
+export interface Engine {
+  readonly store: Store
+  readonly queue: Queue
+  /** Lets go of store and connections; the queue goes with its tasks. */
+  close(): Promise<void>
+}
+
+/** One process and its memory, or with a Redis as many processes as you like. */
+export function openEngine(redisUrl: string | undefined): Engine {
+  if (redisUrl === undefined) {
+    const { store, queue } = memory()
+    return { store, queue, close: () => store.close() }
+  }
+  const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
+  const records = new Redis(redisUrl, { enableAutoPipelining: true, retryStrategy })
+  // BullMQ's workers wait at Redis for as long as it takes.
+  const jobs = new Redis(redisUrl, { maxRetriesPerRequest: null, retryStrategy })
+  const report = reporter()
+  for (const client of [records, jobs]) client.on('error', report)
+  const store = new RedisStore({ client: records })
+  // The work of a killed worker starts again within 20 s: its lock ends, and the look after that finds it.
+  const queue = new BullMQQueue({ connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000, onError: report })
+  return {
+    store, queue,
+    close: async () => {
+      await store.close()
+      for (const client of [records, jobs]) client.disconnect()
+    },
+  }
+}
+
+/** Says what is wrong with Redis once, not at every try to reach it. */
+function reporter(): (error: Error) => void {
+  let last = ''
+  return ({ message }) => {
+    if (message !== last) console.error(`Redis: ${message}`)
+    last = message
+  }
+}
