@@ -53,27 +53,22 @@ function* repeat(piece: Uint8Array, bytes: number): Generator<Uint8Array> {
 }
 
 /** Reads an answer, resting now and then, and counts its lines. */
-function download(port: number, path: string): Promise<{ lines: number; bytes: number }> {
-  return new Promise((resolve, reject) => {
-    get({ port, host: '127.0.0.1', path, agent: false }, async (response) => {
-      try {
-        let lines = 0
-        let bytes = 0
-        let rests = 0
-        for await (const chunk of response as AsyncIterable<Buffer>) {
-          bytes += chunk.length
-          for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, at + 1)) lines++
-          if (bytes > rests * 16 * MIB) {
-            rests++
-            await sleep(20)
-          }
-        }
-        resolve({ lines, bytes })
-      } catch (error) {
-        reject(error)
-      }
-    }).on('error', reject)
+async function download(port: number, path: string): Promise<{ lines: number; bytes: number }> {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    get({ port, host: '127.0.0.1', path, agent: false }, resolve).on('error', reject)
   })
+  let lines = 0
+  let bytes = 0
+  let rests = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, at + 1)) lines++
+    if (bytes > rests * 16 * MIB) {
+      rests++
+      await sleep(20)
+    }
+  }
+  return { lines, bytes }
 }
 
 /** Asks for something small all the time; tells how long the slowest answer took. */
