@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { lstatSync } from 'node:fs'
-import { mkdir, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, open as openFile, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileSource, folderSource, type FolderSourceOptions } from 'longhaul/files'
+import { toFetch } from '../../adapters/fetch/index.js'
 import { content } from '../../src/content/index.js'
-import { folder, openBelow, piece, rawStatus, serve, type Site } from './content-kit.js'
+import { closed, folder, openBelow, piece, rawStatus, serve, type Site } from './content-kit.js'
 import { ask } from './wire.js'
 
 interface Tree extends Site {
@@ -205,4 +206,37 @@ describe('a file', () => {
       assert.deepEqual([answer.status, answer.body], [200, 'new content'])
     }
   })
+})
+
+test('positions past 2^32 are what they are, and a file with a hole of 6 GiB is served like any other', async (t) => {
+  const path = join(await folder(t), 'x.bin')
+  const size = 6 * 1024 ** 3
+  const file = await openFile(path, 'w')
+  await file.truncate(size)
+  await file.write(Buffer.from('here'), 0, 4, 5 * 1024 ** 3)
+  await file.close()
+  const { port } = await serve(t, content(fileSource(path)))
+  const at = 5 * 1024 ** 3
+  const part = await piece(port, '/', { range: `bytes=${at - 1}-${at + 4}` })
+  assert.deepEqual([part.status, part.bytes.toString()], [206, '\0here\0'])
+  assert.equal(part.headers['content-range'], `bytes ${at - 1}-${at + 4}/${size}`)
+  assert.equal((await piece(port, '/', { range: 'bytes=-5' })).bytes.byteLength, 5)
+  assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], String(size))
+})
+
+test('the same below a fetch-style server', async (t) => {
+  const base = await folder(t)
+  await writeFile(join(base, 'a.txt'), '0123456789')
+  const handle = toFetch(content(folderSource(base)), { mountPath: '/files' })
+  const get = (path: string, init: RequestInit = {}): Promise<Response> => handle(new Request(`http://x${path}`, init))
+  const whole = await get('/files/a.txt')
+  assert.deepEqual([whole.status, whole.headers.get('content-length'), await whole.text()], [200, '10', '0123456789'])
+  const part = await get('/files/a.txt', { headers: { 'range': 'bytes=2-4', 'if-range': whole.headers.get('etag') ?? '' } })
+  assert.deepEqual([part.status, part.headers.get('content-range'), await part.text()], [206, 'bytes 2-4/10', '234'])
+  const head = await get('/files/a.txt', { method: 'HEAD' })
+  assert.deepEqual([head.status, head.headers.get('content-length'), await head.text()], [200, '10', ''])
+  assert.equal((await get('/files/none')).status, 404)
+  // Not read, then left.
+  await (await get('/files/a.txt')).body?.cancel()
+  await closed(base)
 })
