@@ -105,7 +105,6 @@ describe('conditions', () => {
     ['If-Range is weak', { range, 'if-range': 'W/"v1"' }, 200],
     ['If-Range is the date', { range, 'if-range': CHANGED_TEXT }, 206],
     ['If-Range is another date', { range, 'if-range': 'Mon, 06 May 2024 07:08:10 GMT' }, 200],
-    ['If-Range is a date within which it may have changed again', { range, 'if-range': new Date().toUTCString() }, 200, { lastModified: Date.now() }],
     ['If-Range without Range', { 'if-range': '"v0"' }, 200],
     ['a range that can not be had, of what was there', { range: 'bytes=99-', 'if-range': '"v0"' }, 200],
     ['If-None-Match', { 'if-none-match': '"v1"' }, 304],
@@ -123,6 +122,11 @@ describe('conditions', () => {
   for (const [name, headers, status, source] of cases) {
     test(`${name}: ${status}`, async () => assert.equal((await get(headers, source)).status, status))
   }
+
+  test('If-Range is a date whose second is not over, so that it may have changed again: 200', async () => {
+    const lastModified = Date.now() + 5000
+    assert.equal((await get({ range, 'if-range': new Date(lastModified).toUTCString() }, { lastModified })).status, 200)
+  })
 
   test('304 has the tag and what is said of caches, and nothing of the content', async () => {
     const options = { cacheControl: 'max-age=60', disposition: 'attachment' } as const
