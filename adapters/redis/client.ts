@@ -3,16 +3,26 @@
  * that any version of the caller's fits. The caller makes it, configures it and closes it.
  */
 export interface RedisClient {
+  /** `GET key`. */
   get(key: string): Promise<string | null>
+  /** `SET key value PXAT expiresAt NX`. */
   set(key: string, value: string, pxat: 'PXAT', expiresAt: number, nx: 'NX'): Promise<unknown>
+  /** `EVAL script keys …`. */
   eval(script: string, keys: number, ...args: (string | number)[]): Promise<unknown>
+  /** `EVALSHA sha keys …`. */
   evalsha(sha: string, keys: number, ...args: (string | number)[]): Promise<unknown>
+  /** `PUBLISH channel message`. */
   publish(channel: string, message: string): Promise<unknown>
+  /** `SUBSCRIBE channel …`; resolves once the server has confirmed. */
   subscribe(...channels: string[]): Promise<unknown>
+  /** `UNSUBSCRIBE channel …`. */
   unsubscribe(...channels: string[]): Promise<unknown>
   /** A connection of our own, for notices; in a Cluster it is made of one of its `nodes`. */
   duplicate(...options: never[]): RedisClient
+  /** The connections of a Cluster. */
   nodes?(role: 'master'): RedisClient[]
+  /** Closes the connection at once. */
   disconnect(): void
+  /** Listens to `message`, `ready` and `error`. */
   on(event: string, listener: (...args: string[]) => void): unknown
 }

@@ -14,6 +14,7 @@ import { syncPieces } from './sync-pieces.js'
 /** Records, one by one or in arrays: what is at hand, what comes by and by, a Node stream in object mode, a web stream. */
 export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | readonly T[]>
 
+/** What a download may be told. */
 export interface DownloadOptions<T = object, C = unknown> {
   /** Opens the source for one request. For HEAD too, which closes it unread: let it be lazy. What it throws is the answer. */
   readonly records: (request: HttpRequest<C>) => MaybePromise<RecordSource<T>>

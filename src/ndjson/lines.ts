@@ -14,6 +14,7 @@ export interface RecordBatch {
   readonly failed: number
 }
 
+/** The bounds of a reader. */
 export interface LineReaderOptions {
   /** A longer line is dropped without being held, and reported. In bytes, without its line feed; from 1 to 256 MiB, default 1 MiB. */
   readonly maxLineBytes?: number
