@@ -13,6 +13,9 @@ const properties = {
   role: { enum: USER_ROLES },
 }
 
+/** Is started by an upload, and by nothing else. */
+export const UPLOAD_TASK = 'upload-users'
+
 /** How users of a table come out and go in as NDJSON (SPEC 4.9). */
 export class NdjsonUsers {
   readonly #users: UserTable
@@ -30,7 +33,7 @@ export class NdjsonUsers {
         return { status: 400, error: { code: httpError('invalid_input').code, message: 'A new user needs an email.' } }
       }),
     }
-    this.task = blobs && uploadTask({ ...this.#intake, name: 'upload-users', blobs })
+    this.task = blobs && uploadTask({ ...this.#intake, name: UPLOAD_TASK, blobs })
   }
 
   /** POST /upload-ndjson: changes the users that have these ids, 0 included, and creates the others. */

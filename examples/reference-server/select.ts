@@ -1,4 +1,5 @@
 import { httpError, type ErrorDetail, type Select, type Selected, type Tasks } from 'longhaul'
+import { UPLOAD_TASK } from './ndjson.js'
 
 /** What a request for work names: the task, its input, and where in the body that input is. */
 interface Wanted {
@@ -33,9 +34,9 @@ function readJobData(body: unknown): Wanted {
 }
 
 function find(tasks: Tasks, { task, input, pointer }: Wanted): Selected {
-  const definition = tasks.definition(task)
+  const definition = task === UPLOAD_TASK ? undefined : tasks.definition(task)
   if (definition) return { definition, input, pointer }
-  const names = tasks.names.join(', ')
+  const names = tasks.names.filter((name) => name !== UPLOAD_TASK).join(', ')
   throw httpError('unknown_task', {
     message: `There is no task of this name; there are ${names}.`,
     details: [{ pointer: '/task', message: `must be one of ${names}` }],

@@ -2,13 +2,17 @@ import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createTasks } from 'longhaul'
+import { MemoryBlobs } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { authenticator, type Context } from './auth.js'
 import type { Config } from './config.js'
 import { Connections } from './connections.js'
 import { openEngine } from './engine.js'
+import { NdjsonUsers } from './ndjson.js'
 import { routes } from './routes.js'
 import { definitions } from './tasks/definitions.js'
+import { UserTable } from './user-table.js'
+import { seededUsers } from './users.js'
 
 /** How long answers may go on after running tasks have stopped: as long as a direct answer may take, and a little. */
 const ANSWERS_MS = 35_000
@@ -29,11 +33,16 @@ export interface RunningServer {
 export async function startServer({ host, port, tokens, redisUrl, worker = 'on', drainMs = 10_000 }: StartOptions): Promise<RunningServer> {
   const engine = openEngine(redisUrl)
   const { store, queue } = engine
-  const tasks = createTasks({ store, queue, worker: worker === 'on', definitions: definitions() })
+  // Only this process sees these users, so only it may run tasks that change them.
+  const blobs = redisUrl === undefined ? new MemoryBlobs() : undefined
+  const ndjson = new NdjsonUsers(new UserTable(seededUsers()), blobs)
+  const ownTasks = ndjson.task ? [ndjson.task] : []
+  const tasks = createTasks({ store, queue, worker: worker === 'on', definitions: [...definitions(), ...ownTasks] })
   const identify = authenticator(tokens)
 
-  const server = createServer()
-  attach<Context>(server, routes(tasks), { context: ({ headers }) => ({ principal: identify(headers.authorization) }) })
+  // An upload may take longer than the five minutes that Node gives a request; idle ones are the proxy's to end.
+  const server = createServer({ requestTimeout: 0 })
+  attach<Context>(server, routes(tasks, ndjson), { context: ({ headers }) => ({ principal: identify(headers.authorization) }) })
   const connections = new Connections(server)
 
   server.listen({ host, port })
@@ -47,6 +56,7 @@ export async function startServer({ host, port, tokens, redisUrl, worker = 'on',
       await tasks.close({ drainMs })
       await answered
       await engine.close()
+      await blobs?.close()
     })(),
   }
 }

@@ -40,7 +40,7 @@ export class Client {
   async ask(method: string, path: string, what: Ask = {}): Promise<Answer> {
     const response = await this.open(method, path, what)
     const text = await response.text()
-    const json = response.headers.get('content-type')?.includes('json') && text !== '' ? JSON.parse(text) : undefined
+    const json = /^application\/(?:problem\+)?json/.test(response.headers.get('content-type') ?? '') && text !== '' ? JSON.parse(text) : undefined
     return { status: response.status, headers: response.headers, text, json }
   }
 
