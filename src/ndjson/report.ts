@@ -28,7 +28,7 @@ export interface UploadError extends Omit<LineError, 'code'> {
   readonly details?: readonly ErrorDetail[]
 }
 
-/** How many lines held a record, and how many of these were taken. */
+/** How many lines were read, and what became of them. */
 export interface UploadSummary {
   /** Lines that were not blank. */
   readonly total: number
