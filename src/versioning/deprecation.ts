@@ -1,3 +1,4 @@
+import { around } from '../http/around.js'
 import { httpDate, linkValue, type Link } from '../http/fields.js'
 import type { Policy, ResponseHeaders } from '../http/exchange.js'
 
@@ -61,11 +62,7 @@ export function addDeprecation(headers: ResponseHeaders, { headers: fields, link
  */
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {
   const deprecation = toDeprecation(options, 'deprecated')
-  return async (request, next) => {
-    const response = await next(request)
-    if (response) addDeprecation(response.headers, deprecation)
-    return response
-  }
+  return (request, next) => around(next, request, (headers) => { addDeprecation(headers, deprecation) })
 }
 
 function toTime(date: Date | string, what: string): number {

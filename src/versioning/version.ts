@@ -1,16 +1,22 @@
-import { coerce, compare, Range, SemVer } from 'semver'
+import { coerce, compare, parse, type SemVer } from 'semver'
 
 /** A version as clients may ask for it: `1`, `1.2`, `1.2.3`, or with a pre-release `2.0.0-beta.1`. */
-const ASKED = /^(0|[1-9]\d{0,8})(?:\.(0|[1-9]\d{0,8})(?:\.(0|[1-9]\d{0,8})(-[0-9A-Za-z.-]{1,64})?)?)?$/
+const ASKED = /^(?:0|[1-9]\d{0,8})(?:\.(?:0|[1-9]\d{0,8})(?:\.(?:0|[1-9]\d{0,8})(?:-[0-9A-Za-z.-]{1,64})?)?)?$/
+
+/** The full version (semver.org) behind a text: `1` is 1.0.0. `undefined` for what names no version. */
+function read(text: string): SemVer | undefined {
+  if (text.length > 100 || !ASKED.test(text)) return undefined
+  return (text.includes('-') ? parse(text) : coerce(text)) ?? undefined
+}
 
 /** Whether a text names a version at all. */
 export function isVersion(text: string): boolean {
-  return text.length <= 100 && ASKED.test(text)
+  return read(text) !== undefined
 }
 
-/** The full version (semver.org) behind a short name: `1` is 1.0.0. Throws a `TypeError` for what is none. */
+/** The full version behind a name. Throws a `TypeError` for what is none. */
 export function toFull(name: string): SemVer {
-  const full = isVersion(name) ? (name.includes('-') ? new SemVer(name) : coerce(name)) : null
+  const full = read(name)
   if (!full) throw new TypeError(`${JSON.stringify(name)} is no version; use 1, 1.2 or 1.2.3`)
   return full
 }
@@ -36,13 +42,14 @@ export function sortVersions(names: readonly string[]): readonly Named[] {
 
 /**
  * The newest version that a client's text allows: `1` allows every 1.x.y, `1.2` every 1.2.x, `1.2.3` itself. A
- * pre-release is served only to those who name it. `undefined` when there is none.
+ * pre-release is served only to those who name it. `undefined` when there is none, or the text is no version.
  */
 export function bestVersion(asked: string, served: readonly Named[]): string | undefined {
-  if (!isVersion(asked)) return undefined
-  const parts = asked.split('.').length
-  const range = new Range(parts === 1 ? `^${asked}.0.0` : parts === 2 ? `~${asked}.0` : asked)
-  // ^0.0.0 would allow 0.0.x only; a bare 0 means every 0.x.y as a bare 1 means every 1.x.y.
-  const zero = asked === '0' ? new Range('>=0.0.0 <1.0.0') : range
-  return served.findLast(({ full }) => zero.test(full))?.name
+  const wanted = read(asked)
+  if (wanted === undefined) return undefined
+  const parts = asked.includes('-') ? 3 : asked.split('.').length
+  const allowed = ({ full }: Named): boolean => parts === 3
+    ? compare(full, wanted) === 0
+    : full.prerelease.length === 0 && full.major === wanted.major && (parts === 1 || full.minor === wanted.minor)
+  return served.findLast(allowed)?.name
 }

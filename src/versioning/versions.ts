@@ -1,10 +1,13 @@
 import { channel } from 'node:diagnostics_channel'
-import { parseAccept } from '../http/accept.js'
-import { DerivedRequest } from '../http/derived-request.js'
-import { httpError, HttpError } from '../http/errors.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { around } from '../http/around.js'
+import { httpError } from '../http/errors.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type ResponseHeaders } from '../http/exchange.js'
 import { addVary } from '../http/fields.js'
+import { Memo } from '../http/memo.js'
+import { principalOf } from '../http/principal.js'
+import { choose, type Chosen } from './choose.js'
 import { addDeprecation, toDeprecation, type Deprecation, type DeprecationOptions } from './deprecation.js'
+import { innerRequest } from './inner-request.js'
 import type { Selector } from './selectors.js'
 import { bestVersion, isVersion, sortVersions, toFull, type Named } from './version.js'
 
@@ -25,7 +28,7 @@ export interface VersionsOptions<C> {
   readonly afterSunset?: 'serve' | 'gone'
   /** Sends `Api-Supported-Versions` and `Api-Deprecated-Versions` with every answer. Default `true`. */
   readonly advertise?: boolean
-  /** Who asks, for those who count who still uses what. */
+  /** Who asks, for those who count who still uses what. Default: the subject that `authenticate` has found. */
   readonly principal?: (request: HttpRequest<C>) => string | undefined
 }
 
@@ -45,62 +48,58 @@ interface Served<C> {
   readonly deprecation: Deprecation | undefined
 }
 
-interface Chosen {
-  readonly version: string
-  readonly selector: Selector | undefined
-  /** As the client wrote it. */
-  readonly asked: string
-}
-
 const uses = channel('longhaul:version')
 
 /**
  * One handler out of several versions of it (SPEC 9). The chosen one sees its vendor media types as
- * `application/json`, and a version in the path as part of the mount path. Throws a `TypeError` when an
- * option makes no sense. Errors: 400 `version_required`, `version_invalid`, `version_ambiguous`; `version_unsupported` as 404 in
+ * `application/json`, and a version in the path as part of the mount path. `1` asks for the newest 1.x.y, `1.2` for the newest
+ * 1.2.x (semver.org); pre-releases go to those who name them. Failures say the same of versions as answers do.
+ *
+ * Errors: 400 `version_required`, `version_invalid`, `version_ambiguous`; `version_unsupported` as 404 in
  * the path, 406 in Accept, 400 in the query; 410 `version_gone`.
+ * @throws {TypeError} when an option makes no sense
  */
 export function versions<C = unknown>(served: Readonly<Record<string, VersionOptions<C> | Handler<C>>>, options: VersionsOptions<C>): Handler<C> {
-  const { select, afterSunset = 'serve', advertise = true, principal } = options
+  const { select, afterSunset = 'serve', advertise = true, principal = (request) => principalOf(request)?.subject } = options
   const named = sortVersions(Object.keys(served))
   if (named.length === 0) throw new TypeError('versions: name at least one version')
-  if (select.length === 0) throw new TypeError('versions: name at least one way to select, such as byPath()')
+  if (!(select?.length > 0)) throw new TypeError('versions: name at least one way to select, such as byPath()')
+  if (afterSunset !== 'serve' && afterSunset !== 'gone') throw new TypeError('versions: afterSunset must be serve or gone')
   const table = new Map(named.map(({ name }) => [name, toServed(name, served[name] as VersionOptions<C> | Handler<C>)]))
-  const fallback = defaultVersion(options.default ?? 'latest', named, (name) => table.get(name)?.deprecation !== undefined)
+  const isOld = (name: string): boolean => table.get(name)?.deprecation !== undefined
+  const fallback = defaultVersion(options.default ?? 'latest', named, isOld)
   const vary = [...new Set(select.flatMap((selector) => selector.vary ?? []))]
-  const told = advertise ? advertisement(named, (name) => table.get(name)?.deprecation !== undefined) : {}
+  const told = advertise ? advertisement(named, isOld) : {}
+  const all = named.map(({ name }) => name).join(', ')
+  const known = new Memo((text: string) => ({ name: bestVersion(text, named) }))
+  const best = (text: string): string | undefined => known.get(text).name
 
-  const finish = (response: HttpResponse): HttpResponse => {
-    if (vary.length > 0) addVary(response.headers, ...vary)
-    Object.assign(response.headers, told)
-    return response
-  }
-  const handler = async (request: HttpRequest<C>): Promise<HttpResponse | undefined> => {
-    try {
-      const chosen = choose(request, select, named) ?? fallback
-      if (!chosen) throw httpError('version_required', { message: `Name a version: ${named.map(({ name }) => name).join(', ')}.` })
-      const { handler: next, deprecation } = table.get(chosen.version) as Served<C>
-      if (uses.hasSubscribers) {
-        const use: VersionUse = {
-          version: chosen.version, way: chosen.selector?.way ?? 'default', deprecated: deprecation !== undefined,
-          principal: principal?.(request), method: request.method, path: request.path,
-        }
-        uses.publish(use)
-      }
-      if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) {
-        throw httpError('version_gone', { headers: { ...deprecation.headers, ...(deprecation.links ? { link: deprecation.links } : {}) } })
-      }
-      const response = await next(toInner(request, chosen, select))
-      if (!response) return undefined
-      const answer = { ...response, headers: { ...response.headers } }
-      const type = chosen.selector?.mediaType?.(chosen.asked)
-      if (type !== undefined && answer.headers['content-type'] === 'application/json') answer.headers['content-type'] = type
-      if (deprecation) addDeprecation(answer.headers, deprecation)
-      return finish(answer)
-    } catch (error) {
-      throw withHeaders(error, vary, told)
+  const serve = (request: HttpRequest<C>, chosen: Chosen): MaybePromise<HttpResponse | undefined> => {
+    const { handler, deprecation } = table.get(chosen.name) as Served<C>
+    if (uses.hasSubscribers) {
+      const { name: version, way } = chosen
+      const { method, path } = request
+      uses.publish({ version, way, deprecated: deprecation !== undefined, principal: principal(request), method, path } satisfies VersionUse)
     }
+    const next: Handler<C> = (inner) => {
+      if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) throw httpError('version_gone')
+      return handler(inner)
+    }
+    return around(next, innerRequest(request, select), (headers) => {
+      if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') headers['content-type'] = chosen.mediaType
+      if (deprecation) addDeprecation(headers, deprecation)
+    })
   }
+  const finish = (headers: ResponseHeaders): void => {
+    if (vary.length > 0) addVary(headers, ...vary)
+    Object.assign(headers, told)
+  }
+  const unfinished: Handler<C> = (request) => {
+    const chosen = choose(request, select, best, all) ?? fallback
+    if (!chosen) throw httpError('version_required', { message: `Name a version: ${all}.` })
+    return serve(request, chosen)
+  }
+  const handler: Handler<C> = (request) => around(unfinished, request, finish)
   const operations = [...table.values()].flatMap((each) => each.handler.operations ?? [])
   return operations.length > 0 ? describe(handler, operations) : handler
 }
@@ -123,71 +122,11 @@ function defaultVersion(policy: string, named: readonly Named[], isDeprecated: (
     : policy === 'latest' ? (stable.findLast(({ name }) => !isDeprecated(name)) ?? stable.at(-1) ?? named.at(-1))
       : named.find(({ name, full }) => name === policy || (isVersion(policy) && full.compare(toFull(policy)) === 0))
   if (!found) throw new TypeError(`versions: default ${JSON.stringify(policy)} is neither latest, lowest, required nor a version that is served`)
-  return { version: found.name, selector: undefined, asked: found.name }
-}
-
-function choose<C>(request: HttpRequest<C>, select: readonly Selector[], named: readonly Named[]): Chosen | undefined {
-  let chosen: Chosen | undefined
-  for (const selector of select) {
-    const asked = selector.ask(request)
-    if (!asked) continue
-    const found = chooseOne(selector, asked.versions, asked.optional ?? false, named)
-    if (!found) continue
-    if (chosen && chosen.version !== found.version) throw httpError('version_ambiguous')
-    chosen ??= found
-  }
-  return chosen
-}
-
-function chooseOne(selector: Selector, asked: readonly string[], optional: boolean, named: readonly Named[]): Chosen | undefined {
-  const negotiated = selector.vary !== undefined
-  if (!negotiated && new Set(asked).size > 1) throw httpError('version_ambiguous')
-  for (const text of asked) {
-    const version = bestVersion(text, named)
-    if (version !== undefined) return { version, selector, asked: text }
-  }
-  // Of an Accept that takes other types too, what is not served is no more than not liked best.
-  if (optional) return undefined
-  if (!negotiated && !isVersion(asked[0] ?? '')) throw httpError('version_invalid')
-  throw new HttpError(selector.unsupported, 'version_unsupported', {
-    message: `This version is not served; there are: ${named.map(({ name }) => name).join(', ')}.`,
-  })
-}
-
-function toInner<C>(request: HttpRequest<C>, chosen: Chosen, select: readonly Selector[]): HttpRequest<C> {
-  const mountPath = chosen.selector?.mountPath?.(request)
-  const { accept } = request.headers
-  const vendors = select.filter((selector) => selector.isVendorType)
-  const named = accept !== undefined && accept !== '*/*' && vendors.length > 0
-    && parseAccept(accept).some(({ type, subtype }) => vendors.some((selector) => selector.isVendorType?.(type, subtype)))
-  if (mountPath === undefined && !named) return request
-  return new DerivedRequest(request, {
-    ...(mountPath === undefined ? {} : { mountPath }),
-    ...(named ? { headers: { ...request.headers, accept: withoutVendor(accept, vendors) } } : {}),
-  })
-}
-
-/** The Accept field with the vendor's types as `application/json`. */
-function withoutVendor(accept: string | string[], vendors: readonly Selector[]): string {
-  return parseAccept(accept).map(({ type, subtype, params, q }) => {
-    const vendor = vendors.some((selector) => selector.isVendorType?.(type, subtype))
-    const rest = vendor ? '' : [...params].map(([name, value]) => `;${name}=${JSON.stringify(value)}`).join('')
-    return `${vendor ? 'application/json' : `${type}/${subtype}`}${rest}${q === 1 ? '' : `;q=${String(q)}`}`
-  }).join(', ')
+  return { name: found.name, way: 'default', mediaType: undefined }
 }
 
 function advertisement(named: readonly Named[], isDeprecated: (name: string) => boolean): Record<string, string> {
   const list = (wanted: boolean) => named.filter(({ name }) => isDeprecated(name) === wanted).map(({ name }) => name).join(', ')
   const [supported, old] = [list(false), list(true)]
   return { ...(supported ? { 'api-supported-versions': supported } : {}), ...(old ? { 'api-deprecated-versions': old } : {}) }
-}
-
-/** Errors say the same of versions as answers do. */
-function withHeaders(error: unknown, vary: readonly string[], told: Readonly<Record<string, string>>): unknown {
-  if (!(error instanceof HttpError)) return error
-  const { status, code, message, details, headers, cause } = error
-  return new HttpError(status, code, {
-    message, ...(details ? { details } : {}), ...(cause === undefined ? {} : { cause }),
-    headers: { ...told, ...headers, ...(vary.length > 0 ? { vary: vary.join(', ') } : {}) },
-  })
 }

@@ -1,0 +1,13 @@
+import { describe, type Handler } from '../http/exchange.js'
+import { innerRequest } from './inner-request.js'
+import type { Selector } from './selectors.js'
+
+/**
+ * A handler that is the same in every version, such as a health check: it answers whatever version a request names, or none,
+ * also one that is not served, and sees the request as a handler of `versions` would.
+ */
+export function versionNeutral<C = unknown>(handler: Handler<C>, { select }: { readonly select: readonly Selector[] }): Handler<C> {
+  if (select.length === 0) throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
+  const neutral: Handler<C> = (request) => handler(innerRequest(request, select))
+  return handler.operations ? describe(neutral, handler.operations) : neutral
+}
