@@ -2,7 +2,6 @@ import { Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type 
 import {
   isQueueClosing, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
-import { isStoreUnavailable } from '../../src/stores/store.js'
 import { settles, within } from './deadline.js'
 import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
 
@@ -30,6 +29,8 @@ export interface BullMQQueueOptions {
 const GRACE_MS = 2000
 /** How many dead jobs one look finds. */
 const DEAD_PAGE = 100
+/** How long a dead job is kept whose `onDead` rejects. */
+const DEAD_KEPT_MS = 86_400_000
 
 /**
  * The Queue on BullMQ 6: retries, back-off, delays, stalled jobs and concurrency are the engine's own. Each task is a job
@@ -157,7 +158,7 @@ export class BullMQQueue implements Queue {
     this.burying.add(id)
     try {
       const reason: DeadReason = job.failedReason.startsWith('job stalled') ? 'stalled' : 'attempts'
-      if (await wasHeard(onDead, toJob(job), reason)) await job.remove()
+      if (await wasHeard(onDead, job, reason)) await job.remove()
     } catch (error) {
       this.onError(error instanceof Error ? error : new Error(String(error)))
     } finally {
@@ -191,12 +192,12 @@ async function handBack(job: BullJob<JobData>, token: string | undefined): Promi
   throw new WaitingError()
 }
 
-/** `false` when the record could not be written: the next look tries again. */
-async function wasHeard(onDead: ProcessOptions['onDead'], job: Job, reason: DeadReason): Promise<boolean> {
+/** `false` when it could not be heard, as when the store is away: the next look tells again, for a day. */
+async function wasHeard(onDead: ProcessOptions['onDead'], job: BullJob<JobData>, reason: DeadReason): Promise<boolean> {
   try {
-    await onDead(job, reason)
+    await onDead(toJob(job), reason)
     return true
-  } catch (error) {
-    return !isStoreUnavailable(error)
+  } catch {
+    return Date.now() - (job.finishedOn ?? 0) > DEAD_KEPT_MS
   }
 }
