@@ -9,7 +9,8 @@ export default defineConfig({
     files: 'adapters/files/index.ts',
     conformance: 'adapters/conformance/index.ts',
     redis: 'adapters/redis/index.ts',
-    bullmq: 'adapters/bullmq/index.ts'
+    bullmq: 'adapters/bullmq/index.ts',
+    callbacks: 'adapters/callbacks/index.ts'
   },
   format: ['esm', 'cjs'],
   target: 'node20',

@@ -17,8 +17,8 @@ export { isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
   createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type Asker, type Face, type ReadWork, type Select, type Selected, type SubmitEndpointOptions,
-  type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskFailure, type TaskOptions,
+  type Accepted, type AnyTaskDefinition, type Asker, type Face, type FindCallback, type ReadWork, type Select, type Selected,
+  type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
@@ -30,3 +30,6 @@ export {
   type UploadResult, type UploadSummary, type UploadTask, type UploadTaskOptions, type WriteContext,
 } from './ndjson/index.js'
 export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'
+export type {
+  CallbackFault, CallbackOptions, CallbackReply, CallbackRequest, CallbackSender, CallbackState, CallbackView, SendFault,
+} from './callbacks/index.js'

@@ -20,6 +20,8 @@ export interface SubmitOptions {
   readonly delayMs?: number | undefined
   /** Travels with the job to `run`; has to survive JSON. */
   readonly context?: unknown
+  /** Is told by a signed POST when the task has ended; needs `callbacks` of `createTasks`. */
+  readonly callbackUrl?: string | undefined
 }
 
 /** What `accept` did. */
@@ -72,10 +74,13 @@ export class Intake {
   }
 
   private record(): TaskRecord {
+    const { callbackUrl } = this.options
     return {
       id: this.id, name: this.definition.name, owner: this.options.owner, state: 'queued', attempt: 0, version: 1,
       createdAt: Date.now(), startedAt: undefined, finishedAt: undefined, expiresAt: this.expiresAt,
       progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: this.options.claim, slot: this.slot,
+      ...(this.ledger.holder === undefined ? {} : { holder: this.ledger.holder }),
+      callback: callbackUrl === undefined ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
     }
   }
 

@@ -105,7 +105,7 @@ export class TaskAttempt {
     }
     if (outcome.kind === 'aborted') {
       // Cancelled, or taken over by a later run: the record says so already.
-      if (!isQueueClosing(outcome.reason)) return
+      if (!isQueueClosing(outcome.reason)) return settings.durable ? this.tellOfEnd() : undefined
       if (settings.durable) return this.giveBack(progress, 'The worker is closing')
     }
     this.see(await this.write(ended(endingOf(outcome), progress, this.retentionMs), true))
@@ -125,6 +125,12 @@ export class TaskAttempt {
   private see(now: Moved | undefined): void {
     if (now) this.held = now
     if (!now || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
+  }
+
+  /** Whoever cancelled this run tells of it, unless its process died first: then it is told of here. */
+  private async tellOfEnd(): Promise<void> {
+    const now = await patiently(() => this.settings.ledger.load(this.job.taskId))
+    if (now?.record.callback && isFinal(now.record.state)) await this.settings.onFinal(now.record)
   }
 
   private async giveBack(progress: TaskProgress | undefined, why: string): Promise<void> {
@@ -159,7 +165,7 @@ function ended({ state, result, error, errorStatus }: Ending, progress: TaskProg
 }
 
 /** The host's listener must not decide how a task ends. */
-export function tell({ onError }: ExecutorSettings, cause: unknown, job: Job, attempt: number): void {
+export function tell({ onError }: Pick<ExecutorSettings, 'onError'>, cause: unknown, job: Pick<Job, 'taskId' | 'name'>, attempt: number): void {
   try {
     const told = onError(cause, { taskId: job.taskId, name: job.name, attempt })
     if (told instanceof Promise) told.catch(() => undefined)

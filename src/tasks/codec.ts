@@ -1,3 +1,4 @@
+import type { CallbackState } from '../callbacks/index.js'
 import type { TaskFailure, TaskProgress, TaskRecord } from './record.js'
 import { toFaceText } from './record.js'
 import type { TaskState } from './state.js'
@@ -8,8 +9,10 @@ import type { TaskState } from './state.js'
  * and writes no JSON of its own.
  */
 export function encode(record: TaskRecord, face = toFaceText(record)): string {
-  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot } = record
-  return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}]\n${face}`
+  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot, callback, holder } = record
+  const held = holder === undefined ? '' : `,${JSON.stringify(holder)}`
+  const told = callback !== undefined ? `,${JSON.stringify(callback)}` : held === '' ? '' : ',0'
+  return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}${told}${held}]\n${face}`
 }
 
 function textOr0(text: string | undefined): string {
@@ -19,7 +22,7 @@ function textOr0(text: string | undefined): string {
 /** 0 stands for what is not there. */
 type Head = [
   state: TaskState, version: number, attempt: number, createdAt: number, expiresAt: number,
-  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0,
+  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, callback?: CallbackState | 0, holder?: string,
 ]
 
 /** The face's members that are needed to write the record again. */
@@ -41,6 +44,8 @@ export interface TaskSnapshot {
   readonly expiresAt: number
   readonly owner: string | undefined
   readonly errorStatus: number | undefined
+  /** The process that the work dies with, where the store outlives it. */
+  readonly holder: string | undefined
   /** The task face as JSON text. */
   readonly face: string
 }
@@ -52,30 +57,32 @@ function split(value: string): [Head, string] {
 
 /** Reads what a status answer needs. */
 export function toSnapshot(id: string, value: string): TaskSnapshot {
-  const [[state, version, , createdAt, expiresAt, owner, errorStatus], face] = split(value)
-  return { id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined, face }
+  const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , holder], face] = split(value)
+  return { id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined, holder, face }
 }
 
 /** The snapshot of a record that this process has just written. */
 export function snapshotOf(record: TaskRecord, face = toFaceText(record)): TaskSnapshot {
-  const { id, state, version, createdAt, expiresAt, owner, errorStatus } = record
-  return { id, state, version, createdAt, expiresAt, owner, errorStatus, face }
+  const { id, state, version, createdAt, expiresAt, owner, errorStatus, holder } = record
+  return { id, state, version, createdAt, expiresAt, owner, errorStatus, holder, face }
 }
 
 /** Reads all of it, to be changed and written again. */
 export function decode(id: string, value: string): TaskRecord {
-  const [[state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot], face] = split(value)
+  const [[state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, callback, holder], face] = split(value)
   const body = JSON.parse(face) as FaceBody
-  return {
+  const record: TaskRecord = {
     id, name: body.task, state, version, attempt, createdAt, expiresAt,
     owner: owner === 0 ? undefined : owner,
     errorStatus: errorStatus || undefined,
     claim: claim || undefined,
     slot: slot || undefined,
+    callback: callback || undefined,
     progress: body.progress,
     result: 'result' in body ? JSON.stringify(body.result) : undefined,
     error: body.error,
     startedAt: body.startedAt === undefined ? undefined : Date.parse(body.startedAt),
     finishedAt: body.finishedAt === undefined ? undefined : Date.parse(body.finishedAt),
   }
+  return holder === undefined ? record : { ...record, holder }
 }

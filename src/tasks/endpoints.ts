@@ -3,7 +3,7 @@ import type { AnyTaskDefinition } from './define.js'
 import { taskFace, type Face } from './faces.js'
 import { statusPath, type StatusPath } from './status-path.js'
 import { createStatus } from './status.js'
-import { acceptRead, createSubmit, type Select, type SubmitEndpointOptions } from './submit.js'
+import { acceptRead, createSubmit, mustHaveCallbacks, type FindCallback, type Select, type SubmitEndpointOptions } from './submit.js'
 import type { Tasks } from './tasks.js'
 
 /** How a pair of endpoints, one that takes tasks and one that shows them, meets its clients. */
@@ -19,6 +19,11 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly owner?: (request: HttpRequest<C>) => string | undefined
   /** What of the request travels to `run` as `context`; has to survive JSON. Default: nothing. */
   readonly context?: (request: HttpRequest<C>) => unknown
+  /**
+   * Finds the callback URL in what is submitted: `(body) => body.callbackUrl`. Needs `callbacks` of `createTasks`. A URL that
+   * can't be called is a 400, and so is one of a request that is answered directly. Default: nobody is called.
+   */
+  readonly callback?: FindCallback<C>
   /** The longest `Prefer: wait=N` that is honoured, in seconds. Default 30. */
   readonly maxWaitSeconds?: number
   /** How long a direct answer may take, in milliseconds, before it is a 503 `sync_timeout`. Default 30 000. */
@@ -35,6 +40,7 @@ export interface EndpointSettings<C> {
   readonly scoped: boolean
   readonly owner: (request: HttpRequest<C>) => string | undefined
   readonly context: (request: HttpRequest<C>) => unknown
+  readonly callback: FindCallback<C> | undefined
   readonly maxWaitSeconds: number
   readonly syncTimeoutMs: number
   readonly maxBodyBytes: number
@@ -55,7 +61,7 @@ export interface TaskEndpoints<C = unknown> {
    * A handler for POST that takes the body as the input of one kind of work, or as what `select` makes
    * of it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC 4.6).
    */
-  readonly submit: (what: AnyTaskDefinition | Select<C>, options?: SubmitEndpointOptions) => Handler<C>
+  readonly submit: (what: AnyTaskDefinition | Select<C>, options?: SubmitEndpointOptions<C>) => Handler<C>
   /**
    * Takes in work for a handler of your own, and answers as `submit` does to `Prefer: respond-async`, Idempotency-Key and `wait` included.
    * `read` is called once the head of the request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
@@ -76,10 +82,11 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   const settings: EndpointSettings<C> = {
     tasks, path: statusPath(options.statusPath), face: options.face ?? taskFace,
     scoped: options.owner !== undefined, owner: options.owner ?? (() => undefined),
-    context: options.context ?? (() => undefined), maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
+    context: options.context ?? (() => undefined), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
   }
+  mustHaveCallbacks(tasks, settings.callback)
   return {
-    submit: (what: AnyTaskDefinition | Select<C>, how?: SubmitEndpointOptions) => createSubmit(settings, what, how),
+    submit: (what: AnyTaskDefinition | Select<C>, how?: SubmitEndpointOptions<C>) => createSubmit(settings, what, how),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
     status: createStatus(settings),
   }

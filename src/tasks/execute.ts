@@ -2,6 +2,7 @@ import type { Attempt, DeadReason, Job } from '../queues/queue.js'
 import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, tell, type ExecutorSettings } from './attempt.js'
 import { failureOf } from './failure.js'
 import { patiently } from './retry.js'
+import { isFinal } from './state.js'
 import { Stop } from './stop.js'
 
 /** Runs jobs: moves their records along, and never lets a late run overwrite what is final. */
@@ -41,6 +42,13 @@ export class Executor {
     })
   }
 
+  /** Fails the record of a task whose process has died with its work. */
+  async interrupt(id: string, holder: string): Promise<void> {
+    const held = await this.settings.ledger.load(id)
+    if (held?.record.holder !== holder || isFinal(held.record.state)) return
+    await finish(this.settings, held, this.retention(held.record.name), failed(failureOf('task_interrupted')))
+  }
+
   /** Fails the record of a job that will not be run again. */
   async bury(job: Job, reason: DeadReason): Promise<void> {
     try {
@@ -48,6 +56,8 @@ export class Executor {
       if (held) await finish(this.settings, held, this.retention(job.name), failed(failureOf(reason === 'attempts' ? 'task_failed' : 'task_interrupted')))
     } catch (error) {
       tell(this.settings, error, job, 0)
+      // An engine that keeps its dead asks again.
+      throw error
     }
   }
 }

@@ -24,6 +24,14 @@ const members = {
   },
   result: { type: 'object', required: ['message'], properties: { message: text } },
   error: { type: 'object', required: ['code', 'message'], properties: { code: text, message: text } },
+  callback: {
+    type: 'object',
+    required: ['state', 'attempts'],
+    properties: {
+      state: { enum: ['waiting', 'pending', 'delivered', 'failed'] }, attempts: { type: 'integer' }, lastStatus: { type: 'integer' },
+      fault: text, nextAttemptAt: time, deliveredAt: time,
+    },
+  },
   createdAt: time,
   startedAt: time,
   finishedAt: time,

@@ -37,11 +37,13 @@ export interface TaskRecord {
   /** Keys of other entries that live and die with this one: an idempotency claim, a slot of `maxPerOwner`. */
   readonly claim: string | undefined
   readonly slot: string | undefined
+  /** The process that the work dies with, where the store outlives it. */
+  readonly holder?: string | undefined
   /** What is to be told to whom when the task has ended, and how far that is. */
   readonly callback: CallbackState | undefined
 }
 
-type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt'
+type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'holder'
 
 /** What changes in one move. `undefined` leaves a member as it is; nothing can be taken away. */
 export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
@@ -62,19 +64,32 @@ const STATUS: Readonly<Record<TaskState, string>> = {
  * changes that a client can see, so a hidden one leaves ETag and events alone.
  */
 export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefined {
-  if (to.state !== undefined ? !canMove(record.state, to.state) : isFinal(record.state)) return undefined
+  if (to.state !== undefined ? !canMove(record.state, to.state) : isFinal(record.state)) return toldOf(record, to)
   // Written out: spreading records whose members differ is a slow path of V8, and every task passes here twice.
   const { id, name, owner, version, createdAt } = record
   const { state = record.state, attempt = record.attempt, expiresAt = record.expiresAt } = to
   const { startedAt = record.startedAt, finishedAt = record.finishedAt } = to
   const { progress = record.progress, result = record.result, error = record.error, errorStatus = record.errorStatus } = to
-  const { claim = record.claim, slot = record.slot } = to
+  const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const seen = state !== record.state || startedAt !== record.startedAt || finishedAt !== record.finishedAt
     || progress !== record.progress || result !== record.result || error !== record.error
-  return {
+    || callback !== record.callback
+  const next: TaskRecord = {
     id, name, owner, state, attempt, version: seen ? version + 1 : version, createdAt, startedAt, finishedAt, expiresAt,
-    progress, result, error, errorStatus, claim, slot,
+    progress, result, error, errorStatus, claim, slot, callback,
   }
+  return record.holder === undefined ? next : { ...next, holder: record.holder }
+}
+
+/** Of a record that is final nothing changes but what became of its callback. */
+function toldOf(record: TaskRecord, { state, callback }: TaskChange): TaskRecord | undefined {
+  if (state !== undefined || callback === undefined || record.callback === undefined) return undefined
+  return { ...record, callback, version: record.version + 1 }
+}
+
+/** The write that ends a task makes its callback due: no crash comes in between. */
+function begun(callback: CallbackState | undefined, state: TaskState): CallbackState | undefined {
+  return callback?.state === 'waiting' && isFinal(state) ? { ...callback, state: 'pending' } : callback
 }
 
 /**
@@ -86,6 +101,7 @@ export function toFaceText(record: TaskRecord): string {
   if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`
   if (record.result !== undefined) text += `,"result":${record.result}`
   if (record.error !== undefined) text += `,"error":${JSON.stringify(record.error)}`
+  if (record.callback !== undefined) text += `,"callback":${callbackText(record.callback)}`
   text += `,"createdAt":"${toIso(record.createdAt)}"`
   if (record.startedAt !== undefined) text += `,"startedAt":"${toIso(record.startedAt)}"`
   if (record.finishedAt !== undefined) text += `,"finishedAt":"${toIso(record.finishedAt)}"`

@@ -12,7 +12,8 @@ import { submitOperations } from './operations.js'
 import { isFinal } from './state.js'
 import { pollAfter } from './status-headers.js'
 import { answerDirectly, replayDirect } from './sync.js'
-import { toTaskError, type Tasks } from './tasks.js'
+import type { Tasks } from './tasks.js'
+import { toTaskError } from './view.js'
 
 /** Finds the work that a body asks for; throws an `HttpError` (422 `unknown_task`, say) when there is none. */
 export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
@@ -25,12 +26,20 @@ export interface Selected {
   readonly pointer?: string
 }
 
+/**
+ * Finds the callback URL of a submission, `undefined` for none. `body` is the JSON body, `{}` when that is no object; what is
+ * found is judged.
+ */
+export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
+
 /** How one submit endpoint answers. */
-export interface SubmitEndpointOptions {
+export interface SubmitEndpointOptions<C = unknown> {
   /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets a 202. */
   readonly respond?: 'prefer' | 'always'
   /** Takes a request without a body as this value. Default: it is a 400 `missing_body`. */
   readonly emptyBody?: unknown
+  /** In place of `callback` of `taskEndpoints`. */
+  readonly callback?: FindCallback<C>
 }
 
 /** Everything that one submission has become on its way in. */
@@ -39,13 +48,18 @@ export interface Submission<C> extends Selected {
   readonly body: unknown
   readonly owner: string | undefined
   readonly idempotencyKey: string | undefined
+  readonly callbackUrl: string | undefined
   readonly discard?: () => unknown
 }
 
 /** The handler that takes work in (SPEC 4.6, 4.7). */
-export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>, options: SubmitEndpointOptions = {}): Handler<C> {
+export function createSubmit<C>(
+  settings: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>, options: SubmitEndpointOptions<C> = {},
+): Handler<C> {
   const { tasks, maxBodyBytes: maxBytes } = settings
   const always = options.respond === 'always'
+  const { callback = settings.callback } = options
+  mustHaveCallbacks(tasks, callback)
   if (typeof what !== 'function' && tasks.definition(what.name) !== what) {
     throw new TypeError(`submit: ${what.name} is not among the definitions of createTasks; add it there`)
   }
@@ -59,13 +73,17 @@ export function createSubmit<C>(settings: EndpointSettings<C>, what: AnyTaskDefi
     const judged = pointer === undefined ? tasks.judge(definition, input) : judgeAt(pointer, tasks, definition, input)
     if (judged) await judged
     const owner = settings.owner(request)
-    const submission: Submission<C> = { definition, input, request, body, owner, idempotencyKey }
+    const callbackUrl = callback && await judgeCallback(tasks, callback, body, request, owner)
+    const submission: Submission<C> = { definition, input, request, body, owner, idempotencyKey, callbackUrl }
     const { respondAsync } = preferences
-    if (!always && !respondAsync) return answerDirectly(settings, submission)
+    if (!always && !respondAsync) {
+      if (callbackUrl !== undefined) throw httpError('callback_needs_async')
+      return answerDirectly(settings, submission)
+    }
     const wait = always || preferences.wait === undefined ? 0 : Math.min(preferences.wait, settings.maxWaitSeconds)
     if (idempotencyKey !== undefined || wait > 0) return acceptTask(settings, submission, respondAsync, wait)
     // What `acceptTask` comes to in the usual case, without its turns.
-    const { task, created } = await tasks.accept(definition, input, { owner, context: settings.context(request) })
+    const { task, created } = await tasks.accept(definition, input, { owner, context: settings.context(request), callbackUrl })
     return accepted(settings, request, task, { asked: respondAsync, replayed: !created })
   }
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
@@ -78,9 +96,12 @@ export async function acceptRead<C>(
   const preferences = parsePrefer(request.headers.prefer)
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
   const work = await read()
-  const submission: Submission<C> = { ...work, definition, request, owner: settings.owner(request), idempotencyKey }
+  const { tasks, callback } = settings
+  const owner = settings.owner(request)
   try {
-    await settings.tasks.judge(definition, work.input)
+    await tasks.judge(definition, work.input)
+    const callbackUrl = callback && await judgeCallback(tasks, callback, work.body, request, owner)
+    const submission: Submission<C> = { ...work, definition, request, owner, idempotencyKey, callbackUrl }
     const wait = Math.min(preferences.wait ?? 0, settings.maxWaitSeconds)
     return await acceptTask(settings, submission, preferences.respondAsync, wait)
   } catch (error) {
@@ -88,6 +109,21 @@ export async function acceptRead<C>(
     if (isHttpError(error) && error.status < 500) await work.discard?.()
     throw error
   }
+}
+
+/** Throws a `TypeError` where a callback URL could be given but nobody would call it. */
+export function mustHaveCallbacks<C>(tasks: Tasks, callback: FindCallback<C> | undefined): void {
+  if (callback && !tasks.hasCallbacks) {
+    throw new TypeError('callback: createTasks has no callbacks; give it { sender: httpSender(), secrets }')
+  }
+}
+
+async function judgeCallback<C>(
+  tasks: Tasks, callback: FindCallback<C>, body: unknown, request: HttpRequest<C>, owner: string | undefined,
+): Promise<string | undefined> {
+  const members = typeof body === 'object' && body !== null && !Array.isArray(body) ? body as Record<string, unknown> : {}
+  const url = callback(members, request)
+  return url === undefined ? undefined : tasks.checkCallback(url, owner)
 }
 
 async function judgeAt(pointer: string, tasks: Tasks, definition: AnyTaskDefinition, input: unknown): Promise<void> {
@@ -101,7 +137,7 @@ async function judgeAt(pointer: string, tasks: Tasks, definition: AnyTaskDefinit
   }
 }
 
-async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options: SubmitEndpointOptions): Promise<unknown> {
+async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options: SubmitEndpointOptions<C>): Promise<unknown> {
   try {
     return await readJson(request, { maxBytes })
   } catch (error) {
@@ -113,7 +149,7 @@ async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options
 /** Takes a task in and answers 202, or with its result when it ends within `wait` seconds. */
 export async function acceptTask<C>(settings: EndpointSettings<C>, submission: Submission<C>, asked: boolean, wait: number): Promise<HttpResponse> {
   const { tasks } = settings
-  const { request, definition, input, body, owner, idempotencyKey } = submission
+  const { request, definition, input, body, owner, idempotencyKey, callbackUrl } = submission
   const context = settings.context(request)
   // The longest that its record may live, should nobody be there to settle the claim.
   const expiresAt = Date.now() + tasks.pendingMs + (definition.retentionMs ?? tasks.retentionMs) + CLAIM_MARGIN_MS
@@ -133,7 +169,7 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
     }
     id = claim.claim.taskId
   }
-  const { task, created } = await tasks.accept(definition, input, { owner, id, context, claim: claim?.key })
+  const { task, created } = await tasks.accept(definition, input, { owner, id, context, callbackUrl, claim: claim?.key })
   if (claim?.claim.kind === 'task') {
     // The task is in, whether this lands or not; a retry, or the end of the task, writes it too.
     await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true }, { expiresAt }).catch(() => undefined)

@@ -1,19 +1,24 @@
-import { HttpError, httpError } from '../http/errors.js'
+import { callbackSettings, type CallbackOptions } from '../callbacks/index.js'
+import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { warn } from '../http/warning.js'
-import type { Queue } from '../queues/queue.js'
+import type { Attempt, DeadReason, Job, Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
 import { Intake, type Accepted, type SubmitOptions } from './accept.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
-import { isDuration, type AnyTaskDefinition, type TaskContext } from './define.js'
+import { Courier } from './courier.js'
+import { isDuration, type AnyTaskDefinition } from './define.js'
+import { CALLBACK_JOB } from './delivery.js'
 import { Executor } from './execute.js'
-import { isTaskId } from './ids.js'
+import { isTaskId, newId } from './ids.js'
 import { settleClaim } from './idempotency.js'
+import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
-import type { TaskFailure, TaskProgress, TaskRecord } from './record.js'
+import type { TaskRecord } from './record.js'
 import { toInput } from './run.js'
 import { freeSlot } from './slots.js'
 import { isFinal } from './state.js'
+import type { TaskView, Typed } from './view.js'
 import { Follower, Waiters } from './wait.js'
 
 /** Times are in milliseconds, sizes in bytes. */
@@ -37,27 +42,10 @@ export interface TasksOptions {
   readonly maxWaiters?: number
   /** Progress is written no more often than this. Default 200. */
   readonly progressIntervalMs?: number
+  /** Tells callback URLs of tasks that have ended; without it no task may have one. Default: none. */
+  readonly callbacks?: CallbackOptions
   /** Hears of every failure that clients see masked. Default: a process warning, as of the error boundary. */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
-}
-
-/** The result as it is kept: always an object with a message (SPEC 2.5). */
-export type TaskResult<R> = R extends readonly unknown[] ? { message: string; value: R }
-  : R extends object ? { message: string } & R
-    : { message: string; value: R }
-
-/** A task as `get` shows it: the task face, parsed. Times are ISO 8601. */
-export interface TaskView<R = unknown> {
-  readonly taskId: string
-  readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
-  readonly message: string
-  readonly task: string
-  readonly progress?: TaskProgress
-  readonly result?: TaskResult<R>
-  readonly error?: TaskFailure
-  readonly createdAt: string
-  readonly startedAt?: string
-  readonly finishedAt?: string
 }
 
 /** What to wait for, and for how long. */
@@ -68,11 +56,6 @@ export interface WaitOptions {
   readonly owner?: Asker
   /** What to wait for. Default: that the task is final. */
   readonly until?: (task: TaskSnapshot) => boolean
-}
-
-/** Names the type of a result: a definition that gives it. */
-export interface Typed<R> {
-  readonly run: (input: never, context: TaskContext) => MaybePromise<R>
 }
 
 /**
@@ -92,6 +75,9 @@ export class Tasks {
   private readonly queue: Queue
   private readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
   private readonly executor: Executor
+  private readonly courier: Courier | undefined
+  private readonly callbackQueue: Queue | undefined
+  private readonly leases: Leases | undefined
   private closing: Promise<void> | undefined
 
   /** Use `createTasks`. */
@@ -123,15 +109,27 @@ export class Tasks {
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
     this.waiters = new Waiters(options.maxWaiters ?? 1000)
-    this.ledger = new Ledger(store)
+    // Work dies with its process, but its record does not: others have to know whose it was.
+    const holder = store.shared && !queue.durable ? newId() : undefined
+    this.ledger = new Ledger(store, holder)
     this.executor = new Executor({
       ledger: this.ledger, definitions: this.definitions, durable: queue.durable, retentionMs, onError,
       maxResultBytes: this.maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
       onFinal: (record) => this.afterFinal(record),
     })
+    if (this.definitions.has(CALLBACK_JOB)) throw fault(`a definition can't be named ${CALLBACK_JOB}`)
+    if (options.callbacks) {
+      const settings = callbackSettings(options.callbacks, queue, concurrency)
+      if (settings.queue.durable && !store.shared) throw fault('the queue of callbacks spans processes but the store does not')
+      this.courier = new Courier({ ...settings, ledger: this.ledger, onError })
+      if (settings.ownQueue) this.callbackQueue = settings.queue
+    }
+    if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of))
     if (worker) {
-      queue.process((job, attempt) => this.executor.run(job, attempt), {
-        concurrency, onDead: (job, reason) => this.executor.bury(job, reason),
+      queue.process((job, attempt) => this.run(job, attempt), { concurrency, onDead: (job, reason) => this.bury(job, reason) })
+      // Callbacks that find no place put themselves off, and some have to be taken up for that.
+      this.callbackQueue?.process((job, attempt) => this.run(job, attempt), {
+        concurrency: 2 * (options.callbacks?.maxInFlight ?? 20), onDead: (job, reason) => this.bury(job, reason),
       })
     }
   }
@@ -149,7 +147,7 @@ export class Tasks {
   /**
    * Judges the input, then takes the task in. Resolves once it is on record and in the queue.
    * Throws `HttpError`s: 400 `invalid_input`, what `check` throws, 413 `body_too_large`, 429
-   * `too_many_tasks`, 503 `queue_full`, `shutting_down`, or a `StoreUnavailableError`.
+   * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`, `shutting_down`, or a `StoreUnavailableError`.
    */
   async submit(definition: AnyTaskDefinition, input: unknown, options: SubmitOptions = {}): Promise<{ id: string; created: boolean }> {
     // A copy, so that the caller's later changes stay the caller's; and what does not survive JSON shows at once.
@@ -157,6 +155,7 @@ export class Tasks {
     if (text !== undefined && Buffer.byteLength(text) > this.maxInputBytes) throw httpError('body_too_large')
     const copy: unknown = text === undefined ? undefined : JSON.parse(text)
     await this.judge(definition, copy)
+    if (options.callbackUrl !== undefined) await this.checkCallback(options.callbackUrl, options.owner)
     const { task, created } = await this.accept(definition, copy, options)
     return { id: task.id, created }
   }
@@ -169,13 +168,27 @@ export class Tasks {
     if (definition.input || definition.check) return judgeBy(definition, input)
   }
 
+  /** Whether tasks may have callbacks here. */
+  get hasCallbacks(): boolean {
+    return this.courier !== undefined
+  }
+
   /**
-   * Takes in a task whose input has been judged; see `Intake`. `claim` is the store's key of an
+   * Judges a callback URL for a task of this owner. Throws 400 `invalid_callback_url` or `callback_url_forbidden`, and a
+   * `TypeError` when `createTasks` has no `callbacks`, or no secret for this owner.
+   */
+  async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
+    return this.mustHave().check(url, owner)
+  }
+
+  /**
+   * Takes in a task whose input and callback URL have been judged; see `Intake`. `claim` is the store's key of an
    * idempotency claim that stands for the task.
    */
   accept(
     definition: AnyTaskDefinition, input: unknown, options: SubmitOptions & { readonly claim?: string | undefined } = {},
   ): Promise<Accepted> {
+    if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) return Promise.reject(httpError('shutting_down', { headers: { 'retry-after': '5' } }))
     return new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
   }
@@ -188,11 +201,15 @@ export class Tasks {
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
 
+  /** To be told of each record that is read: the work of one may have died with its process. */
+  readonly see = (task: TaskSnapshot): void => { this.leases?.see(task) }
+
   /** The record as endpoints need it. Whoever is not its owner learns nothing. */
   async look(id: string, owner?: Asker): Promise<TaskSnapshot | undefined> {
     if (!isTaskId(id)) return undefined
     const entry = await this.store.get(taskKey(id))
     const task = entry && toSnapshot(id, entry.value)
+    if (task) this.see(task)
     return task && isVisible(task, owner) ? task : undefined
   }
 
@@ -210,6 +227,7 @@ export class Tasks {
         const entry = await follower.next(deadline - Date.now(), signal)
         const task = entry && toSnapshot(id, entry.value)
         if (!task || !isVisible(task, owner)) return undefined
+        this.see(task)
         if (until(task) || Date.now() >= deadline || signal.aborted) return task
       }
     } finally {
@@ -230,11 +248,26 @@ export class Tasks {
     if (!now) return undefined
     if (now.moved) {
       this.executor.abort(id)
-      // A job that stays in the queue finds a final record and does nothing.
-      await this.queue.remove(id).catch(() => false)
+      // While the job is there, it makes up for what this process could not do: it finds the final record.
       await this.afterFinal(now.record)
+      await this.queue.remove(id).catch(() => false)
     }
     return { task: snapshotOf(now.record), moved: now.moved }
+  }
+
+  /**
+   * Makes the callback of a task that has ended once more, from the first attempt on, whatever became of it before. `false` when there is no
+   * such task, or it has no callback. Rejects when it could not be enqueued.
+   */
+  async redeliver(id: string): Promise<boolean> {
+    const courier = this.mustHave()
+    const held = isTaskId(id) ? await this.ledger.load(id) : undefined
+    const now = held && await this.ledger.move(held, ({ state, callback }) => (
+      callback && isFinal(state) ? { callback: { url: callback.url, state: 'pending', attempts: callback.attempts, lastStatus: callback.lastStatus } } : undefined
+    ))
+    if (!now?.moved || !now.record.callback) return false
+    await courier.redeliver(now.record, now.record.callback)
+    return true
   }
 
   /** Forgets a task that has ended. `false` when there is none or it has not ended. */
@@ -255,20 +288,40 @@ export class Tasks {
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     this.closing ??= (async () => {
+      const { drainMs = 10_000 } = options
+      const end = Date.now() + drainMs
+      if (this.courier && !this.callbackQueue) this.courier.closing = true
       try {
-        await this.queue.close({ drainMs: options.drainMs ?? 10_000 })
+        await this.queue.close({ drainMs })
+        // After the other: tasks that end while it drains have callbacks too.
+        await this.callbackQueue?.close({ drainMs: Math.max(end - Date.now(), 0) })
       } finally {
         this.waiters.close()
+        await this.leases?.close()
       }
     })()
     return this.closing
   }
 
+  private run(job: Job, attempt: Attempt): Promise<void> {
+    return job.name === CALLBACK_JOB ? this.mustHave().run(job, attempt) : this.executor.run(job, attempt)
+  }
+
+  private bury(job: Job, reason: DeadReason): Promise<void> {
+    return job.name === CALLBACK_JOB ? this.mustHave().bury(job) : this.executor.bury(job, reason)
+  }
+
+  private mustHave(): Courier {
+    if (this.courier) return this.courier
+    throw new TypeError('There is a callback URL but createTasks has no callbacks: give it { sender: httpSender(), secrets }')
+  }
+
   private afterFinal(record: TaskRecord): MaybePromise<void> {
-    if (record.claim !== undefined || record.slot !== undefined) return this.letGo(record)
+    if (record.claim !== undefined || record.slot !== undefined || record.callback !== undefined) return this.letGo(record)
   }
 
   private async letGo(record: TaskRecord): Promise<void> {
+    if (record.callback?.state === 'pending') await this.mustHave().announce(record)
     if (record.claim !== undefined) await settleClaim(this.store, record.claim, record.expiresAt).catch(() => undefined)
     if (record.slot !== undefined) await freeSlot(this.store, record.slot, record.id).catch(() => undefined)
   }
@@ -289,11 +342,4 @@ export type Asker = string | null | undefined
 
 function isVisible(task: { readonly owner?: string | undefined }, asker: Asker): boolean {
   return asker === undefined || task.owner === (asker ?? undefined)
-}
-
-/** The error that a failed or cancelled task stands for, to those who waited for its result. */
-export function toTaskError(task: TaskSnapshot): HttpError {
-  if (task.state === 'cancelled') return httpError('task_cancelled')
-  const { error } = JSON.parse(task.face) as TaskView
-  return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', { message: error?.message ?? 'The task failed.' })
 }

@@ -143,7 +143,7 @@ describe('a job that the queue gives up on', () => {
     await tasks.submit(work, 1)
     spy.fault = () => 'before'
     assert.equal(await queue.deliver(), false)
-    await queue.die('attempts')
+    await assert.rejects(queue.die('attempts'), 'an engine that keeps its dead asks again')
     assert.equal(heard.length, 2)
     assert.ok(heard.every((error) => error instanceof StoreUnavailableError))
   })

@@ -16,7 +16,7 @@ import { statusPath } from '../../../src/tasks/status-path.js'
 const STATES: TaskState[] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
 const record: TaskRecord = {
   id: 'a1', name: 'export', owner: undefined, state: 'queued', attempt: 0, version: 1, createdAt: 1_700_000_000_000, startedAt: undefined, finishedAt: undefined,
-  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: undefined, slot: undefined,
+  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: undefined, slot: undefined, callback: undefined,
 }
 
 describe('states', () => {
@@ -69,6 +69,7 @@ describe('records', () => {
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
       claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
+      callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
     fc.assert(fc.property(any, (wanted) => {
       const text = encode(wanted)

@@ -1,0 +1,6 @@
+export { Gate } from './gate.js'
+export { checkSecrets, messageBody, messageId, signedHeaders } from './message.js'
+export { callbackSettings, type CallbackOptions, type CallbackSettings } from './options.js'
+export type { CallbackReply, CallbackRequest, CallbackSender, SendFault } from './sender.js'
+export { callbackText, type CallbackFault, type CallbackState, type CallbackView } from './state.js'
+export { judgeReply } from './verdict.js'

@@ -1,0 +1,56 @@
+import type { MaybePromise } from '../http/exchange.js'
+import { checkBackoff } from '../queues/backoff.js'
+import type { Backoff, Queue } from '../queues/queue.js'
+import type { CallbackSender } from './sender.js'
+
+/** How callbacks are made. Times are in milliseconds. */
+export interface CallbackOptions {
+  /** `httpSender()` of `longhaul/callbacks`, or one of your own. */
+  readonly sender: CallbackSender
+  /**
+   * The secrets that requests for this owner's tasks are signed with, newest first: one, or several while
+   * they are being changed. Each is base64, with or without `whsec_` (Standard Webhooks). Asked at each attempt.
+   */
+  readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
+  /**
+   * Where callbacks wait. Default: the queue of the tasks; one of its own keeps receivers that are slow or gone from
+   * taking room and workers from tasks.
+   */
+  readonly queue?: Queue
+  /** How often one callback is tried. Default 14, which with the default back-off takes some 9 hours. */
+  readonly attempts?: number
+  /** Default: exponential from 5 s up to 6 h, 0.3 of it random. A longer `Retry-After` is waited for, up to a day. */
+  readonly backoff?: Backoff
+  /** Requests under way at once in this process. Default: 20 with a queue of its own, else half of the tasks' `concurrency`. */
+  readonly maxInFlight?: number
+  /** Requests under way at once to one host in this process. Default 4, and less than `maxInFlight`. */
+  readonly maxPerHost?: number
+  /** Callbacks that may wait in the memory of this process, where the queue is not durable; above it one is given up. Default 500. */
+  readonly maxWaiting?: number
+}
+
+/** The options with their defaults. */
+export interface CallbackSettings extends Required<CallbackOptions> {
+  readonly ownQueue: boolean
+}
+
+/** Fills in defaults. Throws a `TypeError` when an option makes no sense. */
+export function callbackSettings(options: CallbackOptions, queue: Queue, concurrency: number): CallbackSettings {
+  const fault = (what: string) => new TypeError(`createTasks: callbacks.${what}`)
+  const { sender, secrets, attempts = 14, backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 } } = options
+  const ownQueue = options.queue !== undefined && options.queue !== queue
+  const { maxInFlight = ownQueue ? 20 : Math.max(1, Math.floor(concurrency / 2)), maxWaiting = 500 } = options
+  const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = options
+  if (typeof sender?.send !== 'function' || typeof sender.check !== 'function') {
+    throw fault('sender must be a CallbackSender, such as httpSender() of longhaul/callbacks')
+  }
+  if (typeof secrets !== 'function') throw fault('secrets must be a function from an owner to a list of secrets')
+  if (ownQueue && queue.durable && !options.queue?.durable) {
+    throw fault('queue is not durable but that of the tasks is; callbacks would be lost with this process')
+  }
+  for (const [name, value] of Object.entries({ attempts, maxInFlight, maxPerHost, maxWaiting })) {
+    if (!Number.isInteger(value) || value < 1) throw fault(`${name} must be a whole number from 1, not ${String(value)}`)
+  }
+  checkBackoff(backoff)
+  return { sender, secrets, queue: options.queue ?? queue, ownQueue, attempts, backoff, maxInFlight, maxPerHost, maxWaiting }
+}

@@ -1,0 +1,39 @@
+import { messageBody } from '../callbacks/index.js'
+import type { Job } from '../queues/queue.js'
+import type { TaskRecord } from './record.js'
+
+/** The name of jobs that are callbacks. */
+export const CALLBACK_JOB = 'longhaul.callback'
+
+/** What one attempt needs; all of it, because a callback outlives its task's record. */
+export interface Delivery {
+  readonly taskId: string
+  readonly owner?: string
+  /** Milliseconds since 1970; tells the task from an earlier one of its id. */
+  readonly createdAt: number
+  readonly url: string
+  readonly host: string
+  readonly body: string
+  /** This attempt, counted over all rounds from 1; the first one of this round, and the last that is allowed. */
+  readonly attempt: number
+  readonly first: number
+  readonly last: number
+  /** How often this attempt was put off because its host had enough to do. */
+  readonly parked: number
+}
+
+/** What to tell of a record that is final. */
+export function deliveryOf(record: TaskRecord, url: string, first: number, last: number): Delivery {
+  const { id, owner, createdAt, state, finishedAt = createdAt, result, error } = record
+  if (state === 'queued' || state === 'processing') throw new TypeError('Only an ended task has something to tell')
+  return {
+    taskId: id, ...(owner === undefined ? {} : { owner }), createdAt, url, host: new URL(url).host,
+    body: messageBody({ id, state, createdAt, finishedAt, result, error }), attempt: first, first, last, parked: 0,
+  }
+}
+
+/** The job of one attempt. Its id says which, so it is enqueued once; `~` is in no task's id. */
+export function toJob(delivery: Delivery): Job {
+  const { taskId, attempt, parked } = delivery
+  return { id: `callback~${taskId}~${String(attempt)}${parked > 0 ? `~${String(parked)}` : ''}`, taskId, name: CALLBACK_JOB, input: delivery }
+}
