@@ -44,18 +44,19 @@ export const reading: Cases<BlobsBench> = {
 
   'a reader that has begun gets the old blob whole': async (bench) => {
     for (const end of ['replace', 'delete', 'expire'] as const) {
-      const expiresAt = bench.soon()
-      const key = bench.key(end)
-      await bench.blobs.put(key, bytes(SIZE), { expiresAt })
-      const reader = (await bench.blobs.open(key))?.[Symbol.asyncIterator]()
-      assert.ok(reader)
-      let step = await reader.next()
-      assert.ok(step.done !== true)
+      const { result: { reader, first }, expiresAt, key } = await bench.beforeExpiry(async (expiresAt, key) => {
+        await bench.blobs.put(key, bytes(SIZE), end === 'expire' ? { expiresAt } : bench.later)
+        const reader = (await bench.blobs.open(key))?.[Symbol.asyncIterator]()
+        assert.ok(reader)
+        return { reader, first: await reader.next() }
+      })
       if (end === 'replace') await bench.blobs.put(key, chunks('new'), bench.later)
       if (end === 'delete') assert.equal(await bench.blobs.delete(key), true)
       if (end === 'expire') await bench.past(expiresAt)
       if (end !== 'replace') assert.equal(await bench.blobs.stat(key), undefined)
+      await bench.blobs.delete(key)
       let position = 0
+      let step = first
       while (step.done !== true) {
         for (const byte of step.value) if (byte !== byteAt(position++)) assert.fail(`${end}: byte ${position - 1} is another`)
         step = await reader.next()
