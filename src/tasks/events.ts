@@ -19,8 +19,9 @@ const RETRY_MS = 2000
  */
 export function taskEvents(
   store: Store, task: TaskSnapshot, toText: (task: TaskSnapshot) => string, lastEventId: string | undefined, place: Place,
+  see: (task: TaskSnapshot) => void = () => undefined,
 ): AsyncIterable<string> {
-  const events = follow(store, task, toText, lastEventId, place)
+  const events = follow(store, task, toText, lastEventId, place, see)
   return {
     [Symbol.asyncIterator]: () => ({
       next: () => events.next(),
@@ -35,6 +36,7 @@ export function taskEvents(
 
 async function* follow(
   store: Store, task: TaskSnapshot, toText: (task: TaskSnapshot) => string, lastEventId: string | undefined, { signal, leave }: Place,
+  see: (task: TaskSnapshot) => void,
 ): AsyncGenerator<string, void, undefined> {
   let seen = lastEventId
   let follower: Follower | undefined
@@ -46,6 +48,7 @@ async function* follow(
       const entry = await follower.next(HEARTBEAT_MS, signal)
       if (!entry) return
       const now = toSnapshot(task.id, entry.value)
+      see(now)
       const id = eventId(now)
       if (id !== seen) {
         seen = id

@@ -20,7 +20,8 @@ export const taskKey = (id: string): string => `task:${id}`
 export class Ledger {
   private readonly hands = new WeakMap<object, Held>()
 
-  constructor(readonly store: Store) {}
+  /** `holder` names this process in records whose work dies with it. */
+  constructor(readonly store: Store, readonly holder?: string) {}
 
   /** Gives a record along with its job: one that runs in this process then has no need to read it. */
   hand(job: object, held: Held): void {

@@ -85,7 +85,7 @@ function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
   const place = tasks.waiters.enter(request.signal)
   if (!place) throw httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers: { 'retry-after': '5' } })
   const statusUrl = path.of(request.mountPath, task.id)
-  return stream(200, taskEvents(tasks.store, task, (now) => face.toText(now, statusUrl), lastEventId, place), {
+  return stream(200, taskEvents(tasks.store, task, (now) => face.toText(now, statusUrl), lastEventId, place, tasks.see), {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'vary': 'Accept, Authorization',

@@ -1,0 +1,122 @@
+import type { Revision, Store, Unsubscribe } from '../stores/store.js'
+import type { TaskSnapshot } from './codec.js'
+import { isFinal } from './state.js'
+
+/** A process is alive while its key is there. */
+const LEASE_MS = 15_000
+const BEAT_MS = 4000
+/**
+ * A key that is missing is looked for again after this long before work counts as lost: after an outage of the store all keys
+ * have expired, and every process that lives writes its own within a beat.
+ */
+const CONFIRM_MS = 8000
+/** Own writes are told of too: a notice this soon after a beat is no reconnect. */
+const ECHO_MS = 1000
+/** Tasks of one lost process that are ended in one go; the rest when they are read again. */
+const MAX_SUSPECTS = 1000
+
+/** Where a process says that it lives. */
+const aliveKey = (holder: string): string => `alive:${holder}`
+
+/** The times of leases, in milliseconds; shorter ones for tests. */
+export interface LeaseTimes {
+  readonly leaseMs: number
+  readonly beatMs: number
+  readonly confirmMs: number
+}
+
+/**
+ * Where the store is shared but the queue is not, work dies with its process while its record lives on. Each record so
+ * names its holder, each process keeps one key alive, and whoever reads an unfinished record whose holder has gone ends it.
+ */
+export class Leases {
+  private readonly suspects = new Map<string, Set<string>>()
+  private readonly timers = new Set<ReturnType<typeof setTimeout>>()
+  private readonly heart: ReturnType<typeof setInterval>
+  private revision: Revision | undefined
+  private beating: Promise<void> | undefined
+  private lastBeat = 0
+  private unwatch: Unsubscribe | undefined
+  private closed = false
+
+  /** `interrupt` ends the record of a task if it is unfinished and still this holder's. */
+  constructor(
+    private readonly store: Store, readonly holder: string, private readonly interrupt: (id: string, holder: string) => Promise<void>,
+    private readonly times: LeaseTimes = { leaseMs: LEASE_MS, beatMs: BEAT_MS, confirmMs: CONFIRM_MS },
+  ) {
+    this.beat()
+    this.heart = setInterval(() => { this.beat() }, times.beatMs)
+    this.heart.unref()
+  }
+
+  /** To be told of every record that is read. */
+  see({ id, state, holder }: TaskSnapshot): void {
+    if (holder === undefined || holder === this.holder || this.closed || isFinal(state)) return
+    const known = this.suspects.get(holder)
+    if (known) {
+      if (known.size < MAX_SUSPECTS) known.add(id)
+      return
+    }
+    this.suspects.set(holder, new Set([id]))
+    this.isGone(holder).then((gone) => {
+      if (gone && !this.closed) this.later(() => this.confirm(holder))
+      else this.suspects.delete(holder)
+    }, () => { this.suspects.delete(holder) })
+  }
+
+  /** Stops saying that this process lives. */
+  async close(): Promise<void> {
+    this.closed = true
+    clearInterval(this.heart)
+    for (const timer of this.timers) clearTimeout(timer)
+    this.unwatch?.()
+    await this.beating
+    await this.store.delete(aliveKey(this.holder)).catch(() => false)
+  }
+
+  private async confirm(holder: string): Promise<void> {
+    try {
+      if (!await this.isGone(holder)) return
+      for (const id of this.suspects.get(holder) ?? []) await this.interrupt(id, holder)
+    } catch {
+      // The store is away: whoever reads next begins anew.
+    } finally {
+      this.suspects.delete(holder)
+    }
+  }
+
+  private async isGone(holder: string): Promise<boolean> {
+    return await this.store.get(aliveKey(holder)) === undefined
+  }
+
+  private later(what: () => Promise<void>): void {
+    const timer = setTimeout(() => {
+      this.timers.delete(timer)
+      void what()
+    }, this.times.confirmMs)
+    timer.unref()
+    this.timers.add(timer)
+  }
+
+  private beat(): void {
+    if (this.closed) return
+    this.beating ??= this.write().catch(() => undefined).then(() => { this.beating = undefined })
+  }
+
+  private async write(): Promise<void> {
+    const key = aliveKey(this.holder)
+    const options = { expiresAt: Date.now() + this.times.leaseMs, evictable: false }
+    const kept = this.revision === undefined ? undefined : await this.store.replace(key, '', this.revision, options)
+    if (kept?.replaced) this.revision = kept.revision
+    else {
+      const made = await this.store.create(key, '', options)
+      this.revision = made.created ? made.revision : made.entry.revision
+    }
+    this.lastBeat = Date.now()
+    // A notice comes after every reconnect: the key may have expired while the store was away.
+    this.unwatch ??= await this.store.watch(key, () => {
+      if (Date.now() - this.lastBeat > ECHO_MS) this.beat()
+    })
+    if (this.closed) this.unwatch()
+  }
+}
