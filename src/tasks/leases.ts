@@ -2,14 +2,6 @@ import type { Revision, Store, Unsubscribe } from '../stores/store.js'
 import type { TaskSnapshot } from './codec.js'
 import { isFinal } from './state.js'
 
-/** A process is alive while its key is there. */
-const LEASE_MS = 15_000
-const BEAT_MS = 4000
-/**
- * A key that is missing is looked for again after this long before work counts as lost: after an outage of the store all keys
- * have expired, and every process that lives writes its own within a beat.
- */
-const CONFIRM_MS = 8000
 /** Own writes are told of too: a notice this soon after a beat is no reconnect. */
 const ECHO_MS = 1000
 /** Tasks of one lost process that are ended in one go; the rest when they are read again. */
@@ -18,16 +10,10 @@ const MAX_SUSPECTS = 1000
 /** Where a process says that it lives. */
 const aliveKey = (holder: string): string => `alive:${holder}`
 
-/** The times of leases, in milliseconds; shorter ones for tests. */
-export interface LeaseTimes {
-  readonly leaseMs: number
-  readonly beatMs: number
-  readonly confirmMs: number
-}
-
 /**
  * Where the store is shared but the queue is not, work dies with its process while its record lives on. Each record so
- * names its holder, each process keeps one key alive, and whoever reads an unfinished record whose holder has gone ends it.
+ * names its holder, each process keeps one key alive, and whoever reads an unfinished record whose holder's key is missing,
+ * twice and half a lease apart, ends it.
  */
 export class Leases {
   private readonly suspects = new Map<string, Set<string>>()
@@ -42,10 +28,10 @@ export class Leases {
   /** `interrupt` ends the record of a task if it is unfinished and still this holder's. */
   constructor(
     private readonly store: Store, readonly holder: string, private readonly interrupt: (id: string, holder: string) => Promise<void>,
-    private readonly times: LeaseTimes = { leaseMs: LEASE_MS, beatMs: BEAT_MS, confirmMs: CONFIRM_MS },
+    private readonly leaseMs: number,
   ) {
     this.beat()
-    this.heart = setInterval(() => { this.beat() }, times.beatMs)
+    this.heart = setInterval(() => { this.beat() }, leaseMs / 4)
     this.heart.unref()
   }
 
@@ -93,7 +79,8 @@ export class Leases {
     const timer = setTimeout(() => {
       this.timers.delete(timer)
       void what()
-    }, this.times.confirmMs)
+      // After an outage of the store all keys have expired: in this time every process that lives writes its own.
+    }, this.leaseMs / 2)
     timer.unref()
     this.timers.add(timer)
   }
@@ -105,7 +92,7 @@ export class Leases {
 
   private async write(): Promise<void> {
     const key = aliveKey(this.holder)
-    const options = { expiresAt: Date.now() + this.times.leaseMs, evictable: false }
+    const options = { expiresAt: Date.now() + this.leaseMs, evictable: false }
     const kept = this.revision === undefined ? undefined : await this.store.replace(key, '', this.revision, options)
     if (kept?.replaced) this.revision = kept.revision
     else {

@@ -40,6 +40,8 @@ export interface TasksOptions {
   readonly maxResultBytes?: number
   /** Long polls and event streams open at once in this process; above it they are answered at once. Default 1000. */
   readonly maxWaiters?: number
+  /** Shared store, queue of one process: how long that may be silent before its tasks are lost (`task_interrupted`). Default 15 000. */
+  readonly leaseMs?: number
   /** Progress is written no more often than this. Default 200. */
   readonly progressIntervalMs?: number
   /** Tells callback URLs of tasks that have ended; without it no task may have one. Default: none. */
@@ -95,6 +97,7 @@ export class Tasks {
     if (!Number.isInteger(concurrency) || concurrency < 1) throw fault('concurrency must be a whole number from 1')
     if (!isDuration(retentionMs, 1000)) throw fault('retentionMs must be from 1000 to 100 years')
     if (!isDuration(options.pendingMs ?? 1000, 1000)) throw fault('pendingMs must be from 1000 to 100 years')
+    if (!isDuration(options.leaseMs ?? 1000, 1000)) throw fault('leaseMs must be from 1000 to 100 years')
     if (!isDuration(options.progressIntervalMs ?? 0, 0)) throw fault('progressIntervalMs must be 0 or more')
     for (const name of ['maxInputBytes', 'maxResultBytes', 'maxWaiters'] as const) {
       const value = options[name] ?? 0
@@ -124,7 +127,7 @@ export class Tasks {
       this.courier = new Courier({ ...settings, ledger: this.ledger, onError })
       if (settings.ownQueue) this.callbackQueue = settings.queue
     }
-    if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of))
+    if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of), options.leaseMs ?? 15_000)
     if (worker) {
       queue.process((job, attempt) => this.run(job, attempt), { concurrency, onDead: (job, reason) => this.bury(job, reason) })
       // Callbacks that find no place put themselves off, and some have to be taken up for that.
