@@ -39,7 +39,8 @@ export class Program {
     await gone
   }
 
-  private next<Answer>(): Promise<Answer> {
+  /** What it tells next, unasked. */
+  next<Answer>(): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const heard = (message: unknown): void => {
         this.child.off('exit', left)

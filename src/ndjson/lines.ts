@@ -119,23 +119,43 @@ export class LineReader {
     const long = bytes.length > this.maxLineBytes
     // What makes a key unsafe is in the text, or is written with an escape.
     const suspect = text.includes('__proto__') || text.includes('constructor') || text.includes('\\u00')
+    const plain = !long && !suspect
+    const { records, lines } = batch
+    const { length } = text
+    let line = this.line
     const { stackTraceLimit } = Error
     // A parse that throws is several times as quick without a stack, which nobody would see.
     Error.stackTraceLimit = 0
     try {
-      for (let start = 0, end = 0; start <= text.length; start = end + 1) {
+      for (let start = 0, end = 0; start <= length; start = end + 1) {
         end = text.indexOf('\n', start)
-        if (end === -1) end = text.length
-        this.line++
-        if (long && this.isTooLong(text, start, end)) this.fail('line_too_long', this.beginning(Buffer.from(text.slice(start, start + EXCERPT_BYTES))), batch)
-        else this.readLine(text, start, end, suspect, batch)
+        if (end === -1) end = length
+        line++
+        // The usual line, in place: a call for each one costs a tenth of all.
+        if (plain && text.charCodeAt(start) === OPEN && text.charCodeAt(end - 1) === CLOSE) {
+          try {
+            records.push(JSON.parse(text.slice(start, end)) as object)
+            lines.push(line)
+          } catch {
+            this.line = line
+            this.fail('line_malformed', text.slice(start, end), batch)
+          }
+        } else {
+          this.line = line
+          this.readLine(text, start, end, long, suspect, batch)
+        }
       }
     } finally {
+      this.line = line
       Error.stackTraceLimit = stackTraceLimit
     }
   }
 
-  private readLine(text: string, from: number, to: number, suspect: boolean, batch: MutableBatch): void {
+  private readLine(text: string, from: number, to: number, long: boolean, suspect: boolean, batch: MutableBatch): void {
+    if (long && this.isTooLong(text, from, to)) {
+      this.fail('line_too_long', this.beginning(Buffer.from(text.slice(from, from + EXCERPT_BYTES))), batch)
+      return
+    }
     let start = from
     let end = to
     if (this.line === 1 && text.charCodeAt(start) === BOM) start++
