@@ -1,7 +1,9 @@
+import { httpSender } from 'longhaul/callbacks'
 import { parseTokens, type Token } from './auth.js'
+import { callbackSecrets, type CallbackConfig } from './callbacks.js'
 
 /** What the environment says. All of it is read and checked here, before anything starts. */
-export interface Config {
+export interface Config extends CallbackConfig {
   readonly host: string
   /** 0: the system picks a free one. */
   readonly port: number
@@ -34,12 +36,31 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (worker !== 'on' && redisUrl === undefined) {
     throw new ConfigError(`WORKER=${worker} needs REDIS_URL: without it, web and worker processes can't see each other's tasks.`)
   }
-  return { host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker }
+  return { host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker, ...readCallbacks(env) }
 }
 
 /** The tokens to show at start: only those that are no secret anyway. */
 export function demoTokens(tokens: readonly Token[]): readonly string[] {
   return tokens.filter(isDemo).map(({ token }) => token)
+}
+
+/** The secrets that callbacks are signed with, to show at start; none when one was set. */
+export function ownCallbackSecrets({ tokens, callbackSecret }: Config): string[] {
+  return callbackSecret === undefined ? [...callbackSecrets(tokens)].map(([subject, secret]) => `${subject} ${secret}`) : []
+}
+
+function readCallbacks(env: Readonly<Record<string, string | undefined>>): Omit<CallbackConfig, 'tokens'> {
+  const callbackAllow = (env['CALLBACK_ALLOW'] ?? '').split(',').map((entry) => entry.trim()).filter((entry) => entry !== '')
+  const callbackSecret = env['CALLBACK_SECRET'] || undefined
+  try {
+    httpSender({ allow: callbackAllow })
+  } catch (error) {
+    throw new ConfigError(`CALLBACK_ALLOW: ${error instanceof Error ? error.message : 'can not be read'}; it is a list such as 10.0.0.0/8,hooks.example.`)
+  }
+  if (callbackSecret !== undefined && !/^whsec_(?:[A-Za-z0-9+/]{4}){6,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(callbackSecret)) {
+    throw new ConfigError('CALLBACK_SECRET must be whsec_ and base64 of 18 bytes or more, as "echo whsec_$(openssl rand -base64 24)" makes it.')
+  }
+  return { callbackAllow, callbackSecret }
 }
 
 function readTokens(text: string): Token[] {

@@ -1,13 +1,15 @@
 import { Redis } from 'ioredis'
 import type { Queue, Store } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
-import { memory } from 'longhaul/memory'
+import { memory, MemoryQueue } from 'longhaul/memory'
 import { RedisStore } from 'longhaul/redis'
 
 /** Where tasks are kept, and what runs them. */
 export interface Engine {
   readonly store: Store
   readonly queue: Queue
+  /** Where callbacks wait. */
+  readonly callbackQueue: Queue
   /** Lets go of store and connections; the queue goes with its tasks. */
   close(): Promise<void>
 }
@@ -16,7 +18,7 @@ export interface Engine {
 export function openEngine(redisUrl: string | undefined): Engine {
   if (redisUrl === undefined) {
     const { store, queue } = memory()
-    return { store, queue, close: () => store.close() }
+    return { store, queue, callbackQueue: new MemoryQueue(), close: () => store.close() }
   }
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
   const records = new Redis(redisUrl, { enableAutoPipelining: true, retryStrategy })
@@ -26,9 +28,11 @@ export function openEngine(redisUrl: string | undefined): Engine {
   for (const client of [records, jobs]) client.on('error', report)
   const store = new RedisStore({ client: records })
   // The work of a killed worker starts again within 20 s: its lock ends, and the look after that finds it.
-  const queue = new BullMQQueue({ connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000, onError: report })
+  const how = { connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000, onError: report }
+  const queue = new BullMQQueue(how)
+  const callbackQueue = new BullMQQueue({ ...how, name: 'longhaul-callbacks' })
   return {
-    store, queue,
+    store, queue, callbackQueue,
     close: async () => {
       await store.close()
       for (const client of [records, jobs]) client.disconnect()

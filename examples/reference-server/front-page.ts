@@ -19,6 +19,8 @@ td { padding: .15rem 1rem .15rem 0; vertical-align: top }
 <tr><td><code>POST /start-job</code><td>Queues a job: <code>{"task": "…", …}</code>, or nothing
 <tr><td><code>GET /job-status/{id}</code><td>Shows it
 <tr><td><code>DELETE /job-status/{id}</code><td>Cancels it
+<tr><td><code>POST /start-task</code><td>Processes <code>{"taskData": "…"}</code> and tells <code>callbackUrl</code>, where there is one
+<tr><td><code>GET /task-status/{id}</code><td>Shows it
 </table>
 <p>Tasks: <code>wait</code> takes <code>ms</code> and <code>fail</code>; <code>checksum</code> reads a file of 64 MiB;
 <code>export-users</code> takes a <code>role</code>, or none.

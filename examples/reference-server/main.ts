@@ -1,5 +1,5 @@
 // npm start
-import { ConfigError, demoTokens, readConfig } from './config.js'
+import { ConfigError, demoTokens, ownCallbackSecrets, readConfig } from './config.js'
 import { startServer } from './server.js'
 import { startWorker } from './worker.js'
 
@@ -14,6 +14,8 @@ try {
 
   const demo = server ? demoTokens(config.tokens) : []
   if (demo.length > 0) console.log(`Demo tokens, for trying things out: ${demo.join(', ')}`)
+  const secrets = server ? ownCallbackSecrets(config) : []
+  if (secrets.length > 0) console.log(`Callbacks are signed with: ${secrets.join(', ')}`)
   console.log(server ? `The reference server is ready at ${server.url}` : 'The worker is ready')
 } catch (error) {
   process.exitCode = 1

@@ -1,15 +1,18 @@
 import { compose, jobFace, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
 import { authorize, type Context } from './auth.js'
+import { callbackUrl } from './callbacks.js'
 import { largeFileContent } from './content.js'
 import { frontPage } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
+import { processData } from './tasks/process-data.js'
 import { byJobData, byTaskAndData } from './select.js'
 
 /** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
 export function routes(tasks: Tasks, ndjson: NdjsonUsers): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
-  const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner })
-  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner })
+  const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
+  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner, callback: callbackUrl })
+  const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
 
   return router<Context>({
     'GET /': frontPage,
@@ -21,6 +24,9 @@ export function routes(tasks: Tasks, ndjson: NdjsonUsers): Handler<Context> {
     // SPEC 4.7
     'POST /start-job': compose(authorize, job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
     'GET|HEAD|DELETE /job-status/{id}': compose(authorize, job.status),
+    // SPEC 4.8
+    'POST /start-task': compose(authorize, started.submit(processData, { respond: 'always' })),
+    'GET|HEAD|DELETE /task-status/{id}': compose(authorize, started.status),
     // SPEC 4.9
     'GET|HEAD /bulk-data': compose(authorize, ndjson.download()),
     'POST /upload-ndjson': compose(authorize, ndjson.needsOneProcess, ndjson.upload(task)),

@@ -28,7 +28,7 @@ function readTaskAndData(body: unknown): Wanted {
 }
 
 function readJobData(body: unknown): Wanted {
-  const { task = 'wait', ...input } = object(body)
+  const { task = 'wait', callbackUrl: _, ...input } = object(body)
   if (typeof task !== 'string') throw httpError('invalid_input', { details: [{ pointer: '/task', message: 'must be string' }] })
   return { task, input, pointer: '' }
 }

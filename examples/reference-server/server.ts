@@ -5,6 +5,7 @@ import { createTasks } from 'longhaul'
 import { MemoryBlobs } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { authenticator, type Context } from './auth.js'
+import { callbacks } from './callbacks.js'
 import type { Config } from './config.js'
 import { Connections } from './connections.js'
 import { openEngine } from './engine.js'
@@ -30,14 +31,17 @@ export interface RunningServer {
 }
 
 /** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
-export async function startServer({ host, port, tokens, redisUrl, worker = 'on', drainMs = 10_000 }: StartOptions): Promise<RunningServer> {
+export async function startServer(options: StartOptions): Promise<RunningServer> {
+  const { host, port, tokens, redisUrl, worker = 'on', drainMs = 10_000 } = options
   const engine = openEngine(redisUrl)
-  const { store, queue } = engine
+  const { store, queue, callbackQueue } = engine
   // Only this process sees these users, so only it may run tasks that change them.
   const blobs = redisUrl === undefined ? new MemoryBlobs() : undefined
   const ndjson = new NdjsonUsers(new UserTable(seededUsers()), blobs)
   const ownTasks = ndjson.task ? [ndjson.task] : []
-  const tasks = createTasks({ store, queue, worker: worker === 'on', definitions: [...definitions(), ...ownTasks] })
+  const tasks = createTasks({
+    store, queue, callbacks: callbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(), ...ownTasks],
+  })
   const identify = authenticator(tokens)
 
   // An upload may take longer than the five minutes that Node gives a request; idle ones are the proxy's to end.

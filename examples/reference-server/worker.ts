@@ -1,4 +1,5 @@
 import { createTasks } from 'longhaul'
+import { callbacks, type CallbackConfig } from './callbacks.js'
 import { openEngine } from './engine.js'
 import { definitions } from './tasks/definitions.js'
 
@@ -7,10 +8,17 @@ export interface RunningWorker {
   stop(): Promise<void>
 }
 
+export interface WorkerOptions extends CallbackConfig {
+  readonly redisUrl?: string | undefined
+  readonly drainMs?: number
+}
+
 /** Runs tasks that web processes have taken in, without HTTP. */
-export function startWorker({ redisUrl, drainMs = 10_000 }: { readonly redisUrl?: string | undefined, readonly drainMs?: number }): RunningWorker {
+export function startWorker(config: WorkerOptions): RunningWorker {
+  const { redisUrl, drainMs = 10_000 } = config
   const engine = openEngine(redisUrl)
-  const tasks = createTasks({ store: engine.store, queue: engine.queue, definitions: definitions() })
+  const { store, queue, callbackQueue } = engine
+  const tasks = createTasks({ store, queue, callbacks: callbacks(config, callbackQueue), definitions: definitions() })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {
