@@ -19,7 +19,7 @@ export interface Plan {
   readonly scenarios: readonly Scenario[]
   /** How often all processes are started anew: one process differs from the next more than one batch from the next. */
   readonly starts: number
-  /** Rounds within one start; in each, every server has one batch of every scenario. */
+  /** Rounds of each scenario within one start; in each, every server has one batch. */
   readonly rounds: number
   readonly connections: number
   readonly onProgress?: (text: string) => void
@@ -42,7 +42,7 @@ interface Sample {
 }
 
 /**
- * Measures all servers in turn (A B C A B C …), so that whatever else the machine does falls on all of them
+ * Measures all servers in turn (A B C A B C …) in each scenario, so that whatever else the machine does falls on all of them
  * alike. Each batch is held against the limit's batch of the same round.
  */
 export async function compare(plan: Plan): Promise<Row[]> {
@@ -63,21 +63,20 @@ async function oneStart(plan: Plan, samples: Sample[]): Promise<void> {
   const running = new Map<string, ServerProgram>()
   try {
     for (const [name, file] of Object.entries(plan.servers)) running.set(name, await ServerProgram.start(file))
-    const orders = new Map<string, Omit<LoadOrder, 'count'>>()
-    for (const [name, { port }] of running) {
-      for (const scenario of plan.scenarios) {
+    // One after the other: what a kind of request leaves to the collector of garbage is not for the next to pay.
+    for (const scenario of plan.scenarios) {
+      const orders = new Map<string, Omit<LoadOrder, 'count'>>()
+      for (const [name, { port }] of running) {
         const prepared = await scenario.prepare(async (order) => (await load.run({ ...order, port, connections })).bodies)
         const order = { ...prepared, port, connections }
         await load.run({ ...order, count: scenario.warmUp })
-        orders.set(`${name} ${scenario.name}`, order)
+        orders.set(name, order)
       }
-    }
-    for (let round = 0; round < plan.rounds; round++) {
-      for (const scenario of plan.scenarios) {
+      for (let round = 0; round < plan.rounds; round++) {
         let limit = Number.NaN
         for (const [name, server] of running) {
           const before = await server.cpu()
-          await load.run({ ...orders.get(`${name} ${scenario.name}`) as Omit<LoadOrder, 'count'>, count: scenario.batch })
+          await load.run({ ...orders.get(name) as Omit<LoadOrder, 'count'>, count: scenario.batch })
           const micros = (await server.cpu() - before) / scenario.batch
           if (Number.isNaN(limit)) limit = micros
           samples.push({ server: name, scenario: scenario.name, micros, ratio: limit / micros })

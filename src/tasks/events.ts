@@ -69,5 +69,5 @@ async function* follow(
 
 /** Names one state of a task; a client that reconnects sends it back as Last-Event-ID. */
 export function eventId(task: TaskSnapshot): string {
-  return `${task.createdAt.toString(36)}-${String(task.version)}`
+  return `${String(task.createdAt)}-${String(task.version)}`
 }

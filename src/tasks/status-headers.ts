@@ -11,7 +11,7 @@ export function pollAfter(task: TaskSnapshot): string {
 
 /** The strong entity tag of a task's faces: new with every change that a client can see. */
 export function etagOf(task: TaskSnapshot): string {
-  return `"${task.createdAt.toString(36)}-${String(task.version)}"`
+  return `"${String(task.createdAt)}-${String(task.version)}"`
 }
 
 /** What every answer of the status resource says of itself. */
