@@ -1,6 +1,6 @@
 export {
   compose, describe,
-  type BodySource, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Operation, type Policy,
+  type BodySource, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Operation, type Policy, type PolicyPlace,
   type RequestHeaders, type ResponseBody, type ResponseHeaders,
 } from './http/exchange.js'
 export { ERROR_CODES, HttpError, httpError, isHttpError, type ErrorCode, type ErrorDetail, type HttpErrorOptions } from './http/errors.js'
@@ -33,3 +33,15 @@ export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './
 export type {
   CallbackFault, CallbackOptions, CallbackReply, CallbackRequest, CallbackSender, CallbackState, CallbackView, SendFault,
 } from './callbacks/index.js'
+export {
+  apiKey, authenticate, authorize, basic, bearer, bodyBytes, clientAddress, consume, hostUser, limitConcurrency, rateLimit, requestId, requestIdOf,
+  sameSecret, timeouts, tokens,
+  type ApiKeyPlace, type AuthenticateOptions, type AuthorizeOptions, type ClientAddressOptions, type Credentials, type LimitBy,
+  type LimitConcurrencyOptions, type RateLimitEvent, type RateLimitOptions, type RateLimitPolicy, type RequestIdOptions, type Scheme,
+  type TimeoutsOptions, type VerifyPassword, type VerifyToken,
+} from './policies/index.js'
+export { principalOf, type Principal } from './http/principal.js'
+export {
+  byMediaTypeParameter, byPath, byQuery, byVendorMediaType, deprecated, versionNeutral, versions,
+  type Asked, type Candidate, type DeprecationOptions, type Selector, type VersionOptions, type VersionsOptions, type VersionUse,
+} from './versioning/index.js'

@@ -64,6 +64,8 @@ export const ERROR_CODES = {
   store_full: [503, 'The service has no room for more now.'],
   queue_full: [503, 'Too much work is waiting already.'],
   shutting_down: [503, 'The server is shutting down.'],
+  overloaded: [503, 'The server has too much to do now.'],
+  run_timeout: [503, 'The work took too long.'],
   sync_timeout: [503, 'The work took too long for a direct answer.'],
   gateway_timeout: [504, 'An upstream server did not answer in time.'],
   task_timeout: [504, 'The task took longer than it may.'],

@@ -25,7 +25,7 @@ export interface AuthenticateOptions<P extends Principal> {
   readonly cache?: { readonly max: number; readonly ttlMs: number }
 }
 
-const PLACE: PolicyPlace = { name: 'authenticate' }
+const PLACE: PolicyPlace = { name: 'authenticate', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
  * Finds out who sent a request, from its head: not a byte of the body has been read, nor has a `100 Continue` been sent, when it

@@ -14,7 +14,7 @@ export interface AuthorizeOptions<P extends Principal, C = unknown> {
 
 const PLACE: PolicyPlace = {
   name: 'authorize',
-  behind: { authenticate: 'nobody is known there yet, so everybody would get a 401' },
+  behind: { requestId: 'what is refused here would have no id', authenticate: 'nobody is known there yet, so everybody would get a 401' },
 }
 
 /**

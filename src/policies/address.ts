@@ -1,0 +1,84 @@
+import ipaddr from 'ipaddr.js'
+import type { HttpRequest } from '../http/exchange.js'
+import { Memo } from '../http/memo.js'
+import { fieldText } from '../http/reader.js'
+
+type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
+
+export interface ClientAddressOptions {
+  /**
+   * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`. Only of a request that comes from one of these is
+   * `X-Forwarded-For` read, from the right, up to the first address that is none of them. Default: none, the field is not read.
+   */
+  readonly trustedProxies?: readonly string[]
+  /** How much of an IPv6 address counts, in bits: one customer has at least a /64. Default 64. */
+  readonly ipv6Prefix?: number
+}
+
+/** How many proxies in a row are believed. */
+const HOPS = 16
+
+/**
+ * Makes the function that tells the network that a request comes from: an IPv4 address, or an IPv6 prefix such as `2001:db8::/64`.
+ * IPv4 in IPv6 (`::ffff:192.0.2.1`) is IPv4. `undefined` where the host tells no address.
+ * @throws {TypeError} for options that make no sense
+ */
+export function clientAddress({ trustedProxies = [], ipv6Prefix = 64 }: ClientAddressOptions = {}): (request: HttpRequest) => string | undefined {
+  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')
+  const trusted = trustedProxies.map(toRange)
+  const isTrusted = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean =>
+    trusted.some(([range, bits]) => range.kind() === address.kind() && address.match(range, bits))
+  const networks = new Memo((text: string) => ({ network: toNetwork(text, ipv6Prefix) }))
+  return (request) => {
+    const { peerAddress } = request
+    if (peerAddress === undefined) return undefined
+    const forwarded = trusted.length === 0 ? undefined : request.headers['x-forwarded-for']
+    return networks.get(forwarded === undefined ? peerAddress : behindProxies(peerAddress, fieldText(forwarded), isTrusted)).network
+  }
+}
+
+/** The last address that somebody trusted has seen. What is no address ends the walk: its writer is not to be believed. */
+function behindProxies(peer: string, forwarded: string, isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean): string {
+  let known = peer
+  let rest = forwarded
+  for (let hop = 0; hop < HOPS; hop++) {
+    const address = parse(known)
+    if (address === undefined || !isTrusted(address) || rest === '') return known
+    const comma = rest.lastIndexOf(',')
+    const next = withoutPort(rest.slice(comma + 1).trim())
+    rest = comma === -1 ? '' : rest.slice(0, comma)
+    if (parse(next) === undefined) return known
+    known = next
+  }
+  return known
+}
+
+/** Some proxies write `192.0.2.1:1234` or `[2001:db8::1]:1234`. */
+function withoutPort(text: string): string {
+  if (text.startsWith('[')) return text.slice(1, Math.max(text.indexOf(']'), 1))
+  const colon = text.indexOf(':')
+  return colon !== -1 && colon === text.lastIndexOf(':') ? text.slice(0, colon) : text
+}
+
+function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+  if (text.length > 64 || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text))) return undefined
+  return ipaddr.process(text)
+}
+
+function toNetwork(text: string, bits: number): string {
+  const address = parse(text)
+  if (address === undefined) return text
+  if (address.kind() === 'ipv4') return address.toString()
+  const bytes = address.toByteArray().map((byte, at) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - at * 8))))
+  return `${new ipaddr.IPv6(bytes).toString()}/${bits}`
+}
+
+function toRange(text: string): Range {
+  try {
+    if (text.includes('/')) return ipaddr.parseCIDR(text)
+    const address = ipaddr.process(text)
+    return [address, address.kind() === 'ipv4' ? 32 : 128]
+  } catch {
+    throw new TypeError(`trustedProxies: ${JSON.stringify(text)} is neither an address nor a range such as 10.0.0.0/8`)
+  }
+}

@@ -1,0 +1,86 @@
+import { isPending } from '../http/around.js'
+import { httpError } from '../http/errors.js'
+import type { Policy, PolicyPlace } from '../http/exchange.js'
+
+export interface LimitConcurrencyOptions {
+  /** How many requests run at once. */
+  readonly max: number
+  /** How many wait for a turn, in the order in which they came. Default 0. */
+  readonly maxQueued?: number
+  /** How long one waits at most, in milliseconds. Default 1000. */
+  readonly maxWaitMs?: number
+  /** `Retry-After` of the 503, in seconds. Default 1. */
+  readonly retryAfterSeconds?: number
+}
+
+const AFTER = 'those that are refused there would take the turns of others'
+const PLACE: PolicyPlace = {
+  name: 'limitConcurrency', wholeRun: true,
+  behind: { requestId: 'what is refused here would have no id', authenticate: AFTER, authorize: AFTER, rateLimit: AFTER },
+}
+
+/**
+ * Lets only so many requests run at once (in this process), and only so many wait: the others are 503 `overloaded` with `Retry-After`, at
+ * once. A turn ends with the head of the answer, so a client that is slow to read holds up nobody. One that leaves gives its place up.
+ * @throws {TypeError} for numbers that make no sense
+ */
+export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions): Policy<C> {
+  const { max, maxQueued = 0, maxWaitMs = 1000, retryAfterSeconds = 1 } = options
+  if (!(Number.isSafeInteger(max) && max > 0)) throw new TypeError('limitConcurrency: max must be a whole number above 0')
+  if (!(Number.isSafeInteger(maxQueued) && maxQueued >= 0)) throw new TypeError('limitConcurrency: maxQueued must be a whole number from 0 on')
+  if (!(Number.isSafeInteger(maxWaitMs) && maxWaitMs > 0)) throw new TypeError('limitConcurrency: maxWaitMs must be whole milliseconds above 0')
+  let running = 0
+  // A set keeps the order, and lets one in the middle go without a search.
+  const queue = new Set<() => void>()
+  const refused = () => httpError('overloaded', { headers: { 'retry-after': String(retryAfterSeconds) } })
+
+  const leave = (): void => {
+    running--
+    const [first] = queue
+    if (first !== undefined) {
+      queue.delete(first)
+      first()
+    }
+  }
+  const turn = (signal: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
+    const start = (): void => {
+      settle()
+      running++
+      resolve()
+    }
+    const giveUp = (): void => {
+      settle()
+      queue.delete(start)
+      reject(refused())
+    }
+    const timer = setTimeout(giveUp, maxWaitMs)
+    timer.unref()
+    const settle = (): void => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', giveUp)
+    }
+    if (signal.aborted) return giveUp()
+    signal.addEventListener('abort', giveUp)
+    queue.add(start)
+  })
+  const run: Policy<C> = (request, next) => {
+    try {
+      const answer = next(request)
+      if (isPending(answer)) return answer.finally(leave)
+      leave()
+      return answer
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
+  const policy: Policy<C> = (request, next) => {
+    if (running < max && queue.size === 0) {
+      running++
+      return run(request, next)
+    }
+    if (queue.size >= maxQueued) throw refused()
+    return turn(request.signal).then(() => run(request, next))
+  }
+  return Object.assign(policy, { place: PLACE })
+}

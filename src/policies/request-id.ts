@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto'
+import { around } from '../http/around.js'
+import { withContext } from '../http/derived-request.js'
+import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
+import { isToken } from '../http/reader.js'
+
+export interface RequestIdOptions {
+  /** The field of the answer. Default `x-request-id`. */
+  readonly header?: string
+  /**
+   * Takes over the id that the same field of the request names, if it is 1 to 128 harmless characters: for servers behind a
+   * proxy that sets it. Default `false`.
+   */
+  readonly trust?: boolean
+}
+
+const PLACE: PolicyPlace = { name: 'requestId' }
+const HARMLESS = /^[A-Za-z0-9._~+/=:@-]{1,128}$/
+const BYTES = 16
+const POOL = 256
+
+/** Gives each request an id, in `requestIdOf(request)` and in a field of every answer, failures too. */
+export function requestId<C = unknown>({ header = 'x-request-id', trust = false }: RequestIdOptions = {}): Policy<C> {
+  const name = header.toLowerCase()
+  if (!isToken(name)) throw new TypeError('requestId: header must be the name of a field')
+  const policy: Policy<C> = (request, next) => {
+    const sent = trust ? request.headers[name] : undefined
+    const id = typeof sent === 'string' && HARMLESS.test(sent) ? sent : newId()
+    return around(next, withContext(request, { requestId: id }), (headers) => { headers[name] = id })
+  }
+  return Object.assign(policy, { place: PLACE })
+}
+
+/** The id that `requestId` has given. */
+export function requestIdOf(request: HttpRequest<unknown>): string | undefined {
+  return (request.context as { readonly requestId?: string } | null | undefined)?.requestId
+}
+
+// Random bytes in one go are far cheaper than sixteen at a time.
+let pool = Buffer.alloc(0)
+let at = 0
+
+function newId(): string {
+  if (at >= pool.length) {
+    pool = randomBytes(BYTES * POOL)
+    at = 0
+  }
+  return pool.toString('base64url', at, at += BYTES)
+}

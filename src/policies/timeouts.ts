@@ -1,0 +1,106 @@
+import { isPending } from '../http/around.js'
+import { DerivedRequest } from '../http/derived-request.js'
+import { httpError } from '../http/errors.js'
+import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
+import { closeUnread } from '../http/source.js'
+
+export interface TimeoutsOptions {
+  /** For a whole body that is read at once, and for each next piece of one that is streamed, in milliseconds. Then: 408 `request_timeout`. */
+  readonly readMs?: number
+  /** From the request to the head of the answer, in milliseconds. Then `request.signal` aborts and the answer is 503 `run_timeout`. */
+  readonly runMs?: number
+  /** `Retry-After` of the 503, in seconds. Default 5. */
+  readonly retryAfterSeconds?: number
+}
+
+const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: true, behind: { requestId: 'what is refused here would have no id' } }
+
+/**
+ * Bounds how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a handler may take to answer (503). A handler that
+ * goes on after the abort is not waited for, and what it still gives is dropped. A run that is late because the body is, is a 408.
+ * @throws {TypeError} for a time that makes no sense
+ */
+export function timeouts<C = unknown>({ readMs, runMs, retryAfterSeconds = 5 }: TimeoutsOptions): Policy<C> {
+  if (readMs === undefined && runMs === undefined) throw new TypeError('timeouts: set readMs, runMs or both')
+  for (const ms of [readMs, runMs]) {
+    if (ms !== undefined && !(Number.isSafeInteger(ms) && ms > 0 && ms < 2 ** 31)) throw new TypeError('timeouts: times are whole milliseconds above 0')
+  }
+  const policy: Policy<C> = (request, next) => {
+    const body = new TimedBody(request.body, readMs)
+    if (runMs === undefined) return next(new DerivedRequest<C>(request, { body }))
+    const controller = new AbortController()
+    const signal = (): AbortSignal => AbortSignal.any([request.signal, controller.signal])
+    const answer = next(new DerivedRequest<C>(request, { body, signal }))
+    if (!isPending(answer)) return answer
+    return new Promise<HttpResponse | undefined>((resolve, reject) => {
+      let late = false
+      const timer = setTimeout(() => {
+        late = true
+        const failure = body.waiting ? httpError('request_timeout') : httpError('run_timeout', { headers: { 'retry-after': String(retryAfterSeconds) } })
+        reject(failure)
+        controller.abort(failure)
+      }, runMs)
+      timer.unref()
+      answer.then((response) => {
+        clearTimeout(timer)
+        if (late) closeUnread(response?.body)
+        else resolve(response)
+      }).catch((error: Error) => {
+        clearTimeout(timer)
+        reject(error)
+      })
+    })
+  }
+  return Object.assign(policy, { place: PLACE })
+}
+
+/** A body whose reader does not wait forever. */
+class TimedBody implements BodySource {
+  /** Somebody waits for the client to send. */
+  waiting = false
+  readonly #body: BodySource
+  readonly #ms: number | undefined
+
+  constructor(body: BodySource, ms: number | undefined) {
+    this.#body = body
+    this.#ms = ms
+  }
+
+  get parsed(): BodySource['parsed'] { return this.#body.parsed }
+
+  bytes(limit: number): Promise<Uint8Array | undefined> {
+    return this.#within(this.#body.bytes(limit))
+  }
+
+  async * stream(): AsyncIterable<Uint8Array> {
+    const pieces = this.#body.stream()[Symbol.asyncIterator]()
+    let over = false
+    try {
+      for (;;) {
+        const step = await this.#within(pieces.next())
+        over = step.done === true
+        if (step.done) return
+        yield step.value
+      }
+    } finally {
+      // Not waited for: a generator that waits for the next piece can't return before it comes.
+      if (!over) pieces.return?.().then(undefined, () => {})
+    }
+  }
+
+  async #within<T>(reading: Promise<T>): Promise<T> {
+    this.waiting = true
+    let timer: NodeJS.Timeout | undefined
+    try {
+      if (this.#ms === undefined) return await reading
+      const late = new Promise<never>((_, reject) => {
+        timer = setTimeout(() => { reject(httpError('request_timeout')) }, this.#ms)
+        timer.unref()
+      })
+      return await Promise.race([reading, late])
+    } finally {
+      clearTimeout(timer)
+      this.waiting = false
+    }
+  }
+}

@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { describe, test } from 'node:test'
+import { memory } from '../../../adapters/memory/index.js'
+import { compose, type Handler } from '../../../src/http/exchange.js'
+import { httpError } from '../../../src/http/errors.js'
+import { json } from '../../../src/http/respond.js'
+import { authenticate, bearer, bodyBytes, clientAddress, consume, rateLimit, tokens, type RateLimitOptions } from '../../../src/policies/index.js'
+import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
+import { ask, request } from './request.js'
+
+const ok: Handler = () => json(200, {})
+const as = (subject: string) => ({ context: { principal: { subject } } })
+
+function limited(policies: RateLimitOptions['policies'], more: Partial<RateLimitOptions> = {}, handler: Handler = ok): Handler {
+  return compose(rateLimit({ store: memory().store, onStoreError: 'deny', policies, ...more }), handler)
+}
+const three = { name: 'default', limit: 3, windowSeconds: 60 }
+const only = (increment: Store['increment']): Store => ({ increment } as Partial<Store> as Store)
+const away = only(() => Promise.reject(new StoreUnavailableError('away')))
+
+describe('rateLimit', () => {
+  test('SPEC 8.2, 7.429: so many pass, then 429 with Retry-After, until the window ends', async () => {
+    const handler = limited([three])
+    for (const left of [2, 1, 0]) {
+      const { status, headers } = await ask(handler, as('ann'))
+      assert.equal(status, 200, 'passes')
+      assert.equal(headers['ratelimit-policy'], '"default";q=3;w=60', 'the policy')
+      assert.equal(headers['ratelimit'], `"default";r=${left};t=60`, 'what is left')
+    }
+    const refused = await ask(handler, as('ann'))
+    assert.deepEqual([refused.status, refused.json['code'], refused.headers['retry-after']], [429, 'too_many_requests', '60'], 'refused')
+    assert.equal(refused.headers['ratelimit'], '"default";r=0;t=60', 'said with the refusal')
+    assert.equal((await ask(handler, as('bob'))).status, 200, 'somebody else')
+  })
+
+  test('a window ends, and a new one begins with the next request', async () => {
+    let now = Date.now()
+    const counters = new Map<string, { value: number, expiresAt: number }>()
+    const store = only(async (key, by, { expiresAt }) => {
+      const before = counters.get(key)
+      const counter = before !== undefined && before.expiresAt > now ? { ...before, value: before.value + by } : { value: by, expiresAt: expiresAt - Date.now() + now }
+      counters.set(key, counter)
+      return counter
+    })
+    const handler = limited([three], { store })
+    for (let time = 0; time < 4; time++) await ask(handler, as('ann'))
+    now += 59_999
+    assert.equal((await ask(handler, as('ann'))).status, 429, 'just before')
+    now += 1
+    assert.equal((await ask(handler, as('ann'))).status, 200, 'just after')
+  })
+
+  test('a hundred at once never get more than the limit', async () => {
+    const handler = limited([{ ...three, limit: 37 }])
+    const answers = await Promise.all(Array.from({ length: 100 }, () => ask(handler, as('ann'))))
+    assert.equal(answers.filter(({ status }) => status === 200).length, 37, 'exactly')
+  })
+
+  test('costs: what does not fit is refused and not charged, what never fits is a 413, what is free passes', async () => {
+    const handler = limited([{ name: 'items', limit: 10, windowSeconds: 60, cost: ({ headers }) => Number(headers['x-items']) }])
+    const cost = async (items: number): Promise<string> => {
+      const { status, headers } = await ask(handler, { ...as('ann'), headers: { 'x-items': String(items) } })
+      return `${status} ${String(headers['ratelimit']).split(';')[1] ?? ''}`
+    }
+    assert.deepEqual([await cost(7), await cost(4), await cost(3), await cost(0), await cost(1), await cost(0)],
+      ['200 r=3', '429 r=3', '200 r=0', '200 r=0', '429 r=0', '200 r=0'], 'one after the other')
+    assert.match(await cost(11), /^413/, 'never')
+    assert.match(await cost(Number.NaN), /^500/, 'a mistake of the host')
+  })
+
+  test('bytes as announced', () => {
+    const cost = bodyBytes(1000)
+    for (const [length, expected] of [[undefined, 1], ['0', 1], ['1', 1], ['1000', 1], ['1001', 2], ['x', 1]] as const) {
+      assert.equal(cost(request({ headers: length === undefined ? {} : { 'content-length': length } })), expected, String(length))
+    }
+  })
+
+  test('consume charges late, before the work, and the answer tells what is left', async () => {
+    let done = 0
+    const handler = limited([{ ...three, name: 'requests', limit: 100 }, { name: 'items', limit: 10, windowSeconds: 60, cost: () => 0 }], {}, async (inner) => {
+      await consume(inner, 6, 'items')
+      done++
+      return json(200, {})
+    })
+    const first = await ask(handler, as('ann'))
+    assert.equal(first.headers['ratelimit'], '"requests";r=99;t=60, "items";r=4;t=60', 'both')
+    const second = await ask(handler, as('ann'))
+    assert.deepEqual([second.status, done], [429, 1], 'refused before the work')
+    assert.equal(consume(request(), 5), undefined, 'without a limit nothing happens')
+    assert.throws(() => consume(request(), -1), TypeError, 'no refunds')
+  })
+
+  test('several: the first that refuses ends it, and those behind it are not charged', async () => {
+    const handler = limited([{ ...three, name: 'burst', limit: 2 }, { ...three, name: 'day', limit: 100, windowSeconds: 86_400 }])
+    for (let time = 0; time < 10; time++) await ask(handler, as('ann'))
+    const { status, headers } = await ask(handler, as('ann'))
+    assert.equal(status, 429, 'refused')
+    assert.equal(headers['ratelimit-policy'], '"burst";q=2;w=60, "day";q=100;w=86400', 'both policies')
+    const store = memory().store
+    const both = compose(rateLimit({ store, onStoreError: 'deny', policies: [{ ...three, name: 'burst', limit: 2 }, { ...three, name: 'day', limit: 100 }] }), ok)
+    for (let time = 0; time < 10; time++) await ask(both, as('ann'))
+    assert.equal((await store.increment('rl:day:p:ann', 0, { expiresAt: Date.now() + 1000 })).value, 2, 'the day counts what passed')
+  })
+
+  test('spoofed headers and names that look alike do not help', async () => {
+    const handler = limited([three])
+    const spoofs = ['10.0.0.1', '1.2.3.4, 5.6.7.8', '::1', ''].map((text) => ({ 'x-forwarded-for': text, forwarded: `for=${text}`, 'x-real-ip': text }))
+    const statuses = []
+    for (const headers of spoofs) statuses.push((await ask(handler, { peerAddress: '192.0.2.1', headers })).status)
+    assert.deepEqual(statuses, [200, 200, 200, 429], 'one address')
+    assert.equal((await ask(handler, as('a:192.0.2.1'))).status, 200, 'a subject named like an address')
+    const odd = ['x\ud800', 'x\ud801', 'a b', 'a\0b', 'y'.repeat(4000)]
+    for (const subject of odd) assert.equal((await ask(handler, as(subject))).headers['ratelimit'], '"default";r=2;t=60', 'a counter of its own')
+  })
+
+  test('failures from behind carry the fields too, and what is declined stays declined', async () => {
+    const failing = limited([three], {}, () => { throw httpError('not_found') })
+    const { status, headers } = await ask(failing, as('ann'))
+    assert.deepEqual([status, headers['ratelimit']], [404, '"default";r=2;t=60'], 'a 404')
+    assert.equal((await ask(limited([three], {}, () => undefined))).status, 0, 'not mine')
+  })
+
+  test('the store is away: as was chosen', async () => {
+    const denied = await ask(limited([three], { store: away, onStoreError: 'deny' }), as('ann'))
+    assert.deepEqual([denied.status, denied.json['code'], denied.headers['retry-after']], [503, 'store_unavailable', '5'], 'deny')
+    const heard: unknown[] = []
+    const listener = (event: unknown): void => { heard.push((event as { outcome: string }).outcome) }
+    subscribe('longhaul:rate-limit', listener)
+    try {
+      assert.equal((await ask(limited([three], { store: away, onStoreError: 'allow' }), as('ann'))).status, 200, 'allow')
+      const handler = limited([{ ...three, limit: 1 }])
+      await ask(handler)
+      await ask(handler)
+    } finally {
+      unsubscribe('longhaul:rate-limit', listener)
+    }
+    assert.deepEqual(heard, ['store_away', 'refused'], 'told')
+    const broken = only(() => Promise.reject(new Error('a bug')))
+    assert.equal((await ask(limited([three], { store: broken, onStoreError: 'allow' }), as('ann'))).status, 500, 'a bug is no outage')
+  })
+
+  test('misuse throws when it is made', () => {
+    const { store } = memory()
+    const wrong: [Partial<RateLimitOptions>, RegExp][] = [
+      [{ onStoreError: undefined as never }, /onStoreError/],
+      [{ store: undefined as never }, /store/],
+      [{ policies: [] }, /at least one/],
+      [{ policies: [three, three] }, /one name/],
+      [{ policies: [{ ...three, name: 'a b' }] }, /name/],
+      [{ policies: [{ ...three, limit: 0 }] }, /limit/],
+      [{ policies: [{ ...three, windowSeconds: 0.5 }] }, /windowSeconds/],
+      [{ trustedProxies: ['localhost'] }, /trustedProxies/],
+      [{ ipv6Prefix: 0 }, /ipv6Prefix/],
+      [{ prefix: 'a b' }, /prefix/],
+    ]
+    for (const [options, what] of wrong) {
+      assert.throws(() => rateLimit({ store, onStoreError: 'deny', policies: [three], ...options }), (error) => error instanceof TypeError && what.test(error.message), String(what))
+    }
+    const who = authenticate({ schemes: [bearer({ verify: tokens({ t: { subject: 'ann' } }) })] })
+    const limit = (by: 'principal' | 'address') => rateLimit({ store, onStoreError: 'deny', policies: [{ ...three, by }] })
+    assert.throws(() => compose(limit('principal'), who, ok), /rateLimit stands before authenticate/, 'by principal')
+    assert.doesNotThrow(() => compose(limit('address'), who, limit('principal'), ok), 'by address')
+  })
+})
+
+describe('clientAddress', () => {
+  const trustedProxies = ['127.0.0.1', '10.0.0.0/8', '2001:db8:ffff::/48']
+  const rows: [peer: string | undefined, forwarded: string | string[] | undefined, expected: string | undefined, trusting?: boolean][] = [
+    [undefined, '1.2.3.4', undefined],
+    ['192.0.2.1', undefined, '192.0.2.1'],
+    ['192.0.2.1', '1.2.3.4', '192.0.2.1'],
+    ['127.0.0.1', '1.2.3.4', '127.0.0.1', false],
+    ['127.0.0.1', '1.2.3.4', '1.2.3.4'],
+    ['::ffff:127.0.0.1', '1.2.3.4', '1.2.3.4'],
+    ['::ffff:192.0.2.1', undefined, '192.0.2.1'],
+    ['10.9.9.9', '6.6.6.6, 1.2.3.4', '1.2.3.4'],
+    ['10.9.9.9', ['6.6.6.6', '1.2.3.4'], '1.2.3.4'],
+    ['10.9.9.9', '6.6.6.6, 1.2.3.4, 10.0.0.2', '1.2.3.4'],
+    ['10.9.9.9', '10.0.0.1, 10.0.0.2', '10.0.0.1'],
+    ['10.9.9.9', 'nonsense, 10.0.0.2', '10.0.0.2'],
+    ['10.9.9.9', 'nonsense', '10.9.9.9'],
+    ['10.9.9.9', '', '10.9.9.9'],
+    ['10.9.9.9', '1.2.3.4,', '10.9.9.9'],
+    ['10.9.9.9', '1.2.3.4:5678', '1.2.3.4'],
+    ['10.9.9.9', '[2001:db8:1:2:3::4]:5678', '2001:db8:1:2::/64'],
+    ['10.9.9.9', '0x01020304', '10.9.9.9'],
+    ['10.9.9.9', '16909060', '10.9.9.9'],
+    ['2001:db8:ffff::1', '2001:db8:1:2:aaaa:bbbb:cccc:dddd', '2001:db8:1:2::/64'],
+    ['2001:db8:1:2::1', undefined, '2001:db8:1:2::/64'],
+    ['2001:DB8:1:2:ffff::', undefined, '2001:db8:1:2::/64'],
+    ['2001:db8:1:3::1', undefined, '2001:db8:1:3::/64'],
+  ]
+  for (const [peerAddress, forwarded, expected, trusting = true] of rows) {
+    test(`${peerAddress} says ${JSON.stringify(forwarded)}${trusting ? '' : ', nobody trusted'} -> ${expected}`, () => {
+      const find = clientAddress(trusting ? { trustedProxies } : {})
+      const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }
+      assert.equal(find(request({ headers, ...peerAddress === undefined ? {} : { peerAddress } })), expected, 'the network')
+    })
+  }
+  test('a prefix that is no whole byte, and a field that never ends', () => {
+    assert.equal(clientAddress({ ipv6Prefix: 60 })(request({ peerAddress: '2001:db8:1:2f::1' })), '2001:db8:1:20::/60', 'prefix')
+    const long = `1.2.3.4, ${'10.0.0.1, '.repeat(5000)}10.0.0.1`
+    assert.equal(clientAddress({ trustedProxies })(request({ peerAddress: '10.0.0.1', headers: { 'x-forwarded-for': long } })), '10.0.0.1', 'a bounded walk')
+  })
+})

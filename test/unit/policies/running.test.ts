@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
+import { httpError } from '../../../src/http/errors.js'
+import { readBytes } from '../../../src/http/body.js'
+import { json } from '../../../src/http/respond.js'
+import { authorize, limitConcurrency, requestId, requestIdOf, timeouts } from '../../../src/policies/index.js'
+import { ask } from './request.js'
+
+const ok: Handler = () => json(200, {})
+const never = new Promise<never>(() => {})
+/** Timers of the policies do not keep the process, so something has to. */
+const awake = (t: { after: (end: () => void) => void }): void => {
+  const timer = setInterval(() => {}, 1000)
+  t.after(() => { clearInterval(timer) })
+}
+const body = (bytes: () => Promise<Uint8Array | undefined>, stream: () => AsyncIterable<Uint8Array> = async function * () { await never }): BodySource => ({ parsed: undefined, bytes, stream })
+
+describe('timeouts', () => {
+  test('SPEC 8.3, 7.503: a handler that takes too long is aborted and answered 503', async (t) => {
+    awake(t)
+    let reason: unknown
+    let closed = false
+    const late = async function * () { try { yield 'x' } finally { closed = true } }
+    const handler = compose(timeouts({ runMs: 20 }), async ({ signal }) => {
+      await new Promise((resolve) => { signal.addEventListener('abort', resolve, { once: true }) })
+      reason = signal.reason
+      return { status: 200, headers: {}, body: late() }
+    })
+    const answer = await ask(handler)
+    assert.deepEqual([answer.status, answer.json['code'], answer.headers['retry-after']], [503, 'run_timeout', '5'], 'the answer')
+    assert.equal((reason as { code?: string }).code, 'run_timeout', 'the signal')
+    await new Promise((resolve) => { setImmediate(resolve) })
+    assert.equal(closed, false, 'a source that never began has nothing to close')
+  })
+
+  test('a handler that fails after its time fails unheard', async (t) => {
+    awake(t)
+    const handler = compose(timeouts({ runMs: 10 }), async ({ signal }) => {
+      await new Promise((resolve) => { signal.addEventListener('abort', resolve, { once: true }) })
+      throw new Error('too late')
+    })
+    assert.equal((await ask(handler)).json['code'], 'run_timeout', 'the answer')
+  })
+
+  test('a body that does not come is a 408, read at once or in pieces', async (t) => {
+    awake(t)
+    const slow = body(() => never)
+    assert.deepEqual((await ask(compose(timeouts({ readMs: 10 }), async (request) => json(200, await readBytes(request, { maxBytes: 10 }))), { body: slow })).status, 408, 'at once')
+    const inPieces: Handler = async (request) => {
+      for await (const piece of request.body.stream()) assert.ok(piece, 'a piece')
+      return json(200, {})
+    }
+    assert.equal((await ask(compose(timeouts({ readMs: 10 }), inPieces), { body: slow })).status, 408, 'in pieces')
+    const steady = body(() => never, async function * () { for (let at = 0; at < 10; at++) { await new Promise((resolve) => { setTimeout(resolve, 10) }); yield new Uint8Array(1) } })
+    assert.equal((await ask(compose(timeouts({ readMs: 80 }), inPieces), { body: steady })).status, 200, 'each piece has its own time')
+    assert.equal((await ask(compose(timeouts({ runMs: 10 }), inPieces), { body: slow })).status, 408, 'a run that waits for its body')
+  })
+
+  test('what is in time is untouched, with its failures', async () => {
+    assert.equal((await ask(compose(timeouts({ runMs: 1000, readMs: 1000 }), ok))).status, 200, 'direct')
+    assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => { throw httpError('conflict') }))).status, 409, 'its failure')
+    assert.throws(() => timeouts({}), TypeError, 'nothing set')
+    assert.throws(() => timeouts({ runMs: 0 }), TypeError, 'zero')
+  })
+})
+
+describe('limitConcurrency', () => {
+  const gate = () => {
+    const open: (() => void)[] = []
+    const handler: Handler = () => new Promise((resolve) => { open.push(() => { resolve({ status: 200, headers: {} }) }) })
+    return { open, handler }
+  }
+  const tick = () => new Promise((resolve) => { setImmediate(resolve) })
+
+  test('SPEC 7.503: so many run, so many wait in order, the others are 503 at once', async () => {
+    const { open, handler } = gate()
+    const limited = compose(limitConcurrency({ max: 2, maxQueued: 2, maxWaitMs: 60_000 }), handler)
+    const asked = Array.from({ length: 4 }, () => ask(limited))
+    const refused = await ask(limited)
+    assert.deepEqual([refused.status, refused.json['code'], refused.headers['retry-after'], open.length], [503, 'overloaded', '1', 2], 'the fifth')
+    open[0]?.()
+    await asked[0]
+    await tick()
+    assert.equal(open.length, 3, 'the next one runs')
+    open[1]?.()
+    open[2]?.()
+    await tick()
+    await tick()
+    open[3]?.()
+    assert.deepEqual((await Promise.all(asked)).map(({ status }) => status), [200, 200, 200, 200], 'all of them')
+    const again = ask(limited)
+    await tick()
+    open[4]?.()
+    assert.equal((await again).status, 200, 'and there is room again')
+  })
+
+  test('one that waits too long, or leaves, gives its place up', async (t) => {
+    awake(t)
+    const { open, handler } = gate()
+    const limited = compose(limitConcurrency({ max: 1, maxQueued: 1, maxWaitMs: 20 }), handler)
+    const first = ask(limited)
+    assert.equal((await ask(limited)).json['code'], 'overloaded', 'too long')
+    const leaving = new AbortController()
+    const second = ask(limited, { signal: leaving.signal })
+    leaving.abort()
+    assert.equal((await second).status, 503, 'left')
+    const third = ask(limited)
+    open[0]?.()
+    await first
+    await tick()
+    open[1]?.()
+    assert.equal((await third).status, 200, 'its place was free')
+    assert.equal(open.length, 2, 'and nobody else ran')
+  })
+
+  test('a failure ends a turn, thrown or rejected', async () => {
+    for (const failing of [() => { throw new Error('x') }, () => Promise.reject(new Error('x'))]) {
+      const limited = compose(limitConcurrency({ max: 1 }), failing)
+      for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 500, 'its own failure')
+    }
+    for (const options of [{ max: 0 }, { max: 1, maxQueued: -1 }, { max: 1, maxWaitMs: 0 }]) assert.throws(() => limitConcurrency(options), TypeError, JSON.stringify(options))
+  })
+})
+
+describe('requestId', () => {
+  const shows: Handler = (request) => json(200, { id: requestIdOf(request) })
+  test('an id of its own, on failures too; a sent one only where it is trusted', async () => {
+    const [first, second] = [await ask(compose(requestId(), shows)), await ask(compose(requestId(), shows))]
+    assert.match(String(first.json['id']), /^[\w-]{22}$/, 'an id')
+    assert.equal(first.headers['x-request-id'], first.json['id'], 'the same in the field')
+    assert.notEqual(first.json['id'], second.json['id'], 'each its own')
+    assert.match(String((await ask(compose(requestId(), () => { throw new Error('x') }))).headers['x-request-id']), /^[\w-]{22}$/, 'a failure')
+    const sent = { headers: { 'x-request-id': 'abc-1' } }
+    assert.notEqual((await ask(compose(requestId(), shows), sent)).json['id'], 'abc-1', 'not trusted')
+    assert.equal((await ask(compose(requestId({ trust: true }), shows), sent)).json['id'], 'abc-1', 'trusted')
+    assert.notEqual((await ask(compose(requestId({ trust: true }), shows), { headers: { 'x-request-id': 'a<b>' } })).json['id'], 'a<b>', 'harmful')
+    assert.throws(() => compose(authorize({ allow: () => true, reason: 'x' }), requestId(), shows), /requestId first/, 'outermost')
+  })
+})
