@@ -5,9 +5,10 @@ import { warn } from '../http/warning.js'
 import type { Attempt, DeadReason, Job, Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
 import { Intake, type Accepted, type SubmitOptions } from './accept.js'
+import { checkNumbers } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import { Courier } from './courier.js'
-import { isDuration, type AnyTaskDefinition } from './define.js'
+import type { AnyTaskDefinition } from './define.js'
 import { CALLBACK_JOB } from './delivery.js'
 import { Executor } from './execute.js'
 import { isTaskId, newId } from './ids.js'
@@ -94,15 +95,7 @@ export class Tasks {
     if (queue.durable && local) {
       throw fault(`this queue spans processes but ${local.name} needs what only one has; give it blobs that all processes see`)
     }
-    if (!Number.isInteger(concurrency) || concurrency < 1) throw fault('concurrency must be a whole number from 1')
-    if (!isDuration(retentionMs, 1000)) throw fault('retentionMs must be from 1000 to 100 years')
-    if (!isDuration(options.pendingMs ?? 1000, 1000)) throw fault('pendingMs must be from 1000 to 100 years')
-    if (!isDuration(options.leaseMs ?? 1000, 1000)) throw fault('leaseMs must be from 1000 to 100 years')
-    if (!isDuration(options.progressIntervalMs ?? 0, 0)) throw fault('progressIntervalMs must be 0 or more')
-    for (const name of ['maxInputBytes', 'maxResultBytes', 'maxWaiters'] as const) {
-      const value = options[name] ?? 0
-      if (!(value >= 0)) throw fault(`${name} must be 0 or more, not ${String(value)}`)
-    }
+    checkNumbers(options)
     this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
     if (this.definitions.size < definitions.length) throw fault('two definitions have the same name')
     this.store = store
@@ -112,7 +105,6 @@ export class Tasks {
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
     this.waiters = new Waiters(options.maxWaiters ?? 1000)
-    // Work dies with its process, but its record does not: others have to know whose it was.
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
     this.executor = new Executor({
@@ -204,9 +196,8 @@ export class Tasks {
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
 
-  /** To be told of each record that is read: the work of one may have died with its process. */
+  /** To be told of each record that is read: its process may have died. */
   readonly see = (task: TaskSnapshot): void => { this.leases?.see(task) }
-
   /** The record as endpoints need it. Whoever is not its owner learns nothing. */
   async look(id: string, owner?: Asker): Promise<TaskSnapshot | undefined> {
     if (!isTaskId(id)) return undefined
