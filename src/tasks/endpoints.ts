@@ -56,6 +56,7 @@ export interface ReadWork {
   readonly discard?: () => unknown
 }
 
+/** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown> {
   /**
    * A handler for POST that takes the body as the input of one kind of work, or as what `select` makes
