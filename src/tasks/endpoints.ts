@@ -46,7 +46,6 @@ export interface EndpointSettings<C> {
   readonly maxBodyBytes: number
 }
 
-/** The two handlers of the 202 flow. */
 /** What a handler of your own has made of a request, for `TaskEndpoints.accept`. */
 export interface ReadWork {
   readonly input: unknown
