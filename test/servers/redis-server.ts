@@ -66,6 +66,7 @@ export class RedisServer {
   async kill(): Promise<void> {
     const { child } = this
     if (!child || child.exitCode !== null || child.signalCode !== null) return
+    child.ref()
     const exited = once(child, 'exit')
     child.kill('SIGKILL')
     await exited

@@ -1,0 +1,42 @@
+// npm run bench:redis [-- --quick]: what the Redis store costs over one raw command of ioredis for each request.
+import { parseArgs } from 'node:util'
+import { RedisServer } from '../../test/servers/redis-server.js'
+import { buildPrograms } from '../frame/build.js'
+import { compare, type Scenario } from '../frame/compare.js'
+import { table } from '../frame/table.js'
+
+const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+const BODY = '{"month":"2026-10"}'
+const POST = [
+  'POST /reports HTTP/1.1', 'Host: 127.0.0.1', 'User-Agent: bench', 'Accept: */*', 'Prefer: respond-async',
+  'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(BODY)}`, '', BODY,
+].join('\r\n')
+const get = (id: string): string => [`GET /tasks/${id} HTTP/1.1`, 'Host: 127.0.0.1', 'User-Agent: bench', 'Accept: */*', '', ''].join('\r\n')
+
+const batch = quick ? 2000 : 5000
+const scenarios: Scenario[] = [
+  { name: 'accept 202', batch, warmUp: 2 * batch, prepare: async () => ({ requests: [POST], expectStatus: 202 }) },
+  {
+    name: 'poll 200', batch, warmUp: 2 * batch,
+    prepare: async (run) => {
+      const bodies = await run({ requests: [POST], expectStatus: 202, count: 100, keepBodies: 100 })
+      return { requests: bodies.map((body) => get((JSON.parse(body) as { taskId: string }).taskId)), expectStatus: 200 }
+    },
+  },
+]
+
+const redis = process.env['REDIS_URL'] === undefined ? await RedisServer.start() : undefined
+if (redis) process.env['REDIS_URL'] = redis.url
+const names = ['raw', 'longhaul']
+const program = await buildPrograms('redis', Object.fromEntries(names.map((name) => [name, `bench/redis/servers/${name}.ts`])))
+const rows = await compare({
+  servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
+  scenarios, starts: quick ? 2 : 5, rounds: quick ? 4 : 8, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
+})
+await redis?.stop()
+process.stdout.write(`Ratio: CPU for a request of node:http with one raw ioredis command over that of the server; median (quartiles).
+
+${table(['', 'scenario', 'ratio', 'CPU'], rows.map(({ server, scenario, ratio, micros }) => [
+    server, scenario, `${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`, `${micros.median.toFixed(1)} µs`,
+  ]))}
+`)

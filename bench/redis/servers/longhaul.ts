@@ -1,0 +1,17 @@
+// A web process: it takes tasks in and shows them. What a queue costs is another question, so this one takes jobs and drops them.
+import { createServer } from 'node:http'
+import { Redis } from 'ioredis'
+import { createTasks, defineTask, router, taskEndpoints, type Queue } from 'longhaul'
+import { toNode } from 'longhaul/node'
+import { RedisStore } from 'longhaul/redis'
+import { subject } from '../../frame/subject.js'
+
+const queue: Queue = {
+  durable: true, enqueue: () => Promise.resolve('accepted'), process: () => undefined, remove: () => Promise.resolve(false), close: () => Promise.resolve(),
+}
+const store = new RedisStore({ client: new Redis(process.env['REDIS_URL'] ?? '', { enableAutoPipelining: true }) })
+const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
+const tasks = createTasks({ store, queue, definitions: [report], worker: false })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+
+subject(createServer(toNode(router({ 'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status }))))
