@@ -1,5 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
-import { httpError, type HttpRequest, type Policy } from 'longhaul'
+import { authenticate, authorize as allowing, bearer, tokens as tokenTable, type HttpRequest, type Policy, type Principal as Subject } from 'longhaul'
 
 /** What somebody may do; each role may do what those before it may. */
 const ROLES = ['reader', 'writer', 'admin'] as const
@@ -7,8 +6,7 @@ const ROLES = ['reader', 'writer', 'admin'] as const
 export type Role = (typeof ROLES)[number]
 
 /** Who sent a request. Tasks belong to the subject. */
-export interface Principal {
-  readonly subject: string
+export interface Principal extends Subject {
   readonly role: Role
 }
 
@@ -24,7 +22,6 @@ export interface Context {
 
 /** RFC 6750 section 2.1: how a token may look. It may end in `=`, so the last one is the separator. */
 const ENTRY = /^([A-Za-z0-9._~+/-]+=*)=([^\s=:,]+):([a-z]+)$/
-const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i
 
 /**
  * Reads `token=subject:role[,…]`. Throws an `Error` with what to do. It names entries by their number,
@@ -42,34 +39,20 @@ export function parseTokens(text: string): Token[] {
   return tokens
 }
 
-/** Makes the function that tells whom an Authorization field stands for. */
-export function authenticator(tokens: readonly Token[]): (authorization: string | undefined) => Principal | undefined {
-  const known = tokens.map(({ token, subject, role }) => ({ digest: digest(token), principal: { subject, role } }))
-  return (authorization) => {
-    const token = BEARER.exec(authorization ?? '')?.[1]
-    if (token === undefined) return undefined
-    const given = digest(token)
-    let found: Principal | undefined
-    // Digests have one length, and all are compared, so the time taken tells nothing about any of them.
-    for (const { digest, principal } of known) if (timingSafeEqual(digest, given)) found = principal
-    return found
-  }
+/**
+ * Finds out who sent a request. Nobody is turned away here, because what is not there is a plain 404 for everybody, and
+ * some pages are public: `authorize` does that, route by route.
+ */
+export function identify(tokens: readonly Token[]): Policy<Context> {
+  const table = Object.fromEntries(tokens.map(({ token, subject, role }) => [token, { subject, role }]))
+  return authenticate<Principal, Context>({ schemes: [bearer({ verify: tokenTable(table) })], optional: true })
 }
 
-const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
+const needed = ({ method }: HttpRequest): Role => (method === 'GET' || method === 'HEAD' ? 'reader' : 'writer')
 
 /** Reads need `reader`, changes need `writer`. Decided from the head of the request; the body is not read yet. */
-export const authorize: Policy<Context> = (request, next) => {
-  const { principal } = request.context
-  if (!principal) throw httpError('unauthorized', { headers: { 'www-authenticate': challenge(request) } })
-  const needed: Role = request.method === 'GET' || request.method === 'HEAD' ? 'reader' : 'writer'
-  if (ROLES.indexOf(principal.role) < ROLES.indexOf(needed)) {
-    throw httpError('forbidden', { message: `This needs a token with the role ${needed}.` })
-  }
-  return next(request)
-}
-
-/** RFC 6750 section 3: no error code for a request that has no credentials at all. */
-function challenge({ headers }: HttpRequest): string {
-  return headers['authorization'] === undefined ? 'Bearer realm="longhaul"' : 'Bearer realm="longhaul", error="invalid_token"'
-}
+export const authorize: Policy<Context> = allowing<Principal, Context>({
+  allow: ({ role }, request) => ROLES.indexOf(role) >= ROLES.indexOf(needed(request)),
+  reason: (_, request) => `needs_${needed(request)}`,
+  message: (_, request) => `This needs a token with the role ${needed(request)}.`,
+})

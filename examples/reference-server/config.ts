@@ -12,6 +12,8 @@ export interface Config extends CallbackConfig {
   readonly redisUrl?: string | undefined
   /** `on`: requests and tasks. `off`: requests only. `only`: tasks only. Default `on`. */
   readonly worker?: 'on' | 'off' | 'only'
+  /** Requests a minute for one principal, or for one address of those whom nobody knows. Default 600. */
+  readonly rateLimit?: number
 }
 
 /** A setting that can't work. Its message says what to do, and is all that the operator is shown. */
@@ -36,7 +38,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (worker !== 'on' && redisUrl === undefined) {
     throw new ConfigError(`WORKER=${worker} needs REDIS_URL: without it, web and worker processes can't see each other's tasks.`)
   }
-  return { host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker, ...readCallbacks(env) }
+  return { host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker, rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), ...readCallbacks(env) }
 }
 
 /** The tokens to show at start: only those that are no secret anyway. */
@@ -69,6 +71,11 @@ function readTokens(text: string): Token[] {
   } catch (error) {
     throw new ConfigError(`AUTH_TOKENS: ${error instanceof Error ? error.message : 'can not be read'}`)
   }
+}
+
+function readRateLimit(text: string): number {
+  if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text)
+  throw new ConfigError(`RATE_LIMIT must be a whole number of requests a minute above 0, not ${JSON.stringify(text)}.`)
 }
 
 function readPort(text: string): number {

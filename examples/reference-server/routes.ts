@@ -6,6 +6,7 @@ import { frontPage } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
 import { processData } from './tasks/process-data.js'
 import { byJobData, byTaskAndData } from './select.js'
+import { versionedUsers } from './versions.js'
 
 /** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
 export function routes(tasks: Tasks, ndjson: NdjsonUsers): Handler<Context> {
@@ -14,8 +15,13 @@ export function routes(tasks: Tasks, ndjson: NdjsonUsers): Handler<Context> {
   const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner, callback: callbackUrl })
   const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
 
+  const users = versionedUsers()
+
   return router<Context>({
     'GET /': frontPage,
+    // SPEC 9
+    '/users': compose(authorize, users),
+    '/{version}/users': compose(authorize, users),
     // SPEC 4.5
     'GET|HEAD /api/files/large-file': compose(authorize, largeFileContent),
     // SPEC 4.6

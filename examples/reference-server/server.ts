@@ -1,10 +1,10 @@
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { createTasks } from 'longhaul'
+import { compose, createTasks, rateLimit, requestId } from 'longhaul'
 import { MemoryBlobs } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
-import { authenticator, type Context } from './auth.js'
+import { identify, type Context } from './auth.js'
 import { callbacks } from './callbacks.js'
 import type { Config } from './config.js'
 import { Connections } from './connections.js'
@@ -32,7 +32,7 @@ export interface RunningServer {
 
 /** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
-  const { host, port, tokens, redisUrl, worker = 'on', drainMs = 10_000 } = options
+  const { host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, drainMs = 10_000 } = options
   const engine = openEngine(redisUrl)
   const { store, queue, callbackQueue } = engine
   // Only this process sees these users, so only it may run tasks that change them.
@@ -42,11 +42,16 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const tasks = createTasks({
     store, queue, callbacks: callbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(), ...ownTasks],
   })
-  const identify = authenticator(tokens)
+  const handler = compose<Context>(
+    requestId(), identify(tokens),
+    // Every path counts, for a subject whatever its token. Without the store nothing works here, so nothing is let through either.
+    rateLimit({ store, onStoreError: 'deny', policies: [{ name: 'default', limit, windowSeconds: 60 }] }),
+    routes(tasks, ndjson),
+  )
 
   // An upload may take longer than the five minutes that Node gives a request; idle ones are the proxy's to end.
   const server = createServer({ requestTimeout: 0 })
-  attach<Context>(server, routes(tasks, ndjson), { context: ({ headers }) => ({ principal: identify(headers.authorization) }) })
+  attach<Context>(server, handler)
   const connections = new Connections(server)
 
   server.listen({ host, port })

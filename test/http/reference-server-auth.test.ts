@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { authenticator, parseTokens } from '../../examples/reference-server/auth.js'
+import { parseTokens } from '../../examples/reference-server/auth.js'
 import { ConfigError, demoTokens, readConfig } from '../../examples/reference-server/config.js'
 import { useReference } from './reference.js'
 import { Wire } from './wire.js'
@@ -10,7 +10,8 @@ const client = useReference()
 const PROTECTED: readonly [method: string, path: string][] = [
   ['POST', '/api/long-running-task'], ['POST', '/start-job'],
   ['GET', '/api/status/x'], ['HEAD', '/api/status/x'], ['DELETE', '/api/status/x'],
-  ['GET', '/job-status/x'], ['HEAD', '/job-status/x'], ['DELETE', '/job-status/x']
+  ['GET', '/job-status/x'], ['HEAD', '/job-status/x'], ['DELETE', '/job-status/x'],
+  ['GET', '/users'], ['GET', '/v1/users'], ['GET', '/v2/users']
 ]
 
 describe('who may come in', () => {
@@ -24,7 +25,8 @@ describe('who may come in', () => {
       for (const authorization of ['Bearer nope', 'Bearer', 'Bearer  ', 'Basic d3JpdGVyLTE6', 'writer-1', 'Bearer writer-1 x', 'Bearer writer-', 'Bearer writer-11']) {
         const stranger = await client.ask(method, path, { token: null, headers: { authorization } })
         assert.equal(stranger.status, 401, authorization)
-        assert.equal(stranger.headers.get('www-authenticate'), 'Bearer realm="longhaul", error="invalid_token"')
+        const error = authorization.startsWith('Bearer') ? ', error="invalid_token"' : ''
+        assert.equal(stranger.headers.get('www-authenticate'), `Bearer realm="longhaul"${error}`)
       }
     })
   }
@@ -94,10 +96,7 @@ describe('the settings', () => {
       { token: 's3cret', subject: 'alice', role: 'writer' },
       { token: 'dG9rZW4==', subject: 'bob@example.com', role: 'reader' }
     ])
-    const identify = authenticator(parseTokens('a=ann:reader,b=bea:admin'))
-    assert.deepEqual(identify('Bearer b'), { subject: 'bea', role: 'admin' })
-    assert.equal(identify('Bearer c'), undefined)
-    assert.equal(identify(undefined), undefined)
+    assert.deepEqual(parseTokens('a=ann:reader,b=bea:admin'), [{ token: 'a', subject: 'ann', role: 'reader' }, { token: 'b', subject: 'bea', role: 'admin' }])
   })
 
   for (const [text, why] of [
@@ -137,5 +136,5 @@ describe('the settings', () => {
 })
 
 function withoutDate(headers: Headers): [string, string][] {
-  return [...headers].filter(([name]) => name !== 'date')
+  return [...headers].filter(([name]) => !['date', 'x-request-id', 'ratelimit'].includes(name))
 }

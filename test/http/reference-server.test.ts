@@ -347,7 +347,7 @@ describe('the rest of the house', () => {
     for (const { status, headers, json, text } of refusals) {
       assert.ok(status >= 400)
       assert.equal(headers.get('content-type'), 'application/json')
-      assert.deepEqual(Object.keys(json).filter((key) => key !== 'details'), ['error', 'code'])
+      assert.deepEqual(Object.keys(json).filter((key) => key !== 'details' && key !== 'reason'), ['error', 'code'])
       assert.match(json.error, /^[A-Z].*\.$/)
       assert.match(json.code, /^[a-z_]+$/)
       assert.doesNotMatch(text, /\bat \/|\.ts\b|\.js\b|node:|node_modules|SyntaxError|stack/)

@@ -76,11 +76,11 @@ export const CLAUSES: readonly Clause[] = [
   { id: '7.405', about: 'Method Not Allowed' },
   { id: '7.409', about: 'Conflict', planned: 'resources' },
   { id: '7.422', about: 'Unprocessable Entity' },
-  { id: '7.429', about: 'Too Many Requests', planned: 'policies' },
+  { id: '7.429', about: 'Too Many Requests' },
   { id: '7.500', about: 'Internal Server Error' },
   { id: '7.501', about: 'Not Implemented' },
   { id: '7.502', about: 'Bad Gateway', planned: 'the reference server' },
-  { id: '7.503', about: 'Service Unavailable', planned: 'policies' },
+  { id: '7.503', about: 'Service Unavailable' },
   { id: '7.504', about: 'Gateway Timeout', planned: 'policies' },
   { id: '7.1', about: 'descriptive message in error' },
   { id: '7.2', about: 'one error structure: code, message, details' },
@@ -90,14 +90,14 @@ export const CLAUSES: readonly Clause[] = [
   { id: '7.6', about: 'background failure shows on the status resource' },
 
   { id: '8.1', about: 'size limits enforced', planned: 'bulk create' },
-  { id: '8.2', about: 'rate limit: 429', planned: 'policies' },
-  { id: '8.3', about: 'timeouts', planned: 'policies' },
+  { id: '8.2', about: 'rate limit: 429' },
+  { id: '8.3', about: 'timeouts' },
 
-  { id: '9.uri-versioning', about: 'version in the path', planned: 'versioning' },
-  { id: '9.header-versioning', about: 'vendor media type in Accept', planned: 'versioning' },
-  { id: '9.query-parameter-versioning', about: 'query parameter version', planned: 'versioning' },
-  { id: '9.content-negotiation', about: 'version parameter in Accept', planned: 'versioning' },
-  { id: '9.1', about: 'a version stays compatible', planned: 'versioning' },
-  { id: '9.2', about: 'Deprecation header as an HTTP date', planned: 'versioning' },
-  { id: '9.3', about: 'semantic versioning', planned: 'versioning' }
+  { id: '9.uri-versioning', about: 'version in the path' },
+  { id: '9.header-versioning', about: 'vendor media type in Accept' },
+  { id: '9.query-parameter-versioning', about: 'query parameter version' },
+  { id: '9.content-negotiation', about: 'version parameter in Accept' },
+  { id: '9.1', about: 'a version stays compatible' },
+  { id: '9.2', about: 'Deprecation header as an HTTP date' },
+  { id: '9.3', about: 'semantic versioning' }
 ]
