@@ -111,7 +111,8 @@ export const retries: Cases<QueueBench> = {
     await bench.accepted(bench.job(2, 'reject'))
     const good = await bench.accepted(bench.job(3, 'good'))
     await bench.eventually(() => bench.count(good) === 1, 'the job behind them runs')
-    assert.equal(bench.dead.length, 2)
+    // A queue may tell again what was not heard.
+    assert.equal(new Set(bench.dead.map(({ id }) => id)).size, 2, 'each dead job is told of')
   }
 }
 

@@ -1,5 +1,7 @@
 import { httpError, type ErrorDetail, type Select, type Selected, type Tasks } from 'longhaul'
-import { UPLOAD_TASK } from './ndjson.js'
+
+/** The tasks that a client may name; the others belong to endpoints of their own. */
+const OFFERED = ['wait', 'checksum', 'export-users']
 
 /** What a request for work names: the task, its input, and where in the body that input is. */
 interface Wanted {
@@ -34,9 +36,9 @@ function readJobData(body: unknown): Wanted {
 }
 
 function find(tasks: Tasks, { task, input, pointer }: Wanted): Selected {
-  const definition = task === UPLOAD_TASK ? undefined : tasks.definition(task)
+  const definition = OFFERED.includes(task) ? tasks.definition(task) : undefined
   if (definition) return { definition, input, pointer }
-  const names = tasks.names.filter((name) => name !== UPLOAD_TASK).join(', ')
+  const names = OFFERED.join(', ')
   throw httpError('unknown_task', {
     message: `There is no task of this name; there are ${names}.`,
     details: [{ pointer: '/task', message: `must be one of ${names}` }],
