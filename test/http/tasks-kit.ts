@@ -90,7 +90,7 @@ export async function members(response: Response): Promise<Record<string, unknow
 /** Reads server-sent events as they come. */
 export async function* eventsOf(response: Response): AsyncGenerator<Record<string, string>> {
   let text = ''
-  for await (const chunk of (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream() as never) as unknown as AsyncIterable<string>) {
+  for await (const chunk of (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>) {
     text += chunk
     for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
       const block = text.slice(0, end)
