@@ -111,10 +111,12 @@ export class Courier {
     const { queue, maxWaiting } = this.options
     try {
       if (!queue.durable && !this.waiting.has(delivery.taskId) && this.waiting.size >= maxWaiting) throw new Error('As many callbacks wait as may')
-      await this.enqueue(delivery, 0)
+      // Counted first: others come in while the queue is asked.
       if (!queue.durable) this.waiting.add(delivery.taskId)
+      await this.enqueue(delivery, 0)
     } catch (error) {
       if (queue.durable) throw error
+      this.end(delivery)
       tell(this.options, error, toJob(delivery), delivery.attempt)
       await this.note(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault: 'no_room' })
     }
