@@ -21,7 +21,7 @@ export const CLAUSES: readonly Clause[] = [
   { id: '2.4', about: 'acknowledgement: message and taskId' },
   { id: '2.5', about: 'task status: status, result with a message' },
   { id: '2.6', about: 'jobId and statusUrl; id and state' },
-  { id: '2.7', about: 'callback submission: taskData and callbackUrl', planned: 'callbacks' },
+  { id: '2.7', about: 'callback submission: taskData and callbackUrl' },
   { id: '2.8', about: 'long-running task body: task and data' },
   { id: '2.9', about: 'error body with a string error' },
 
@@ -52,7 +52,7 @@ export const CLAUSES: readonly Clause[] = [
   { id: '4.6.5', about: 'no preference: synchronous, message, no 202' },
   { id: '4.6.poll', about: 'GET /api/status/{task_id}: 200, 404' },
   { id: '4.7', about: 'POST /start-job and GET /job-status/{id}' },
-  { id: '4.8', about: 'callback flow', planned: 'callbacks' },
+  { id: '4.8', about: 'callback flow' },
   { id: '4.9', about: 'GET /bulk-data and POST /upload-ndjson' },
   { id: '4.9.format.1', about: 'application/x-ndjson' },
   { id: '4.9.format.2', about: 'one complete object a line' },
@@ -66,7 +66,7 @@ export const CLAUSES: readonly Clause[] = [
   { id: '5.2', about: 'no valid credentials: 401' },
   { id: '5.3', about: 'no permission: 403' },
 
-  { id: '6.1', about: 'callback when a task is finished', planned: 'callbacks' },
+  { id: '6.1', about: 'callback when a task is finished' },
   { id: '6.2', about: 'server-sent events as an option' },
 
   { id: '7.400', about: 'Bad Request' },
