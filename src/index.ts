@@ -18,7 +18,8 @@ export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions,
 export {
   createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
   type Accepted, type AnyTaskDefinition, type Asker, type Face, type FindCallback, type ReadWork, type Select, type Selected,
-  type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskFailure, type TaskOptions,
+  type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions,
+  type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'

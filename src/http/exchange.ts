@@ -103,7 +103,7 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
  * handler's description. The recommended order, with those left out that you don't need:
  *
  * `requestId`, `rateLimit` by address, `authenticate`, `rateLimit` by principal, `authorize`, `timeouts`, `limitConcurrency`,
- * `limitBody`, `versions` or `deprecated`, the handler.
+ * `versions` or `deprecated`, the handler.
  *
  * @throws {TypeError} for an order that would not do what it says (also around a handler that is composed already), and
  * for what is no function

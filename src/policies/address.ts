@@ -5,6 +5,7 @@ import { fieldText } from '../http/reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
+/** Whose word on the client's address is taken. */
 export interface ClientAddressOptions {
   /**
    * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`. Only of a request that comes from one of these is

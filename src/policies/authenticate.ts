@@ -8,6 +8,7 @@ import type { Principal } from '../http/principal.js'
 import type { Scheme } from './scheme.js'
 import { secretDigest } from './secret.js'
 
+/** Which credentials count, and how a caller is asked for them. */
 export interface AuthenticateOptions<P extends Principal> {
   /** The ways to tell who sent a request, tried in this order; any one will do. */
   readonly schemes: readonly Scheme<P>[]

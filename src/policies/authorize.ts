@@ -3,6 +3,7 @@ import { httpError } from '../http/errors.js'
 import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
 import { principalOf, type Principal } from '../http/principal.js'
 
+/** Who may go on, and what the others are told. */
 export interface AuthorizeOptions<P extends Principal, C = unknown> {
   /** Whether this principal may do that. Decide from the head of the request; its body is not read yet. */
   readonly allow: (principal: P, request: HttpRequest<C>) => MaybePromise<boolean>

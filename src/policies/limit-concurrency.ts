@@ -2,6 +2,7 @@ import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { Policy, PolicyPlace } from '../http/exchange.js'
 
+/** How many run at once, how many wait, and for how long. */
 export interface LimitConcurrencyOptions {
   /** How many requests run at once. */
   readonly max: number

@@ -24,6 +24,7 @@ export interface RateLimitPolicy<C = unknown> {
   readonly by?: LimitBy<C>
 }
 
+/** What is counted, where, and what happens when it can't be. */
 export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
   readonly store: Store
   /** Tried in this order up to the first that refuses; those behind it are not charged then. The tightest first. */

@@ -4,6 +4,7 @@ import { withContext } from '../http/derived-request.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { isToken } from '../http/reader.js'
 
+/** Where the id of a request comes from and goes to. */
 export interface RequestIdOptions {
   /** The field of the answer. Default `x-request-id`. */
   readonly header?: string

@@ -4,6 +4,7 @@ import { httpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
 import { closeUnread } from '../http/source.js'
 
+/** How long a request may take to arrive and to be answered. */
 export interface TimeoutsOptions {
   /** For a whole body that is read at once, and for each next piece of one that is streamed, in milliseconds. Then: 408 `request_timeout`. */
   readonly readMs?: number

@@ -16,6 +16,7 @@ export interface VersionOptions<C> extends Partial<DeprecationOptions> {
   readonly handler: Handler<C>
 }
 
+/** How clients choose among the versions. */
 export interface VersionsOptions<C> {
   /** The ways in which a client may choose, SPEC 9's four or some of them. Ways that disagree are a 400. */
   readonly select: readonly Selector[]
