@@ -1,6 +1,7 @@
 import {
   checkSecrets, Gate, judgeReply, messageId, signedHeaders, type CallbackSettings, type CallbackState,
 } from '../callbacks/index.js'
+import { httpError } from '../http/errors.js'
 import type { Attempt, Job } from '../queues/queue.js'
 import { isStoreUnavailable } from '../stores/store.js'
 import { tell, type ExecutorSettings } from './attempt.js'
@@ -115,7 +116,7 @@ export class Courier {
       if (!queue.durable) this.waiting.add(delivery.taskId)
       await this.enqueue(delivery, 0)
     } catch (error) {
-      if (queue.durable) throw error
+      if (queue.durable) throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })
       this.end(delivery)
       tell(this.options, error, toJob(delivery), delivery.attempt)
       await this.note(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault: 'no_room' })
