@@ -44,8 +44,8 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   })
   const handler = compose<Context>(
     requestId(), identify(tokens),
-    // Every path counts, for a subject whatever its token. Without the store nothing works here, so nothing is let through either.
-    rateLimit({ store, onStoreError: 'deny', policies: [{ name: 'default', limit, windowSeconds: 60 }] }),
+    // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.
+    rateLimit({ store, onStoreError: 'allow', policies: [{ name: 'default', limit, windowSeconds: 60 }] }),
     routes(tasks, ndjson),
   )
 

@@ -12,7 +12,7 @@ export interface Web {
 
 /** A process that answers requests and runs no tasks. */
 export async function startWeb(redisUrl: string): Promise<Web> {
-  const process = startProcess({ REDIS_URL: redisUrl, WORKER: 'off', AUTH_TOKENS: TOKENS })
+  const process = startProcess({ REDIS_URL: redisUrl, WORKER: 'off', AUTH_TOKENS: TOKENS, RATE_LIMIT: '1000000' })
   return { process, client: new Client(await process.url()) }
 }
 
