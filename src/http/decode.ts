@@ -2,6 +2,7 @@ import * as zlib from 'node:zlib'
 import { httpError, type HttpError } from './errors.js'
 import type { HttpRequest, RequestHeaders } from './exchange.js'
 import { ZlibPump, type ZlibEngine } from './zlib-pump.js'
+import { ZstdFrames } from './zstd-frames.js'
 
 /** How much of a coded body is read. */
 export interface DecodeOptions {
@@ -117,8 +118,10 @@ async function* countSent(source: AsyncIterable<Uint8Array>, caps: Caps, decoded
 async function* inflate(source: AsyncIterable<Uint8Array>, coding: string, caps: Caps): AsyncGenerator<Uint8Array, void, undefined> {
   let pump: ZlibPump | undefined
   let fed = 0
+  const frames = coding === 'zstd' ? new ZstdFrames() : undefined
   try {
     for await (const piece of source) {
+      frames?.push(piece)
       for (let rest = piece; rest.byteLength > 0;) {
         if (pump === undefined) {
           pump = new ZlibPump(makeEngine(coding, rest[0] as number))
@@ -138,7 +141,8 @@ async function* inflate(source: AsyncIterable<Uint8Array>, coding: string, caps:
     if (pump !== undefined) {
       pump.end()
       yield* outputOf(pump, caps)
-    } else if (caps.sent === 0) throw httpError('incomplete_body')
+    }
+    if (caps.sent === 0 || frames?.complete === false) throw httpError('incomplete_body')
   } finally {
     pump?.close()
   }

@@ -121,7 +121,8 @@ describe('parseJson', () => {
   })
 
   test('what is valid is what JSON.parse gives', () => {
-    fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
+    // Keys that change prototypes are refused: the test above.
+    fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }).filter((value) => !hasUnsafeKey(value)), (value) => {
       const text = JSON.stringify(value)
       assert.deepEqual(parseJsonBytes(Buffer.from(text)), JSON.parse(text))
     }))

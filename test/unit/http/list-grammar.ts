@@ -30,9 +30,10 @@ export function unquote(word: string | undefined): string {
 
 /** The parameters of a text that matches PARAMETERS; the first of a name wins. */
 export function parameters(text: string): Record<string, string> {
-  const found: Record<string, string> = {}
+  const found = new Map<string, string>()
   for (const match of text.matchAll(new RegExp(`;${OWS}(?:(${TOKEN})${ASSIGNED})?`, 'g'))) {
-    if (match[1] !== undefined) found[match[1].toLowerCase()] ??= unquote(match[2])
+    const name = match[1]?.toLowerCase()
+    if (name !== undefined && !found.has(name)) found.set(name, unquote(match[2]))
   }
-  return found
+  return Object.fromEntries(found)
 }

@@ -8,12 +8,13 @@ import { countSteps } from './steps.js'
 /** What the header means by the grammar of RFC 7240 alone. */
 function reference(text: string): Record<string, { value: string; params: Record<string, string> }> {
   const item = new RegExp(`^(${TOKEN})${ASSIGNED}(${PARAMETERS})${OWS}$`)
-  const all: Record<string, { value: string; params: Record<string, string> }> = {}
+  const all = new Map<string, { value: string; params: Record<string, string> }>()
   for (const member of members(text)) {
     const match = item.exec(member)
-    if (match?.[1] !== undefined) all[match[1].toLowerCase()] ??= { value: unquote(match[2]), params: parameters(match[3] ?? '') }
+    const name = match?.[1]?.toLowerCase()
+    if (name !== undefined && !all.has(name)) all.set(name, { value: unquote(match?.[2]), params: parameters(match?.[3] ?? '') })
   }
-  return all
+  return Object.fromEntries(all)
 }
 
 function plain(header: string | string[]): ReturnType<typeof reference> {
