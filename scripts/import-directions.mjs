@@ -16,7 +16,7 @@ const PURE_BUILTINS = new Set([
   'string_decoder', 'timers', 'timers/promises', 'url', 'util', 'zlib'
 ])
 
-const VOCABULARY = ['http', 'schema', 'stores', 'queues']
+const VOCABULARY = ['http', 'schema', 'stores', 'queues', 'repositories']
 
 /**
  * The rooms of `src`: `uses` may be imported file by file, `through` only by their index.
@@ -27,6 +27,7 @@ export const ROOMS = {
   schema: { uses: ['http'] },
   stores: { uses: [] },
   queues: { uses: [] },
+  repositories: { uses: ['http'] },
   callbacks: { uses: VOCABULARY },
   tasks: { uses: VOCABULARY, through: ['openapi', 'callbacks'] },
   bulk: { uses: VOCABULARY, through: ['tasks', 'openapi'] },
