@@ -14,6 +14,8 @@ export interface Config extends CallbackConfig {
   readonly worker?: 'on' | 'off' | 'only'
   /** Requests a minute for one principal, or for one address of those whom nobody knows. Default 600. */
   readonly rateLimit?: number
+  /** Where the users are: `memory`, `pglite` or a `postgres://` address. Default `memory`. */
+  readonly database?: string
 }
 
 /** A setting that can't work. Its message says what to do, and is all that the operator is shown. */
@@ -38,7 +40,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (worker !== 'on' && redisUrl === undefined) {
     throw new ConfigError(`WORKER=${worker} needs REDIS_URL: without it, web and worker processes can't see each other's tasks.`)
   }
-  return { host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker, rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), ...readCallbacks(env) }
+  return {
+    host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker,
+    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database: readDatabase(env['DATABASE'] || 'memory'), ...readCallbacks(env),
+  }
 }
 
 /** The tokens to show at start: only those that are no secret anyway. */
@@ -82,6 +87,11 @@ function readPort(text: string): number {
   const port = /^[0-9]{1,5}$/.test(text) ? Number(text) : NaN
   if (port <= 65_535) return port
   throw new ConfigError(`PORT must be a whole number from 0 to 65535 (0 picks a free one), not ${JSON.stringify(text)}.`)
+}
+
+function readDatabase(text: string): string {
+  if (text === 'memory' || text === 'pglite' || (/^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text))) return text
+  throw new ConfigError('DATABASE must be memory, pglite or an address such as postgres://user:password@127.0.0.1:5432/name.')
 }
 
 function readRedisUrl(text: string | undefined): string | undefined {

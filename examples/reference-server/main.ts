@@ -6,7 +6,7 @@ import { startWorker } from './worker.js'
 try {
   const config = readConfig(process.env)
   const server = config.worker === 'only' ? undefined : await startServer(config)
-  const running = server ?? startWorker(config)
+  const running = server ?? await startWorker(config)
 
   const stop = (): void => { void running.stop() }
   process.on('SIGTERM', stop)

@@ -1,37 +1,28 @@
 import {
-  httpError, HttpError, jsonSchema, ndjsonDownload, ndjsonUpload, parsePrefer, uploadTask,
+  HttpError, ndjsonDownload, ndjsonUpload, parsePrefer, uploadTask,
   type Blobs, type Handler, type IntakeOptions, type Policy, type TaskEndpoints, type UploadTask,
 } from 'longhaul'
 import type { Context } from './auth.js'
-import { USER_ROLES, type User } from './users.js'
-import type { UserTable } from './user-table.js'
-
-const properties = {
-  id: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
-  name: { type: 'string', maxLength: 200 },
-  email: { type: 'string', minLength: 3, maxLength: 320, pattern: '@' },
-  role: { enum: USER_ROLES },
-}
+import type { Users } from './users/repository.js'
+import { userRecord, userShape } from './users/schemas.js'
+import { upsertUsers } from './users/upsert.js'
+import type { User } from './users/user.js'
 
 /** Is started by an upload, and by nothing else. */
 export const UPLOAD_TASK = 'upload-users'
 
-/** How users of a table come out and go in as NDJSON (SPEC 4.9). */
+/** How users come out and go in as NDJSON (SPEC 4.9). */
 export class NdjsonUsers {
-  readonly #users: UserTable
+  readonly #users: Users
   readonly #intake: IntakeOptions<Partial<User>>
-  /** Reads uploads in the background; for the tasks' definitions. `undefined` where only this process sees the users, and others run tasks. */
+  /** Reads uploads in the background; for the tasks' definitions. `undefined` where those that run tasks can't see both uploads and users. */
   readonly task: UploadTask | undefined
 
-  constructor(users: UserTable, blobs: Blobs | undefined) {
+  constructor(users: Users, blobs: Blobs | undefined) {
     this.#users = users
     this.#intake = {
-      record: jsonSchema<Partial<User>>({ type: 'object', properties }),
-      write: (records) => records.map((record) => {
-        const done = users.upsert(record)
-        if (done) return { status: done.created ? 201 : 200, id: done.user.id }
-        return { status: 400, error: { code: httpError('invalid_input').code, message: 'A new user needs an email.' } }
-      }),
+      record: userRecord,
+      write: (records, { signal, context }) => upsertUsers(users, records, { signal, context }),
     }
     this.task = blobs && uploadTask({ ...this.#intake, name: UPLOAD_TASK, blobs })
   }
@@ -46,13 +37,13 @@ export class NdjsonUsers {
   readonly needsOneProcess: Policy<Context> = (request, next) => {
     if (this.task || !parsePrefer(request.headers['prefer']).respondAsync) return next(request)
     throw new HttpError(503, 'needs_shared_database', {
-      message: 'The users are in the memory of one process, and tasks run in others; upload without Prefer: respond-async.',
+      message: 'What is uploaded is in the memory of one process, and tasks run in others; upload without Prefer: respond-async.',
       headers: { 'retry-after': '3600' },
     })
   }
 
   /** GET /bulk-data: all users. */
   download(): Handler<Context> {
-    return ndjsonDownload<User, Context>({ records: () => this.#users.all(), record: { type: 'object', properties } })
+    return ndjsonDownload<User, Context>({ records: () => this.#users.all(), record: userShape })
   }
 }

@@ -6,22 +6,23 @@ import { frontPage } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
 import { processData } from './tasks/process-data.js'
 import { byJobData, byTaskAndData } from './select.js'
+import type { Users } from './users/repository.js'
 import { versionedUsers } from './versions.js'
 
 /** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
-export function routes(tasks: Tasks, ndjson: NdjsonUsers): Handler<Context> {
+export function routes(tasks: Tasks, users: Users, ndjson: NdjsonUsers): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
   const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner, callback: callbackUrl })
   const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
 
-  const users = versionedUsers()
+  const versioned = versionedUsers(users)
 
   return router<Context>({
     'GET /': frontPage,
     // SPEC 9
-    '/users': compose(authorize, users),
-    '/{version}/users': compose(authorize, users),
+    '/users': compose(authorize, versioned),
+    '/{version}/users': compose(authorize, versioned),
     // SPEC 4.5
     'GET|HEAD /api/files/large-file': compose(authorize, largeFileContent),
     // SPEC 4.6

@@ -12,8 +12,7 @@ import { openEngine } from './engine.js'
 import { NdjsonUsers } from './ndjson.js'
 import { routes } from './routes.js'
 import { definitions } from './tasks/definitions.js'
-import { UserTable } from './user-table.js'
-import { seededUsers } from './users.js'
+import { openUsers } from './users/open.js'
 
 /** How long answers may go on after running tasks have stopped: as long as a direct answer may take, and a little. */
 const ANSWERS_MS = 35_000
@@ -32,21 +31,22 @@ export interface RunningServer {
 
 /** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
-  const { host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, drainMs = 10_000 } = options
+  const { host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = 'memory', drainMs = 10_000 } = options
+  const users = await openUsers(database)
   const engine = openEngine(redisUrl)
   const { store, queue, callbackQueue } = engine
-  // Only this process sees these users, so only it may run tasks that change them.
+  // Uploads wait where only this process sees them, so only it may read them.
   const blobs = redisUrl === undefined ? new MemoryBlobs() : undefined
-  const ndjson = new NdjsonUsers(new UserTable(seededUsers()), blobs)
+  const ndjson = new NdjsonUsers(users, blobs)
   const ownTasks = ndjson.task ? [ndjson.task] : []
   const tasks = createTasks({
-    store, queue, callbacks: callbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(), ...ownTasks],
+    store, queue, callbacks: callbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(users), ...ownTasks],
   })
   const handler = compose<Context>(
     requestId(), identify(tokens),
     // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.
     rateLimit({ store, onStoreError: 'allow', policies: [{ name: 'default', limit, windowSeconds: 60 }] }),
-    routes(tasks, ndjson),
+    routes(tasks, users, ndjson),
   )
 
   // An upload may take longer than the five minutes that Node gives a request; idle ones are the proxy's to end.
@@ -66,6 +66,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
       await answered
       await engine.close()
       await blobs?.close()
+      await users.close()
     })(),
   }
 }

@@ -38,7 +38,7 @@ describe('NDJSON on the reference server', () => {
     assert.deepEqual(errors.map(({ line, code }) => [line, code]), [[3, 'line_malformed'], [5, 'invalid_input'], [6, 'record_invalid']])
     const now = await users()
     assert.equal(now.size, before.size + 2)
-    assert.deepEqual(now.get(0), { id: 0, name: 'Zero', email: 'zero@example.com', role: 'member' })
+    assert.deepEqual(now.get(0), { id: 0, name: 'Zero', email: 'zero@example.com', role: 'viewer' })
     assert.deepEqual(now.get(1), { ...before.get(1), name: 'New name' })
     assert.deepEqual([...now.keys()].slice(0, 2), [0, 1])
     assert.ok([...now.values()].some(({ name }) => name === 'No id'))

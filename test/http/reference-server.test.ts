@@ -4,7 +4,8 @@ import { describe, test } from 'node:test'
 import { checksum } from '../../examples/reference-server/tasks/checksum.js'
 import { exportUsers } from '../../examples/reference-server/tasks/export-users.js'
 import { wait } from '../../examples/reference-server/tasks/wait.js'
-import { seededUsers } from '../../examples/reference-server/users.js'
+import { MemoryUsers } from '../../examples/reference-server/users/memory-users.js'
+import { seededUsers } from '../../examples/reference-server/users/seed.js'
 import { useReference } from './reference.js'
 
 const client = useReference()
@@ -167,7 +168,7 @@ describe('what may be asked for', () => {
     const refused = await client.submit('export-users', { role: 'king' })
     assert.equal(refused.status, 422)
     assert.equal(refused.json.code, 'unprocessable')
-    assert.deepEqual(refused.json.details, [{ pointer: '/data/role', message: 'must be one of member, editor, admin' }])
+    assert.deepEqual(refused.json.details, [{ pointer: '/data/role', message: 'must be one of admin, editor, viewer' }])
   })
 })
 
@@ -273,7 +274,7 @@ describe('what the tasks do', () => {
   })
 
   test('export-users writes all users, or those of a role', async () => {
-    const [all, ...some] = await Promise.all([undefined, 'member', 'editor', 'admin'].map(async (role) => {
+    const [all, ...some] = await Promise.all([undefined, 'viewer', 'editor', 'admin'].map(async (role) => {
       const data = role === undefined ? {} : { role }
       return (await client.ask('POST', TASKS, { body: { task: 'export-users', data } })).json
     }))
@@ -299,7 +300,7 @@ describe('what the tasks do', () => {
     }
     await assert.rejects(async () => wait.run({ ms: 60_000 }, { ...context(), signal: AbortSignal.timeout(10) }), { name: 'AbortError' })
     await assert.rejects(async () => checksum.run({}, context()), { name: 'AbortError' })
-    await assert.rejects(async () => exportUsers(seededUsers()).run({}, context()), { name: 'AbortError' })
+    await assert.rejects(async () => exportUsers(new MemoryUsers(seededUsers())).run({}, context()), { name: 'AbortError' })
     assert.deepEqual(reports, [256 * 1024, 50])
   })
 })

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineTask, httpError, jsonSchema, type TaskDefinition } from 'longhaul'
-import { USER_ROLES, type User } from '../users.js'
+import type { Users } from '../users/repository.js'
+import { USER_ROLES, type User } from '../users/user.js'
 
 const BATCH = 50
 /** What a database would take for a batch. */
@@ -11,7 +12,7 @@ export interface ExportInput { readonly role?: string }
 export interface ExportResult { readonly message: string, readonly count: number, readonly bytes: number, readonly sha256: string }
 
 /** Writes the users as NDJSON, batch by batch, and tells how many they were and what came out. */
-export function exportUsers(users: readonly User[]): TaskDefinition<ExportInput, ExportResult> {
+export function exportUsers(users: Users): TaskDefinition<ExportInput, ExportResult> {
   return defineTask<ExportInput, ExportResult>({
     name: 'export-users',
     input: jsonSchema<ExportInput>({
@@ -27,7 +28,8 @@ export function exportUsers(users: readonly User[]): TaskDefinition<ExportInput,
       })
     },
     async run({ role }, { signal, progress }) {
-      const wanted = role === undefined ? users : users.filter((user) => user.role === role)
+      const wanted: User[] = []
+      for await (const some of users.all(role)) wanted.push(...some)
       const hash = createHash('sha256')
       let bytes = 0
       for (let at = 0; at < wanted.length; at += BATCH) {

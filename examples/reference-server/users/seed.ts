@@ -1,13 +1,4 @@
-/** The user record of SPEC 2.1. */
-export interface User {
-  readonly id: number
-  readonly name: string
-  readonly email: string
-  readonly role: string
-}
-
-/** The roles that a user may have. */
-export const USER_ROLES = ['member', 'editor', 'admin'] as const
+import type { User } from './user.js'
 
 const FIRST = [
   'Ada', 'Alan', 'Annie', 'Barbara', 'Claude', 'Dorothy', 'Edsger', 'Evelyn', 'Frances', 'Grace', 'Hedy', 'Ida',
@@ -20,12 +11,12 @@ const LAST = [
   'Rhodes', 'Ritchie', 'Sammet', 'Shaw', 'Sutton', 'Tardos', 'Thompson', 'Turing', 'Vaughan', 'Wilkes', 'Wing', 'Wirth', 'Zuse',
 ]
 
-/** The users that the server starts with: 1,200, the same each time. Of ten, nine are members or editors. */
+/** The users that the server starts with: 1,200, the same each time. Of ten, nine are viewers or editors. */
 export function seededUsers(): User[] {
   return Array.from({ length: FIRST.length * LAST.length }, (_, at) => {
     const first = FIRST[at % FIRST.length] ?? ''
     const last = LAST[Math.floor(at / FIRST.length)] ?? ''
-    const role = at % 10 === 0 ? 'admin' : at % 3 === 0 ? 'editor' : 'member'
+    const role = at % 10 === 0 ? 'admin' : at % 3 === 0 ? 'editor' : 'viewer'
     return { id: at + 1, name: `${first} ${last}`, email: `${first}.${last}@example.com`.toLowerCase(), role }
   })
 }

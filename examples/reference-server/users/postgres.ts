@@ -1,0 +1,64 @@
+import { httpError } from 'longhaul'
+import pg from 'pg'
+import { sqlState, type Database, type Sql } from './database.js'
+
+/** For how long a request waits for a connection, and a statement for its answer, in milliseconds. */
+const CONNECT_MS = 5000
+const STATEMENT_MS = 60_000
+
+/** A PostgreSQL at an address. Connections are made when they are needed; while there are none to be had, requests are a 503. */
+export function openPostgres(connectionString: string): Database {
+  const pool = new pg.Pool({
+    connectionString, max: 10, connectionTimeoutMillis: CONNECT_MS, statement_timeout: STATEMENT_MS, query_timeout: STATEMENT_MS + CONNECT_MS, application_name: 'longhaul reference server', allowExitOnIdle: true,
+  })
+  let last = ''
+  // Of connections that nobody uses just now; the pool makes others.
+  const report = ({ message }: Error): void => {
+    if (message !== last) console.error(`PostgreSQL: ${message}`)
+    last = message
+  }
+  pool.on('error', report)
+
+  const sql = (on: pg.Pool | pg.PoolClient): Sql => ({
+    query: async (text, values = []) => (await orUnavailable(on.query<Record<string, unknown>>(text, [...values]))).rows,
+  })
+  return {
+    ...sql(pool), shared: true,
+    transaction: async (work) => {
+      const client = await orUnavailable(pool.connect())
+      // Without a listener, a connection that breaks between two statements would end the process.
+      client.on('error', report)
+      let broken: Error | undefined
+      try {
+        await orUnavailable(client.query('BEGIN'))
+        const result = await work(sql(client))
+        await orUnavailable(client.query('COMMIT'))
+        return result
+      } catch (error) {
+        await client.query('ROLLBACK').catch((failure: unknown) => { broken = failure as Error })
+        throw error
+      } finally {
+        client.off('error', report)
+        client.release(broken)
+      }
+    },
+    close: () => pool.end(),
+  }
+}
+
+/**
+ * Whether it may go well if one asks again: what PostgreSQL did not say itself is the connection, and there are the
+ * classes 08 (connection), 40 (deadlock), 53 (no room) and 57 (shutting down, too slow).
+ */
+function passes(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === undefined || /^(?:08|40|53|57)/.test(state)
+}
+
+async function orUnavailable<T>(asked: Promise<T>): Promise<T> {
+  try {
+    return await asked
+  } catch (error) {
+    throw passes(error) ? httpError('service_unavailable', { cause: error, headers: { 'retry-after': '5' } }) : error
+  }
+}
