@@ -11,14 +11,15 @@ export { parsePrefer, type Preference, type Preferences } from './http/prefer.js
 export { negotiate, parseAccept, type MediaRange } from './http/accept.js'
 export { jsonSchema, type DescribedSchema, type JsonSchemaOptions, type Schema } from './schema/index.js'
 export { isStoreUnavailable, StoreUnavailableError } from './stores/store.js'
+export type { StoreEvent } from './stores/channel.js'
 export type { Conflict, Counter, Created, Entry, Existing, Replaced, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
 export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './stores/blobs.js'
 export { isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
   createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type Asker, type Face, type FindCallback, type ReadWork, type Select, type Selected,
-  type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions,
+  type Accepted, type AnyTaskDefinition, type Asker, type CallbackEvent, type Face, type FindCallback, type Kept, type ReadWork, type Select, type Selected,
+  type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskEvent,
   type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
@@ -47,3 +48,7 @@ export {
   byMediaTypeParameter, byPath, byQuery, byVendorMediaType, deprecated, versionNeutral, versions,
   type Asked, type Candidate, type DeprecationOptions, type Selector, type VersionOptions, type VersionsOptions, type VersionUse,
 } from './versioning/index.js'
+export {
+  addParameters, addResponseHeaders, addResponses, body, errorResponses, header, openapi, operation, parameter, response,
+  type BodyOptions, type BodySchema, type DocumentOptions, type Fragment, type OperationOptions, type ParameterOptions, type ResponseOptions,
+} from './openapi/index.js'

@@ -65,6 +65,8 @@ export interface Operation {
   readonly path?: string
   /** The OpenAPI 3.1 operation object. */
   readonly openapi: Readonly<Record<string, unknown>>
+  /** The security schemes that its `security` names, as OpenAPI security scheme objects. */
+  readonly securitySchemes?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
 /** A function from a request to an answer. `undefined` says «not mine», and the host goes on. */
@@ -81,6 +83,8 @@ export interface Policy<C = unknown> {
   (request: HttpRequest<C>, next: Handler<C>): MaybePromise<HttpResponse | undefined>
   /** Where it belongs among others; one without fits everywhere. */
   readonly place?: PolicyPlace
+  /** What it adds to the description of the handlers behind it: the failures that it answers with, the credentials that it asks for. */
+  readonly describe?: (operation: Operation) => Operation
 }
 
 /** Where a policy belongs among others. `compose` refuses an order that would not work. */
@@ -89,8 +93,11 @@ export interface PolicyPlace {
   readonly name: string
   /** Those that, where they are there, have to come before it, and why. */
   readonly behind?: Readonly<Record<string, string>>
-  /** It acts on the whole run of what is behind it, so it can't stand before a handler that it does not call itself. */
-  readonly wholeRun?: boolean
+  /**
+   * It needs more of what is behind it than the head of the request: `waits` until the head of the answer is out; `cuts` into the run
+   * or the body, so it can't stand before a handler of a host's own. Absent: it only reads the head and adds header fields.
+   */
+  readonly wholeRun?: 'waits' | 'cuts'
 }
 
 /** Gives `handler` the description that `openapi()` reads. */
@@ -118,7 +125,8 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
   const places = [...policies.flatMap(({ place }) => place ?? []), ...handler.places ?? []]
   checkOrder(places)
   const wrapped = policies.reduceRight<Handler<C>>((next, policy) => (request) => policy(request, next), handler)
-  return Object.assign(wrapped, { ...handler.operations && { operations: handler.operations }, ...places.length > 0 && { places } })
+  const operations = handler.operations?.map((operation) => policies.reduceRight((told, policy) => policy.describe?.(told) ?? told, operation))
+  return Object.assign(wrapped, { ...operations && { operations }, ...places.length > 0 && { places } })
 }
 
 function checkOrder(places: readonly PolicyPlace[]): void {

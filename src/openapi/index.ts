@@ -1,4 +1,6 @@
+export { openapi, type DocumentOptions } from './document.js'
 export { errorContent, errorResponses, errorSchema, problemSchema } from './errors.js'
+export { addParameters, addResponseHeaders, addResponses } from './merge.js'
 export { fields, requestFields, responseFields } from './fields.js'
 export {
   body, header, operation, parameter, response, schemaObject,

@@ -1,0 +1,79 @@
+import type { Handler, Operation } from '../http/exchange.js'
+import { errorContent, errorSchema, problemSchema } from './errors.js'
+import { mergeOperations } from './merge.js'
+import { operationIds } from './operation-id.js'
+import type { Fragment } from './operation.js'
+
+/** What a document says beside the operations: members of the OpenAPI object (OpenAPI 3.1 section 4.8.1). */
+export interface DocumentOptions {
+  /** `title` and `version` are required by the specification. */
+  readonly info: Fragment & { readonly title: string, readonly version: string }
+  /** Default: none, which means the address that the document came from. */
+  readonly servers?: readonly Fragment[]
+  readonly tags?: readonly Fragment[]
+  /** For operations that don't name their own. */
+  readonly security?: readonly Fragment[]
+  readonly externalDocs?: Fragment
+  /** Schemes that operations name and no policy describes, by their names. */
+  readonly securitySchemes?: Readonly<Record<string, Fragment>>
+}
+
+/** Operations that OpenAPI 3.1 has a place for; others (CONNECT, QUERY) can't be written down. */
+const METHODS: readonly string[] = ['GET', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'TRACE']
+const UNFORESEEN: Fragment = { description: 'Any other failure, in the one shape that all of them have', content: errorContent }
+/** Fragments that occur everywhere are named once. They are the same values, so they are found by identity. */
+const SHARED = new Map<unknown, string>([[errorSchema, 'Error'], [problemSchema, 'Problem']])
+
+/**
+ * The OpenAPI 3.1 document of what is mounted: a `router()`, or any handlers whose paths are known. A plain value: answer it with `json(200, …)`.
+ *
+ * Several handlers at one method and path, as under `versions()`, become one operation with the answers of all of them.
+ * Handlers behind a mount path say it by `servers: [{ url: '/mount' }]`.
+ *
+ * @throws {TypeError} when nothing is described, or an operation has no path: put its handler into a `router()`
+ */
+export function openapi(handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions): Fragment {
+  const operations = [handlers].flat().flatMap((handler) => (handler as Handler).operations ?? [])
+  if (operations.length === 0) throw new TypeError('openapi: none of these handlers describes itself; pass a router(), or handlers made with describe()')
+  const paths = new Map<string, Map<string, Operation>>()
+  const schemes: Record<string, Fragment> = { ...options.securitySchemes }
+  for (const operation of operations) {
+    const { method, path, securitySchemes } = operation
+    if (path === undefined) throw new TypeError(`openapi: an operation ${method} has no path; put its handler into a router(), or give the operation one`)
+    Object.assign(schemes, securitySchemes)
+    if (!METHODS.includes(method)) continue
+    let item = paths.get(path)
+    if (item === undefined) paths.set(path, item = new Map())
+    const other = item.get(method)
+    item.set(method, other === undefined ? operation : mergeOperations(other, operation))
+  }
+  const ids = operationIds([...paths.values()].flatMap((item) => [...item.values()]))
+  const { info, servers, tags, security, externalDocs } = options
+  return {
+    openapi: '3.1.1',
+    info,
+    ...externalDocs && { externalDocs },
+    ...servers && { servers },
+    ...tags && { tags },
+    ...security && { security },
+    paths: Object.fromEntries([...paths].map(([path, item]) => [path, Object.fromEntries([...item].map(([method, operation]) =>
+      [method.toLowerCase(), named(operation, ids.get(operation) as string)]))])),
+    components: {
+      schemas: { Error: errorSchema, Problem: problemSchema },
+      ...Object.keys(schemes).length > 0 && { securitySchemes: schemes },
+    },
+  }
+}
+
+function named({ openapi: { responses, ...rest } }: Operation, operationId: string): Fragment {
+  return refer({ ...rest, operationId, responses: { ...(responses as Fragment), default: (responses as Fragment)['default'] ?? UNFORESEEN } }) as Fragment
+}
+
+/** The same with what is shared replaced by references, and without members that are undefined. */
+function refer(value: unknown): unknown {
+  const name = SHARED.get(value)
+  if (name !== undefined) return { $ref: `#/components/schemas/${name}` }
+  if (Array.isArray(value)) return value.map(refer)
+  if (value === null || typeof value !== 'object') return value
+  return Object.fromEntries(Object.entries(value).flatMap(([key, member]) => (member === undefined ? [] : [[key, refer(member)]])))
+}

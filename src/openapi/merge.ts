@@ -1,0 +1,66 @@
+import type { Operation } from '../http/exchange.js'
+import type { Fragment } from './operation.js'
+
+type Responses = Readonly<Record<string, Fragment>>
+
+/** The operation with more responses; those of a status that it has already are joined with them. */
+export function addResponses(operation: Operation, responses: Responses): Operation {
+  const own = operation.openapi['responses'] as Responses
+  return { ...operation, openapi: { ...operation.openapi, responses: joinByName(own, responses, joinResponses) } }
+}
+
+/** The operation with header fields added to each of its responses, failures included. */
+export function addResponseHeaders(operation: Operation, headers: Readonly<Record<string, Fragment>>): Operation {
+  const own = operation.openapi['responses'] as Responses
+  return {
+    ...operation,
+    openapi: {
+      ...operation.openapi,
+      responses: Object.fromEntries(Object.entries(own).map(([status, response]) =>
+        [status, { ...response, headers: { ...headers, ...(response['headers'] as Fragment | undefined) } }])),
+    },
+  }
+}
+
+/** The operation with parameters that it doesn't have yet. */
+export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
+  const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
+  const added = parameters.filter((one) => !own.some((other) => other['in'] === one['in'] && other['name'] === one['name']))
+  return added.length === 0 ? operation : { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
+}
+
+/** Two operations at one method and path, as one that may answer like either. What else they say is the first one's. */
+export function mergeOperations(first: Operation, second: Operation): Operation {
+  const joined = addResponses(first, second.openapi['responses'] as Responses)
+  const bodies = [first.openapi['requestBody'], second.openapi['requestBody']] as (Fragment | undefined)[]
+  const requestBody = bodies[0] && bodies[1] ? joinContents(bodies[0], bodies[1]) : bodies[0] ?? bodies[1]
+  return addParameters(
+    { ...joined, openapi: { ...joined.openapi, ...requestBody && { requestBody } } },
+    (second.openapi['parameters'] ?? []) as readonly Fragment[],
+  )
+}
+
+function joinResponses(first: Fragment, second: Fragment): Fragment {
+  const descriptions = new Set([first['description'], second['description']])
+  const headers = { ...(second['headers'] as Fragment | undefined), ...(first['headers'] as Fragment | undefined) }
+  return {
+    ...joinContents(first, second),
+    description: [...descriptions].filter(Boolean).join(' '),
+    ...Object.keys(headers).length > 0 && { headers },
+  }
+}
+
+function joinContents(first: Fragment, second: Fragment): Fragment {
+  const content = joinByName((first['content'] ?? {}) as Responses, (second['content'] ?? {}) as Responses, (one, other) =>
+    (one['schema'] === other['schema'] ? one : { ...one, schema: { anyOf: [one['schema'], other['schema']] } }))
+  return { ...first, ...Object.keys(content).length > 0 && { content } }
+}
+
+function joinByName(first: Responses, second: Responses, join: (one: Fragment, other: Fragment) => Fragment): Responses {
+  const all: Record<string, Fragment> = { ...first }
+  for (const [name, value] of Object.entries(second)) {
+    const there = all[name]
+    all[name] = there === undefined || there === value ? value : join(there, value)
+  }
+  return all
+}
