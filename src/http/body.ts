@@ -42,7 +42,7 @@ export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOpt
  */
 export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJsonOptions): MaybePromise<unknown> {
   checkLength(request.headers, maxBytes)
-  checkType(request.headers, mediaTypes)
+  checkJsonType(request.headers, mediaTypes)
   const { parsed } = request.body
   if (parsed !== undefined) return usable(parsed.value, maxBytes)
   checkCoding(request.headers)
@@ -66,7 +66,8 @@ function checkLength(headers: RequestHeaders, maxBytes: number): void {
   if (typeof length === 'string' && DIGITS.test(length) && Number(length) > maxBytes) capped(undefined, maxBytes)
 }
 
-function checkType(headers: RequestHeaders, mediaTypes: readonly string[] | undefined): void {
+/** Throws `unsupported_media_type` unless the body is JSON by its Content-Type, or of one of `mediaTypes`; see `readJson`. */
+export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly string[]): void {
   const field = headers['content-type']
   if (field === undefined || (field === 'application/json' && mediaTypes === undefined)) return
   const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined

@@ -10,15 +10,21 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
  * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, or `missing_body` when there is nothing
  */
 export function parseJsonBytes(bytes: Uint8Array): unknown {
+  return parseJson(jsonTextOf(bytes))
+}
+
+/**
+ * The text of bytes that should be JSON, not parsed yet.
+ * @throws {HttpError} `malformed_json` when they are not UTF-8, or `missing_body` when there is nothing
+ */
+export function jsonTextOf(bytes: Uint8Array): string {
   if (bytes.byteLength === 0) throw httpError('missing_body')
-  let text: string
   try {
-    text = decoder.decode(bytes)
+    return decoder.decode(bytes)
   } catch (cause) {
     const message = 'The body is not valid JSON: it is not UTF-8.'
     throw httpError('malformed_json', { message, details: [{ pointer: '', message: 'The text is not UTF-8.' }], cause })
   }
-  return parseJson(text)
 }
 
 /**

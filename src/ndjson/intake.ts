@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
-import { validate, type Schema, type Validation } from '../schema/index.js'
+import { judge, type Schema } from '../schema/index.js'
 import { LineReader, type RecordBatch } from './lines.js'
 import { batches } from './read-records.js'
 import { refusal, type RecordFault, type RecordOutcome, type UploadReport } from './report.js'
@@ -160,14 +160,4 @@ export class Intake<T> {
 
 function failure(line: number, status: number, error: RecordFault, id?: string | number): { line: number } {
   return { line, status, ...id !== undefined && { id }, error } as { line: number }
-}
-
-function judge<T>(schema: Schema<T>, record: unknown): MaybePromise<Validation<T>> {
-  try {
-    return validate(schema, record)
-  } catch (error) {
-    // A validator that recurses, and a record that is nested a hundred thousand deep.
-    if (error instanceof RangeError) return { details: [{ pointer: '', message: 'is nested too deeply' }] }
-    throw error
-  }
 }

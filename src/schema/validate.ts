@@ -23,6 +23,16 @@ export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Val
   return 'then' in result ? result.then(toValidation) : toValidation(result)
 }
 
+/** `validate` for one record of many: a validator that recurses, and a record that is nested a hundred thousand deep, is the record's fault. */
+export function judge<T>(schema: Schema<T>, record: unknown): MaybePromise<Validation<T>> {
+  try {
+    return validate(schema, record)
+  } catch (error) {
+    if (error instanceof RangeError) return { details: [{ pointer: '', message: 'is nested too deeply' }] }
+    throw error
+  }
+}
+
 function toValidation<T>(result: StandardSchemaV1.Result<T>): Validation<T> {
   return result.issues ? { details: toDetails(result.issues) } : result
 }
