@@ -24,21 +24,23 @@ export class Breaker {
 
   constructor(private readonly timeoutMs: number) {}
 
-  /** What `work` comes to; rejects with a `StoreUnavailableError` when it fails or is late. */
-  call<T>(work: () => Promise<T>): Promise<T> {
+  /** What `read` makes of what `work` comes to; rejects with a `StoreUnavailableError` when it fails or is late. */
+  call<Reply, T>(work: () => Promise<Reply>, read: (reply: Reply) => T): Promise<T> {
     const probe = this.suspect
     if (probe) {
       if (this.probing) return Promise.reject(new StoreUnavailableError('Redis does not answer'))
-      this.probing = true
     }
     return new Promise((resolve, reject) => {
+      // Misuse throws here, before anything is waited for.
+      const working = work()
       const call: Pending = { due: this.ticks + TICKS + 1, probe, reject }
       this.pending.add(call)
+      if (probe) this.probing = true
       if (this.timer === undefined) this.arm()
-      work().then((value) => {
+      working.then((reply) => {
         this.end(call)
         this.suspect = false
-        resolve(value)
+        resolve(read(reply))
       }, (error: unknown) => {
         this.end(call)
         // Redis said no: it is there.

@@ -4,8 +4,11 @@ import { NOTIFY, runScript } from './scripts.js'
 /** The most channels that one command names. */
 const MOST = 500
 
+/** How long notices are gathered. */
+const GATHER_MS = 5
+
 /**
- * Notices of new entries, gathered for a turn of the event loop and sent in one command: a PUBLISH for each would cost as
+ * Notices of new entries, gathered for a moment and sent in one command: a PUBLISH for each would cost as
  * much as the entry itself, and hardly anybody watches what is not there yet.
  */
 export class Notices {
@@ -14,8 +17,10 @@ export class Notices {
   constructor(private readonly client: RedisClient) {}
 
   add(channel: string): void {
-    if (this.channels.push(channel) === 1) setImmediate(() => { this.send() })
-    else if (this.channels.length === MOST) this.send()
+    const { length } = this.channels
+    this.channels[length] = channel
+    if (length === 0) setTimeout(() => { this.send() }, GATHER_MS)
+    else if (length === MOST - 1) this.send()
   }
 
   private send(): void {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { storeEvents, timed, type StoreEvent } from '../../src/stores/channel.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type Revision, type Store,
   type Unsubscribe, type WriteOptions,
@@ -49,65 +50,57 @@ export class RedisStore implements Store {
   }
 
   get(key: string): Promise<Entry | undefined> {
-    return this.call(async () => {
-      const text = await this.client.get(this.entryKey(key))
-      return text === null ? undefined : toEntry(text)
-    })
+    return this.call('get', () => this.client.get(this.entryKey(key)), toEntry)
   }
 
   create(key: string, value: string, { expiresAt }: WriteOptions): Promise<Created | Existing> {
-    return this.call(async () => {
-      const at = toPxat(expiresAt)
-      const revision = this.newRevision()
-      const place = this.entryKey(key)
-      for (;;) {
-        if (await this.client.set(place, toText(revision, value, expiresAt), 'PXAT', at, 'NX') !== null) {
-          this.notices.add(this.channel(key))
-          return { created: true, revision }
-        }
-        const text = await this.client.get(place)
-        // Gone between the two: try again.
-        if (text === null) continue
-        const entry = toEntry(text)
-        return entry.revision === revision ? { created: true, revision } : { created: false, entry }
-      }
+    const revision = this.newRevision()
+    const place = this.entryKey(key)
+    // `undefined`: it was written.
+    const write = (): Promise<Entry | undefined> => this.client.set(place, toText(revision, value, expiresAt), 'PXAT', toPxat(expiresAt), 'NX').then(
+      (done) => (done === null ? other() : undefined),
+    )
+    const other = async (): Promise<Entry | undefined> => toEntry(await this.client.get(place)) ?? write()
+    return this.call('create', write, (entry) => {
+      if (entry && entry.revision !== revision) return { created: false, entry }
+      this.notices.add(this.channel(key))
+      return { created: true, revision }
     })
   }
 
   replace(key: string, value: string, revision: Revision, { expiresAt }: WriteOptions): Promise<Replaced | Conflict> {
-    return this.call(async () => {
-      const at = toPxat(expiresAt)
-      const next = this.newRevision()
-      const [done, text] = await this.run(
-        REPLACE, this.entryKey(key), revision, toText(next, value, expiresAt), at, this.channel(key),
-      ) as [number, string | null | undefined]
-      const entry = typeof text === 'string' ? toEntry(text) : undefined
+    const next = this.newRevision()
+    return this.call('replace', () => (
+      this.run(REPLACE, this.entryKey(key), revision, toText(next, value, expiresAt), toPxat(expiresAt), this.channel(key))
+    ), (reply) => {
+      const [done, text = null] = reply as [number, string | null | undefined]
+      const entry = toEntry(text)
       return done === 1 || entry?.revision === next ? { replaced: true, revision: next } : { replaced: false, entry }
     })
   }
 
   delete(key: string, revision?: Revision): Promise<boolean> {
     const which = revision === undefined ? [] : [revision]
-    return this.call(async () => await this.run(DELETE, this.entryKey(key), this.channel(key), ...which) === 1)
+    return this.call('delete', () => this.run(DELETE, this.entryKey(key), this.channel(key), ...which), (removed) => removed === 1)
   }
 
   increment(key: string, by: number, { expiresAt }: { readonly expiresAt: number }): Promise<Counter> {
-    return this.call(async () => {
+    return this.call('increment', async () => {
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
       const [value, expiry] = await this.run(INCREMENT, `${this.prefix}n:${key}`, by, toPxat(expiresAt)) as [string?, string?]
       if (value === undefined) throw new TypeError(UNSAFE)
       return { value: Number(value), expiresAt: Number(expiry) }
-    })
+    }, (counter) => counter)
   }
 
   async watch(key: string, listener: () => void): Promise<Unsubscribe> {
     let remove: Unsubscribe | undefined
     try {
-      await this.call(() => {
+      await this.call('watch', () => {
         const watch = this.watches.add(this.channel(key), listener)
         remove = watch.remove
         return watch.active
-      })
+      }, () => undefined)
     } catch (error) {
       remove?.()
       throw error
@@ -121,9 +114,10 @@ export class RedisStore implements Store {
     return Promise.resolve()
   }
 
-  private call<T>(work: () => Promise<T>): Promise<T> {
+  private call<Reply, T>(verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T): Promise<T> {
     if (this.closed) return Promise.reject(new StoreUnavailableError('The store is closed'))
-    return this.breaker.call(work)
+    const call = this.breaker.call(work, read)
+    return storeEvents.hasSubscribers ? timed(verb, call) : call
   }
 
   private run(script: Script, key: string, ...args: (string | number)[]): Promise<unknown> {
@@ -155,7 +149,8 @@ function toText(revision: Revision, value: string, expiresAt: number): string {
   return `${revision} ${String(expiresAt)}\n${value}`
 }
 
-function toEntry(text: string): Entry {
+function toEntry(text: string | null): Entry | undefined {
+  if (text === null) return undefined
   const space = text.indexOf(' ')
   const end = text.indexOf('\n', space)
   return { revision: text.slice(0, space), expiresAt: Number(text.slice(space + 1, end)), value: text.slice(end + 1) }

@@ -5,6 +5,7 @@ import { httpError } from '../http/errors.js'
 import type { Attempt, Job } from '../queues/queue.js'
 import { isStoreUnavailable } from '../stores/store.js'
 import { tell, type ExecutorSettings } from './attempt.js'
+import { callbackEvents, type CallbackEvent } from './channels.js'
 import { CALLBACK_JOB, deliveryOf, toJob, type Delivery } from './delivery.js'
 import type { Ledger } from './ledger.js'
 import type { TaskRecord } from './record.js'
@@ -86,6 +87,7 @@ export class Courier {
     if (await this.isDone(delivery)) return this.end(delivery)
     const leave = this.gate.enter(delivery.host)
     if (!leave) return this.park(delivery)
+    const began = performance.now()
     let reply
     try {
       const headers = { 'content-type': 'application/json', ...await this.sign(delivery) }
@@ -98,6 +100,13 @@ export class Courier {
     const { backoff } = this.options
     const verdict = judgeReply(reply, { tried: attempt - first + 1, left: last - attempt, backoff }, now)
     const seen = { attempts: attempt, ...('status' in reply ? { lastStatus: reply.status } : {}) }
+    if (callbackEvents.hasSubscribers) {
+      const { taskId, owner, host } = delivery
+      const status = 'status' in reply ? reply.status : undefined
+      const fault = verdict.kind === 'delivered' ? undefined : verdict.fault
+      const ms = performance.now() - began
+      callbackEvents.publish({ outcome: verdict.kind, taskId, owner, host, attempt, status, fault, ms } satisfies CallbackEvent)
+    }
     if (verdict.kind === 'again') {
       // First the next attempt, then the note: between the two lies a repetition, the other way round a loss.
       await this.enqueue({ ...delivery, attempt: attempt + 1, parked: 0 }, verdict.delayMs)

@@ -1,4 +1,5 @@
 import type { Created, Existing, Revision, Store } from '../stores/store.js'
+import { taskEvents, tellMove } from './channels.js'
 import { decode, encode } from './codec.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
 import { pauseAfter } from './retry.js'
@@ -62,7 +63,10 @@ export class Ledger {
       if (!next) return { record: held.record, revision: held.revision, moved: false }
       try {
         const outcome = await this.store.replace(key, encode(next), held.revision, { expiresAt: next.expiresAt, evictable: isFinal(next.state) })
-        if (outcome.replaced) return { record: next, revision: outcome.revision, moved: true }
+        if (outcome.replaced) {
+          if (taskEvents.hasSubscribers) tellMove(held.record, next)
+          return { record: next, revision: outcome.revision, moved: true }
+        }
         // A write of ours whose answer was lost looks like another's: `decide` sees it and says so.
         if (!outcome.entry) return undefined
         held = { record: decode(next.id, outcome.entry.value), revision: outcome.entry.revision }
