@@ -26,6 +26,7 @@ export const ERROR_CODES = {
   invalid_callback_url: [400, 'The callback URL is not an absolute http or https URL.'],
   callback_url_forbidden: [400, 'The callback URL must not be called.'],
   callback_needs_async: [400, 'A callback is for work in the background: send "Prefer: respond-async", or leave the callback URL out.'],
+  idempotency_needs_async: [400, 'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.'],
   invalid_idempotency_key: [400, 'The Idempotency-Key header is not valid.'],
   unauthorized: [401, 'Valid credentials are required.'],
   forbidden: [403, 'You are not allowed to do this.'],

@@ -72,17 +72,13 @@ export function uploadTask<T = object>(options: UploadTaskOptions<T>): UploadTas
     try {
       for await (const _ of new Intake(options, report, { signal, owner, context }, false).run(decodeBytes(watched, coding, limits)));
     } catch (error) {
-      const failure = withMessage(error, report)
-      const again = !task.lastAttempt && !(failure instanceof Error && readFailure(failure).status < 500)
-      if (!again && !signal.aborted) await blobs.delete(blob)
-      throw failure
+      throw withMessage(error, report)
     }
-    await blobs.delete(blob)
     return report.result
   }
 
   const definition = defineTask<SpooledUpload, UploadResult>({
-    name, input, run, timeoutMs, shared: blobs.shared,
+    name, input, run, timeoutMs, shared: blobs.shared, keeps: { of: ({ blob }) => blob, release: (blob) => blobs.delete(blob) },
     ...attempts !== undefined && { attempts }, ...backoff && { backoff }, ...retentionMs !== undefined && { retentionMs },
     ...maxPerOwner !== undefined && { maxPerOwner },
   })

@@ -27,6 +27,9 @@ export interface UploadOptions<T = object, C = unknown> extends IntakeOptions<T>
   /**
    * Has uploads with `Prefer: respond-async` spooled, answered with 202 and read in the background. `task` is made by `uploadTask`, and is
    * among the definitions of the tasks whose `endpoints` these are. Without it the preference is not honoured.
+   *
+   * Such uploads may have an Idempotency-Key. A direct one that has one is a 400 `idempotency_needs_async`; without `background` the field is
+   * not looked at.
    */
   readonly background?: { readonly endpoints: TaskEndpoints<C>; readonly task: UploadTask }
 }
@@ -76,6 +79,8 @@ export function ndjsonUpload<T = object, C = unknown>(options: UploadOptions<T, 
       const { endpoints, task } = background
       return endpoints.accept(request, task, () => task.spool(request, coding, limits.maxBytes))
     }
+    // Whether it is the same body is known when all of it has been read, and by then it has been written.
+    if (background && headers['idempotency-key'] !== undefined) throw httpError('idempotency_needs_async')
     const streaming = negotiate(headers['accept'], OFFERS) === NDJSON_TYPE
     const report = new UploadReport(maxErrors)
     const caller = { signal: request.signal, owner: undefined, context: request.context }

@@ -3,6 +3,7 @@ import type { Job, Queue } from '../queues/queue.js'
 import { snapshotOf, type TaskSnapshot } from './codec.js'
 import { isDuration, type AnyTaskDefinition } from './define.js'
 import { isTaskId, newId } from './ids.js'
+import { releaseKept } from './kept.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
 import { toFaceText, type TaskRecord } from './record.js'
 import { freeSlot, takeSlot } from './slots.js'
@@ -75,11 +76,14 @@ export class Intake {
 
   private record(): TaskRecord {
     const { callbackUrl } = this.options
+    const { keeps } = this.definition
     return {
       id: this.id, name: this.definition.name, owner: this.options.owner, state: 'queued', attempt: 0, version: 1,
       createdAt: Date.now(), startedAt: undefined, finishedAt: undefined, expiresAt: this.expiresAt,
       progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: this.options.claim, slot: this.slot,
       ...(this.ledger.holder === undefined ? {} : { holder: this.ledger.holder }),
+      // The input was judged, so it is what this definition takes.
+      ...(keeps === undefined ? {} : { keeps: keeps.of(this.job.input as never) }),
       callback: callbackUrl === undefined ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
     }
   }
@@ -94,10 +98,11 @@ export class Intake {
 
   /** Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue. */
   private async takeBack(held: Held, refused: HttpError): Promise<TaskSnapshot> {
-    const gone = await this.ledger.store.delete(taskKey(this.id), held.revision).catch(() => true)
-    const now = gone ? undefined : await this.ledger.load(this.id)
+    const gone = await this.ledger.store.delete(taskKey(this.id), held.revision).catch(() => undefined)
+    const now = gone === false ? await this.ledger.load(this.id) : undefined
     if (now) return snapshotOf(now.record)
     await this.freeSlot()
+    if (gone && held.record.keeps !== undefined) await releaseKept(this.definition, held.record.keeps)
     throw refused
   }
 

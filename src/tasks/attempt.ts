@@ -130,7 +130,7 @@ export class TaskAttempt {
   /** Whoever cancelled this run tells of it, unless its process died first: then it is told of here. */
   private async tellOfEnd(): Promise<void> {
     const now = await patiently(() => this.settings.ledger.load(this.job.taskId))
-    if (now?.record.callback && isFinal(now.record.state)) await this.settings.onFinal(now.record)
+    if (now && (now.record.callback ?? now.record.keeps) !== undefined && isFinal(now.record.state)) await this.settings.onFinal(now.record)
   }
 
   private async giveBack(progress: TaskProgress | undefined, why: string): Promise<void> {

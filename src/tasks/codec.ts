@@ -9,8 +9,8 @@ import type { TaskState } from './state.js'
  * and writes no JSON of its own.
  */
 export function encode(record: TaskRecord, face = toFaceText(record)): string {
-  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot, callback, holder } = record
-  const held = holder === undefined ? '' : `,${JSON.stringify(holder)}`
+  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot, callback, holder, keeps } = record
+  const held = holder === undefined && keeps === undefined ? '' : `,${textOr0(holder)}${keeps === undefined ? '' : `,${JSON.stringify(keeps)}`}`
   const told = callback !== undefined ? `,${JSON.stringify(callback)}` : held === '' ? '' : ',0'
   return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}${told}${held}]\n${face}`
 }
@@ -22,7 +22,7 @@ function textOr0(text: string | undefined): string {
 /** 0 stands for what is not there. */
 type Head = [
   state: TaskState, version: number, attempt: number, createdAt: number, expiresAt: number,
-  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, callback?: CallbackState | 0, holder?: string,
+  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, callback?: CallbackState | 0, holder?: string | 0, keeps?: string,
 ]
 
 /** The face's members that are needed to write the record again. */
@@ -58,7 +58,10 @@ function split(value: string): [Head, string] {
 /** Reads what a status answer needs. */
 export function toSnapshot(id: string, value: string): TaskSnapshot {
   const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , holder], face] = split(value)
-  return { id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined, holder, face }
+  return {
+    id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined,
+    holder: holder || undefined, face,
+  }
 }
 
 /** The snapshot of a record that this process has just written. */
@@ -69,7 +72,7 @@ export function snapshotOf(record: TaskRecord, face = toFaceText(record)): TaskS
 
 /** Reads all of it, to be changed and written again. */
 export function decode(id: string, value: string): TaskRecord {
-  const [[state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, callback, holder], face] = split(value)
+  const [[state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, callback, holder, keeps], face] = split(value)
   const body = JSON.parse(face) as FaceBody
   const record: TaskRecord = {
     id, name: body.task, state, version, attempt, createdAt, expiresAt,
@@ -84,5 +87,5 @@ export function decode(id: string, value: string): TaskRecord {
     startedAt: body.startedAt === undefined ? undefined : Date.parse(body.startedAt),
     finishedAt: body.finishedAt === undefined ? undefined : Date.parse(body.finishedAt),
   }
-  return holder === undefined ? record : { ...record, holder }
+  return holder === undefined ? record : { ...record, holder: holder || undefined, keeps }
 }

@@ -22,6 +22,17 @@ export interface TaskContext {
   readonly progress: (done: number, total?: number, message?: string) => void
 }
 
+/** Something outside of the record that a task needs, and that goes when the task has ended. */
+export interface Kept<I> {
+  /** Names it, given the input as it was submitted. The name is part of the record. */
+  readonly of: (input: I) => string
+  /**
+   * Takes it away. Called once the task has ended, however it ended, also when it was cancelled before it ran; it may be called again.
+   * What it throws is dropped. A process may die before the call, so let the thing expire by itself as well.
+   */
+  readonly release: (name: string) => unknown
+}
+
 /** What a team says about one kind of work. Times are in milliseconds. */
 export interface TaskOptions<I, R> {
   /** Names the kind of work, in jobs, records and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
@@ -48,6 +59,8 @@ export interface TaskOptions<I, R> {
   readonly retentionMs?: number
   /** Unfinished tasks of this kind that one owner may have; more is a 429 `too_many_tasks`. Default: no bound. */
   readonly maxPerOwner?: number
+  /** What lies elsewhere for the task and goes with it: a spooled upload, say. Default: nothing. */
+  readonly keeps?: Kept<I>
   /** `false`: the work needs something that only this process has, so `createTasks` refuses it together with a queue that spans processes. */
   readonly shared?: boolean
 }

@@ -1,4 +1,4 @@
-export { defineTask, type AnyTaskDefinition, type TaskContext, type TaskDefinition, type TaskOptions } from './define.js'
+export { defineTask, type AnyTaskDefinition, type Kept, type TaskContext, type TaskDefinition, type TaskOptions } from './define.js'
 export { createTasks, Tasks, type Asker, type TasksOptions, type WaitOptions } from './tasks.js'
 export { toTaskError, type TaskResult, type TaskView } from './view.js'
 export type { Accepted, SubmitOptions } from './accept.js'
@@ -9,4 +9,3 @@ export type { FindCallback, Select, Selected, SubmitEndpointOptions } from './su
 export type { TaskFailure, TaskProgress } from './record.js'
 export type { TaskSnapshot } from './codec.js'
 export { isFinal, type TaskState } from './state.js'
-export type { CallbackEvent, TaskEvent } from './channels.js'

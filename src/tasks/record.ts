@@ -39,11 +39,13 @@ export interface TaskRecord {
   readonly slot: string | undefined
   /** The process that the work dies with, where the store outlives it. */
   readonly holder?: string | undefined
+  /** The name of what goes when the task has ended; see `Kept`. */
+  readonly keeps?: string | undefined
   /** What is to be told to whom when the task has ended, and how far that is. */
   readonly callback: CallbackState | undefined
 }
 
-type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'holder'
+type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'holder' | 'keeps'
 
 /** What changes in one move. `undefined` leaves a member as it is; nothing can be taken away. */
 export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
@@ -78,7 +80,8 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
     id, name, owner, state, attempt, version: seen ? version + 1 : version, createdAt, startedAt, finishedAt, expiresAt,
     progress, result, error, errorStatus, claim, slot, callback,
   }
-  return record.holder === undefined ? next : { ...next, holder: record.holder }
+  const { holder, keeps } = record
+  return holder === undefined && keeps === undefined ? next : { ...next, holder, keeps }
 }
 
 /** Of a record that is final nothing changes but what became of its callback. */

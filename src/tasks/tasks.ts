@@ -5,7 +5,6 @@ import { warn } from '../http/warning.js'
 import type { Attempt, DeadReason, Job, Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
 import { Intake, type Accepted, type SubmitOptions } from './accept.js'
-import { taskEvents, tellAccepted } from './channels.js'
 import { checkNumbers } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import { Courier } from './courier.js'
@@ -14,6 +13,7 @@ import { CALLBACK_JOB } from './delivery.js'
 import { Executor } from './execute.js'
 import { isTaskId, newId } from './ids.js'
 import { settleClaim } from './idempotency.js'
+import { releaseKept } from './kept.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
@@ -186,8 +186,7 @@ export class Tasks {
   ): Promise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) return Promise.reject(httpError('shutting_down', { headers: { 'retry-after': '5' } }))
-    const taken = new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
-    return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
+    return new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
   }
 
   /** The task as its status resource shows it, or `undefined`; with `owner`, only that owner's. */
@@ -313,13 +312,15 @@ export class Tasks {
   }
 
   private afterFinal(record: TaskRecord): MaybePromise<void> {
-    if (record.claim !== undefined || record.slot !== undefined || record.callback !== undefined) return this.letGo(record)
+    const { claim, slot, callback, keeps } = record
+    if (claim !== undefined || slot !== undefined || callback !== undefined || keeps !== undefined) return this.letGo(record)
   }
 
   private async letGo(record: TaskRecord): Promise<void> {
     if (record.callback?.state === 'pending') await this.mustHave().announce(record)
     if (record.claim !== undefined) await settleClaim(this.store, record.claim, record.expiresAt).catch(() => undefined)
     if (record.slot !== undefined) await freeSlot(this.store, record.slot, record.id).catch(() => undefined)
+    if (record.keeps !== undefined) await releaseKept(this.definitions.get(record.name), record.keeps)
   }
 }
 

@@ -2,12 +2,16 @@ import assert from 'node:assert/strict'
 import { request as httpRequest } from 'node:http'
 import { createServer } from 'node:http'
 import { after, before, describe, test } from 'node:test'
-import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
-import { createTasks, ndjsonUpload, router, taskEndpoints, uploadTask, type HttpRequest, type Queue, type UploadResult } from 'longhaul'
+import * as zlib from 'node:zlib'
+import { createTasks, ndjsonUpload, router, taskEndpoints, uploadTask, type HttpRequest, type Queue, type UploadResult, type WriteContext } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { listen, type Running } from './hosts.js'
-import { ask, Wire } from './wire.js'
+import { ask, eventually, Wire } from './wire.js'
+
+const { brotliCompressSync, deflateSync, gzipSync } = zlib
+/** Node 22.15 and later; the types are those of Node 20. */
+const zstd = (zlib as unknown as Record<string, ((text: string) => Buffer) | undefined>)['zstdCompressSync']
 
 interface Item { id: number }
 
@@ -16,7 +20,14 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 describe('uploads over a socket', () => {
   const seen: Item[] = []
   const { store, queue, blobs } = memory()
-  const write = (records: Item[]): void => {
+  let waiting = false
+  let stopped = false
+  const write = async (records: Item[], { signal }: WriteContext): Promise<void> => {
+    if (records.some(({ id }) => id === -2)) {
+      waiting = true
+      await new Promise((resolve) => { signal.addEventListener('abort', resolve) })
+      stopped = true
+    }
     if (records.some(({ id }) => id === -1)) throw new Error('the database is gone')
     seen.push(...records)
   }
@@ -67,6 +78,26 @@ describe('uploads over a socket', () => {
     const refused = await post('x', { 'content-encoding': 'compress' })
     assert.equal(refused.status, 415)
     assert.match(String(refused.headers['accept-encoding']), /gzip/)
+  })
+  test('SPEC 4.9.upload.3: zstd where Node has it, whole or cut off, at once or in the background; a 415 elsewhere', async () => {
+    const coded = { 'content-encoding': 'zstd' }
+    if (!zstd) {
+      assert.equal((await post('x', coded)).status, 415)
+      return
+    }
+    const lines = Array.from({ length: 50_000 }, (_, id) => `{"id":${id}}\n`)
+    const frames = Buffer.concat([zstd(lines.slice(0, 20_000).join('')), zstd(lines.slice(20_000).join(''))])
+    const all = { total: 50_000, succeeded: 50_000, failed: 0 }
+    const { body } = await post(frames, coded)
+    assert.deepEqual((JSON.parse(body) as UploadResult).summary, all)
+    const { headers } = await post(frames, { ...coded, prefer: 'respond-async' })
+    assert.deepEqual((await ended(headers.location as string)).result?.summary, all)
+    for (const end of [frames.length - 1, frames.length >> 1, 3]) {
+      const { status, body } = await post(frames.subarray(0, end), coded)
+      assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [400, 'incomplete_body'])
+    }
+    const cut = await post(frames.subarray(0, -1), { ...coded, prefer: 'respond-async' })
+    assert.equal((await ended(cut.headers.location as string)).error?.code, 'incomplete_body')
   })
   test('results come while the upload goes on', async () => {
     const wire = new Wire(server.port, [
@@ -142,20 +173,47 @@ describe('uploads over a socket', () => {
       assert.deepEqual([status, error?.code], ['failed', 'incomplete_body'])
       assert.match(error?.message ?? '', /Before that: Read \d+ records/)
     })
-    test('nothing stays in the blobs', async () => {
-      for (const body of ['{"id":1}\n', '{"id":-1}\n']) {
-        const keys: string[] = []
-        const put = blobs.put.bind(blobs)
-        blobs.put = (key, ...rest) => {
-          keys.push(key)
-          return put(key, ...rest)
-        }
-        const { headers } = await post(body, prefer)
-        await ended(headers.location as string)
-        blobs.put = put
-        assert.equal(keys.length, 1)
-        assert.equal(await blobs.stat(keys[0] as string), undefined)
+    /** The keys of the blobs that are written meanwhile. */
+    const spooled = async (work: () => Promise<void>): Promise<string[]> => {
+      const keys: string[] = []
+      const put = blobs.put.bind(blobs)
+      blobs.put = (key, ...rest) => {
+        keys.push(key)
+        return put(key, ...rest)
       }
+      await work()
+      blobs.put = put
+      return keys
+    }
+    const goes = (key: string | undefined) => eventually(async () => await blobs.stat(key ?? '') === undefined, 'the blob is deleted')
+
+    test('nothing stays in the blobs', async () => {
+      for (const body of ['{"id":1}\n', '{"id":-1}\n', 'x'.repeat(2000)]) {
+        const keys = await spooled(async () => {
+          const { headers } = await post(body, prefer)
+          await ended(headers.location as string)
+        })
+        assert.equal(keys.length, 1)
+        await goes(keys[0])
+      }
+    })
+    test('nothing stays of an upload that is cancelled while it is read, and its write is told', async () => {
+      stopped = false
+      const keys = await spooled(async () => {
+        const { headers } = await post('{"id":-2}\n', prefer)
+        await eventually(() => waiting, 'the task has come to its write')
+        const cancelled = await ask(server.port, 'DELETE', headers.location as string)
+        assert.equal(cancelled.status, 200)
+      })
+      assert.equal(keys.length, 1)
+      await goes(keys[0])
+      await eventually(() => stopped, 'the signal of the write aborts')
+    })
+    test('an Idempotency-Key needs a task: a direct upload that has one is refused before it is read', async () => {
+      seen.length = 0
+      const { status, body } = await post('{"id":1}\n', { 'idempotency-key': '"two"' })
+      assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [400, 'idempotency_needs_async'])
+      assert.deepEqual(seen, [])
     })
   })
 

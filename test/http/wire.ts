@@ -72,9 +72,9 @@ export class Wire {
 }
 
 /** Waits until `condition` holds; fails after 5 s. */
-export async function eventually(condition: () => boolean, what: string): Promise<void> {
+export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const late = Date.now() + 5000
-  while (!condition()) {
+  while (!await condition()) {
     if (Date.now() > late) throw new Error(`never happened: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
