@@ -122,7 +122,7 @@ export class ArrayFrame {
   }
 
   private noHead(text: string, ended: boolean): FrameStep {
-    this.fault = malformed(this.where(''), this.before, Buffer.from(text, 'latin1').toString(), ended)
+    this.fault = malformed(this.where(''), this.before, Buffer.from(text, 'latin1').toString(), ended && text.length === this.window.length)
     if (this.fault !== undefined || text.length < MAX_HEAD_BYTES) return 'more'
     return this.refuse('body_too_large', '', `begins a name of more than ${MAX_HEAD_BYTES} bytes`)
   }

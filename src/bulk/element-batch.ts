@@ -5,7 +5,7 @@ export interface ElementBatch {
   /** One or more, as `JSON.parse` gives them. */
   readonly items: unknown[]
   /**
-   * No number of theirs can have been rounded, and no text can hold half of a character: what `unfaithful` looks for is
+   * No number of theirs can have been rounded, and no text can hold half of a character: what `inexact` looks for is
    * certainly not in them. It costs less to know this of the text than to look at each value.
    */
   readonly plain: boolean

@@ -2,7 +2,7 @@ import { hasUnsafeKey } from '../http/json-text.js'
 
 /** Each key that `parseJson` refuses has `proto` in it as it is, or with one of its letters as an escape. */
 const ESCAPED_LETTER = /\\u00[567]/
-/** An integer past 2^53 has 16 digits or an exponent, and so has what is too large for any number. Written out, since a count is ten times as slow. */
+/** An integer past 2^53 has 16 digits or an exponent, and so has what is too large for any. Written out, since a count is ten times as slow. */
 const SIXTEEN_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/
 const EXPONENT = /\d[eE][+\d]/
 const HALF_CHARACTER = /\\u[dD][89a-fA-F]/

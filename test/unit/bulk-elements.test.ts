@@ -1,0 +1,335 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Readable } from 'node:stream'
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import parser from 'stream-json/parser.js'
+import { streamArray } from 'stream-json/streamers/stream-array.js'
+import { isHttpError, type HttpError } from '../../src/http/errors.js'
+import { parseJsonBytes } from '../../src/http/json-text.js'
+import type { ElementOptions, ElementPosition } from '../../src/bulk/element-batch.js'
+import { inexact } from '../../src/bulk/inexact.js'
+import { readElements } from '../../src/bulk/elements.js'
+
+interface Reading { readonly items: unknown[]; readonly fault: HttpError | undefined }
+
+async function* cut(bytes: Uint8Array, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
+  for (let at = 0, turn = 0; at < bytes.length; turn++) {
+    const size = sizes[turn % sizes.length] as number
+    yield bytes.slice(at, at + size)
+    at += size
+  }
+}
+
+async function read(bytes: Uint8Array, options: ElementOptions = {}, sizes: readonly number[] = [65_536]): Promise<Reading> {
+  const items: unknown[] = []
+  try {
+    for await (const batch of readElements(cut(bytes, sizes), options)) {
+      assert.equal(batch.start, items.length)
+      assert.ok(batch.items.length > 0)
+      items.push(...batch.items)
+    }
+    return { items, fault: undefined }
+  } catch (error) {
+    if (!isHttpError(error)) throw error
+    return { items, fault: error }
+  }
+}
+
+/** What `parseJsonBytes` makes of the whole. */
+function whole(bytes: Uint8Array): { readonly value?: unknown; readonly fault?: HttpError } {
+  try {
+    return { value: parseJsonBytes(bytes) }
+  } catch (error) {
+    if (!isHttpError(error)) throw error
+    return { fault: error }
+  }
+}
+
+async function oracle(bytes: Uint8Array): Promise<unknown[] | undefined> {
+  const items: unknown[] = []
+  try {
+    for await (const { value } of Readable.from([Buffer.from(bytes)]).pipe(parser.asStream()).pipe(streamArray.asStream()) as AsyncIterable<{ value: unknown }>) items.push(value)
+    return items
+  } catch {
+    return undefined
+  }
+}
+
+const bytesOf = (text: string): Buffer => Buffer.from(text)
+const position = (fault: HttpError | undefined): ElementPosition | undefined => fault?.members?.['position'] as ElementPosition | undefined
+/** The message says where, in words that both use. */
+const placeIn = (fault: HttpError | undefined): string | undefined => /line .*/.exec(fault?.message ?? '')?.[0]
+
+/** Small blocks too, so that cuts, guesses and scans fall anywhere. */
+const bounds = fc.record({ batchBytes: fc.constantFrom(1, 7, 32, 200, 65_536), maxElementBytes: fc.constantFrom(1000, 1_048_576) })
+const sizes = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 5 })
+const space = fc.constantFrom('', '', '', ' ', '\n', '\r\n', '\r', '\t ')
+const scalar = fc.oneof(
+  fc.string({ unit: fc.constantFrom('a', '}', '{', ',', '[', ']', '"', '\\', '\n', 'é', '東', '😀', ':') }).map((text) => JSON.stringify(text)),
+  fc.constantFrom('1', '-0', '1e5', '0.25', 'true', 'false', 'null', '"\\u007b},{"', '"\\ud800"', '12345678901234567890', '1e309', '"\\\\"', '"\\\\\\""'),
+)
+const { value: jsonText } = fc.letrec<{ value: string }>((tie) => ({
+  value: fc.oneof({ maxDepth: 3, withCrossShrink: true },
+    scalar,
+    fc.tuple(fc.array(tie('value'), { maxLength: 4 }), space).map(([all, blank]) => `[${blank}${all.join(`${blank},`)}${blank}]`),
+    fc.tuple(fc.array(fc.tuple(fc.constantFrom('a', 'b', 'proto', '},', 'constructor', '\\u0061', '{', 'é'), tie('value')), { maxLength: 4 }), space).map(([all, blank]) => (
+      `{${all.map(([key, value]) => `"${key}"${blank}:${blank}${value}`).join(`,${blank}`)}}`
+    ))),
+}))
+const array = fc.tuple(fc.array(jsonText, { maxLength: 12 }), space, space).map(([all, before, after]) => `${before}[${after}${all.join(`${after},${before}`)}${before}]${after}`)
+/** Something that breaks JSON now and then: a character taken away, put in or exchanged. */
+const broken = fc.tuple(array, fc.nat(), fc.constantFrom('', '', ',', '}', ']', '{', '[', '"', '\\', 'x', ' ', '\n', '\u0001', ':', '1'), fc.nat({ max: 1 })).map(([text, at, put, skip]) => {
+  const where = at % (text.length + 1)
+  return text.slice(0, where) + put + text.slice(where + skip)
+})
+
+describe('a large array', () => {
+  test('gives what JSON.parse and StreamArray give, however it is cut', async () => {
+    await fc.assert(fc.asyncProperty(array, bounds, sizes, async (text, options, cuts) => {
+      const bytes = bytesOf(text)
+      const { items, fault } = await read(bytes, options, cuts)
+      assert.equal(fault, undefined)
+      assert.deepEqual(items, JSON.parse(text))
+      assert.deepEqual(await oracle(bytes), items)
+    }), { numRuns: 500 })
+  })
+
+  test('is refused where JSON.parse refuses, at the same place, behind the elements that come before it', async () => {
+    let refused = 0
+    await fc.assert(fc.asyncProperty(broken, bounds, sizes, async (text, options, cuts) => {
+      const bytes = bytesOf(text)
+      const expected = whole(bytes)
+      const { items, fault } = await read(bytes, options, cuts)
+      if (fault?.code === 'invalid_input') {
+        assert.ok(!Array.isArray(expected.value))
+        return
+      }
+      assert.equal(fault?.code, expected.fault?.code, text)
+      if (fault === undefined) {
+        assert.deepEqual(items, expected.value)
+        return
+      }
+      refused++
+      assert.equal(placeIn(fault), placeIn(expected.fault))
+      const found = position(fault)
+      assert.equal(found?.item, items.length)
+      // What was given is the beginning of the body: an array, once it is closed before the fault or at a comma before that.
+      const sound = text.slice(0, found?.offset)
+      const ends = [...sound.matchAll(/,/g)].map(({ index }) => `${sound.slice(0, index)}]`)
+      assert.ok(items.length === 0 || [sound, ...ends].some((closed) => sameArray(closed, items)), text)
+      assert.ok(!ends.some((closed) => sizeOf(closed) > items.length), text)
+    }), { numRuns: 3000 })
+    assert.ok(refused > 500, `${refused}`)
+  })
+
+  test('as a member gives the same, among others that are dropped', async () => {
+    const member = fc.tuple(fc.constantFrom('a', '},', '\\u0062', 'é', ''), jsonText).map(([key, value]) => `"${key}":${value}`)
+    const others = fc.array(member, { maxLength: 3 })
+    const name = fc.constantFrom('"updates"', '"updat\\u0065s"')
+    await fc.assert(fc.asyncProperty(others, name, array, others, space, bounds, sizes, async (before, key, text, after, blank, options, cuts) => {
+      const body = bytesOf(`${blank}{${blank}${[...before, `${key}${blank}:${text}`, ...after].join(`,${blank}`)}${blank}}${blank}`)
+      const { items, fault } = await read(body, { ...options, member: 'updates' }, cuts)
+      assert.equal(fault, undefined)
+      assert.deepEqual(items, (JSON.parse(body.toString()) as { updates: unknown }).updates)
+    }), { numRuns: 500 })
+  })
+
+  test('as a member is refused where JSON.parse refuses, at the same place', async () => {
+    const texts = fc.tuple(array, fc.nat(), fc.constantFrom('', ',', '}', ']', '{', '"', 'x', ':', '\\', ' '), fc.nat({ max: 1 })).map(([text, at, put, skip]) => {
+      const body = `{"a":{"b":[1]},"updates":${text},"c" : 5 }`
+      const where = at % (body.length + 1)
+      return body.slice(0, where) + put + body.slice(where + skip)
+    })
+    await fc.assert(fc.asyncProperty(texts, bounds, sizes, async (text, options, cuts) => {
+      const expected = whole(bytesOf(text))
+      const { items, fault } = await read(bytesOf(text), { ...options, member: 'updates' }, cuts)
+      const updates = (expected.value as { updates?: unknown } | undefined)?.updates
+      if (fault?.code === 'invalid_input') assert.ok(!Array.isArray(updates) || text.split('"updates"').length > 2)
+      else {
+        assert.equal(fault?.code, expected.fault?.code, text)
+        if (fault === undefined) assert.deepEqual(items, updates)
+        else assert.equal(placeIn(fault), placeIn(expected.fault), text)
+      }
+    }), { numRuns: 2000 })
+  })
+
+  test('gives the same elements and the same fault however it is cut, also of any bytes', async () => {
+    const garbage = fc.tuple(broken, fc.nat(), fc.uint8Array({ minLength: 1, maxLength: 4 })).map(([text, at, put]) => {
+      const bytes = bytesOf(text)
+      const where = at % (bytes.length + 1)
+      return Buffer.concat([bytes.subarray(0, where), put, bytes.subarray(where)])
+    })
+    const tight = fc.record({ batchBytes: fc.constantFrom(1, 16, 65_536), maxElementBytes: fc.constantFrom(3, 12, 40, 1000) })
+    await fc.assert(fc.asyncProperty(garbage, tight, sizes, fc.option(fc.nat({ max: 5 }), { nil: Infinity }), async (bytes, options, cuts, maxItems) => {
+      const one = await read(bytes, { maxElementBytes: options.maxElementBytes, maxItems })
+      const other = await read(bytes, { ...options, maxItems }, cuts)
+      assert.deepEqual(other.items, one.items)
+      assert.deepEqual([other.fault?.code, other.fault?.message, other.fault?.details], [one.fault?.code, one.fault?.message, one.fault?.details])
+      assert.ok(one.items.length <= maxItems)
+      const expected = whole(bytes)
+      if (expected.fault !== undefined) assert.notEqual(one.fault, undefined)
+      if (one.fault === undefined) assert.deepEqual(one.items, expected.value)
+    }), { numRuns: 3000 })
+  })
+})
+
+describe('the bounds of a large array', () => {
+  async function* pieces(head: string, filling: Buffer, bytes: number): AsyncGenerator<Buffer> {
+    yield bytesOf(head)
+    for (let sent = 0; sent < bytes; sent += filling.length) yield filling
+  }
+  const readAll = async (source: AsyncIterable<Uint8Array>, options: ElementOptions = {}): Promise<Reading> => {
+    const items: unknown[] = []
+    try {
+      for await (const batch of readElements(source, options)) items.push(...batch.items)
+      return { items, fault: undefined }
+    } catch (error) {
+      if (!isHttpError(error)) throw error
+      return { items, fault: error }
+    }
+  }
+
+  test('an element may be as large as it may be, with the white space around it', async () => {
+    const body = bytesOf('["aaaa", "bbbbb" ,"cccccc"]')
+    for (const cuts of [[1], [5], [65_536]]) {
+      const { items, fault } = await read(body, { maxElementBytes: 8 }, cuts)
+      assert.deepEqual(items, ['aaaa'])
+      assert.equal(fault?.code, 'body_too_large')
+      assert.deepEqual(position(fault), { item: 1, line: 1, column: 10, offset: 9 })
+      assert.equal(fault.details?.[0]?.pointer, '/1')
+      assert.deepEqual((await read(body, { maxElementBytes: 9 }, cuts)).items, ['aaaa', 'bbbbb', 'cccccc'])
+    }
+  })
+
+  test('a string of 200 MB ends the reading behind the elements before it, unread', async () => {
+    let asked = 0
+    async function* counted(): AsyncGenerator<Buffer> {
+      for await (const piece of pieces('[{"a":1},{"b":"', Buffer.alloc(65_536, 0x61), 200_000_000)) {
+        asked += piece.length
+        yield piece
+      }
+    }
+    const { items, fault } = await readAll(counted())
+    assert.deepEqual(items, [{ a: 1 }])
+    assert.deepEqual([fault?.status, fault?.code], [413, 'body_too_large'])
+    assert.ok(asked < 2_000_000, `${asked}`)
+  })
+
+  test('nesting without end is cut off, and nesting a million deep is read when it may be so large', async () => {
+    const { fault } = await readAll(pieces('[{"a":1},', Buffer.alloc(65_536, '['), 200_000_000))
+    assert.equal(fault?.code, 'body_too_large')
+    const deep = `[{"a":1},${'['.repeat(1_000_000)}${']'.repeat(1_000_000)},2]`
+    const { items } = await read(bytesOf(deep), { maxElementBytes: 3_000_000 })
+    assert.equal(items.length, 3)
+  })
+
+  test('a large element that is so only for a missing quote is told as malformed', async () => {
+    const { items, fault } = await readAll(pieces('[{"a":1},{"b":x', Buffer.alloc(65_536, 0x61), 3_000_000))
+    assert.deepEqual(items, [{ a: 1 }])
+    assert.equal(fault?.code, 'malformed_json')
+    assert.deepEqual(position(fault), { item: 1, line: 1, column: 15, offset: 14 })
+  })
+
+  test('one item too many ends the reading behind those that may be', async () => {
+    for (const batchBytes of [1, 65_536]) {
+      const { items, fault } = await read(bytesOf('[{"a":1},{"a":2}, {"a":3},{"a":4}]'), { maxItems: 2, batchBytes })
+      assert.deepEqual(items, [{ a: 1 }, { a: 2 }])
+      assert.deepEqual([fault?.status, fault?.code, position(fault)?.item, position(fault)?.offset], [413, 'body_too_large', 2, 18])
+    }
+    assert.equal((await read(bytesOf('[1,2]'), { maxItems: 2 })).fault, undefined)
+  })
+
+  test('keys that could change a prototype are refused, in whatever letters', async () => {
+    for (const bad of ['{"__proto__":1}', '{"a":[{"constructor":{"prototype":1}}]}', '{"\\u005f_proto__":1}', '{"__prot\\u006F__":null}', '{"a":{"\\u0063onstructor":{"prototyp\\u0065":1}}}']) {
+      const { items, fault } = await read(bytesOf(`[{"a":"},{"},{"b":2},${bad},{"c":3}]`))
+      assert.deepEqual(items, [{ a: '},{' }, { b: 2 }])
+      assert.equal(fault?.code, 'unsafe_key', bad)
+      assert.deepEqual([fault.details?.[0]?.pointer, position(fault)?.offset], ['/2', 21])
+      assert.throws(() => parseJsonBytes(bytesOf(bad)), { code: 'unsafe_key' })
+      assert.equal((await read(bytesOf(`{"x":${bad},"updates":[1]}`), { member: 'updates' })).fault?.code, 'unsafe_key')
+    }
+    assert.equal((await read(bytesOf('{"__proto__":{"updates":[5]}}'), { member: 'updates' })).fault?.code, 'unsafe_key')
+    assert.equal((await read(bytesOf('[{"proto":1,"constructor":2,"a":"__proto__ \\u005f"}]'))).fault, undefined)
+  })
+
+  test('what is no array says so', async () => {
+    for (const [body, member, code] of [
+      ['', undefined, 'missing_body'], [' ', undefined, 'malformed_json'], ['\uFEFF', undefined, 'malformed_json'], ['x', undefined, 'malformed_json'],
+      ['{"a":1}', undefined, 'invalid_input'], ['5', undefined, 'invalid_input'], ['[1]', 'updates', 'invalid_input'], ['{}', 'updates', 'invalid_input'],
+      ['{"a":1}', 'updates', 'invalid_input'], ['{"updates":5}', 'updates', 'invalid_input'], ['{"updates":[1],"updates":[2]}', 'updates', 'invalid_input'],
+      ['{"updates":[1],"a":1,"updates":5}', 'updates', 'invalid_input'], ['{"a":{"updates":[1]}}', 'updates', 'invalid_input'], ['{"updates":x}', 'updates', 'malformed_json'],
+      [`{"${'a'.repeat(70_000)}":1,"updates":[]}`, 'updates', 'body_too_large'], [`{"a":"${'a'.repeat(70_000)}","updates":[]}`, 'updates', 'body_too_large'],
+    ] as const) {
+      const { fault } = await read(bytesOf(body), { maxElementBytes: 66_000, ...member === undefined ? {} : { member } })
+      assert.equal(fault?.code, code, body.slice(0, 50))
+    }
+    const { fault } = await read(bytesOf('{"updates":[{"id":1},{"id":}]}'), { member: 'updates' })
+    assert.equal(fault?.details?.[0]?.pointer, '/updates/1')
+  })
+
+  test('a byte order mark in front is stepped over, in pieces too; an empty array is one', async () => {
+    for (const cuts of [[1], [2], [100]]) {
+      assert.deepEqual(await read(bytesOf('\uFEFF [1]'), {}, cuts), { items: [1], fault: undefined })
+      assert.deepEqual(await read(bytesOf(' [ ] '), {}, cuts), { items: [], fault: undefined })
+    }
+  })
+
+  test('bytes that are not UTF-8 are refused with their element', async () => {
+    const { items, fault } = await read(Buffer.concat([bytesOf('[{"a":"é"},\n {"a":"'), Buffer.from([0xed, 0xa0, 0x80]), bytesOf('"},{"b":1}]')]))
+    assert.deepEqual(items, [{ a: 'é' }])
+    assert.equal(fault?.code, 'malformed_json')
+    assert.deepEqual(position(fault), { item: 1, line: 2, column: 2, offset: 13 })
+  })
+
+  test('elements are plain unless a number or a text of theirs may not be what was sent', async () => {
+    const plain = async (item: string): Promise<boolean> => {
+      for await (const batch of readElements(cut(bytesOf(`[{"a":1},${item}]`), [65_536]))) return batch.plain
+      return assert.fail('no batch')
+    }
+    for (const item of ['9007199254740992', '-9007199254740993', '{"a":[1e309]}', '1E+20', '9007199254e9', '"\\uD800"', '"\\udfff"', '9007199254740993.0']) {
+      assert.equal(await plain(item), false, item)
+      assert.equal(inexact(JSON.parse(item)).length, 1, item)
+    }
+    for (const item of ['900719925474099', '1.5', '1e-7', '"\\u00fc"', '"plain"']) assert.equal(await plain(item), true, item)
+    await fc.assert(fc.asyncProperty(jsonText, async (item) => { assert.ok(!(await plain(item)) || inexact(JSON.parse(item)).length === 0) }))
+  })
+
+  test('others get a turn while there is much to read, and the source is closed when the reading stops', async () => {
+    let turns = 0
+    const ticking = setInterval(() => { turns++ }, 1)
+    const items = bytesOf('{"name":"Somebody","email":"somebody@example.com"},'.repeat(1285))
+    await readAll(pieces('[', items, 20_000_000))
+    clearInterval(ticking)
+    assert.ok(turns > 3, `${turns}`)
+    let closed = false
+    async function* source(): AsyncGenerator<Buffer> {
+      try {
+        for (;;) yield bytesOf('[1,'.repeat(30_000))
+      } finally {
+        closed = true
+      }
+    }
+    await readAll(source())
+    assert.ok(closed)
+  })
+
+  test('options that make no sense throw at once', () => {
+    for (const options of [{ maxElementBytes: 0 }, { maxElementBytes: 1.5 }, { batchBytes: 0 }, { batchBytes: 2 ** 30 }, { maxItems: -1 }, { maxItems: Number.NaN }]) {
+      assert.throws(() => readElements(cut(bytesOf('[]'), [1]), options), TypeError)
+    }
+  })
+})
+
+function sameArray(text: string, items: readonly unknown[]): boolean {
+  return sizeOf(text) === items.length && isDeepStrictEqual(JSON.parse(text), items)
+}
+
+/** Of a text that is an array, or -1. */
+function sizeOf(text: string): number {
+  try {
+    return (JSON.parse(text) as unknown[]).length
+  } catch {
+    return -1
+  }
+}
