@@ -1,0 +1,31 @@
+import { Redis } from 'ioredis'
+import { createTasks, type Tasks } from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { RedisStore } from 'longhaul/redis'
+import { report } from '../report.js'
+
+/** The tasks of a web process or a worker, and how to stop them. */
+export interface Engine {
+  readonly tasks: Tasks
+  stop(): Promise<void>
+}
+
+/** Both kinds of process know the same definitions, and find each other by one Redis. */
+export function openEngine({ worker }: { readonly worker: boolean }): Engine {
+  const url = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379'
+  const records = new Redis(url, { enableAutoPipelining: true })
+  const jobs = new Redis(url, { maxRetriesPerRequest: null })
+  for (const client of [records, jobs]) client.on('error', ({ message }) => { console.error(`Redis: ${message}`) })
+  const store = new RedisStore({ client: records })
+  // Work whose worker was killed starts again within 20 s.
+  const queue = new BullMQQueue({ connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000 })
+  const tasks = createTasks({ store, queue, definitions: [report], worker })
+  return {
+    tasks,
+    stop: async () => {
+      await tasks.close({ drainMs: Number(process.env['DRAIN_MS'] ?? 10_000) })
+      await store.close()
+      for (const client of [records, jobs]) client.disconnect()
+    },
+  }
+}

@@ -1,0 +1,7 @@
+// REDIS_URL=redis://127.0.0.1:6379 npx tsx examples/worker/main.ts
+// Does the work that web processes take in, and listens nowhere. Start as many as you like.
+import { openEngine } from './engine.js'
+
+const engine = openEngine({ worker: true })
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => { void engine.stop() })
+console.log('The worker is ready')
