@@ -9,3 +9,4 @@ export type { FindCallback, Select, Selected, SubmitEndpointOptions } from './su
 export type { TaskFailure, TaskProgress } from './record.js'
 export type { TaskSnapshot } from './codec.js'
 export { isFinal, type TaskState } from './state.js'
+export type { CallbackEvent, TaskEvent } from './channels.js'

@@ -5,6 +5,7 @@ import { warn } from '../http/warning.js'
 import type { Attempt, DeadReason, Job, Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
 import { Intake, type Accepted, type SubmitOptions } from './accept.js'
+import { taskEvents, tellAccepted } from './channels.js'
 import { checkNumbers } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import { Courier } from './courier.js'
@@ -186,7 +187,8 @@ export class Tasks {
   ): Promise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) return Promise.reject(httpError('shutting_down', { headers: { 'retry-after': '5' } }))
-    return new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
+    const taken = new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
+    return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
   }
 
   /** The task as its status resource shows it, or `undefined`; with `owner`, only that owner's. */
