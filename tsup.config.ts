@@ -10,7 +10,8 @@ export default defineConfig({
     conformance: 'adapters/conformance/index.ts',
     redis: 'adapters/redis/index.ts',
     bullmq: 'adapters/bullmq/index.ts',
-    callbacks: 'adapters/callbacks/index.ts'
+    callbacks: 'adapters/callbacks/index.ts',
+    client: 'adapters/client/index.ts'
   },
   format: ['esm', 'cjs'],
   target: 'node20',

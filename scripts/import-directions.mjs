@@ -45,6 +45,9 @@ function place(path) {
   return { area, room: parts.length > 1 ? parts[0] : undefined, rest: parts.slice(parts.length > 1 ? 1 : 0).join('/') }
 }
 
+/** Runs in browsers: it knows nothing but itself. */
+const BROWSER_ROOM = 'adapters/client/'
+
 function packageName(specifier) {
   return specifier.split('/').slice(0, specifier.startsWith('@') ? 2 : 1).join('/')
 }
@@ -83,6 +86,9 @@ function checkRoom(from, to) {
  */
 export function checkImport(path, specifier) {
   const from = place(path)
+  if (path.startsWith(BROWSER_ROOM) && !(specifier.startsWith('.') && posix.join(posix.dirname(path), specifier).startsWith(BROWSER_ROOM))) {
+    return 'adapters/client runs in browsers and imports its own files only'
+  }
   if (!specifier.startsWith('.')) return checkPackage(from, specifier)
   const to = place(posix.join(posix.dirname(path), specifier))
   if (from.area === 'examples') {

@@ -61,6 +61,8 @@ describe('a wrong import is reported', () => {
     ['adapters/node/x.ts', '../../test/x.js', 'adapters import src and themselves only'],
     ['adapters/node/x.ts', 'longhaul/memory', 'adapters imports its own files by relative path'],
     ['adapters/node/x.ts', 'zod', 'adapters import only the (peer) dependencies in package.json, and zod is none'],
+    ...['node:crypto', 'node:stream', 'standardwebhooks', '../../src/http/errors.js', '../node/index.js', '../clients/x.js']
+      .map((from): [string, string, string] => ['adapters/client/x.ts', from, 'adapters/client runs in browsers and imports its own files only']),
     ['examples/express/main.ts', '../../src/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"],
     ['examples/express/main.ts', '../../adapters/node/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"]
   ]
@@ -104,6 +106,8 @@ describe('a right import is not', () => {
     ['adapters/memory/x.ts', '../conformance/index.js'],
     ['adapters/memory/x.ts', 'lru-cache'],
     ['adapters/node/x.ts', 'node:http'],
+    ['adapters/client/x.ts', './errors.js'],
+    ['adapters/client/deep/x.ts', '../errors.js'],
     ['examples/express/main.ts', 'longhaul/node'],
     ['examples/express/main.ts', 'express'],
     ['examples/express/main.ts', '../shared.js'],
@@ -126,6 +130,11 @@ describe('the house style', () => {
   test('no semicolons, single quotes', async () => {
     const rules = (await lint('src/http/x.ts', 'export const a = "b";\n')).map((message) => message.split(':')[0])
     assert.deepEqual(rules.sort(), ['@stylistic/quotes', '@stylistic/semi'])
+  })
+  test('no globals of Node in what runs in browsers', async () => {
+    const code = 'export const a = [Buffer.alloc(1), process.env]\n'
+    const rules = (await lint('adapters/client/x.ts', code)).map((message) => message.split(':')[0])
+    assert.deepEqual(rules, ['no-restricted-globals', 'no-restricted-globals'])
   })
   test('no any', async () => {
     const rules = (await lint('src/http/x.ts', 'export const a = {} as any\n')).map((message) => message.split(':')[0])

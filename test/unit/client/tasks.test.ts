@@ -1,0 +1,384 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { isClientError, isTaskFailed, type ClientError, type TaskStatus } from '../../../adapters/client/index.js'
+import { BASE, event, events, fakeServer, json, lost, script } from './fake-server.js'
+
+const accepted = () => json({ taskId: 't1', status: 'processing', message: 'ok' }, 202, { location: '/api/status/t1' })
+const processing = (done: number) => ({ taskId: 't1', status: 'processing', message: 'ok', progress: { done, total: 3 } })
+const completed = { taskId: 't1', status: 'completed', message: 'done', result: { message: 'Here.', n: 3 } }
+
+describe('submit', () => {
+  test('asks for work in the background, with a key, and reads the place of the status', async () => {
+    const { client, seen } = fakeServer(accepted)
+    const task = await client.submit('/work', { a: 1 })
+    assert.equal(task.id, 't1')
+    assert.equal(task.statusUrl, `${BASE}/api/status/t1`)
+    const [request] = seen
+    assert.equal(request?.method, 'POST')
+    assert.equal(request?.url, `${BASE}/work`)
+    assert.equal(request?.body, '{"a":1}')
+    assert.equal(request?.headers['prefer'], 'respond-async')
+    assert.equal(request?.headers['content-type'], 'application/json')
+    assert.match(request?.headers['idempotency-key'] ?? '', /^[0-9a-f]{32}$/)
+  })
+
+  test('wait and background are preferences', async () => {
+    const { client, seen } = fakeServer(() => json({ message: 'at once', n: 1 }))
+    const task = await client.submit('/work', {}, { wait: 5, idempotencyKey: 'mine', headers: { 'x-a': 'b' } })
+    assert.equal(seen[0]?.headers['prefer'], 'respond-async, wait=5')
+    assert.equal(seen[0]?.headers['idempotency-key'], 'mine')
+    assert.equal(seen[0]?.headers['x-a'], 'b')
+    await client.submit('/work', {}, { background: false, idempotencyKey: false })
+    assert.equal('prefer' in (seen[1]?.headers ?? {}), false)
+    assert.equal('idempotency-key' in (seen[1]?.headers ?? {}), false)
+
+    const heard: TaskStatus[] = []
+    assert.deepEqual(await task.result({ onProgress: (status) => { heard.push(status) } }), { message: 'at once', n: 1 })
+    assert.deepEqual(heard.map(({ state }) => state), ['completed'])
+    assert.equal((await task.cancel()).state, 'completed')
+    assert.equal((await task.status()).message, 'at once')
+    assert.deepEqual(JSON.parse(JSON.stringify(task)), { result: { message: 'at once', n: 1 } })
+    assert.deepEqual(await client.resume(JSON.stringify(task)).result(), { message: 'at once', n: 1 })
+    assert.equal(seen.length, 2)
+  })
+
+  test('finds the status in the body, in a template, or says that it can not', async () => {
+    const { client } = fakeServer(({ url }) => {
+      if (url.endsWith('/job')) return json({ jobId: 7, statusUrl: '/job-status/7' }, 202)
+      return json({ taskId: 'a/b', message: 'ok' }, 202)
+    })
+    assert.equal((await client.submit('/job', {})).statusUrl, `${BASE}/job-status/7`)
+    assert.equal((await client.submit('/job', {})).id, '7')
+    assert.equal((await client.submit('/task', {}, { statusPath: '/task-status/{id}' })).statusUrl, `${BASE}/task-status/a%2Fb`)
+    await assert.rejects(client.submit('/task', {}), { name: 'ClientError', code: 'no_status_url', status: 202 })
+  })
+
+  test('a place that is not of the web is refused', async () => {
+    const { client } = fakeServer(() => json({ taskId: 't' }, 202, { location: 'data:application/json,{}' }))
+    await assert.rejects(client.submit('/work', {}), { code: 'bad_answer' })
+    assert.throws(() => client.resume({ statusUrl: 'file:///etc/passwd' }), { code: 'bad_answer' })
+  })
+
+  test('a lost request is sent again under the same key', async () => {
+    const { client, seen } = fakeServer(script(lost, () => json({}, 503), accepted))
+    await client.submit('/work', {})
+    assert.equal(seen.length, 3)
+    assert.equal(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, 1)
+  })
+
+  test('a lost request without a key is not sent again, a refused one is', async () => {
+    const first = fakeServer(script(lost, accepted))
+    await assert.rejects(first.client.submit('/work', {}, { idempotencyKey: false }), { code: 'network_error' })
+    assert.equal(first.seen.length, 1)
+    const second = fakeServer(script(() => json({ error: 'no' }, 429, { 'retry-after': '0' }), accepted))
+    await second.client.submit('/work', {}, { idempotencyKey: false })
+    assert.equal(second.seen.length, 2)
+  })
+
+  test('a request with this key that still runs is waited for', async () => {
+    const { client, seen } = fakeServer(script(() => json({ error: 'busy', code: 'idempotent_request_running' }, 409), accepted))
+    await client.submit('/work', {})
+    assert.equal(seen.length, 2)
+  })
+
+  for (const [status, code] of [[400, 'invalid_input'], [409, 'conflict'], [500, 'task_failed'], [504, 'task_timeout'], [503, 'sync_timeout']] as const) {
+    test(`${status} ${code} is final`, async () => {
+      const body = { error: 'No.', code, details: [{ pointer: '/a', message: 'is required' }] }
+      const { client, seen } = fakeServer(() => json(body, status, { 'retry-after': '0' }))
+      const error = await client.submit('/work', {}).then(() => assert.fail(), (error: unknown) => error)
+      assert.ok(isClientError(error))
+      assert.deepEqual([error.status, error.code, error.message, error.details, error.body], [status, code, 'No.', body.details, body])
+      assert.equal(seen.length, 1)
+    })
+  }
+
+  test('gives up after so many failures, with the last one', async () => {
+    const { client, seen } = fakeServer(() => new Response('<h1>Bad gateway</h1>', { status: 502 }))
+    await assert.rejects(client.submit('/work', {}), { code: 'http_502', status: 502, message: 'The server answered with 502.', body: '<h1>Bad gateway</h1>' })
+    assert.equal(seen.length, 4)
+  })
+
+  test('a problem (RFC 9457) is read too', async () => {
+    const { client } = fakeServer(() => json({ type: 'about:blank', title: 'Conflict', detail: 'It is taken.', status: 409 }, 409))
+    await assert.rejects(client.submit('/work', {}), { code: 'http_409', message: 'It is taken.' })
+  })
+
+  test('Retry-After is waited for, as seconds and as a date', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: Date.UTC(2026, 0, 1) })
+    for (const field of ['7', 'Thu, 01 Jan 2026 00:00:07 GMT']) {
+      t.mock.timers.setTime(Date.UTC(2026, 0, 1))
+      const { client, seen } = fakeServer(script(() => json({}, 503, { 'retry-after': field }), accepted), { retry: { baseMs: 1, maxMs: 10_000 } })
+      const submitted = client.submit('/work', {})
+      await turns()
+      t.mock.timers.tick(6900)
+      await turns()
+      assert.equal(seen.length, 1)
+      t.mock.timers.tick(1000)
+      await submitted
+      assert.equal(seen.length, 2)
+    }
+  })
+
+  test('a server that asks for more than is waited for gets its error thrown', async () => {
+    const { client, seen } = fakeServer(() => json({ error: 'Later.', code: 'needs_shared_database' }, 503, { 'retry-after': '3600' }))
+    await assert.rejects(client.submit('/work', {}), { code: 'needs_shared_database', retryAfter: 3600 })
+    assert.equal(seen.length, 1)
+  })
+
+  test('an abort rejects with the reason of the signal, in a request and in a pause', async () => {
+    const reason = new Error('enough')
+    const controller = new AbortController()
+    const hanging = fakeServer(({ signal }) => new Promise((_, reject) => {
+      signal.addEventListener('abort', () => { reject(new DOMException('aborted', 'AbortError')) })
+      setImmediate(() => { controller.abort(reason) })
+    }))
+    await assert.rejects(hanging.client.submit('/work', {}, { signal: controller.signal }), reason)
+    await assert.rejects(hanging.client.submit('/work', {}, { signal: controller.signal }), reason)
+    assert.equal(hanging.seen.length, 1)
+
+    const pausing = new AbortController()
+    const failing = fakeServer(() => {
+      setImmediate(() => { pausing.abort(reason) })
+      return lost()
+    }, { retry: { baseMs: 60_000, maxMs: 60_000 } })
+    await assert.rejects(failing.client.submit('/work', {}, { signal: pausing.signal }), reason)
+  })
+
+  test('silence is a failure', async () => {
+    const { client, seen } = fakeServer(({ signal }) => new Promise((_, reject) => {
+      signal.addEventListener('abort', () => { reject(new DOMException('aborted', 'AbortError')) })
+    }), { timeoutMs: 5 })
+    await assert.rejects(client.submit('/work', {}), { code: 'timeout', status: 0 })
+    assert.equal(seen.length, 4)
+  })
+})
+
+describe('credentials', () => {
+  test('are asked for at each try', async () => {
+    let count = 0
+    const { client, seen } = fakeServer(script(lost, accepted), { headers: async () => ({ Authorization: `Bearer ${++count}` }) })
+    await client.submit('/work', {})
+    assert.deepEqual(seen.map(({ headers }) => headers['authorization']), ['Bearer 1', 'Bearer 2'])
+  })
+
+  test('go to the own origin only', async () => {
+    const { client, seen } = fakeServer(({ method }) => method === 'POST'
+      ? json({ taskId: 't' }, 202, { location: 'https://evil.test/status' })
+      : json({ status: 'completed', result: { message: '' } }), { headers: { authorization: 'Bearer s3cret' } })
+    await (await client.submit('/work', {})).result()
+    await client.resume({ statusUrl: 'http://api.test/status' }).status()
+    assert.deepEqual(seen.map(({ headers }) => headers['authorization']), ['Bearer s3cret', undefined, undefined])
+  })
+
+  test('what the function throws is thrown as it is, and nothing is sent', async () => {
+    const error = new Error('signed out')
+    const { client, seen } = fakeServer(accepted, { headers: () => { throw error } })
+    await assert.rejects(client.submit('/work', {}), error)
+    assert.equal(seen.length, 0)
+  })
+})
+
+describe('result', () => {
+  const resumed = (reply: Parameters<typeof fakeServer>[0], options?: Parameters<typeof fakeServer>[1]) => {
+    const { client, seen } = fakeServer(reply, options)
+    return { task: client.resume<{ message: string, n?: number }>({ id: 't1', statusUrl: `${BASE}/api/status/t1` }), seen }
+  }
+
+  test('by events: one request, each change once', async () => {
+    const { task, seen } = resumed(() => events(['retry: 2000\n\n', event('1', processing(1)), ': still here\n\n', event('1', processing(1)), event('2', processing(2)), event('3', completed)]))
+    const heard: (number | undefined)[] = []
+    assert.deepEqual(await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } }), { message: 'Here.', n: 3 })
+    assert.deepEqual(heard, [1, 2, undefined])
+    assert.equal(seen.length, 1)
+    assert.match(seen[0]?.headers['accept'] ?? '', /^text\/event-stream/)
+  })
+
+  test('by events: a reset is taken up where it was', async () => {
+    const { task, seen } = resumed(script(() => events([event('1', processing(1))], true), lost, () => json({}, 502), () => events([event('2', processing(2)), event('3', completed)])))
+    const heard: (number | undefined)[] = []
+    await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } })
+    assert.deepEqual(heard, [1, 2, undefined])
+    assert.deepEqual(seen.map(({ headers }) => headers['last-event-id']), [undefined, '1', '1', '1'])
+  })
+
+  test('by events: streams that bring nothing are given up for polls', async () => {
+    const { task, seen } = resumed(script(() => events(['retry: 1\n\n']), () => events([]), () => json(completed)))
+    await task.result()
+    assert.deepEqual(seen.map(({ headers }) => headers['accept']?.startsWith('text/event-stream')), [true, true, false])
+  })
+
+  for (const status of [406, 503]) {
+    test(`by events: ${status} is answered by polling`, async () => {
+      const { task, seen } = resumed(script(() => json({}, status), () => json(completed)))
+      await task.result()
+      assert.equal(seen[1]?.headers['accept'], 'application/json')
+    })
+  }
+
+  test('by long polls: told apart by ETag, without a pause', async () => {
+    const waited = { 'preference-applied': 'wait=25', 'retry-after': '9' }
+    const { task, seen } = resumed(script(
+      () => json(processing(1), 200, { etag: '"1"', ...waited }), () => json(undefined, 304, { etag: '"1"', ...waited }),
+      () => json(processing(2), 200, { etag: '"2"', ...waited }), () => json(completed),
+    ))
+    const heard: (number | undefined)[] = []
+    await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } })
+    assert.deepEqual(heard, [1, 2, undefined])
+    assert.deepEqual(seen.map(({ headers }) => headers['if-none-match']), [undefined, '"1"', '"1"', '"2"'])
+    assert.deepEqual(seen.map(({ headers }) => headers['prefer']), Array(4).fill('wait=25'))
+  })
+
+  test('by polls: Retry-After is kept to', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+    const { task, seen } = resumed(script(() => json(processing(1), 200, { 'retry-after': '2' }), () => json(completed)), { retry: {} })
+    const result = task.result()
+    await turns()
+    t.mock.timers.tick(1900)
+    await turns()
+    assert.equal(seen.length, 1)
+    t.mock.timers.tick(400)
+    await result
+    assert.equal(seen.length, 2)
+  })
+
+  test('by polls: without a word from the server, pauses grow', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+    t.mock.method(Math, 'random', () => 0)
+    const at: number[] = []
+    const { task } = resumed((_, n) => {
+      at.push(Date.now())
+      return json(n === 8 ? completed : processing(0))
+    }, { poll: { baseMs: 100, maxMs: 500 } })
+    const result = task.result()
+    while (at.length < 9) {
+      await turns()
+      t.mock.timers.tick(1)
+    }
+    await result
+    const gaps = at.slice(1).map((time, index) => time - (at[index] ?? 0))
+    assert.ok([100, 150, 225, 338, 500, 500, 500, 500].every((gap, index) => Math.abs(gap - (gaps[index] ?? 0)) <= 1), String(gaps))
+  })
+
+  test('a server that is away for a while is waited for', async () => {
+    const { task, seen } = resumed(script(() => json(processing(1)), lost, lost, lost, () => json(processing(2)), lost, lost, lost, () => json(completed)))
+    assert.equal((await task.result()).n, 3)
+    assert.equal(seen.length, 9)
+  })
+
+  test('and given up in the end', async () => {
+    const { task, seen } = resumed(lost)
+    await assert.rejects(task.result(), { code: 'network_error' })
+    assert.equal(seen.length, 4)
+  })
+
+  for (const status of [401, 403, 404, 410]) {
+    test(`${status} ends the waiting at once`, async () => {
+      const { task, seen } = resumed(() => json({ error: 'no', code: 'c' }, status))
+      await assert.rejects(task.result(), { status, code: 'c' })
+      assert.equal(seen.length, 1)
+    })
+  }
+
+  test('a failed task', async () => {
+    const { task } = resumed(() => json({ taskId: 't1', status: 'failed', error: { code: 'no_stock', message: 'None left.' } }))
+    const error = await task.result().then(() => assert.fail(), (error: unknown) => error)
+    assert.ok(isTaskFailed(error))
+    assert.deepEqual([error.code, error.message, error.task.state, error.task.id], ['no_stock', 'None left.', 'failed', 't1'])
+    assert.equal(isClientError(error), false)
+  })
+
+  test('a cancelled task, and failures that say little', async () => {
+    for (const [body, code, message] of [
+      [{ status: 'cancelled' }, 'task_cancelled', 'The task was cancelled.'],
+      [{ state: 'failed' }, 'task_failed', 'The task failed.'],
+      [{ state: 'failed', error: 'Out of paper' }, 'task_failed', 'Out of paper'],
+    ] as const) {
+      await assert.rejects(resumed(() => json(body)).task.result(), { name: 'TaskFailedError', code, message })
+    }
+  })
+
+  test('a job of a server that knows SPEC only', async () => {
+    const { task } = resumed(script(() => json({ id: 1, state: 'waiting' }), () => json({ id: 1, state: 'active' }), () => json({ id: 1, state: 'completed' })))
+    const states: string[] = []
+    assert.deepEqual(await task.result({ onProgress: ({ state }) => { states.push(state) } }), { message: '' })
+    assert.deepEqual(states, ['queued', 'processing', 'completed'])
+  })
+
+  test('an answer that is no status', async () => {
+    for (const reply of [() => json([1]), () => json({ status: 1 }), () => new Response('<html>'), () => events(['data: {\n\n'])]) {
+      await assert.rejects(resumed(reply).task.result(), { code: 'bad_answer' })
+    }
+  })
+
+  test('what onProgress throws is thrown, and the stream is let go of', async () => {
+    let cancelled = false
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) { controller.enqueue(new TextEncoder().encode(event('1', processing(1)))) },
+      cancel() { cancelled = true },
+    })
+    const { task } = resumed(() => new Response(body, { headers: { 'content-type': 'text/event-stream' } }))
+    const error = new Error('mine')
+    await assert.rejects(task.result({ onProgress: () => { throw error } }), error)
+    assert.equal(cancelled, true)
+  })
+
+  test('an abort ends a stream that says nothing', async () => {
+    const controller = new AbortController()
+    const { task } = resumed(() => {
+      setImmediate(() => { controller.abort(new Error('enough')) })
+      return new Response(new ReadableStream(), { headers: { 'content-type': 'text/event-stream' } })
+    })
+    await assert.rejects(task.result({ signal: controller.signal }), { message: 'enough' })
+  })
+
+  test('a stream that has gone silent is opened anew', async () => {
+    const { task, seen } = resumed(script(
+      () => new Response(new ReadableStream({ start(controller) { controller.enqueue(new TextEncoder().encode(event('1', processing(1)))) } }), { headers: { 'content-type': 'text/event-stream' } }),
+      () => events([event('2', completed)]),
+    ), { timeoutMs: 20 })
+    await task.result()
+    assert.equal(seen[1]?.headers['last-event-id'], '1')
+  })
+
+  test('changes can be left', async () => {
+    const { task, seen } = resumed(() => json(processing(1)))
+    for await (const { state } of task.changes()) {
+      assert.equal(state, 'processing')
+      break
+    }
+    assert.equal(seen.length, 1)
+  })
+})
+
+describe('cancel', () => {
+  const task = (reply: Parameters<typeof fakeServer>[0]) => {
+    const { client, seen } = fakeServer(reply)
+    return { handle: client.resume({ statusUrl: `${BASE}/s` }), seen }
+  }
+
+  test('gives the status then', async () => {
+    const { handle, seen } = task(() => json({ status: 'cancelled' }))
+    assert.equal((await handle.cancel()).state, 'cancelled')
+    assert.deepEqual(seen.map(({ method }) => method), ['DELETE'])
+  })
+
+  test('a task that had ended stays as it was', async () => {
+    const { handle, seen } = task(script(() => json({ code: 'task_already_final' }, 409), () => json(completed)))
+    assert.equal((await handle.cancel()).state, 'completed')
+    assert.deepEqual(seen.map(({ method }) => method), ['DELETE', 'GET'])
+  })
+
+  test('an answer without a body is followed by a question', async () => {
+    const { handle } = task(script(() => json(undefined, 204), () => json(processing(1))))
+    assert.equal((await handle.cancel()).state, 'processing')
+  })
+
+  test('a server that can not', async () => {
+    await assert.rejects(task(() => json({ error: 'no' }, 405)).handle.cancel(), (error: ClientError) => error.status === 405)
+  })
+})
+
+/** Lets everything run that needs no timer. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => { setImmediate(resolve) })
+}
