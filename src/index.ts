@@ -4,6 +4,7 @@ export {
   type RequestHeaders, type ResponseBody, type ResponseHeaders,
 } from './http/exchange.js'
 export { ERROR_CODES, HttpError, httpError, isHttpError, type ErrorCode, type ErrorDetail, type HttpErrorOptions } from './http/errors.js'
+export { upstreamError } from './http/upstream.js'
 export { guard, type GuardOptions, type OnError } from './http/boundary.js'
 export { readBytes, readJson, type ReadBytesOptions, type ReadJsonOptions } from './http/body.js'
 export { compileJson, empty, errorResponse, json, jsonText, stream } from './http/respond.js'
@@ -37,11 +38,11 @@ export type {
   CallbackFault, CallbackOptions, CallbackReply, CallbackRequest, CallbackSender, CallbackState, CallbackView, SendFault,
 } from './callbacks/index.js'
 export {
-  apiKey, authenticate, authorize, basic, bearer, bodyBytes, clientAddress, consume, hostUser, limitConcurrency, rateLimit, requestId, requestIdOf,
-  sameSecret, timeouts, tokens,
-  type ApiKeyPlace, type AuthenticateOptions, type AuthorizeOptions, type ClientAddressOptions, type Credentials, type LimitBy,
-  type LimitConcurrencyOptions, type RateLimitEvent, type RateLimitOptions, type RateLimitPolicy, type RequestIdOptions, type Scheme,
-  type TimeoutsOptions, type VerifyPassword, type VerifyToken,
+  apiKey, authenticate, authorize, basic, bearer, bodyBytes, clientAddress, consume, hostUser, limitBody, limitConcurrency, limitHeaders, rateLimit,
+  requestId, requestIdOf, sameSecret, timeouts, tokens,
+  type ApiKeyPlace, type AuthenticateOptions, type AuthorizeOptions, type ClientAddressOptions, type Credentials, type LimitBodyOptions, type LimitBy,
+  type LimitConcurrencyOptions, type LimitHeadersOptions, type RateLimitEvent, type RateLimitOptions, type RateLimitPolicy, type RequestIdOptions,
+  type Scheme, type TimeoutsOptions, type VerifyPassword, type VerifyToken,
 } from './policies/index.js'
 export { principalOf, type Principal } from './http/principal.js'
 export {

@@ -6,6 +6,7 @@ import { httpError } from '../../src/http/errors.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { Binding, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
+import { limitSending } from './limit-sending.js'
 import { parseError, type ParseFailure } from './parse-failure.js'
 import { answerRaw, bareRequest } from './raw-answer.js'
 
@@ -14,6 +15,8 @@ export type NodeServer = Server | HttpsServer
 
 /** What `attach` takes, beside what `toNode` takes. */
 export interface AttachOptions<C = unknown> extends NodeOptions<C> {
+  /** Cuts connections whose clients take nothing of what waits for them for so long, in milliseconds; see `limitSending`. Default: none. */
+  readonly sendTimeoutMs?: number
   /**
    * Opens a tunnel (RFC 9110 section 9.3.6). From here on the socket is yours, its errors too; `head` holds
    * what came behind the request. When it throws, the socket is destroyed and `onError` hears of it.
@@ -40,6 +43,7 @@ type Listener = (...args: never[]) => void
  */
 export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {}): () => void {
   const binding = new Binding(handler, options)
+  const unlimited = options.sendTimeoutMs === undefined ? undefined : limitSending(server, options.sendTimeoutMs)
   const before = takeListeners(server, 'request')
   const beforeContinue = takeListeners(server, 'checkContinue')
 
@@ -72,6 +76,7 @@ export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, opt
   for (const [event, listener] of added) server.on(event, listener as never)
 
   return () => {
+    unlimited?.()
     for (const [event, listener] of added) server.off(event, listener as never)
     for (const listener of before) server.on('request', listener as never)
     for (const listener of beforeContinue) server.on('checkContinue', listener as never)

@@ -5,7 +5,7 @@ import type { HostRequest, HostResponse } from './host.js'
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
 /** Fields to which the host and the handler may both contribute; of any other the handler's wins. */
-const LISTS = new Set(['vary', 'access-control-expose-headers'])
+const LISTS = new Set(['vary', 'access-control-expose-headers', 'ratelimit', 'ratelimit-policy'])
 const LINES = new Set(['set-cookie', 'link'])
 
 /** Whether an answer has no content by its very status or method (RFC 9110 section 6.4.1). */
@@ -45,16 +45,19 @@ function merged(
   const all: OutgoingHttpHeaders = {}
   for (const [name, value] of Object.entries(headers)) {
     if (drop && name === 'content-length') continue
-    const set = res.getHeader(name)
-    if (set === undefined) all[name] = value
-    else if (LISTS.has(name)) all[name] = joined([set, value].flat())
-    else if (LINES.has(name)) all[name] = [set, value].flat().map(String)
-    else all[name] = value
+    all[name] = together(name, res.getHeader(name), value) ?? value
   }
   res.removeHeader('content-length')
   if (length !== undefined) all['content-length'] = length
   if (close) all['connection'] = 'close'
   return all
+}
+
+/** What both say of a field to which both may contribute; `undefined` for one that only one of them can have. */
+export function together(name: string, set: OutgoingHttpHeader | undefined, value: string | string[]): OutgoingHttpHeader | undefined {
+  if (set === undefined) return value
+  if (LISTS.has(name)) return joined([set, value].flat())
+  return LINES.has(name) ? [...new Set([set, value].flat().map(String))] : undefined
 }
 
 /** A list field with every member once, whatever its case. */

@@ -1,4 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { HttpRequest } from '../../src/http/exchange.js'
+
+/** Where a request of a host holds what `toMiddleware` has handed on; the same in every copy of this package. */
+export const HANDED_ON: unique symbol = Symbol.for('longhaul.handedOn') as never
 
 /** A request of node:http, with what Express, Connect, Passport and body parsers hang on it. */
 export interface HostRequest extends IncomingMessage {
@@ -7,6 +11,7 @@ export interface HostRequest extends IncomingMessage {
   params?: unknown
   body?: unknown
   user?: unknown
+  [HANDED_ON]?: HttpRequest
 }
 
 /** A response of node:http; `flush` is the one that the `compression` middleware adds. */

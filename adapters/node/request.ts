@@ -1,7 +1,7 @@
 import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
 import { NodeBody } from './body.js'
-import type { HostRequest, HostResponse, NodeRaw } from './host.js'
+import { HANDED_ON, type HostRequest, type HostResponse, type NodeRaw } from './host.js'
 
 /** What a host may say of one request, beside the request itself. */
 export interface CallFacts<C> {
@@ -69,7 +69,7 @@ export class NodeRequest<C> implements HttpRequest<C> {
   }
 
   get context(): C {
-    this.madeContext ??= { value: this.facts?.context ?? this.makeContext(this.req) }
+    this.madeContext ??= { value: withHandedOn(this.facts?.context ?? this.makeContext(this.req), this.req) }
     return this.madeContext.value
   }
 
@@ -90,6 +90,12 @@ export class NodeRequest<C> implements HttpRequest<C> {
     else onClose(this.req, this.res, left)
     return controller.signal
   }
+}
+
+/** What policies in front have found out, and what the host says now. */
+function withHandedOn<C>(own: C, req: HostRequest): C {
+  const before = req[HANDED_ON]
+  return before === undefined ? own : { ...before.context as object, ...own }
 }
 
 /** Whether the connection has gone, so that nothing can be answered. */

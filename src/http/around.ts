@@ -24,6 +24,11 @@ export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | undefined)?.then === 'function'
 }
 
+/** Goes on with a value, at once where it is there already. */
+export function after<A, B>(value: MaybePromise<A>, go: (value: A) => MaybePromise<B>): MaybePromise<B> {
+  return isPending(value) ? value.then(go) : go(value)
+}
+
 /** Copies one set of fields into another: `vary` is joined, what is there already stays. */
 export function mergeHeaders(into: ResponseHeaders, from: Readonly<ResponseHeaders>): void {
   for (const name in from) {

@@ -26,7 +26,7 @@ type Fields = Readonly<Record<string, unknown>>
 
 /** The answer says how long its body is, and what it is. */
 const OWN_HEADERS = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection'])
-const LISTS = ['vary', 'link']
+const LISTS = ['vary', 'link', 'ratelimit', 'ratelimit-policy']
 const MASKED: Failure = failure(500, { expected: false })
 
 /**
@@ -42,7 +42,7 @@ export function readFailure(error: unknown): Failure {
 
 /**
  * Adds response headers to those of a thrown value, for policies that an error passes on its way out: which versions there
- * are, how much of a limit is left. What the error says itself goes first; `vary` and `link` are joined.
+ * are, how much of a limit is left. What the error says itself goes first; `vary`, `link` and the rate limit fields are joined.
  * Where the value can't carry any (a thrown text), nothing happens.
  */
 export function addFailureHeaders(error: unknown, headers: Readonly<Record<string, string | string[]>>): void {

@@ -1,4 +1,6 @@
+import { after, isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
+import type { MaybePromise } from '../http/exchange.js'
 import type { Store } from '../stores/store.js'
 
 /** One limit as it applies to one request. */
@@ -27,12 +29,15 @@ export class Charge {
   readonly #counts = new Map<string, Count>()
 
   readonly #passes: (error: unknown) => boolean
+  /** That of a `rateLimit` in front of this one. */
+  readonly #outer: Charge | undefined
 
   /** `passes`: which failures of the store let a later charge through. */
-  constructor(store: Store, limits: readonly Limit[], passes: (error: unknown) => boolean) {
+  constructor(store: Store, limits: readonly Limit[], passes: (error: unknown) => boolean, outer: Charge | undefined) {
     this.#store = store
     this.#limits = limits
     this.#passes = passes
+    this.#outer = outer
   }
 
   /** The RateLimit field: what is left of each, and for how long. */
@@ -44,13 +49,14 @@ export class Charge {
     }).join(', ')
   }
 
-  /** Takes what the request costs. Rejects with 429 or 413, or with what the store fails with. */
-  async take(): Promise<void> {
-    for (const limit of this.#limits) await this.#takeOne(limit, limit.cost)
+  /** Takes what the request costs. Fails with 429 or 413, or with what the store fails with: at once where the store answers so. */
+  take(): MaybePromise<void> {
+    return this.#takeFrom(0)
   }
 
-  /** Takes more, of one or of all. */
+  /** Takes more, of one or of all, here and in front. */
   async more(amount: number, policy: string | undefined): Promise<void> {
+    await this.#outer?.more(amount, policy)
     try {
       for (const limit of this.#limits) if (policy === undefined || limit.name === policy) await this.#takeOne(limit, amount)
     } catch (error) {
@@ -58,26 +64,36 @@ export class Charge {
     }
   }
 
-  async #takeOne(limit: Limit, cost: number): Promise<void> {
+  #takeFrom(first: number): MaybePromise<void> {
+    for (let at = first; at < this.#limits.length; at++) {
+      const limit = this.#limits[at] as Limit
+      const taking = this.#takeOne(limit, limit.cost)
+      if (isPending(taking)) return taking.then(() => this.#takeFrom(at + 1))
+    }
+  }
+
+  #takeOne(limit: Limit, cost: number): MaybePromise<void> {
     if (!Number.isSafeInteger(cost) || cost < 0) throw new TypeError(`rateLimit: the cost of ${limit.name} must be a whole number from 0 on`)
     if (cost > limit.limit) {
       throw httpError('body_too_large', { message: `This request costs ${cost}, and the limit is ${limit.limit}.` })
     }
+    const charge = (): MaybePromise<void> => after(this.#add(limit, cost), (count) => {
+      if (cost > 0 && count.used > limit.limit) this.#refuse(limit, count)
+    })
     // What would not fit is not charged: a large request that is refused leaves the rest for smaller ones. One that
     // costs 1 needs no look beforehand, because nothing smaller could be served with what is left.
-    if (cost > 1) {
-      const before = await this.#add(limit, 0)
+    return cost <= 1 ? charge() : after(this.#add(limit, 0), (before) => {
       if (before.used + cost > limit.limit) this.#refuse(limit, before)
-    }
-    const after = await this.#add(limit, cost)
-    if (cost > 0 && after.used > limit.limit) this.#refuse(limit, after)
+      return charge()
+    })
   }
 
-  async #add({ name, key, windowMs }: Limit, by: number): Promise<Count> {
-    const { value, expiresAt } = await this.#store.increment(key, by, { expiresAt: Date.now() + windowMs })
-    const count = { used: value, endsAt: expiresAt }
-    this.#counts.set(name, count)
-    return count
+  #add({ name, key, windowMs }: Limit, by: number): MaybePromise<Count> {
+    return after(this.#store.increment(key, by, { expiresAt: Date.now() + windowMs }), ({ value, expiresAt }) => {
+      const count = { used: value, endsAt: expiresAt }
+      this.#counts.set(name, count)
+      return count
+    })
   }
 
   #refuse({ name }: Limit, { endsAt }: Count): never {

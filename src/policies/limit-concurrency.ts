@@ -16,7 +16,7 @@ export interface LimitConcurrencyOptions {
 
 const AFTER = 'those that are refused there would take the turns of others'
 const PLACE: PolicyPlace = {
-  name: 'limitConcurrency', wholeRun: true,
+  name: 'limitConcurrency', wholeRun: 'waits',
   behind: { requestId: 'what is refused here would have no id', authenticate: AFTER, authorize: AFTER, rateLimit: AFTER },
 }
 

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
-import { around } from '../http/around.js'
+import { around, isPending } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
-import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
+import type { HttpRequest, MaybePromise, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
 import { isToken } from '../http/reader.js'
 import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { clientAddress, type ClientAddressOptions } from './address.js'
@@ -72,23 +72,27 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   const passes = (error: unknown): boolean => onStoreError === 'allow' && isStoreUnavailable(error)
 
   const policy: Policy<C> = (request, next) => {
-    const charge = new Charge(store, limitsOf(request), passes)
-    const go = (): ReturnType<Policy<C>> => around((inner) => next(withContext(inner, { [Charge.key]: charge })), request, (headers) => {
-      headers['ratelimit-policy'] = announced
-      const left = charge.field
-      if (left !== '') headers['ratelimit'] = left
-    })
-    return charge.take().then(go, (error: unknown) => {
+    const charge = new Charge(store, limitsOf(request), passes, chargeOf(request))
+    const tellLeft = (headers: ResponseHeaders): void => {
+      addToList(headers, 'ratelimit-policy', announced)
+      addToList(headers, 'ratelimit', charge.field)
+    }
+    const go = (): ReturnType<Policy<C>> => around((inner) => next(withContext(inner, { [Charge.key]: charge })), request, tellLeft)
+    const failed = (error: unknown): ReturnType<Policy<C>> => {
       if (passes(error)) {
         tell('store_away', undefined, request, error)
         return next(request)
       }
       if (charge.refusedBy !== undefined) tell('refused', charge.refusedBy, request, undefined)
-      return around(() => { throw error }, request, (headers) => {
-        headers['ratelimit-policy'] = announced
-        if (charge.field !== '') headers['ratelimit'] = charge.field
-      })
-    })
+      return around(() => { throw error }, request, tellLeft)
+    }
+    let taking: MaybePromise<void>
+    try {
+      taking = charge.take()
+    } catch (error) {
+      return failed(error)
+    }
+    return isPending(taking) ? taking.then(go, failed) : go()
   }
   const limitsOf = (request: HttpRequest<C>): Limit[] => {
     const limits: Limit[] = []
@@ -110,8 +114,17 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
  */
 export function consume(request: HttpRequest<unknown>, amount: number, policy?: string): MaybePromise<void> {
   if (!Number.isSafeInteger(amount) || amount < 0) throw new TypeError('consume: the amount must be a whole number from 0 on')
-  const charge = (request.context as { readonly [Charge.key]?: Charge } | null | undefined)?.[Charge.key]
-  return charge?.more(amount, policy)
+  return chargeOf(request)?.more(amount, policy)
+}
+
+function chargeOf(request: HttpRequest<unknown>): Charge | undefined {
+  return (request.context as { readonly [Charge.key]?: Charge } | null | undefined)?.[Charge.key]
+}
+
+/** Beside what a `rateLimit` behind this one has said. */
+function addToList(headers: ResponseHeaders, name: string, members: string): void {
+  const said = headers[name]
+  if (members !== '') headers[name] = said === undefined ? members : `${String(said)}, ${members}`
 }
 
 /** A `cost` by the length of the body: one for each `unit` bytes begun, at least one; one where no length is announced. */

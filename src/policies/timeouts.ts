@@ -14,7 +14,7 @@ export interface TimeoutsOptions {
   readonly retryAfterSeconds?: number
 }
 
-const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: true, behind: { requestId: 'what is refused here would have no id' } }
+const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
  * Bounds how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a handler may take to answer (503). A handler that

@@ -1,0 +1,60 @@
+import type { Socket } from 'node:net'
+import type { NodeServer } from './attach.js'
+
+/** How often connections are looked at within one time limit. */
+const LOOKS = 4
+
+/** What a connection had taken when it last took something, and since how many looks that is so. */
+interface Progress {
+  taken: string
+  looks: number
+}
+
+/**
+ * Cuts connections whose clients have stopped reading: where something waits to be sent and nothing at all went out for `ms`
+ * milliseconds (up to a quarter longer), the socket is destroyed, and the source of a streamed answer closed. It goes for every answer of
+ * the server, a host's own too; one that waits for its handler, or an open event stream with nothing to say, is not affected. Costs nothing
+ * for each request. Systems buffer some MiB for a slow client and take more in large steps, so choose a minute or more.
+ *
+ * Takes the connections that are made from now on. Returns a function that ends it.
+ * @throws {TypeError} for a time that makes no sense
+ */
+export function limitSending(server: NodeServer, ms: number): () => void {
+  if (!(Number.isSafeInteger(ms) && ms >= LOOKS && ms < 2 ** 31)) throw new TypeError('limitSending: the time must be whole milliseconds, such as 120_000')
+  const connections = new Map<Socket, Progress>()
+  const add = (socket: Socket): void => {
+    connections.set(socket, { taken: '', looks: 0 })
+    socket.once('close', () => connections.delete(socket))
+  }
+  const look = (): void => {
+    for (const [socket, progress] of connections) {
+      const taken = takenBy(socket)
+      if (taken === undefined || taken !== progress.taken) {
+        progress.taken = taken ?? ''
+        progress.looks = 0
+      } else if (++progress.looks >= LOOKS) {
+        connections.delete(socket)
+        socket.destroy()
+      }
+    }
+  }
+  const timer = setInterval(look, ms / LOOKS).unref()
+  // Under TLS the plain connections never have anything to send; both are watched, so both kinds of server are.
+  server.on('connection', add)
+  server.on('secureConnection', add)
+  return () => {
+    clearInterval(timer)
+    connections.clear()
+    server.off('connection', add)
+    server.off('secureConnection', add)
+  }
+}
+
+/** Something that changes as soon as the system takes a byte; `undefined` while nothing waits. More that waits is no change. */
+function takenBy(socket: Socket): string | undefined {
+  const waiting = socket.writableLength
+  if (waiting === 0) return undefined
+  // Of one large write only the handle knows how much is left, as Node's own socket timeout does.
+  const { _handle: handle } = socket as Socket & { readonly _handle?: { readonly writeQueueSize?: number } | null }
+  return `${socket.bytesWritten - waiting} ${handle?.writeQueueSize ?? 0}`
+}

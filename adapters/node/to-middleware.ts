@@ -1,0 +1,140 @@
+import { validateHeaderName, validateHeaderValue, type IncomingMessage } from 'node:http'
+import { isPending } from '../../src/http/around.js'
+import { compose, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Policy, type ResponseHeaders } from '../../src/http/exchange.js'
+import { principalOf } from '../../src/http/principal.js'
+import { atHead } from './at-head.js'
+import type { NodeOptions } from './binding.js'
+import { together } from './head.js'
+import { HANDED_ON, type HostRequest, type NodeRaw } from './host.js'
+import { onClose } from './request.js'
+import { toNode, type NodeHandler } from './to-node.js'
+
+/** A policy has let the request through: as what, and what it adds to the answer. */
+interface Passed<C> {
+  readonly request: HttpRequest<C>
+  readonly headers: Readonly<ResponseHeaders>
+}
+type Verdict<C> = MaybePromise<HttpResponse | Passed<C>>
+
+/** Stands for the host's answer while policies look at it. A copy of it is still one. */
+const HOSTS = Symbol('longhaul.hostsAnswer')
+/** Of an answer that has a body of the host's, these are its own. */
+const FRAMING = new Set(['content-length', 'transfer-encoding'])
+
+/**
+ * Puts policies in front of a host's own handlers, as plain middleware for Express 4 and 5 and Connect:
+ * `app.use('/v1', toMiddleware(deprecated({ … })))`. Elsewhere hand over Node's objects:
+ *
+ * ```ts
+ * // Fastify
+ * app.addHook('onRequest', (request, reply, done) => { guard(request.raw, reply.raw, () => done()) })
+ * // Koa
+ * app.use((ctx, next) => new Promise((resolve, reject) => {
+ *   ctx.res.once('close', resolve)
+ *   guard(ctx.req, ctx.res, () => { next().then(resolve, reject) })
+ * }))
+ * ```
+ *
+ * What a policy refuses is answered here, with longhaul's error body; `next` is not called. Otherwise the host goes on, and the header
+ * fields that policies add are put into its answer as that goes out, whatever it is: a 404 or error page of the host, HEAD, 304,
+ * a stream. `Vary`, `Link`, `Set-Cookie`, `RateLimit` and `RateLimit-Policy` of both are joined; of any other field the host's own stays.
+ *
+ * Behind it `requestOf(req)` is the request as the policies handed it on: `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`;
+ * `toNode` handlers get its context. `req.user` is the principal, where the host has not set it.
+ *
+ * Policies see the host's answer as an empty 200, before the host has begun. So those that cut into the run, `timeouts` and `limitBody`, are refused,
+ * and an optional `authenticate` adds no challenge to a 401 of the host's own.
+ *
+ * @throws {TypeError} for no policy, an order that would not work (see `compose`), and a policy that can't do its work here
+ */
+export function toMiddleware<C = unknown>(policy: Policy<C> | readonly Policy<C>[], options: NodeOptions<C> = {}): NodeHandler<C> {
+  const policies = typeof policy === 'function' ? [policy] : [...policy]
+  if (policies.length === 0) throw new TypeError('toMiddleware: name at least one policy')
+  compose<C>(...policies, () => undefined)
+  for (const { place } of policies) {
+    if (place?.wholeRun === 'cuts') {
+      throw new TypeError(`toMiddleware: ${place.name} works on handlers of longhaul only; for those of a host use what its server and framework have`)
+    }
+  }
+  const handler: Handler<C> = (request) => through(policies, 0, request)
+  return toNode(handler, options)
+}
+
+/** The request as `toMiddleware` has handed it on, with all that its policies have found out; `undefined` where none has been. */
+export function requestOf<C = unknown>(req: IncomingMessage): HttpRequest<C> | undefined {
+  return (req as HostRequest)[HANDED_ON] as HttpRequest<C> | undefined
+}
+
+/** From one policy to the next; `undefined` once all have let the request through. */
+function through<C>(policies: readonly Policy<C>[], from: number, first: HttpRequest<C>): MaybePromise<HttpResponse | undefined> {
+  let request = first
+  for (let at = from; at < policies.length; at++) {
+    const policy = policies[at] as Policy<C>
+    const verdict = policy.place?.wholeRun === 'waits' ? askWaiting(policy, request) : ask(policy, request)
+    if (isPending(verdict)) {
+      return verdict.then((late) => {
+        if ('status' in late) return late
+        announce(late)
+        return through(policies, at + 1, late.request)
+      })
+    }
+    if ('status' in verdict) return verdict
+    announce(verdict)
+    ;({ request } = verdict)
+  }
+  handOn(request)
+  return undefined
+}
+
+function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
+  let inner = request
+  const next: Handler<C> = (handed) => {
+    inner = handed
+    return { status: 200, headers: {}, [HOSTS]: true }
+  }
+  const read = (answer: HttpResponse | undefined): HttpResponse | Passed<C> =>
+    answer === undefined || HOSTS in answer ? { request: inner, headers: answer?.headers ?? {} } : answer
+  const answer = policy(request, next)
+  return isPending(answer) ? answer.then(read) : read(answer)
+}
+
+/** The host goes on while the policy waits for the head of its answer, or for its end without one. */
+function askWaiting<C>(policy: Policy<C>, request: HttpRequest<C>): Promise<HttpResponse | Passed<C>> {
+  const { req, res } = request.raw as NodeRaw
+  return new Promise((resolve, reject) => {
+    const next: Handler<C> = (handed) => new Promise((headOut) => {
+      const out = (): void => { headOut({ status: 200, headers: {} }) }
+      atHead(res, out)
+      onClose(req, res, out)
+      resolve({ request: handed, headers: {} })
+    })
+    // What it says after that is too late to be answered.
+    const settle = async (): Promise<void> => { resolve(await policy(request, next) ?? { request, headers: {} }) }
+    settle().catch(reject)
+  })
+}
+
+/** Sees to it that the host's answer carries these fields. Throws now for what could not be sent then. */
+function announce<C>({ request, headers }: Passed<C>): void {
+  const names = Object.keys(headers).filter((name) => !FRAMING.has(name))
+  if (names.length === 0) return
+  const { res } = request.raw as NodeRaw
+  for (const name of names) {
+    validateHeaderName(name)
+    for (const value of [headers[name] as string | string[]].flat()) validateHeaderValue(name, value)
+  }
+  atHead(res, () => {
+    for (const name of names) {
+      const both = together(name, res.getHeader(name), headers[name] as string | string[])
+      if (both !== undefined) res.setHeader(name, both)
+    }
+  })
+}
+
+function handOn<C>(request: HttpRequest<C>): void {
+  const req: HostRequest = (request.raw as NodeRaw).req
+  // First, so that the context of the request itself is made before it is looked for there.
+  const principal = principalOf(request)
+  req[HANDED_ON] = request
+  if (principal !== undefined && req.user === undefined) req.user = principal
+}

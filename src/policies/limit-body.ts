@@ -1,0 +1,61 @@
+import { DerivedRequest } from '../http/derived-request.js'
+import { httpError, type HttpError } from '../http/errors.js'
+import type { BodySource, Policy, PolicyPlace } from '../http/exchange.js'
+import { failing } from './describe.js'
+
+/** How large a body may be. */
+export interface LimitBodyOptions {
+  /** In bytes as sent, content codings not undone. */
+  readonly maxBytes: number
+}
+
+const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
+
+/**
+ * One limit for the bodies of all that is behind it, whatever those handlers take by themselves: 413 `body_too_large` (RFC 9110
+ * section 15.5.14), by `Content-Length` before anything is read, else as soon as more has come. A body that the host's own parser has read is
+ * that parser's to limit.
+ * @throws {TypeError} for a number that makes no sense
+ */
+export function limitBody<C = unknown>({ maxBytes }: LimitBodyOptions): Policy<C> {
+  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBytes must be a whole number from 0 on')
+  const policy: Policy<C> = (request, next) => {
+    if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
+    return next(new DerivedRequest<C>(request, { body: new LimitedBody(request.body, maxBytes) }))
+  }
+  return Object.assign(policy, { place: PLACE, describe: failing('body_too_large') })
+}
+
+/** A body that fails where it becomes too long. */
+class LimitedBody implements BodySource {
+  readonly #body: BodySource
+  readonly #max: number
+
+  constructor(body: BodySource, max: number) {
+    this.#body = body
+    this.#max = max
+  }
+
+  get parsed(): BodySource['parsed'] { return this.#body.parsed }
+
+  bytes(limit: number): Promise<Uint8Array | undefined> {
+    if (limit <= this.#max) return this.#body.bytes(limit)
+    return this.#body.bytes(this.#max).then((bytes) => {
+      if (bytes === undefined) throw tooLarge(this.#max)
+      return bytes
+    })
+  }
+
+  async * stream(): AsyncIterable<Uint8Array> {
+    let left = this.#max
+    for await (const piece of this.#body.stream()) {
+      left -= piece.byteLength
+      if (left < 0) throw tooLarge(this.#max)
+      yield piece
+    }
+  }
+}
+
+function tooLarge(maxBytes: number): HttpError {
+  return httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+}

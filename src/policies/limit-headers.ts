@@ -1,0 +1,42 @@
+import { httpError } from '../http/errors.js'
+import type { Policy, PolicyPlace } from '../http/exchange.js'
+import { failing } from './describe.js'
+
+/** How much a head may hold. */
+export interface LimitHeadersOptions {
+  /** Names and values of all fields together, in bytes. Node itself takes 16 KiB unless told otherwise (`maxHeaderSize`). */
+  readonly maxBytes?: number
+  /** How many fields. Node gives those of one name joined or as a list; each of a list counts. */
+  readonly maxFields?: number
+}
+
+const PLACE: PolicyPlace = { name: 'limitHeaders', behind: { requestId: 'what is refused here would have no id' } }
+
+/**
+ * Refuses heads that are larger than an API needs: 431 `header_fields_too_large` (RFC 6585 section 5). Node's parser has limits of
+ * its own before that, for the server as a whole; `attach` answers those with the same code.
+ * @throws {TypeError} for numbers that make no sense
+ */
+export function limitHeaders<C = unknown>({ maxBytes = Infinity, maxFields = Infinity }: LimitHeadersOptions): Policy<C> {
+  if (maxBytes === Infinity && maxFields === Infinity) throw new TypeError('limitHeaders: set maxBytes, maxFields or both')
+  for (const max of [maxBytes, maxFields]) {
+    if (max !== Infinity && !(Number.isSafeInteger(max) && max > 0)) throw new TypeError('limitHeaders: limits are whole numbers above 0')
+  }
+  const policy: Policy<C> = (request, next) => {
+    const { headers } = request
+    let bytes = 0
+    let fields = 0
+    for (const name in headers) {
+      const value = headers[name]
+      if (value === undefined) continue
+      for (const text of typeof value === 'string' ? [value] : value) {
+        fields++
+        // Node gives values as Latin-1, so characters are bytes.
+        bytes += name.length + text.length
+      }
+    }
+    if (bytes > maxBytes || fields > maxFields) throw httpError('header_fields_too_large')
+    return next(request)
+  }
+  return Object.assign(policy, { place: PLACE, describe: failing('header_fields_too_large') })
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
+import { readJson } from '../../../src/http/body.js'
+import { json } from '../../../src/http/respond.js'
+import { limitBody, limitHeaders } from '../../../src/policies/index.js'
+import { ask } from './request.js'
+
+/** A body of pieces, as a binding gives it; `asked` is the largest limit that it was asked with. */
+function body(...pieces: string[]): BodySource & { asked: number } {
+  const whole = Buffer.concat(pieces.map((text) => Buffer.from(text)))
+  const source = {
+    asked: 0,
+    parsed: undefined,
+    bytes: async (limit: number) => { source.asked = Math.max(source.asked, limit); return whole.byteLength > limit ? undefined : whole },
+    async * stream() { for (const text of pieces) yield Buffer.from(text) },
+  }
+  return source
+}
+const read = (maxBytes: number): Handler => async (request) => json(200, await readJson(request, { maxBytes }))
+const count: Handler = async (request) => {
+  let size = 0
+  for await (const piece of request.body.stream()) size += piece.byteLength
+  return json(200, size)
+}
+
+describe('limitBody', () => {
+  const limited = (handler: Handler) => compose(limitBody({ maxBytes: 10 }), handler)
+
+  test('SPEC 8.1: by Content-Length before anything is read', async () => {
+    for (const [length, status] of [['11', 413], ['10', 200], [undefined, 200]] as const) {
+      const source = body('"12345678"')
+      const answer = await ask(limited(read(1000)), { body: source, headers: length === undefined ? {} : { 'content-length': length } })
+      assert.equal(answer.status, status, String(length))
+      assert.equal(source.asked, status === 413 ? 0 : 10, 'no more is asked for')
+    }
+  })
+
+  test('by what comes, read at once or in pieces, and says what the limit is', async () => {
+    for (const handler of [read(1000), count]) {
+      const answer = await ask(limited(handler), { body: body('"12345', '67890"') })
+      assert.deepEqual([answer.status, answer.json], [413, { error: 'The body is larger than 10 bytes.', code: 'body_too_large' }])
+    }
+    assert.equal((await ask(limited(count), { body: body('12345', '67890') })).body, '10', 'exactly')
+  })
+
+  test("a handler's own limit stays, and says its own", async () => {
+    const answer = await ask(limited(read(5)), { body: body('"123456"') })
+    assert.deepEqual([answer.status, answer.json['error']], [413, 'The body is larger than 5 bytes.'])
+  })
+
+  test("what the host's parser left is used as before", async () => {
+    const parsed: BodySource = { ...body('x'), parsed: { value: { a: 1 } } }
+    assert.equal((await ask(limited(read(1000)), { body: parsed })).body, '{"a":1}')
+  })
+})
+
+describe('limitHeaders', () => {
+  const ok: Handler = () => json(200, {})
+
+  test('so many bytes and so many fields, and no more', async () => {
+    const bytes = compose(limitHeaders({ maxBytes: 12 }), ok)
+    assert.equal((await ask(bytes, { headers: { abc: '123', de: '4567' } })).status, 200)
+    const over = await ask(bytes, { headers: { abc: '123', de: '45678' } })
+    assert.deepEqual([over.status, over.json['code']], [431, 'header_fields_too_large'])
+    const fields = compose(limitHeaders({ maxFields: 3 }), ok)
+    assert.equal((await ask(fields, { headers: { 'a': '', 'set-cookie': ['1', '2'], 'b': undefined } })).status, 200)
+    assert.equal((await ask(fields, { headers: { 'a': '', 'set-cookie': ['1', '2'], 'b': '' } })).status, 431)
+  })
+})
+
+test('misuse throws when it is made', () => {
+  for (const [make, what] of [
+    [() => limitBody({ maxBytes: -1 }), /maxBytes/], [() => limitBody({} as never), /maxBytes/], [() => limitBody({ maxBytes: 1.5 }), /maxBytes/],
+    [() => limitHeaders({}), /set maxBytes, maxFields/], [() => limitHeaders({ maxBytes: 0 }), /whole numbers/], [() => limitHeaders({ maxFields: 1.5 }), /whole numbers/],
+  ] as const) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
+})
