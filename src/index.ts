@@ -26,7 +26,10 @@ export {
 } from './tasks/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export type { Call, Outcome, Page, PageRequest, Repository, Update } from './repositories/repository.js'
-export { router } from './resources/router.js'
+export {
+  collection, cors, list, resource, router, trace,
+  type Collection, type CollectionOptions, type CorsOptions, type IdFormat, type ListOptions, type Methods, type RouterOptions, type TraceOptions,
+} from './resources/index.js'
 export {
   LineReader, ndjsonBytes, ndjsonDownload, ndjsonUpload, readRecords, uploadTask,
   type DownloadOptions, type IntakeOptions, type Layout, type LineError, type LineErrorCode, type LineReaderOptions, type RecordBatch,

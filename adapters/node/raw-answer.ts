@@ -1,7 +1,8 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { HttpError } from '../../src/http/errors.js'
-import type { HttpRequest } from '../../src/http/exchange.js'
+import type { HttpRequest, HttpResponse } from '../../src/http/exchange.js'
+import { isFieldValue } from '../../src/http/fields.js'
 import { errorResponse } from '../../src/http/respond.js'
 
 /** How long the client may take to read the answer and to leave, in milliseconds. */
@@ -14,6 +15,11 @@ const answered = new WeakSet<Duplex>()
  * and ends the connection. Does so once for each connection, and never on one that has gone.
  */
 export function answerRaw(socket: Duplex, error: HttpError, headers: IncomingHttpHeaders = {}): void {
+  answerRawResponse(socket, errorResponse(error, bareRequest(headers)))
+}
+
+/** The same with an answer that is there already; a streamed body is left out. */
+export function answerRawResponse(socket: Duplex, answer: HttpResponse): void {
   if (answered.has(socket)) return
   answered.add(socket)
   // Nobody else listens from here on, and a reset that nobody hears would end the process.
@@ -22,20 +28,28 @@ export function answerRaw(socket: Duplex, error: HttpError, headers: IncomingHtt
     socket.destroy()
     return
   }
-  socket.end(wireText(error, headers))
+  socket.end(wireText(answer))
   const timer = setTimeout(() => socket.destroy(), LEAVE_MS).unref()
   socket.once('close', () => clearTimeout(timer))
   socket.resume()
 }
 
-function wireText(error: HttpError, headers: IncomingHttpHeaders): string {
-  const { status, headers: fields, body } = errorResponse(error, bareRequest(headers))
-  const text = typeof body === 'string' ? body : ''
-  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}`, 'connection: close', `date: ${new Date().toUTCString()}`]
-  for (const [name, value] of Object.entries(fields)) {
-    for (const line of Array.isArray(value) ? value : [value]) lines.push(`${name}: ${line}`)
+function wireText(answer: HttpResponse): string {
+  const text = typeof answer.body === 'string' ? answer.body : ''
+  return headText({ ...answer, headers: { connection: 'close', ...answer.headers, 'content-length': String(Buffer.byteLength(text)) } }) + text
+}
+
+/** The head of an answer as it is on the wire, to the empty line. */
+export function headText({ status, headers }: HttpResponse, reason = STATUS_CODES[status] ?? 'Error'): string {
+  const lines = [`HTTP/1.1 ${status} ${reason}`, `date: ${new Date().toUTCString()}`]
+  for (const [name, value] of Object.entries(headers)) {
+    for (const line of Array.isArray(value) ? value : [value]) {
+      // Nobody else checks here what Node checks elsewhere.
+      if (!isFieldValue(line)) throw new TypeError(`The field ${name} has a value that can not be sent`)
+      lines.push(`${name}: ${line}`)
+    }
   }
-  return `${lines.join('\r\n')}\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+  return `${lines.join('\r\n')}\r\n\r\n`
 }
 
 /** The little that is known of a request which never became one. */

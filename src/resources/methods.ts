@@ -1,4 +1,4 @@
-import type { Handler, HttpResponse } from '../http/exchange.js'
+import type { Handler, HttpResponse, Operation, ResponseHeaders } from '../http/exchange.js'
 
 /** The methods of RFC 9110 section 9, and PATCH (RFC 5789), in the order in which Allow lists them. */
 export const STANDARD_METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT']
@@ -11,10 +11,29 @@ export function allowValue(methods: Iterable<string>): string {
   return [...standard, ...all].join(', ')
 }
 
-/** The answer to OPTIONS where a handler has none of its own (RFC 9110 section 9.3.7). */
-export function optionsResponse(allow: string): HttpResponse {
+/**
+ * The answer to OPTIONS where a handler has none of its own (RFC 9110 section 9.3.7): what is allowed, and as far as
+ * the handlers tell, which bodies PATCH and POST take (RFC 5789 section 3.1, W3C LDP 7.1) and which ranges GET.
+ */
+export function optionsResponse(allow: string, operations: readonly Operation[] = []): HttpResponse {
+  const headers: ResponseHeaders = { allow }
+  for (const { method, openapi } of operations) {
+    const taken = METHOD_FIELDS[method]
+    const { requestBody, responses } = openapi as Described
+    if (taken !== undefined && requestBody?.content) headers[taken] ??= Object.keys(requestBody.content).join(', ')
+    const unit = responses?.['200']?.headers?.['Accept-Ranges']?.schema?.const
+    if (method === 'GET' && unit !== undefined) headers['accept-ranges'] ??= unit
+  }
   // Empty text rather than no body, so that the binding sends `Content-Length: 0`.
-  return { status: 200, headers: { allow }, body: '' }
+  return { status: 200, headers, body: '' }
+}
+
+const METHOD_FIELDS: Readonly<Record<string, string>> = { PATCH: 'accept-patch', POST: 'accept-post' }
+
+/** As much of an OpenAPI operation as is read here. */
+interface Described {
+  readonly requestBody?: { readonly content?: Readonly<Record<string, unknown>> }
+  readonly responses?: Readonly<Record<string, { readonly headers?: Readonly<Record<string, { readonly schema?: { readonly const?: string } }>> }>>
 }
 
 /** The handler for each method of one resource. */
@@ -39,6 +58,18 @@ export class MethodTable<C> {
   /** The method's own handler; GET's for HEAD; then the one for any method. */
   find(method: string): Handler<C> | undefined {
     return this.#byMethod.get(method) ?? (method === 'HEAD' ? this.#byMethod.get('GET') : undefined) ?? this.#any
+  }
+
+  /** What the handlers say of the methods that reach them. */
+  operations(): Operation[] {
+    const handlers = new Set(this.#byMethod.values())
+    if (this.#any) handlers.add(this.#any)
+    return [...handlers].flatMap((handler) => (handler.operations ?? []).filter(({ method }) => this.find(method) === handler))
+  }
+
+  /** The answer to OPTIONS. A fresh one each time: policies may add to it. */
+  options(): HttpResponse {
+    return optionsResponse(this.allow, this.operations())
   }
 
   /** The methods named, and those that a handler for any method says it answers. */

@@ -12,6 +12,12 @@ interface Entry<C> {
   readonly table: MethodTable<C>
 }
 
+/** What `router` may be told. */
+export interface RouterOptions<C = unknown> {
+  /** Answers TRACE (RFC 9110 section 9.3.8) at each path that has a route: `trace()`. Default: 405. */
+  readonly trace?: Handler<C>
+}
+
 /**
  * A handler made of others, for servers that have no router of their own.
  *
@@ -22,7 +28,8 @@ interface Entry<C> {
  * - A path that no route has is not ours: the answer is `undefined`, and the host goes on.
  * - Literal segments win over parameters, from left to right, and a path belongs to one template: with `POST /users/bulk`
  *   and `GET /users/{id}`, `GET /users/bulk` is a 405.
- * - HEAD goes to the handler of GET. OPTIONS without a handler: 200 and `Allow`; `OPTIONS *` too, at the root.
+ * - HEAD goes to the handler of GET. OPTIONS without a handler: 200 and `Allow`, and `Accept-Patch`, `Accept-Post` and
+ *   `Accept-Ranges` where the handlers tell; `OPTIONS *` at the root: what there is anywhere.
  * - Another method: 405 `method_not_allowed` with `Allow` (RFC 9110 section 15.5.6); one that is neither standard nor
  *   in any route: 501 `not_implemented` (15.6.2).
  * - Paths are compared as sent: case matters, nothing is decoded before matching (`%2F` stays inside of its
@@ -31,7 +38,7 @@ interface Entry<C> {
  *
  * @throws TypeError for routes that are malformed or in each other's way, with what to do
  */
-export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>): Handler<C> {
+export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>, { trace }: RouterOptions<C> = {}): Handler<C> {
   const tree = createRouter<Entry<C>>()
   const shapes = new Map<string, Entry<C>>()
   const described: { route: Route, table: MethodTable<C>, handler: Handler<C> }[] = []
@@ -57,6 +64,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     described.push({ route, table: entry.table, handler })
   }
   if (shapes.size === 0) throw new TypeError("router: there are no routes; pass an object such as { 'POST /jobs': handler }")
+  if (trace !== undefined) for (const { table } of shapes.values()) table.add('TRACE', trace)
   // Only what really reaches a handler: one for any method leaves out those that have their own.
   const operations = described.flatMap(({ route, table, handler }) => (handler.operations ?? [])
     .filter(({ method }) => table.find(method) === handler)
@@ -72,7 +80,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     const { route: { names }, table } = found.data
     const handler = table.find(method)
     if (handler === undefined) {
-      if (method === 'OPTIONS') return optionsResponse(table.allow)
+      if (method === 'OPTIONS') return table.options()
       if (!known.has(method)) throw httpError('not_implemented')
       throw httpError('method_not_allowed', { headers: { allow: table.allow } })
     }

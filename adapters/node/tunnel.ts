@@ -1,0 +1,95 @@
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { guard, type OnError } from '../../src/http/boundary.js'
+import { httpError } from '../../src/http/errors.js'
+import { compose, type HttpRequest, type HttpResponse, type Policy } from '../../src/http/exchange.js'
+import { answerRawResponse, bareRequest, headText } from './raw-answer.js'
+import { reach, type ResolveHost } from './tunnel-connect.js'
+import { join } from './tunnel-join.js'
+import { readAuthority, TunnelRules } from './tunnel-target.js'
+
+/** What `tunnel` takes. Times are in milliseconds. */
+export interface TunnelOptions<C = unknown> {
+  /** The hosts and ports that tunnels may lead to: `example.com:443`, `[2001:db8::1]:443`. */
+  readonly allow: readonly string[]
+  /**
+   * Decide who may open one, outermost first as in `compose`. They see CONNECT with `host:port` as the path. Credentials may
+   * come in Authorization or, as clients of proxies send them, in Proxy-Authorization. Default: everybody may.
+   */
+  readonly policies?: readonly Policy<C>[]
+  /** Makes the context that policies see. Default: `{}`. */
+  readonly context?: (req: IncomingMessage) => C
+  /** Hears of failures that are no expected answer; see `guard`. */
+  readonly onError?: OnError
+  /** How long finding and connecting may take. Default 10 000. */
+  readonly connectTimeoutMs?: number
+  /** A tunnel in which nothing moves for so long is closed. Default 120 000. */
+  readonly idleTimeoutMs?: number
+  /** Tunnels at one time; one more is 503 `overloaded`. Default 100. */
+  readonly maxTunnels?: number
+  /** Finds the addresses of a name. Default: the operating system. */
+  readonly resolve?: ResolveHost
+}
+
+/** What `attach` takes as `connect`. */
+export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>
+
+/**
+ * Opens tunnels (RFC 9110 section 9.3.6), for `attach(server, handler, { connect: tunnel({ allow }) })`. 200 once the
+ * connection is there; then bytes go both ways at the speed of the slower side, each side may end its half, and when one
+ * fails the other is destroyed. Else an error body, and the connection ends: 400 `bad_request` for what is no `host:port`,
+ * what the policies answer, 403 `forbidden` where `allow` does not lead (a public name with a private address is no such
+ * place, unless that address is listed too), 502 `bad_gateway` when the other side can't be reached, 504 `gateway_timeout` when it
+ * does not answer in time, 503 `overloaded`.
+ *
+ * @throws {TypeError} when an option makes no sense
+ */
+export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener {
+  const { policies = [], context, onError, connectTimeoutMs = 10_000, idleTimeoutMs = 120_000, maxTunnels = 100, resolve } = options
+  const rules = new TunnelRules(options.allow)
+  for (const [name, value] of Object.entries({ connectTimeoutMs, idleTimeoutMs, maxTunnels })) {
+    if (!(Number.isInteger(value) && value >= 1 && value < 2 ** 31)) throw new TypeError(`tunnel: ${name} must be a whole number from 1`)
+  }
+  const upstreams = new WeakMap<object, Socket>()
+  let open = 0
+
+  const connect = async ({ path, raw, signal }: HttpRequest<C>): Promise<HttpResponse> => {
+    const target = readAuthority(path)
+    if (!target) throw httpError('bad_request', { message: 'A tunnel leads to a host and a port, such as example.com:443.' })
+    if (!rules.allows(target)) throw httpError('forbidden', { message: 'No tunnel leads there.' })
+    if (open >= maxTunnels) throw httpError('overloaded', { headers: { 'retry-after': '5' } })
+    open++
+    try {
+      const upstream = await reach(target, { rules, resolve, timeoutMs: connectTimeoutMs, signal })
+      open++
+      upstream.once('close', () => { open-- })
+      upstreams.set(raw as object, upstream)
+    } finally {
+      open--
+    }
+    return { status: 200, headers: {} }
+  }
+  const handle = guard(compose<C>(...policies, connect), onError === undefined ? {} : { onError })
+
+  return async (req, socket, head) => {
+    const leaving = new AbortController()
+    const gone = (): void => { leaving.abort() }
+    socket.once('close', gone)
+    socket.on('error', gone)
+    const { authorization = req.headers['proxy-authorization'], ...fields } = req.headers
+    const request = Object.assign(bareRequest({ ...fields, ...authorization !== undefined && { authorization } }, 'CONNECT', req.url), {
+      signal: leaving.signal, raw: req, peerAddress: req.socket.remoteAddress, context: (context ? context(req) : {}) as C,
+    })
+    const answer = await handle(request) ?? { status: 501, headers: {} }
+    socket.off('close', gone)
+    const upstream = upstreams.get(req)
+    if (upstream && answer.status < 300 && !socket.destroyed) {
+      socket.write(headText(answer, 'Connection Established'))
+      join(socket, upstream, head, idleTimeoutMs)
+    } else {
+      upstream?.destroy()
+      answerRawResponse(socket, answer)
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
+import {
+  body, errorResponses, fields, operation, requestFields, response, type BodySchema, type Fragment, type responseFields,
+} from '../openapi/index.js'
+import type { Schema } from '../schema/index.js'
+import { PATCH_TYPES } from './item-body.js'
+
+interface Described {
+  readonly item?: BodySchema
+  readonly schema: Schema
+  readonly changeSchema?: Schema
+  readonly requirePreconditions?: boolean
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+type Answer = (request: HttpRequest) => MaybePromise<HttpResponse>
+
+/** Gives the handlers of records their descriptions. */
+export function collectionOperations({ item = { type: 'object' }, schema, changeSchema, requirePreconditions = false }: Described) {
+  const { ifMatch, ifNoneMatch, prefer } = requestFields
+  const shown = (status: string, ...names: readonly (keyof typeof responseFields)[]): Fragment =>
+    response(status, { schema: item, headers: fields(...names) })
+  const conditions = {
+    ...errorResponses('precondition_failed'), ...requirePreconditions && errorResponses('precondition_required'),
+  }
+  const invalid = ['invalid_input', 'malformed_json', 'missing_body', 'unsafe_key'] as const
+  const refused = errorResponses(...invalid, 'body_too_large', 'conflict', 'unsupported_media_type')
+  const minimal = response('Done, and no body was wanted', { headers: fields('ETag', 'Preference-Applied') })
+  const made = shown('Created', 'ETag', 'Location', 'Content-Location', 'Preference-Applied')
+  const changed = shown('As it is now', 'ETag', 'Content-Location', 'Preference-Applied')
+
+  const about: Record<Method, Omit<Parameters<typeof operation>[1], 'operationId'>> = {
+    GET: {
+      summary: 'Read a record', parameters: [ifMatch, ifNoneMatch], responses: {
+        200: shown('The record', 'ETag', 'Vary', 'Cache-Control'), 304: response('Not changed', { headers: fields('ETag', 'Cache-Control', 'Vary') }),
+        ...errorResponses('not_found', 'not_acceptable', 'precondition_failed'),
+      },
+    },
+    POST: { summary: 'Create a record', parameters: [prefer], requestBody: body(schema), responses: { 201: made, ...refused } },
+    PUT: {
+      summary: 'Replace a record, or create it', parameters: [ifMatch, ifNoneMatch, prefer], requestBody: body(schema),
+      responses: { 200: changed, 201: made, 204: minimal, ...refused, ...conditions },
+    },
+    PATCH: {
+      summary: 'Change some fields of a record', parameters: [ifMatch, ifNoneMatch, prefer],
+      requestBody: body(changeSchema ?? { type: 'object' }, { mediaTypes: PATCH_TYPES, description: 'A merge patch (RFC 7396)' }),
+      responses: { 200: changed, 204: minimal, ...refused, ...conditions, ...errorResponses('not_found') },
+    },
+    DELETE: {
+      summary: 'Remove a record', parameters: [ifMatch, ifNoneMatch],
+      responses: { 204: response('Gone'), ...conditions, ...errorResponses('not_found') },
+    },
+  }
+  return (method: Method, answer: Answer): Handler => describe(answer, [
+    operation(method, about[method]),
+    ...method === 'GET' ? [operation('HEAD', { ...about.GET, summary: 'The header fields of GET', responses: { 200: response('As GET would answer') } })] : [],
+  ])
+}

@@ -1,0 +1,108 @@
+import type { Handler } from '../http/exchange.js'
+import type { Repository } from '../repositories/repository.js'
+import { assertSchema, type Schema } from '../schema/schema.js'
+import { collectionOperations } from './collection-operations.js'
+import { Items } from './items.js'
+import { list, type ListOptions } from './list.js'
+import { resource, type Methods } from './resource.js'
+import { router } from './router.js'
+
+/** How the names of records are written in paths. */
+export interface IdFormat<Item, Id> {
+  /** Reads a path segment, percent-decoded already; `undefined` for what can name no record: a 404. */
+  readonly parse: (text: string) => Id | undefined
+  /** What names this record. */
+  readonly of: (item: Item) => Id
+}
+
+/** What `collection` takes. */
+export interface CollectionOptions<Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string>
+  extends Omit<ListOptions<Item>, 'repository'> {
+  /** Where the records are. The methods that it has decide which HTTP methods there are. */
+  readonly repository: Repository<Item, Draft, Change, Id>
+  /** What POST and PUT must send; what comes out of it is written. */
+  readonly schema: Schema<Draft>
+  /**
+   * What a patch must be; what comes out of it is the change. Default: the record with the patch merged into it has to satisfy `schema`,
+   * and the change has the patched members as they are then, `null` for one that was removed.
+   */
+  readonly changeSchema?: Schema<Change>
+  /** Default: text, and the record's member `id`. */
+  readonly id?: IdFormat<Item, Id>
+  /** The path of the collection, for the handler that does the routing itself. Default `/`. */
+  readonly path?: string
+  /** The name of the path parameter that names the record, where routes of the host lead to `item`. Default `id`. */
+  readonly param?: string
+  /**
+   * Whether PUT, PATCH and DELETE must say `If-Match` or `If-None-Match`, so that nobody overwrites what they have not seen:
+   * else 428 `precondition_required` (RFC 6585 section 3). Default `false`.
+   */
+  readonly requirePreconditions?: boolean
+  /** The strong entity tag of a record, with its quotes: of its version, say. Default: made of its JSON. */
+  readonly etag?: (item: Item) => string
+  /** Bytes of a body, at most. Default 1 MiB. */
+  readonly maxBytes?: number
+}
+
+/** A collection: a handler for all of it, and its two resources for those who route themselves. */
+export interface Collection<C = unknown> extends Handler<C> {
+  /** GET (a page, see `list`), HEAD, POST, OPTIONS. */
+  readonly list: Handler<C>
+  /** GET, HEAD, PUT, PATCH, DELETE, OPTIONS of one record, named by the path parameter. */
+  readonly item: Handler<C>
+}
+
+/**
+ * HTTP over a repository (SPEC 4.1), as far as its methods go; others are 405. It is a handler for `path` and `path/{id}`,
+ * and has the resources of both as `list` and `item`:
+ *
+ * - GET and HEAD: a page (`list()`), or the record with its ETag; 304, 404.
+ * - POST creates: 201 with Location, ETag and the record.
+ * - PUT replaces: 200, or creates: 201 with Location. The body needs no id; another one than in the path is a 400.
+ * - PATCH changes the fields that are named, from `application/json` or `application/merge-patch+json`, both read as a merge patch (RFC 7396): 200;
+ *   other media types are 415 with Accept-Patch.
+ * - DELETE: 204, or 404.
+ * - `Prefer: return=minimal` (RFC 7240 section 4.2): POST and PUT that create answer 201 without a body, PUT and PATCH 204.
+ * - If-Match and If-None-Match (RFC 9110 section 13.1): 412 when they don't hold. Between looking and writing another
+ *   request may write, unless the repository offers `transaction`: look and write are then in one. Its `get` has to lock the record there, or the
+ *   transactions be serialisable.
+ *
+ * Bodies that don't fit the schema are 400 `invalid_input`; duplicates are what the repository throws: 409 `conflict`.
+ *
+ * @throws {TypeError} when the repository has none of the methods, or one without `get` that needs it, and for options that make no sense
+ */
+export function collection<Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string, C = unknown>(
+  options: CollectionOptions<Item, Draft, Change, Id>,
+): Collection<C> {
+  const { repository, schema, changeSchema, path = '/', param = 'id', maxBytes = 1_048_576 } = options
+  assertSchema(schema, 'collection: schema')
+  if (changeSchema !== undefined) assertSchema(changeSchema, 'collection: changeSchema')
+  if (!(maxBytes >= 1)) throw new TypeError('collection: maxBytes must be 1 or more')
+  for (const method of ['replace', 'update', 'delete'] as const) {
+    if (repository[method] && !repository.get) throw new TypeError(`collection: a repository with ${method} needs get, to hold conditions against it`)
+  }
+  const items = new Items<Item, Draft, Change, Id>(options)
+  const about = collectionOperations(options)
+  const has = (needed: keyof typeof repository, methods: Methods<C>): Methods<C> => (typeof repository[needed] === 'function' ? methods : {})
+  const many = {
+    ...has('list', { GET: list<Item, C>({ ...options, repository }) }),
+    ...has('create', { POST: about('POST', items.create) }),
+  }
+  const one = {
+    ...has('get', { GET: about('GET', items.read) }),
+    ...has('replace', { PUT: about('PUT', items.replace) }),
+    ...has('update', { PATCH: about('PATCH', items.update) }),
+    ...has('delete', { DELETE: about('DELETE', items.remove) }),
+  }
+  if (Object.keys({ ...many, ...one }).length === 0) throw new TypeError('collection: the repository has no method of list, create, get, replace, update, delete')
+  const parts = { list: orNothing(many), item: orNothing(one) }
+  const routes: Record<string, Handler<C>> = {}
+  if (Object.keys(many).length > 0) routes[path] = parts.list
+  if (Object.keys(one).length > 0) routes[`${path === '/' ? '' : path}/{${param}}`] = parts.item
+  return Object.assign(router<C>(routes), parts)
+}
+
+/** A resource without methods is not there. */
+function orNothing<C>(methods: Methods<C>): Handler<C> {
+  return Object.keys(methods).length > 0 ? resource<C>(methods) : () => undefined
+}

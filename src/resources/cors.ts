@@ -1,0 +1,130 @@
+import { around, isPending } from '../http/around.js'
+import type { Handler, HttpRequest, HttpResponse, MaybePromise, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
+import { readFailure } from '../http/failure.js'
+import { addVary } from '../http/fields.js'
+import { fieldText, isToken } from '../http/reader.js'
+
+/** Which pages of other origins may read the answers. */
+export interface CorsOptions<C = unknown> {
+  /** `*`: any; origins such as `https://app.example.com`; or a function that decides. */
+  readonly origins: '*' | readonly string[] | ((origin: string, request: HttpRequest<C>) => boolean)
+  /**
+   * The methods that a preflight allows. Default: those that the resource itself allows; where it does not say, because it
+   * wants credentials, which a preflight never has, GET, HEAD, POST, PUT, PATCH and DELETE.
+   */
+  readonly methods?: readonly string[]
+  /** The request fields that a preflight allows. Default: those that it asks for. */
+  readonly headers?: readonly string[]
+  /** The fields of answers that pages may read, beside the few that they always may. Default: those that longhaul sends. */
+  readonly exposeHeaders?: readonly string[]
+  /** Whether requests may carry cookies. Needs origins by name. Default `false`. */
+  readonly credentials?: boolean
+  /** How long browsers keep what a preflight said, in seconds, up to 86 400. Default: theirs, of some 5 s. */
+  readonly maxAge?: number
+}
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
+const EXPOSED = [
+  'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location', 'Content-Range', 'Deprecation', 'ETag', 'Link', 'Location',
+  'Preference-Applied', 'RateLimit', 'RateLimit-Policy', 'Retry-After', 'Sunset', 'WWW-Authenticate', 'X-Request-Id',
+]
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
+/** More than this of what a preflight asks for is not said back. */
+const LONGEST = 2048
+
+const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'what is answered here would have no id' } }
+
+/**
+ * Lets pages of other origins read answers, failures too, and answers their preflights with 200 (SPEC 4.1; the Fetch
+ * standard, section 3.2), for which nobody needs credentials. Put it before `authenticate`. Other OPTIONS requests go on as they
+ * are. An origin that is not allowed gets no fields, and its browser keeps the answer to itself. Answers that depend on the
+ * origin say `Vary: Origin`.
+ *
+ * @throws {TypeError} for what browsers would refuse, or nobody can have meant: no origins, one that is none, `*` with
+ * credentials, names that are none
+ */
+export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
+  check(options)
+  const { origins, methods, headers, exposeHeaders = EXPOSED, credentials = false, maxAge } = options
+  const names = Array.isArray(origins) ? new Set<string>(origins) : undefined
+  const allows = (origin: string, request: HttpRequest<C>): boolean =>
+    (typeof origins === 'function' ? origins(origin, request) : names?.has(origin) ?? true)
+
+  const finish = (request: HttpRequest<C>, fields: ResponseHeaders): boolean => {
+    if (origins !== '*') addVary(fields, 'Origin')
+    const origin = request.headers['origin']
+    if (typeof origin !== 'string' || !allows(origin, request)) return false
+    fields['access-control-allow-origin'] = origins === '*' ? '*' : origin
+    if (credentials) fields['access-control-allow-credentials'] = 'true'
+    return true
+  }
+
+  const preflight = (request: HttpRequest<C>, found: HttpResponse | undefined): HttpResponse => {
+    const answer: HttpResponse = { status: 200, headers: { ...found?.headers }, body: '' }
+    addVary(answer.headers, 'Access-Control-Request-Method', 'Access-Control-Request-Headers')
+    if (!finish(request, answer.headers)) return answer
+    const { allow } = answer.headers
+    answer.headers['access-control-allow-methods'] = methods?.join(', ') ?? (typeof allow === 'string' ? allow : METHODS.join(', '))
+    const asked = headers?.join(', ') ?? tokens(request.headers['access-control-request-headers'])
+    if (asked !== '') answer.headers['access-control-allow-headers'] = asked
+    if (maxAge !== undefined) answer.headers['access-control-max-age'] = String(maxAge)
+    return answer
+  }
+
+  const policy: Policy<C> = (request, next) => {
+    const asked = request.headers
+    if (request.method === 'OPTIONS' && asked['origin'] !== undefined && asked['access-control-request-method'] !== undefined) {
+      return around((inner) => askResource(inner, next, preflight), request, (fields) => { finish(request, fields) })
+    }
+    return around(next, request, (fields) => {
+      if (finish(request, fields) && exposeHeaders.length > 0) fields['access-control-expose-headers'] = exposeHeaders.join(', ')
+    })
+  }
+  return Object.assign(policy, { place: PLACE })
+}
+
+type Answer = HttpResponse | undefined
+
+/** Hears what the resource says of OPTIONS. What is not there, or takes no more, is so for a preflight too. */
+function askResource<C>(
+  request: HttpRequest<C>, next: Handler<C>, preflight: (request: HttpRequest<C>, found: Answer) => HttpResponse,
+): MaybePromise<Answer> {
+  const good = (found: Answer): Answer => found && preflight(request, found)
+  const bad = (error: unknown): Answer => {
+    const { status } = readFailure(error)
+    // It wants to know who asks, and a preflight can't say.
+    if (status === 401 || status === 403) return preflight(request, undefined)
+    throw error
+  }
+  try {
+    const answer = next(request)
+    return isPending(answer) ? answer.then(good, bad) : good(answer)
+  } catch (error) {
+    return bad(error)
+  }
+}
+
+/** The names in a list that came in; `''` where there are none, or it is none. */
+function tokens(field: string | readonly string[] | undefined): string {
+  const text = field === undefined ? '' : fieldText(field)
+  const names = text.split(',').map((name) => name.trim()).filter((name) => name !== '')
+  return text.length <= LONGEST && names.every(isToken) ? names.join(', ') : ''
+}
+
+function check<C>({ origins, methods = [], headers = [], exposeHeaders = [], credentials = false, maxAge = 0 }: CorsOptions<C>): void {
+  if (origins === '*') {
+    if (credentials) throw new TypeError("cors: browsers refuse '*' with credentials; name the origins")
+  } else if (Array.isArray(origins)) {
+    if (origins.length === 0) throw new TypeError("cors: there are no origins; name some, or '*' for any")
+    for (const origin of origins as readonly unknown[]) {
+      if (typeof origin !== 'string' || !ORIGIN.test(origin)) {
+        throw new TypeError(`cors: ${JSON.stringify(origin)} is no origin as browsers send it, such as https://app.example.com, lower-case and without a path`)
+      }
+    }
+  } else if (typeof origins !== 'function') throw new TypeError("cors: origins must be '*', a list of origins, or a function")
+  for (const name of [...methods, ...headers, ...exposeHeaders]) {
+    if (!isToken(name)) throw new TypeError(`cors: ${JSON.stringify(name)} is no name of a method or a field`)
+    if (name === '*' && credentials) throw new TypeError("cors: with credentials, '*' stands for nothing but itself; name methods and fields")
+  }
+  if (!(Number.isInteger(maxAge) && maxAge >= 0 && maxAge <= 86_400)) throw new TypeError('cors: maxAge must be a whole number of seconds from 0 to 86400')
+}

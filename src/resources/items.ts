@@ -1,0 +1,163 @@
+import { negotiate } from '../http/accept.js'
+import { httpError } from '../http/errors.js'
+import type { HttpRequest, HttpResponse, MaybePromise, ResponseHeaders } from '../http/exchange.js'
+import { evaluatePreconditions } from '../http/preconditions.js'
+import type { Call, Repository } from '../repositories/repository.js'
+import type { CollectionOptions, IdFormat } from './collection.js'
+import { contentTag } from './content-tag.js'
+import { invalidInput, PATCH_TYPES, readBody, validated } from './item-body.js'
+import { written } from './item-written.js'
+import { isObject, mergePatch } from './merge-patch.js'
+
+const OFFERS = ['application/json']
+
+type Request = HttpRequest<unknown>
+
+/** What was there before a write; `undefined` where nobody looked. */
+type Before<Item> = { readonly item: Item | undefined } | undefined
+
+/** The records of a collection, one by one. Each method is a handler for one HTTP method. */
+export class Items<Item extends object, Draft, Change, Id> {
+  readonly #repository: Repository<Item, Draft, Change, Id>
+  readonly #options: CollectionOptions<Item, Draft, Change, Id>
+  readonly #id: IdFormat<Item, Id>
+  readonly #param: string
+  readonly #maxBytes: number
+
+  constructor(options: CollectionOptions<Item, Draft, Change, Id>) {
+    const { repository, id, param = 'id', maxBytes = 1_048_576 } = options
+    this.#options = options
+    this.#repository = repository
+    this.#id = id ?? { parse: (text) => text as Id, of: (item) => (item as { readonly id?: Id }).id as Id }
+    this.#param = param
+    this.#maxBytes = maxBytes
+  }
+
+  readonly create = async (request: Request): Promise<HttpResponse> => {
+    const draft = await validated(this.#options.schema, await readBody(request, this.#maxBytes))
+    const item = await this.#repository.create?.(draft, callOf(request))
+    if (item === undefined) throw new TypeError('collection: create of the repository must give the record')
+    const id = this.#id.of(item)
+    if (id === undefined) throw new TypeError('collection: the record has no id; tell by the option id what names it')
+    const path = request.path.endsWith('/') ? request.path.slice(0, -1) : request.path
+    return written(request, this.#shown(item), { path: `${path}/${encodeURIComponent(String(id))}`, created: true })
+  }
+
+  readonly read = async (request: Request): Promise<HttpResponse> => {
+    const { method, headers: asked } = request
+    if (negotiate(asked['accept'], OFFERS) === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+    const item = await this.#repository.get?.(this.#idOf(request), callOf(request))
+    if (item === undefined) throw httpError('not_found')
+    const { body, etag } = this.#shown(item)
+    const headers: ResponseHeaders = { etag, 'vary': 'Accept', 'cache-control': this.#options.cacheControl ?? 'private, no-cache' }
+    const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag })
+    if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
+    if (outcome === 'not-modified') return { status: 304, headers }
+    headers['content-type'] = 'application/json'
+    return { status: 200, headers, body }
+  }
+
+  readonly replace = async (request: Request): Promise<HttpResponse> => {
+    const id = this.#idOf(request)
+    this.#checkConditional(request)
+    const body = await readBody(request, this.#maxBytes)
+    this.#checkId(body, request)
+    const draft = await validated(this.#options.schema, body)
+    const { item, created } = await this.#guarded(request, id, 'may be new', async (repository, before) => {
+      const done = await repository.replace?.(id, draft, callOf(request))
+      if (done === undefined) throw new TypeError('collection: replace of the repository must give { item, created }')
+      // Somebody else has made it, or taken it away, since we looked; inside a transaction this takes our write back.
+      if (before && (before.item === undefined) !== done.created) throw httpError('precondition_failed')
+      return done
+    })
+    return written(request, this.#shown(item), { path: request.path, created })
+  }
+
+  readonly update = async (request: Request): Promise<HttpResponse> => {
+    const id = this.#idOf(request)
+    this.#checkConditional(request)
+    const patch = await readBody(request, this.#maxBytes, PATCH_TYPES)
+    if (!isObject(patch)) throw invalidInput('', 'must be object')
+    this.#checkId(patch, request)
+    const { changeSchema } = this.#options
+    const change = changeSchema && await validated(changeSchema, patch)
+    const item = await this.#guarded(request, id, changeSchema ? 'there' : 'looked at', async (repository, before) => {
+      const wanted = before?.item && change === undefined ? await this.#merged(before.item, patch) : change
+      return await repository.update?.(id, wanted as Change, callOf(request))
+    })
+    if (item === undefined) throw httpError('not_found')
+    return written(request, this.#shown(item), { path: request.path, created: false })
+  }
+
+  readonly remove = async (request: Request): Promise<HttpResponse> => {
+    const id = this.#idOf(request)
+    this.#checkConditional(request)
+    const done = await this.#guarded(request, id, 'there', (repository) => repository.delete?.(id, callOf(request)))
+    if (done !== true) throw httpError('not_found')
+    return { status: 204, headers: {} }
+  }
+
+  /**
+   * Looks, holds the conditions against what is there, and writes; in one transaction where the repository has them. Without
+   * conditions it only writes, unless the record has to be looked at anyway.
+   */
+  async #guarded<Result>(
+    request: Request, id: Id, record: 'may be new' | 'there' | 'looked at',
+    write: (repository: Repository<Item, Draft, Change, Id>, before: Before<Item>) => MaybePromise<Result>,
+  ): Promise<Result> {
+    const { method, headers } = request
+    const repository = this.#repository
+    if (record !== 'looked at' && !isConditional(request)) return await write(repository, undefined)
+    const call = callOf(request)
+    const work = async (inside: Repository<Item, Draft, Change, Id>): Promise<Result> => {
+      const item = await inside.get?.(id, call)
+      // RFC 9110 section 13.2.1: what would fail anyway fails without a look at conditions.
+      if (item === undefined && record !== 'may be new') throw httpError('not_found')
+      const etag = item && this.#shown(item).etag
+      if (evaluatePreconditions({ method, headers, exists: item !== undefined, etag }) === 'failed') {
+        throw httpError('precondition_failed', etag === undefined ? {} : { headers: { etag } })
+      }
+      return await write(inside, { item })
+    }
+    return await (repository.transaction ? repository.transaction(work, call) : work(repository))
+  }
+
+  async #merged(item: Item, patch: Readonly<Record<string, unknown>>): Promise<Change> {
+    const merged = mergePatch(item, patch) as Readonly<Record<string, unknown>>
+    const draft: unknown = await validated(this.#options.schema, merged)
+    const known = isObject(draft) ? draft : {}
+    return Object.fromEntries(Object.keys(patch).map((name) => [name, Object.hasOwn(known, name) ? known[name] : null])) as Change
+  }
+
+  #idOf({ params }: Request): Id {
+    const text = params[this.#param]
+    if (text === undefined) throw new TypeError(`collection: no path parameter named ${this.#param}; mount item at a path such as /users/{${this.#param}}`)
+    const id = this.#id.parse(text)
+    if (id === undefined) throw httpError('not_found')
+    return id
+  }
+
+  /** A body may name the record once more, but no other. */
+  #checkId(body: unknown, { params }: Request): void {
+    const named = isObject(body) && Object.hasOwn(body, 'id') ? body['id'] : undefined
+    if (named === undefined || ((typeof named === 'string' || typeof named === 'number') && String(named) === params[this.#param])) return
+    throw invalidInput('/id', 'must be the id in the path, or left out')
+  }
+
+  #checkConditional(request: Request): void {
+    if (this.#options.requirePreconditions === true && !isConditional(request)) throw httpError('precondition_required')
+  }
+
+  #shown(item: Item): { readonly body: string; readonly etag: string } {
+    const body = JSON.stringify(item)
+    return { body, etag: this.#options.etag?.(item) ?? contentTag(body) }
+  }
+}
+
+function callOf({ signal, context }: Request): Call {
+  return { signal, context }
+}
+
+function isConditional({ headers }: Request): boolean {
+  return headers['if-match'] !== undefined || headers['if-none-match'] !== undefined
+}

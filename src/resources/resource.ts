@@ -1,0 +1,37 @@
+import { httpError } from '../http/errors.js'
+import type { Handler } from '../http/exchange.js'
+import { MethodTable, STANDARD_METHODS } from './methods.js'
+
+/** A handler for each method of a resource; `{ GET, PUT, DELETE }`. */
+export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
+
+/**
+ * A handler for one resource, whatever its path, made of one for each method (RFC 9110 section 9): for hosts with routes of their own, which send all
+ * methods of a path here. `router()` does the same for many paths. Rules:
+ *
+ * - HEAD goes to the handler of GET, and the binding leaves the body out.
+ * - OPTIONS: 200 and `Allow`, and as far as the handlers tell, `Accept-Patch`, `Accept-Post` and `Accept-Ranges`.
+ * - Another method: 405 `method_not_allowed` with `Allow`; one that is not of RFC 9110 or RFC 5789, and has no handler: 501 `not_implemented`.
+ * - TRACE is 405, unless there is `TRACE: trace()`. CONNECT never gets here: see `attach` of `longhaul/node`.
+ *
+ * @throws {TypeError} when there are no methods, or one is not in upper case or has no function
+ */
+export function resource<C = unknown>(methods: Methods<C>): Handler<C> {
+  const table = new MethodTable<C>()
+  for (const [method, handler] of Object.entries(methods)) {
+    if (!/^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/.test(method)) throw new TypeError(`resource: ${JSON.stringify(method)} is no method; write it in upper case, such as GET`)
+    if (typeof handler !== 'function') throw new TypeError(`resource: ${method} needs a handler, a function`)
+    table.add(method, handler)
+  }
+  if (table.allow === '') throw new TypeError('resource: there are no methods; pass an object such as { GET: handler }')
+
+  const handle: Handler<C> = (request) => {
+    const { method } = request
+    const handler = table.find(method)
+    if (handler !== undefined) return handler(request)
+    if (method === 'OPTIONS') return table.options()
+    if (!STANDARD_METHODS.includes(method)) throw httpError('not_implemented')
+    throw httpError('method_not_allowed', { headers: { allow: table.allow } })
+  }
+  return Object.assign(handle, { operations: table.operations() })
+}
