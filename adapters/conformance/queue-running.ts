@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type QueueBench } from './queue-bench.js'
 import { type Cases } from './runner.js'
-import { Gate, pause, together } from './waiting.js'
+import { Gate, pause, rejects, together } from './waiting.js'
 
 /** How jobs get to `run`. */
 export const running: Cases<QueueBench> = {
@@ -104,12 +104,12 @@ export const running: Cases<QueueBench> = {
 
   'misuse rejects with a TypeError and takes nothing': async (bench) => {
     bench.process()
-    await assert.rejects(bench.producer.enqueue(bench.job(1), { attempts: 0 }), TypeError)
-    await assert.rejects(bench.producer.enqueue(bench.job(2), { attempts: 1.5 }), TypeError)
-    await assert.rejects(bench.producer.enqueue(bench.job(3), { delayMs: -1 }), TypeError)
-    await assert.rejects(bench.producer.enqueue(bench.job(4), { delayMs: NaN }), TypeError)
-    await assert.rejects(bench.producer.enqueue(bench.job(5), { attempts: 2, backoff: { type: 'fixed', delayMs: -1 } }), TypeError)
-    await assert.rejects(bench.producer.enqueue(bench.job(6), { attempts: 2, backoff: { type: 'fixed', delayMs: 1, jitter: 2 } }), TypeError)
+    await rejects(bench.producer.enqueue(bench.job(1), { attempts: 0 }), TypeError)
+    await rejects(bench.producer.enqueue(bench.job(2), { attempts: 1.5 }), TypeError)
+    await rejects(bench.producer.enqueue(bench.job(3), { delayMs: -1 }), TypeError)
+    await rejects(bench.producer.enqueue(bench.job(4), { delayMs: NaN }), TypeError)
+    await rejects(bench.producer.enqueue(bench.job(5), { attempts: 2, backoff: { type: 'fixed', delayMs: -1 } }), TypeError)
+    await rejects(bench.producer.enqueue(bench.job(6), { attempts: 2, backoff: { type: 'fixed', delayMs: 1, jitter: 2 } }), TypeError)
     await bench.quiet()
     assert.deepEqual(bench.runs, [])
   }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { MaybePromise } from '../../src/http/exchange.js'
 import { type Revision, type Store } from '../../src/stores/store.js'
 import { eventually, inTime, pause } from './waiting.js'
 
@@ -104,7 +105,7 @@ export class StoreBench {
     return eventually(check, this.patience, what)
   }
 
-  inTime<T>(promise: Promise<T>, what: string): Promise<T> {
+  inTime<T>(promise: MaybePromise<T>, what: string): Promise<T> {
     return inTime(promise, this.patience, what)
   }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../../src/stores/store.js'
 import { type Cases } from './runner.js'
 import { type StoreBench } from './store-bench.js'
+import { rejects } from './waiting.js'
 
 /** The end of a store, and what two of them share. */
 export const closing: Cases<StoreBench> = {
@@ -9,7 +10,7 @@ export const closing: Cases<StoreBench> = {
     const { store } = bench
     const revision = await bench.created(bench.key(), 'x')
     await store.close()
-    const calls: Record<string, () => Promise<unknown>> = {
+    const calls: Record<string, () => unknown> = {
       get: () => store.get(bench.key()),
       create: () => store.create(bench.key('new'), 'x', bench.later),
       replace: () => store.replace(bench.key(), 'y', revision, bench.later),
@@ -18,7 +19,7 @@ export const closing: Cases<StoreBench> = {
       watch: () => store.watch(bench.key(), () => undefined)
     }
     for (const [verb, call] of Object.entries(calls)) {
-      await assert.rejects(bench.inTime(call(), `${verb}() after close rejects`), isStoreUnavailable, `${verb}() after close`)
+      await bench.inTime(rejects(call(), isStoreUnavailable), `${verb}() after close rejects`)
     }
   },
 

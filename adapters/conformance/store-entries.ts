@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type Entry } from '../../src/stores/store.js'
 import { type Cases } from './runner.js'
 import { type StoreBench } from './store-bench.js'
+import { rejects } from './waiting.js'
 
 /** What each verb does while nobody else is there. */
 export const entries: Cases<StoreBench> = {
@@ -138,12 +139,12 @@ export const entries: Cases<StoreBench> = {
   'misuse rejects with a TypeError and changes nothing': async (bench) => {
     const revision = await bench.created(bench.key(), 'one')
     for (const expiresAt of [NaN, Infinity]) {
-      await assert.rejects(bench.store.create(bench.key('new'), 'x', { expiresAt }), TypeError)
-      await assert.rejects(bench.store.replace(bench.key(), 'x', revision, { expiresAt }), TypeError)
-      await assert.rejects(bench.store.increment(bench.key('count'), 1, { expiresAt }), TypeError)
+      await rejects(bench.store.create(bench.key('new'), 'x', { expiresAt }), TypeError)
+      await rejects(bench.store.replace(bench.key(), 'x', revision, { expiresAt }), TypeError)
+      await rejects(bench.store.increment(bench.key('count'), 1, { expiresAt }), TypeError)
     }
-    await assert.rejects(bench.store.increment(bench.key('count'), 0.5, bench.later), TypeError)
-    await assert.rejects(bench.store.increment(bench.key('count'), NaN, bench.later), TypeError)
+    await rejects(bench.store.increment(bench.key('count'), 0.5, bench.later), TypeError)
+    await rejects(bench.store.increment(bench.key('count'), NaN, bench.later), TypeError)
     assert.equal(await bench.value(bench.key()), 'one')
     assert.equal(await bench.store.get(bench.key('new')), undefined)
     assert.equal((await bench.store.increment(bench.key('count'), 1, bench.later)).value, 1)

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { MaybePromise } from '../../src/http/exchange.js'
 
 /** Resolves after `ms`. */
 export function pause(ms: number): Promise<void> {
@@ -15,7 +16,7 @@ export async function eventually(check: () => boolean | Promise<boolean>, ms: nu
 }
 
 /** `promise`, or a failure with `what` after `ms`. */
-export async function inTime<T>(promise: Promise<T>, ms: number, what: string): Promise<T> {
+export async function inTime<T>(promise: MaybePromise<T>, ms: number, what: string): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => reject(new assert.AssertionError({ message: `${what}, but not within ${ms} ms` })), ms)
@@ -28,8 +29,16 @@ export async function inTime<T>(promise: Promise<T>, ms: number, what: string): 
 }
 
 /** `count` calls at once. */
-export function together<T>(count: number, call: (index: number) => Promise<T>): Promise<T[]> {
+export function together<T>(count: number, call: (index: number) => MaybePromise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: count }, (_, index) => call(index)))
+}
+
+/**
+ * Fails unless what a call gave is a rejection with `error`. The call is made before, so one that throws instead of rejecting
+ * fails the test.
+ */
+export function rejects(outcome: unknown, error: assert.AssertPredicate): Promise<void> {
+  return assert.rejects(Promise.resolve(outcome), error)
 }
 
 /** A promise that its owner opens. */

@@ -8,19 +8,19 @@ const END = '\n'
 
 /** One entry as the store keeps it. */
 export class Held {
-  readonly #text: string
+  #text: string
   /** A number takes no memory of its own here; callers see it as text. */
-  readonly revision: number
-  readonly expiresAt: number
+  revision: number
+  expiresAt: number
   /** What it counts against `maxBytes`. */
-  readonly bytes: number
+  bytes: number
   /** May go before it expires. */
-  readonly evictable: boolean
+  evictable: boolean
   /** The text that the map holds. */
   key: string
   /** Its neighbours among the evictable ones. */
-  previous: Held | undefined
-  next: Held | undefined
+  previous: Held | undefined = undefined
+  next: Held | undefined = undefined
 
   constructor(key: string, value: string, revision: number, expiresAt: number, evictable: boolean) {
     this.#text = value + END
@@ -31,6 +31,15 @@ export class Held {
     this.bytes = OVERHEAD + textBytes(key) + size - size / this.#text.length
     this.evictable = evictable
     this.key = key
+  }
+
+  /** Becomes what `other` is, under the same key. */
+  become(other: Held): void {
+    this.#text = other.#text
+    this.revision = other.revision
+    this.expiresAt = other.expiresAt
+    this.bytes = other.bytes
+    this.evictable = other.evictable
   }
 
   /** A window on the text, which copies nothing. */
@@ -90,11 +99,10 @@ export class Entries {
   }
 
   /**
-   * Puts `held` at `key` in place of what is there. `false`: the pinned entries leave no room for it,
-   * and nothing changed, so an entry too large for the store never costs others their place.
+   * Puts `held` at its key, in place of `before`, which is what is there now. `false`: the pinned entries leave no room
+   * for it, and nothing changed, so an entry too large for the store never costs others their place.
    */
-  put(key: string, held: Held): boolean {
-    const before = this.#byKey.get(key)
+  put(held: Held, before: Held | undefined): boolean {
     const pinned = before === undefined || before.evictable ? this.#pinned : this.#pinned - 1
     const bytes = before === undefined || before.evictable ? this.#pinnedBytes : this.#pinnedBytes - before.bytes
     if (pinned >= this.#maxEntries || bytes + held.bytes > this.#maxBytes) return false
@@ -109,12 +117,19 @@ export class Entries {
       this.#evict(this.#oldest)
     }
 
-    held.key = before === undefined ? ownText(key) : before.key
-    this.#byKey.set(held.key, held)
-    if (held.evictable) this.#link(held)
+    let now = held
+    if (before === undefined) {
+      held.key = ownText(held.key)
+      this.#byKey.set(held.key, held)
+    } else {
+      // The map need not hear of it.
+      before.become(held)
+      now = before
+    }
+    if (now.evictable) this.#link(now)
     else {
       this.#pinned++
-      this.#pinnedBytes += held.bytes
+      this.#pinnedBytes += now.bytes
     }
     return true
   }

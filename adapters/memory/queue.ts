@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../../src/http/exchange.js'
 import {
   QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
 } from '../../src/queues/queue.js'
@@ -13,6 +14,8 @@ const TURN = 2
 const GRACE = 250
 /** Milliseconds that `close` waits for the `onDead` of jobs at most. */
 const BURIAL = 5000
+
+const NO_OPTIONS: EnqueueOptions = {}
 
 /** What a `MemoryQueue` may hold. */
 export interface MemoryQueueOptions {
@@ -64,13 +67,18 @@ export class MemoryQueue implements Queue {
     return { running: this.#running, waiting: this.#held.size - this.#running }
   }
 
-  async enqueue(job: Job, options: EnqueueOptions = {}): Promise<'accepted' | 'full'> {
+  enqueue(job: Job, options: EnqueueOptions = NO_OPTIONS): MaybePromise<'accepted' | 'full'> {
     if (this.#closing) return 'full'
     if (this.#held.has(job.id)) return 'accepted'
     if (this.#held.size >= this.#maxQueued + this.#concurrency) return 'full'
     const delay = options.delayMs ?? 0
-    if (!(delay >= 0 && Number.isFinite(delay))) throw new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`)
-    const item = new Queued(job, options)
+    if (!(delay >= 0 && Number.isFinite(delay))) return Promise.reject(new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`))
+    let item
+    try {
+      item = new Queued(job, options)
+    } catch (error) {
+      return rejected(error)
+    }
     this.#held.set(item.id, item)
     this.#wait(item, delay)
     return 'accepted'
@@ -229,4 +237,9 @@ async function within(done: Promise<unknown>, ms: number): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined
   await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])
   clearTimeout(timer)
+}
+
+/** A rejection with whatever was thrown. */
+async function rejected(error: unknown): Promise<never> {
+  throw error
 }

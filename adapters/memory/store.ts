@@ -1,4 +1,5 @@
 import { getHeapStatistics } from 'node:v8'
+import type { MaybePromise } from '../../src/http/exchange.js'
 import {
   StoreUnavailableError,
   type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type Revision,
@@ -34,7 +35,8 @@ export interface MemoryStoreOptions {
 }
 
 /**
- * A store in the memory of this process. Every verb does its work at once, in one go, so each is atomic.
+ * A store in the memory of this process. Every verb does its work at once, in one go, so each is atomic, and gives its
+ * outcome without a promise; a failure is a rejected one.
  *
  * Bounded: a write for which there is no room makes evictable entries go, the one used longest ago
  * first. Others never go early: when they fill the store, or an entry is too large for it, a write
@@ -76,29 +78,31 @@ export class MemoryStore implements Store {
     return { entries: size, pinned, bytes, counters: this.#counters.size, watches: this.#watches.size }
   }
 
-  async get(key: string): Promise<Entry | undefined> {
-    this.#assertOpen()
+  get(key: string): MaybePromise<Entry | undefined> {
+    if (this.#closed) return closed()
     const held = this.#live(key)
     return held && entryOf(held)
   }
 
-  async create(key: string, value: string, options: WriteOptions): Promise<Created | Existing> {
-    this.#assertOpen()
+  create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
+    if (this.#closed) return closed()
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
-    return { created: true, revision: this.#write(key, value, options) }
+    const failure = this.#write(key, undefined, value, options)
+    return failure === undefined ? { created: true, revision: String(this.#revision) } : Promise.reject(failure)
   }
 
-  async replace(key: string, value: string, revision: Revision, options: WriteOptions): Promise<Replaced | Conflict> {
-    this.#assertOpen()
+  replace(key: string, value: string, revision: Revision, options: WriteOptions): MaybePromise<Replaced | Conflict> {
+    if (this.#closed) return closed()
     const there = this.#live(key)
     if (there === undefined) return { replaced: false, entry: undefined }
     if (String(there.revision) !== revision) return { replaced: false, entry: entryOf(there) }
-    return { replaced: true, revision: this.#write(key, value, options) }
+    const failure = this.#write(key, there, value, options)
+    return failure === undefined ? { replaced: true, revision: String(this.#revision) } : Promise.reject(failure)
   }
 
-  async delete(key: string, revision?: Revision): Promise<boolean> {
-    this.#assertOpen()
+  delete(key: string, revision?: Revision): MaybePromise<boolean> {
+    if (this.#closed) return closed()
     const there = this.#live(key)
     if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) return false
     this.#entries.remove(key)
@@ -106,17 +110,22 @@ export class MemoryStore implements Store {
     return true
   }
 
-  async increment(key: string, by: number, options: { readonly expiresAt: number }): Promise<Counter> {
-    this.#assertOpen()
-    const counter = this.#counters.add(key, by, time(options.expiresAt), this.#now())
-    if (counter === undefined) throw full('The key of the counter is too long for this store')
-    this.#sweeper.start()
-    return counter
+  increment(key: string, by: number, { expiresAt }: { readonly expiresAt: number }): MaybePromise<Counter> {
+    if (this.#closed) return closed()
+    if (!Number.isFinite(expiresAt)) return Promise.reject(noTime(expiresAt))
+    try {
+      const counter = this.#counters.add(key, by, expiresAt, this.#now())
+      if (counter === undefined) return Promise.reject(full('The key of the counter is too long for this store'))
+      this.#sweeper.start()
+      return counter
+    } catch (error) {
+      return rejected(error)
+    }
   }
 
-  async watch(key: string, listener: () => void): Promise<Unsubscribe> {
-    this.#assertOpen()
-    if (this.#watches.size >= this.#maxWatches) throw full('The store has as many watches as it may')
+  watch(key: string, listener: () => void): MaybePromise<Unsubscribe> {
+    if (this.#closed) return closed()
+    if (this.#watches.size >= this.#maxWatches) return Promise.reject(full('The store has as many watches as it may'))
     return this.#watches.add(key, listener)
   }
 
@@ -129,10 +138,6 @@ export class MemoryStore implements Store {
     this.#counters.clear()
   }
 
-  #assertOpen(): void {
-    if (this.#closed) throw new StoreUnavailableError('The store is closed')
-  }
-
   #live(key: string): Held | undefined {
     const held = this.#entries.find(key)
     if (held === undefined || held.expiresAt > this.#now()) return held
@@ -140,20 +145,22 @@ export class MemoryStore implements Store {
     return undefined
   }
 
-  #write(key: string, value: string, { expiresAt, evictable = false }: WriteOptions): Revision {
-    const held = new Held(key, value, this.#revision + 1, time(expiresAt), evictable)
-    if (expiresAt <= this.#now()) this.#entries.remove(key)
-    else if (!this.#put(key, held)) throw full('The store is full')
+  /** Writes in place of the live entry `there`. Gives what is wrong, when nothing was written. */
+  #write(key: string, there: Held | undefined, value: string, { expiresAt, evictable = false }: WriteOptions): Error | undefined {
+    if (!Number.isFinite(expiresAt)) return noTime(expiresAt)
+    if (expiresAt <= this.#now()) {
+      if (there !== undefined) this.#entries.remove(key)
+    } else {
+      const held = new Held(key, value, this.#revision + 1, expiresAt, evictable)
+      if (!this.#entries.put(held, there)) {
+        this.#sweeper.advance(STEPS_WHEN_FULL)
+        if (!this.#entries.put(held, this.#entries.peek(key))) return full('The store is full')
+      }
+    }
     this.#revision++
     this.#watches.notify(key)
     this.#sweeper.start()
-    return String(held.revision)
-  }
-
-  #put(key: string, held: Held): boolean {
-    if (this.#entries.put(key, held)) return true
-    this.#sweeper.advance(STEPS_WHEN_FULL)
-    return this.#entries.put(key, held)
+    return undefined
   }
 
   #drop(key: string): void {
@@ -180,11 +187,19 @@ function entryOf(held: Held): Entry {
   return { value: held.value, revision: String(held.revision), expiresAt: held.expiresAt }
 }
 
-function time(expiresAt: number): number {
-  if (Number.isFinite(expiresAt)) return expiresAt
-  throw new TypeError(`expiresAt must be a time in milliseconds since 1970, not ${String(expiresAt)}`)
+function noTime(expiresAt: number): TypeError {
+  return new TypeError(`expiresAt must be a time in milliseconds since 1970, not ${String(expiresAt)}`)
 }
 
 function full(message: string): StoreUnavailableError {
   return new StoreUnavailableError(message, { reason: 'full' })
+}
+
+function closed(): Promise<never> {
+  return Promise.reject(new StoreUnavailableError('The store is closed'))
+}
+
+/** A rejection with whatever was thrown. */
+async function rejected(error: unknown): Promise<never> {
+  throw error
 }

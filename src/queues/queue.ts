@@ -9,10 +9,10 @@ export interface Queue {
    * Takes a job. `full`: the queue has no room, or is closing, and has not taken it. A job whose `id` is
    * already waiting (for its turn, its delay or its next attempt) or running is taken once, and the
    * answer is `accepted`; an id whose job has ended may be taken anew. The caller changes neither job nor
-   * input afterwards. Never calls `run` before it returns. A rejected promise leaves the outcome open;
-   * misuse rejects with a `TypeError`.
+   * input afterwards. Never calls `run` before it returns. Gives its answer at once where it has it, and never throws.
+   * A rejected promise leaves the outcome open; misuse rejects with a `TypeError`.
    */
-  enqueue(job: Job, options?: EnqueueOptions): Promise<'accepted' | 'full'>
+  enqueue(job: Job, options?: EnqueueOptions): 'accepted' | 'full' | Promise<'accepted' | 'full'>
   /**
    * Starts running jobs in this process, beginning with those that wait; called at most once. When `run`
    * rejects or throws, the job is tried again after its back-off until its attempts are used up, each time

@@ -2,7 +2,8 @@
  * The one storage contract: a key-value store with compare-and-set, expiry, counters and change
  * notice. Tasks, idempotency claims, rate limits and callbacks are all built on it.
  *
- * An expected outcome is a return value. A rejected promise means that the store itself failed, is
+ * Every verb gives a promise, or its outcome at once where that is at hand, as in memory: callers that can go on without
+ * a promise do so. No verb throws. An expected outcome is a return value. A rejected promise means that the store itself failed, is
  * a `StoreUnavailableError`, and says nothing about whether a write landed, except that with the reason
  * `full` nothing changed. Misuse (a time that is not finite, a counter that is no safe integer) rejects
  * with a `TypeError`.
@@ -18,30 +19,30 @@ export interface Store {
    */
   readonly shared: boolean
   /** The live entry at `key`, or `undefined` when there is none or it has expired. */
-  get(key: string): Promise<Entry | undefined>
+  get(key: string): Entry | undefined | Promise<Entry | undefined>
   /** Writes only when no live entry is there. Atomic; on conflict the winner's entry comes back. */
-  create(key: string, value: string, options: WriteOptions): Promise<Created | Existing>
+  create(key: string, value: string, options: WriteOptions): Created | Existing | Promise<Created | Existing>
   /**
    * Writes only when the live entry still has `revision`, and takes over value, expiry and `evictable` as
    * given. Atomic; on conflict what is there now comes back: `undefined` for none or an expired one.
    */
-  replace(key: string, value: string, revision: Revision, options: WriteOptions): Promise<Replaced | Conflict>
+  replace(key: string, value: string, revision: Revision, options: WriteOptions): Replaced | Conflict | Promise<Replaced | Conflict>
   /** Removes the live entry; with `revision` only when it still has that one. Atomic. `true` when this call removed it. */
-  delete(key: string, revision?: Revision): Promise<boolean>
+  delete(key: string, revision?: Revision): boolean | Promise<boolean>
   /**
    * Adds `by` (an integer, may be negative) to the counter at `key`, which starts at 0. The first
    * writer sets the expiry; later ones do not move it; after it the counter starts anew. Atomic.
    * Counters have a key space of their own. A bounded store may let the longest unused one start anew.
    */
-  increment(key: string, by: number, options: { readonly expiresAt: number }): Promise<Counter>
+  increment(key: string, by: number, options: { readonly expiresAt: number }): Counter | Promise<Counter>
   /**
    * Calls `listener` after the entry at `key` was written or deleted. A hint: a notice may be lost,
    * late or repeated, and one comes after every reconnect, so a reader watches first, then reads.
-   * Resolves once the watch is active. Each call is a watch of its own, also with the same listener.
+   * The watch is active once there is an outcome. Each call is a watch of its own, also with the same listener.
    * A listener is never called inside the call that writes, nor after its unsubscribe or `close`. One
    * that throws harms nobody else.
    */
-  watch(key: string, listener: () => void): Promise<Unsubscribe>
+  watch(key: string, listener: () => void): Unsubscribe | Promise<Unsubscribe>
   /**
    * Lets go of timers, watchers and connections of its own; the caller's client stays open. Every later
    * call rejects with a `StoreUnavailableError`, except `close`, which may be called again.

@@ -1,5 +1,7 @@
+import { isPending } from '../http/around.js'
 import { httpError, type HttpError } from '../http/errors.js'
-import type { Job, Queue } from '../queues/queue.js'
+import type { MaybePromise } from '../http/exchange.js'
+import type { Queue } from '../queues/queue.js'
 import { snapshotOf, type TaskSnapshot } from './codec.js'
 import { isDuration, type AnyTaskDefinition } from './define.js'
 import { isTaskId, newId } from './ids.js'
@@ -7,6 +9,7 @@ import { releaseKept } from './kept.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
 import { toFaceText, type TaskRecord } from './record.js'
 import { freeSlot, takeSlot } from './slots.js'
+import { TaskJob } from './task-job.js'
 
 /** How often a task that others take back at the same time is taken in anew. */
 const TRIES = 3
@@ -40,7 +43,7 @@ export interface Accepted {
 export class Intake {
   private readonly id: string
   private readonly expiresAt: number
-  private readonly job: Job
+  private readonly job: TaskJob
   private slot: string | undefined
 
   constructor(
@@ -50,7 +53,7 @@ export class Intake {
     const { id = newId(), delayMs = 0, context } = options
     this.id = id
     this.expiresAt = Date.now() + delayMs + pendingMs
-    this.job = { id, taskId: id, name: definition.name, input, ...(context === undefined ? {} : { context }) }
+    this.job = new TaskJob(id, definition.name, input, context)
   }
 
   async take(): Promise<Accepted> {
@@ -64,7 +67,7 @@ export class Intake {
       const outcome = free ? await ledger.create(record, face) : undefined
       if (outcome?.created) {
         const held = { record, revision: outcome.revision }
-        ledger.hand(this.job, held)
+        this.job.carry(held)
         const refused = await this.enqueue()
         return { task: refused ? await this.takeBack(held, refused) : snapshotOf(record, face), created: true }
       }
@@ -98,12 +101,21 @@ export class Intake {
 
   /** Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue. */
   private async takeBack(held: Held, refused: HttpError): Promise<TaskSnapshot> {
-    const gone = await this.ledger.store.delete(taskKey(this.id), held.revision).catch(() => undefined)
+    const gone = await this.remove(held)
     const now = gone === false ? await this.ledger.load(this.id) : undefined
     if (now) return snapshotOf(now.record)
     await this.freeSlot()
     if (gone && held.record.keeps !== undefined) await releaseKept(this.definition, held.record.keeps)
     throw refused
+  }
+
+  /** `undefined`: nobody knows. */
+  private async remove(held: Held): Promise<boolean | undefined> {
+    try {
+      return await this.ledger.store.delete(taskKey(this.id), held.revision)
+    } catch {
+      return undefined
+    }
   }
 
   /** `undefined` when the task that had the id has gone. */
@@ -131,9 +143,10 @@ export class Intake {
   }
 
   /** `undefined` when the queue has the job; else why not. */
-  private enqueue(): Promise<HttpError | undefined> {
+  private enqueue(): MaybePromise<HttpError | undefined> {
     const { definition: { attempts, backoff }, options: { delayMs = 0 } } = this
-    return this.queue.enqueue(this.job, { delayMs, attempts, backoff }).then(refusal, failureOfQueue)
+    const outcome = this.queue.enqueue(this.job, { delayMs, attempts, backoff })
+    return isPending(outcome) ? outcome.then(refusal, failureOfQueue) : refusal(outcome)
   }
 
   private async freeSlot(): Promise<void> {

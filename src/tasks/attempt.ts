@@ -1,16 +1,20 @@
+import { isPending } from '../http/around.js'
 import { readFailure } from '../http/failure.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { Attempt, Job } from '../queues/queue.js'
 import { isQueueClosing } from '../queues/queue.js'
-import type { AnyTaskDefinition } from './define.js'
+import { afterMicrotasks, type Lasting } from './after-microtasks.js'
+import { taskEvents, tellMove } from './channels.js'
+import type { AnyTaskDefinition, TaskContext } from './define.js'
 import { failureOf, isPermanent, type Failure } from './failure.js'
 import { taskKey, type Held, type Ledger, type Moved } from './ledger.js'
 import { ProgressWriter } from './progress.js'
-import type { TaskChange, TaskProgress, TaskRecord } from './record.js'
+import { change, type TaskChange, type TaskProgress, type TaskRecord } from './record.js'
 import { patiently } from './retry.js'
 import { runOnce, type Outcome } from './run.js'
 import { isFinal } from './state.js'
 import type { Stop } from './stop.js'
+import { TaskJob } from './task-job.js'
 
 /** What an executor needs to know. */
 export interface ExecutorSettings {
@@ -32,19 +36,32 @@ export const CANCELLED = new Error('The task was cancelled')
 const LOOK_MS = 5000
 
 /** One try of one job, from the record's `processing` to wherever it gets. */
-export class TaskAttempt {
+export class TaskAttempt implements Lasting {
   private held: Held | undefined
   /** Our moves hold only while no later run came in between: its attempt would be larger. */
   private fence = Infinity
+  /** The run has begun, and only this process knows; see `claim`. */
+  private unwritten = false
+  private writer: ProgressWriter | undefined
+  private over = false
 
   constructor(
     private readonly settings: ExecutorSettings, private readonly retentionMs: number,
-    private readonly job: Job, private readonly attempt: Attempt, private readonly stop: Stop,
+    private readonly job: Job, private readonly attempt: Attempt, readonly stop: Stop,
   ) {}
 
   /** Rejects when there has to be another try. */
-  perform(): Promise<void> {
+  perform(): MaybePromise<void> {
     return this.settings.ledger.store.shared ? this.runFollowed() : this.run()
+  }
+
+  /** Writes that the run has begun, if it has and nobody knows yet. */
+  turnOver(): void {
+    if (!this.unwritten || this.over) return
+    // Should it fail, the next write says it too.
+    const now = this.write({})
+    if (isPending(now)) now.then((late) => { this.see(late) }, () => undefined)
+    else this.see(now)
   }
 
   private async runFollowed(): Promise<void> {
@@ -60,13 +77,13 @@ export class TaskAttempt {
   private async follow(): Promise<() => void> {
     const { ledger } = this.settings
     this.stop.watch()
-    const look = () => {
-      ledger.load(this.job.taskId).then((now) => {
-        if (!now || now.record.attempt > this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
-      }, () => undefined)
+    const look = async () => {
+      const now = await ledger.load(this.job.taskId)
+      if (!now || now.record.attempt > this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
     }
-    const unwatch = await patiently(() => ledger.store.watch(taskKey(this.job.taskId), look))
-    const timer = setInterval(look, LOOK_MS)
+    const lookOut = () => { look().catch(() => undefined) }
+    const unwatch = await patiently(() => ledger.store.watch(taskKey(this.job.taskId), lookOut))
+    const timer = setInterval(lookOut, LOOK_MS)
     timer.unref()
     return () => {
       unwatch()
@@ -74,30 +91,71 @@ export class TaskAttempt {
     }
   }
 
-  private async run(): Promise<void> {
-    const { settings, job, attempt } = this
-    const { ledger, definitions, onFinal } = settings
-    const found = ledger.handed(job) ?? await patiently(() => ledger.load(job.taskId))
+  private run(): MaybePromise<void> {
+    const { job, settings: { definitions } } = this
+    const carried = TaskJob.unload(job)
+    const definition = definitions.get(job.name)
+    const begun = carried && definition && this.claim(carried)
+    return begun ? this.work(definition, begun) : this.begin(carried, definition)
+  }
+
+  /**
+   * Begins a run without a write. Where the record is this process's alone, and is at hand as it was when the task was
+   * taken in, nobody can learn that the run has begun before this turn of the event loop is over. A run that lasts longer is
+   * written as begun then; one that does not has one write less to pay.
+   */
+  private claim(found: Held): Held | undefined {
+    const { ledger, durable } = this.settings
+    if (durable || ledger.store.shared || !ledger.prompt || ledger.revisionAtOnce(this.job.taskId) !== found.revision) return undefined
+    const record = change(found.record, begin(found.record))
+    if (!record) return undefined
+    this.unwritten = true
+    afterMicrotasks(this)
+    if (taskEvents.hasSubscribers) tellMove(found.record, record)
+    return { record, revision: found.revision }
+  }
+
+  private async begin(carried: Held | undefined, definition: AnyTaskDefinition | undefined): Promise<void> {
+    const { settings, job } = this
+    const { ledger, onFinal } = settings
+    const found = carried ?? await patiently(() => ledger.load(job.taskId))
     // Never acknowledged, deleted or expired.
     if (!found) return
-    const definition = definitions.get(job.name)
     if (!definition) return finish(settings, found, this.retentionMs, failed(failureOf('unknown_task')))
     const begun = await ledger.move(found, begin, true)
     if (!begun) return
     // Cancelled, or done by a run whose process died before saying so.
     if (isFinal(begun.record.state)) return onFinal(begun.record)
     if (!begun.moved) return
+    return this.work(definition, begun)
+  }
+
+  private work(definition: AnyTaskDefinition, begun: Held): MaybePromise<void> {
+    const { job, attempt, settings: { maxResultBytes } } = this
     this.held = begun
     this.fence = begun.record.attempt
-
-    const writer = new ProgressWriter(async (progress) => { this.see(await this.write({ progress })) }, settings.progressIntervalMs)
-    const outcome = await runOnce(definition, job.input, {
+    const outcome = runOnce(definition, job.input, {
       taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt, owner: begun.record.owner,
-      context: job.context, progress: writer.report, stop: this.stop,
-      timeoutMs: definition.timeoutMs, maxResultBytes: settings.maxResultBytes,
+      context: job.context, progress: this.report, stop: this.stop, timeoutMs: definition.timeoutMs, maxResultBytes,
     })
-    const closed = writer.close()
-    const progress = closed instanceof Promise ? await closed : closed
+    return isPending(outcome) ? outcome.then((late) => this.end(late)) : this.end(outcome)
+  }
+
+  private readonly report: TaskContext['progress'] = (done, total, message) => {
+    if (this.over) return
+    this.writer ??= new ProgressWriter(async (progress) => { this.see(await this.write({ progress })) }, this.settings.progressIntervalMs)
+    this.writer.report(done, total, message)
+  }
+
+  private end(outcome: Outcome): MaybePromise<void> {
+    this.over = true
+    const progress = this.writer?.close()
+    if (isPending(progress)) return progress.then((last) => this.conclude(outcome, last))
+    return this.conclude(outcome, progress)
+  }
+
+  private conclude(outcome: Outcome, progress: TaskProgress | undefined): MaybePromise<void> {
+    const { settings, job, attempt } = this
     if (outcome.kind === 'failed') {
       // What clients see as it is was thrown on purpose: nothing that the host has to look at.
       if (!readFailure(outcome.cause).expected) tell(settings, outcome.cause, job, this.fence)
@@ -108,22 +166,46 @@ export class TaskAttempt {
       if (!isQueueClosing(outcome.reason)) return settings.durable ? this.tellOfEnd() : undefined
       if (settings.durable) return this.giveBack(progress, 'The worker is closing')
     }
-    this.see(await this.write(ended(endingOf(outcome), progress, this.retentionMs), true))
+    const now = this.write(ended(endingOf(outcome), progress, this.retentionMs), true)
+    return isPending(now) ? now.then((late) => this.concluded(late)) : this.concluded(now)
+  }
+
+  private concluded(now: Moved | undefined): MaybePromise<void> {
+    this.see(now)
     // Also when the record was final already: it may have been an earlier try of this very write.
-    if (isFinal(this.held.record.state)) await onFinal(this.held.record)
+    if (this.held && isFinal(this.held.record.state)) return this.settings.onFinal(this.held.record)
   }
 
   /** Writes a change unless a later run or a cancel came first. */
-  private write(to: TaskChange, patient = false): Promise<Moved | undefined> {
-    if (!this.held) return Promise.resolve(undefined)
-    return this.settings.ledger.move(this.held, (record) => (
+  private write(to: TaskChange, patient = false): MaybePromise<Moved | undefined> {
+    if (!this.held) return undefined
+    const now = this.settings.ledger.move(this.held, (record) => (
       record.attempt === this.fence && record.state === 'processing' ? to : undefined
     ), patient)
+    if (!this.unwritten) return now
+    return isPending(now) ? now.then((late) => this.orAnew(late, to, patient)) : this.orAnew(now, to, patient)
+  }
+
+  /** A claim is made anew where the record still waits: somebody wrote to it, but no other run. */
+  private orAnew(now: Moved | undefined, to: TaskChange, patient: boolean): MaybePromise<Moved | undefined> {
+    if (!now || now.moved || now.record.state !== 'queued' || now.record.attempt !== this.fence - 1) return now
+    return this.writeAnew(now, to, patient)
+  }
+
+  private async writeAnew(found: Held, to: TaskChange, patient: boolean): Promise<Moved | undefined> {
+    const startedAt = this.held?.record.startedAt
+    const begun = await this.settings.ledger.move(found, (record) => (
+      record.attempt === this.fence - 1 && record.state === 'queued' ? { ...begin(record), startedAt } : undefined
+    ), patient)
+    if (!begun?.moved) return begun
+    this.see(begun)
+    return this.write(to, patient)
   }
 
   /** Takes note of what a write came to, and stops this run when another has taken over. */
   private see(now: Moved | undefined): void {
     if (now) this.held = now
+    if (now?.moved) this.unwritten = false
     if (!now || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
   }
 

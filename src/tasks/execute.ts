@@ -1,3 +1,4 @@
+import { isPending } from '../http/around.js'
 import type { Attempt, DeadReason, Job } from '../queues/queue.js'
 import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, tell, type ExecutorSettings } from './attempt.js'
 import { failureOf } from './failure.js'
@@ -5,9 +6,11 @@ import { patiently } from './retry.js'
 import { isFinal } from './state.js'
 import { Stop } from './stop.js'
 
+const DONE = Promise.resolve()
+
 /** Runs jobs: moves their records along, and never lets a late run overwrite what is final. */
 export class Executor {
-  private readonly running = new Map<string, Stop>()
+  private readonly running = new Map<string, TaskAttempt>()
 
   constructor(private readonly settings: ExecutorSettings) {}
 
@@ -23,23 +26,35 @@ export class Executor {
 
   /** Aborts the run of a task in this process, when there is one. */
   abort(id: string): void {
-    this.running.get(id)?.abort(CANCELLED)
+    this.running.get(id)?.stop.abort(CANCELLED)
   }
 
-  /** Runs one job. Resolves when it needs no other try; rejects so that the queue tries again. */
+  /** Runs one job. Resolves when it needs no other try; rejects, or throws, so that the queue tries again. */
   run(job: Job, attempt: Attempt): Promise<void> {
-    const stop = new Stop(attempt)
+    const { taskId } = job
+    // A job that comes twice has to see what the run that goes on has begun.
+    this.running.get(taskId)?.turnOver()
+    const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, new Stop(attempt))
     // Known as running before its record says so: no cancel falls in between.
-    this.running.set(job.taskId, stop)
-    const end = () => {
-      stop.end()
-      if (this.running.get(job.taskId) === stop) this.running.delete(job.taskId)
-    }
-    return new TaskAttempt(this.settings, this.retention(job.name), job, attempt, stop).perform().then(end, (error: unknown) => {
-      end()
+    this.running.set(taskId, run)
+    const fail = (error: unknown): never => {
+      this.end(taskId, run)
       if (!(error instanceof AttemptFailed)) tell(this.settings, error, job, attempt.attempt)
       throw error
-    })
+    }
+    try {
+      const done = run.perform()
+      if (isPending(done)) return done.then(() => { this.end(taskId, run) }, fail)
+    } catch (error) {
+      return fail(error)
+    }
+    this.end(taskId, run)
+    return DONE
+  }
+
+  private end(taskId: string, run: TaskAttempt): void {
+    run.stop.end()
+    if (this.running.get(taskId) === run) this.running.delete(taskId)
   }
 
   /** Fails the record of a task whose process has died with its work. */

@@ -57,7 +57,11 @@ export class Leases {
     for (const timer of this.timers) clearTimeout(timer)
     this.unwatch?.()
     await this.beating
-    await this.store.delete(aliveKey(this.holder)).catch(() => false)
+    try {
+      await this.store.delete(aliveKey(this.holder))
+    } catch {
+      // It expires.
+    }
   }
 
   private async confirm(holder: string): Promise<void> {

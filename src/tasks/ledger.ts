@@ -1,4 +1,6 @@
-import type { Created, Existing, Revision, Store } from '../stores/store.js'
+import { isPending } from '../http/around.js'
+import type { MaybePromise } from '../http/exchange.js'
+import type { Conflict, Created, Entry, Existing, Replaced, Revision, Store } from '../stores/store.js'
 import { taskEvents, tellMove } from './channels.js'
 import { decode, encode } from './codec.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
@@ -19,64 +21,87 @@ export const taskKey = (id: string): string => `task:${id}`
  * progress, cancel and the end of a run can't lose each other's write.
  */
 export class Ledger {
-  private readonly hands = new WeakMap<object, Held>()
-
   /** `holder` names this process in records whose work dies with it. */
   constructor(readonly store: Store, readonly holder?: string) {}
 
-  /** Gives a record along with its job: one that runs in this process then has no need to read it. */
-  hand(job: object, held: Held): void {
-    this.hands.set(job, held)
+  /** Whether the store gave its last outcome without a promise. */
+  prompt = false
+
+  /** The revision that the record has now, where the store knows without a promise; else `undefined`. */
+  revisionAtOnce(id: string): Revision | undefined {
+    const entry = this.store.get(taskKey(id))
+    if (!isPending(entry)) return entry?.revision
+    entry.catch(() => undefined)
+    return undefined
   }
 
-  /**
-   * The record that was given along with this very job, once. It may be out of date, which `move` finds
-   * out. A job that went through JSON, or to another process, has none.
-   */
-  handed(job: object): Held | undefined {
-    const held = this.hands.get(job)
-    if (held) this.hands.delete(job)
-    return held
-  }
-
-  async load(id: string): Promise<Held | undefined> {
-    const entry = await this.store.get(taskKey(id))
-    return entry && { record: decode(id, entry.value), revision: entry.revision }
+  load(id: string): MaybePromise<Held | undefined> {
+    const entry = this.store.get(taskKey(id))
+    return isPending(entry) ? entry.then((late) => toHeld(id, late)) : toHeld(id, entry)
   }
 
   /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
-  create(record: TaskRecord, face?: string): Promise<Created | Existing> {
-    return this.store.create(taskKey(record.id), encode(record, face), { expiresAt: record.expiresAt })
+  create(record: TaskRecord, face?: string): MaybePromise<Created | Existing> {
+    const outcome = this.store.create(taskKey(record.id), encode(record, face), { expiresAt: record.expiresAt })
+    this.prompt = !isPending(outcome)
+    return outcome
   }
 
   /**
    * Moves a record on from what the caller holds. `decide` sees the newest record each time another
-   * writer came first, and gives the change or `undefined` to leave it. Resolves to the record as it is
+   * writer came first, and gives the change or `undefined` to leave it. Gives the record as it is
    * now, with `moved` telling whether this call changed it; `undefined` when there is no record. A
    * patient move goes on for a while when the store is unavailable.
    */
-  async move(held: Held, decide: (record: TaskRecord) => TaskChange | undefined, patient = false): Promise<Moved | undefined> {
-    const key = taskKey(held.record.id)
+  move(held: Held, decide: Decide, patient = false): MaybePromise<Moved | undefined> {
+    const next = this.next(held, decide)
+    if (!next) return { record: held.record, revision: held.revision, moved: false }
+    const outcome = this.write(held, next)
+    // The usual case goes without a turn.
+    if (!isPending(outcome) && outcome.replaced) return moved(held, next, outcome.revision)
+    return this.moveOn(held, next, outcome, decide, patient)
+  }
+
+  private async moveOn(
+    held: Held, next: TaskRecord | undefined, outcome: MaybePromise<Replaced | Conflict> | undefined, decide: Decide, patient: boolean,
+  ): Promise<Moved | undefined> {
     for (let tried = 1; ; tried++) {
-      const wanted = decide(held.record)
-      const next = wanted && change(held.record, wanted)
       if (!next) return { record: held.record, revision: held.revision, moved: false }
       try {
-        const outcome = await this.store.replace(key, encode(next), held.revision, { expiresAt: next.expiresAt, evictable: isFinal(next.state) })
-        if (outcome.replaced) {
-          if (taskEvents.hasSubscribers) tellMove(held.record, next)
-          return { record: next, revision: outcome.revision, moved: true }
-        }
+        const now = await (outcome ?? this.write(held, next))
+        if (now.replaced) return moved(held, next, now.revision)
         // A write of ours whose answer was lost looks like another's: `decide` sees it and says so.
-        if (!outcome.entry) return undefined
-        held = { record: decode(next.id, outcome.entry.value), revision: outcome.entry.revision }
+        if (!now.entry) return undefined
+        held = { record: decode(next.id, now.entry.value), revision: now.entry.revision }
+        next = this.next(held, decide)
         tried = 0
       } catch (error) {
         if (!patient) throw error
         await pauseAfter(error, tried)
       }
+      outcome = undefined
     }
   }
+
+  private next(held: Held, decide: Decide): TaskRecord | undefined {
+    const wanted = decide(held.record)
+    return wanted && change(held.record, wanted)
+  }
+
+  private write(held: Held, next: TaskRecord): MaybePromise<Replaced | Conflict> {
+    return this.store.replace(taskKey(next.id), encode(next), held.revision, { expiresAt: next.expiresAt, evictable: isFinal(next.state) })
+  }
+}
+
+type Decide = (record: TaskRecord) => TaskChange | undefined
+
+function toHeld(id: string, entry: Entry | undefined): Held | undefined {
+  return entry && { record: decode(id, entry.value), revision: entry.revision }
+}
+
+function moved(from: Held, record: TaskRecord, revision: Revision): Moved {
+  if (taskEvents.hasSubscribers) tellMove(from.record, record)
+  return { record, revision, moved: true }
 }
 
 /** What a move came to. */

@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../http/exchange.js'
 import { isStoreUnavailable } from '../stores/store.js'
 
 const FIRST_MS = 100
@@ -7,7 +8,7 @@ const TRIES = 6
  * Does work on the store again (after 0.1 s, 0.2 s, … 1.6 s) while the store is unavailable: what a run
  * came to is worth more than one lost call. `work` has to be right when an earlier write of it landed.
  */
-export async function patiently<T>(work: () => Promise<T>): Promise<T> {
+export async function patiently<T>(work: () => MaybePromise<T>): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {
       return await work()

@@ -1,3 +1,4 @@
+import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { validate, type Validation } from '../schema/index.js'
@@ -30,39 +31,59 @@ export interface RunOptions extends Omit<TaskContext, 'signal'> {
  * because a schema's output need not survive a queue. Never throws and always settles, whatever `run`
  * does: throw anything, never settle, or go on after its signal.
  */
-export async function runOnce(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): Promise<Outcome> {
-  const { stop, timeoutMs, maxResultBytes } = options
+export function runOnce(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): MaybePromise<Outcome> {
+  const { stop } = options
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
+  let value: unknown
   try {
-    const value = await work(definition, rawInput, options)
-    if (value !== STOPPED && !stop.aborted) {
-      const result = toResultText(value)
-      if (Buffer.byteLength(result) <= maxResultBytes) return { kind: 'completed', result }
-      const cause = new RangeError(`The result of ${definition.name} is larger than ${String(maxResultBytes)} bytes`)
-      return { kind: 'failed', failure: failureOf('result_too_large'), cause: httpError('result_too_large', { cause }), timedOut: false }
-    }
+    const input = toInput(definition, rawInput)
+    const told = new RunContext(options)
+    value = isPending(input) ? input.then((judged) => definition.run(judged, told)) : definition.run(input, told)
+    if (!isPending(value)) return ended(definition, options, value)
   } catch (error) {
-    if (!stop.aborted) return { kind: 'failed', failure: toFailure(error), cause: error, timedOut: false }
-  } finally {
-    stop.end()
+    return broken(definition, options, error)
   }
+  return settled(definition, options, value)
+}
+
+/** The outcome of a run that has given a promise; at the latest when it has gone on for a while although it was told to stop. */
+function settled(definition: AnyTaskDefinition, options: RunOptions, value: PromiseLike<unknown>): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const { stop, timeoutMs } = options
+    stop.begin(timeoutMs, ABORT_GRACE_MS, () => { resolve(stopped(definition, options)) })
+    // What is no promise of ours may do anything when it is asked to go on.
+    Promise.resolve(value).then(
+      (result) => { if (!stop.over) resolve(ended(definition, options, result)) },
+      (error: unknown) => { if (!stop.over) resolve(broken(definition, options, error)) },
+    )
+  })
+}
+
+function ended(definition: AnyTaskDefinition, options: RunOptions, value: unknown): Outcome {
+  const { stop, maxResultBytes } = options
+  if (stop.aborted) return stopped(definition, options)
+  try {
+    const result = toResultText(value)
+    stop.end()
+    if (3 * result.length <= maxResultBytes || Buffer.byteLength(result) <= maxResultBytes) return { kind: 'completed', result }
+    const cause = new RangeError(`The result of ${definition.name} is larger than ${String(maxResultBytes)} bytes`)
+    return { kind: 'failed', failure: failureOf('result_too_large'), cause: httpError('result_too_large', { cause }), timedOut: false }
+  } catch (error) {
+    return broken(definition, options, error)
+  }
+}
+
+function broken(definition: AnyTaskDefinition, options: RunOptions, error: unknown): Outcome {
+  if (options.stop.aborted) return stopped(definition, options)
+  options.stop.end()
+  return { kind: 'failed', failure: toFailure(error), cause: error, timedOut: false }
+}
+
+function stopped(definition: AnyTaskDefinition, { stop, timeoutMs }: RunOptions): Outcome {
+  stop.end()
   if (stop.reason !== TIMED_OUT) return { kind: 'aborted', reason: stop.reason }
   const cause = new Error(`${definition.name} ran longer than ${String(timeoutMs)} ms`)
   return { kind: 'failed', failure: failureOf('task_timeout'), cause: httpError('task_timeout', { cause }), timedOut: true }
-}
-
-const STOPPED = Symbol('stopped')
-
-/** What the run comes to, or `STOPPED` when it goes on although it was told to stop. */
-function work(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    options.stop.begin(options.timeoutMs, ABORT_GRACE_MS, () => { resolve(STOPPED) })
-    const input = toInput(definition, rawInput)
-    const told = new RunContext(options)
-    if (input instanceof Promise) input.then((judged) => definition.run(judged, told)).then(resolve, reject)
-    // Not `resolve(…run())`: a promise that has taken on another hears no more of the grace.
-    else Promise.resolve(definition.run(input, told)).then(resolve, reject)
-  })
 }
 
 /**

@@ -1,3 +1,5 @@
+import { afterMicrotasks, type Lasting } from './after-microtasks.js'
+
 /** Who else may stop a run: the attempt of a queue, a request. Its signal is made when it is read. */
 export interface StopSource {
   readonly signal: AbortSignal
@@ -14,13 +16,14 @@ export const TIMED_OUT = new Error('The task ran longer than it may')
  * AbortController, a listener and a timer cost more than all the rest of a short run, so they are made once the run
  * asks for its signal, or has been going for 20 ms.
  */
-export class Stop {
+export class Stop implements Lasting {
   aborted = false
   reason: unknown
   private controller: AbortController | undefined
   private unwatch: (() => void) | undefined
   private watched = false
-  private over = false
+  /** The run has ended. */
+  over = false
   /** When the time is over, on `performance.now()`. */
   private deadline = Infinity
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -55,7 +58,11 @@ export class Stop {
     this.graceMs = graceMs
     this.onGraceOver = onGraceOver
     if (this.watched || timeoutMs <= SHORT_MS) this.watch()
-    else mind(this)
+    else afterMicrotasks(this)
+  }
+
+  turnOver(): void {
+    if (!this.over) mind(this)
   }
 
   /** The run has ended: nothing is called any more. */
@@ -86,7 +93,7 @@ export class Stop {
   }
 }
 
-/** Runs that have begun a moment ago. One timer looks after those that have not ended by then. */
+/** Runs that have outlived the turn that they began in. One timer looks after those that have not ended by then. */
 let young: Stop[] = []
 let timer: ReturnType<typeof setTimeout> | undefined
 

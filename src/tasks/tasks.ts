@@ -22,7 +22,7 @@ import { toInput } from './run.js'
 import { freeSlot } from './slots.js'
 import { isFinal } from './state.js'
 import type { TaskView, Typed } from './view.js'
-import { Follower, Waiters } from './wait.js'
+import { answers, Follower, Waiters } from './wait.js'
 
 /** Times are in milliseconds, sizes in bytes. */
 export interface TasksOptions {
@@ -275,8 +275,8 @@ export class Tasks {
 
   /** Whether the store answers, and how busy this process is. Never rejects. */
   async health(): Promise<{ readonly ok: boolean; readonly running: number; readonly waiting: number }> {
-    const ok = await this.store.get('health').then(() => true, () => false)
-    return { ok: ok && !this.closing, running: this.executor.size, waiting: this.waiters.size }
+    const ok = !this.closing && await answers(this.store)
+    return { ok, running: this.executor.size, waiting: this.waiters.size }
   }
 
   /**

@@ -96,3 +96,13 @@ export class Waiters {
     for (const place of this.places) place.abort(LEFT)
   }
 }
+
+/** Whether a store can be read at all. */
+export async function answers(store: Store): Promise<boolean> {
+  try {
+    await store.get('health')
+    return true
+  } catch {
+    return false
+  }
+}

@@ -64,7 +64,7 @@ export const BROKEN_QUEUES: readonly Broken<Queue>[] = [
       process: (given) => { run = given },
       enqueue: async (job) => {
         void run(job, { attempt: 1, lastAttempt: true, signal: AbortSignal.abort() })
-        return 'accepted'
+        return 'accepted' as const
       },
       close: () => real.close()
     }
@@ -191,7 +191,7 @@ export const BROKEN_QUEUES: readonly Broken<Queue>[] = [
   broken('a full queue says accepted and drops', 'a full queue says so, takes nothing, and has room again later', (real) => ({
     enqueue: async (job, options) => {
       await real.enqueue(job, options)
-      return 'accepted'
+      return 'accepted' as const
     }
   })),
   broken('a retry needs a free place', 'a retry finds its place in a full queue', (real) => ({
@@ -203,7 +203,7 @@ export const BROKEN_QUEUES: readonly Broken<Queue>[] = [
       }
     }, options)
   })),
-  broken('a closing queue takes jobs', 'after close nothing is taken', () => ({ enqueue: async () => 'accepted' })),
+  broken('a closing queue takes jobs', 'after close nothing is taken', () => ({ enqueue: async () => 'accepted' as const })),
   broken('close does not wait', 'a run may end within drainMs, and is not aborted', (real) => ({
     close: async (options) => { void real.close(options) }
   })),

@@ -83,7 +83,7 @@ describe('MemoryQueue', () => {
 
   test('a job that is no JSON and may be tried again is refused, and takes no place', async () => {
     const queue = new MemoryQueue({ maxQueued: 1 })
-    await assert.rejects(queue.enqueue(job(1, 1n), { attempts: 2 }), TypeError)
+    await assert.rejects(async () => queue.enqueue(job(1, 1n), { attempts: 2 }), TypeError)
     assert.equal(await queue.enqueue(job(1, 'fine'), { attempts: 2 }), 'accepted')
   })
 

@@ -18,7 +18,7 @@ const evictable: WriteOptions = { expiresAt: START + 1000, evictable: true }
 const full = (error: unknown) => isStoreUnavailable(error) && error.reason === 'full'
 
 async function values(store: MemoryStore, keys: string[]): Promise<string> {
-  const found = await Promise.all(keys.map((key) => store.get(key)))
+  const found = await Promise.all(keys.map(async (key) => store.get(key)))
   return keys.filter((_, i) => found[i] !== undefined).join('')
 }
 
@@ -36,8 +36,8 @@ describe('MemoryStore', () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', 'a', pinned)
     await store.create('b', 'b', pinned)
-    await assert.rejects(store.create('c', 'c', pinned), full)
-    await assert.rejects(store.create('d', 'd', evictable), full)
+    await assert.rejects(async () => store.create('c', 'c', pinned), full)
+    await assert.rejects(async () => store.create('d', 'd', evictable), full)
     assert.equal(await values(store, ['a', 'b', 'c', 'd']), 'ab')
     await store.delete('a')
     assert.equal((await store.create('c', 'c', pinned)).created, true)
@@ -48,8 +48,8 @@ describe('MemoryStore', () => {
     const first = await store.create('a', 'x'.repeat(50), pinned)
     await store.create('b', 'x'.repeat(50), pinned)
     assert.ok(first.created, 'nothing was created')
-    await assert.rejects(store.create('c', '', pinned), full)
-    await assert.rejects(store.replace('a', 'x'.repeat(51), first.revision, pinned), full)
+    await assert.rejects(async () => store.create('c', '', pinned), full)
+    await assert.rejects(async () => store.replace('a', 'x'.repeat(51), first.revision, pinned), full)
     assert.equal((await store.get('a'))?.revision, first.revision)
     assert.equal((await store.replace('a', 'y'.repeat(50), first.revision, pinned)).replaced, true)
     assert.equal(store.usage().bytes, 2 * 257 + 100)
@@ -77,8 +77,8 @@ describe('MemoryStore', () => {
     const { store } = open({ maxBytes: 2000 })
     await store.create('a', 'a', evictable)
     await store.create('b', 'b', pinned)
-    await assert.rejects(store.create('c', 'x'.repeat(2000), evictable), full)
-    await assert.rejects(store.create('c', 'x'.repeat(2000 - 256 - 1 - 257 + 1), evictable), full)
+    await assert.rejects(async () => store.create('c', 'x'.repeat(2000), evictable), full)
+    await assert.rejects(async () => store.create('c', 'x'.repeat(2000 - 256 - 1 - 257 + 1), evictable), full)
     assert.equal(await values(store, ['a', 'b', 'c']), 'ab')
     assert.equal((await store.create('c', 'x'.repeat(2000 - 256 - 1 - 257 - 1), evictable)).created, true)
     assert.equal(await values(store, ['a', 'b', 'c']), 'bc')
@@ -105,10 +105,10 @@ describe('MemoryStore', () => {
     for (let i = 0; i < 50; i++) await store.create(`k${i}`, '', { expiresAt: START + 10 + (i % 2) * 10 })
     clock.time = START + 10
     for (let i = 0; i < 25; i++) assert.equal((await store.create(`n${i}`, '', pinned)).created, true)
-    await assert.rejects(store.create('more', '', pinned), full)
+    await assert.rejects(async () => store.create('more', '', pinned), full)
     clock.time = START + 20
     for (let i = 25; i < 50; i++) assert.equal((await store.create(`n${i}`, '', pinned)).created, true)
-    await assert.rejects(store.create('more', '', pinned), full)
+    await assert.rejects(async () => store.create('more', '', pinned), full)
     assert.equal(store.usage().entries, 50)
   })
 
@@ -181,14 +181,14 @@ describe('MemoryStore', () => {
     for (const key of ['a', 'b', 'c']) await store.increment(key, 1, pinned)
     await store.increment('x'.repeat(300), 1, pinned)
     assert.equal(store.usage().counters, 2)
-    await assert.rejects(store.increment('x'.repeat(1000), 1, pinned), full)
+    await assert.rejects(async () => store.increment('x'.repeat(1000), 1, pinned), full)
     assert.equal(store.usage().counters, 2)
   })
 
   test('a counter that leaves the safe integers is refused, and keeps its value', async () => {
     const { store } = open()
     await store.increment('k', Number.MAX_SAFE_INTEGER, pinned)
-    await assert.rejects(store.increment('k', 1, pinned), TypeError)
+    await assert.rejects(async () => store.increment('k', 1, pinned), TypeError)
     assert.equal((await store.increment('k', -1, pinned)).value, Number.MAX_SAFE_INTEGER - 1)
   })
 
@@ -196,11 +196,11 @@ describe('MemoryStore', () => {
     const { store } = open({ maxWatches: 2 })
     const first = await store.watch('a', () => undefined)
     const second = await store.watch('a', () => undefined)
-    await assert.rejects(store.watch('b', () => undefined), full)
+    await assert.rejects(async () => store.watch('b', () => undefined), full)
     first()
     first()
     const third = await store.watch('b', () => undefined)
-    await assert.rejects(store.watch('c', () => undefined), full)
+    await assert.rejects(async () => store.watch('c', () => undefined), full)
     second()
     third()
     assert.equal(store.usage().watches, 0)
@@ -243,7 +243,7 @@ describe('MemoryStore', () => {
   test('memory() gives a store and a queue with the options of both', async () => {
     const { store, queue } = memory({ maxEntries: 1, maxQueued: 0 })
     await store.create('a', '', { expiresAt: Date.now() + 1000 })
-    await assert.rejects(store.create('b', '', { expiresAt: Date.now() + 1000 }), full)
+    await assert.rejects(async () => store.create('b', '', { expiresAt: Date.now() + 1000 }), full)
     assert.equal(await queue.enqueue({ id: '1', taskId: '1', name: 'n', input: 0 }), 'full')
     assert.throws(() => memory({ maxQueued: -1 }), /maxQueued/)
     await queue.close()

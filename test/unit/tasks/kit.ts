@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../../../src/http/exchange.js'
 import type { Queue } from '../../../src/queues/queue.js'
 import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
 import { createTasks, type Tasks, type TasksOptions } from '../../../src/tasks/index.js'
@@ -11,7 +12,7 @@ export class Spy {
   readonly calls: string[] = []
   fault: (call: string, n: number) => Fault = () => undefined
 
-  async around<T>(call: string, work: () => Promise<T>): Promise<T> {
+  async around<T>(call: string, work: () => MaybePromise<T>): Promise<T> {
     const n = this.calls.push(call)
     const fault = this.fault(call, n)
     if (fault === 'before') throw new StoreUnavailableError(`${call} did not happen`)
