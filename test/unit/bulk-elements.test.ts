@@ -119,8 +119,8 @@ describe('a large array', () => {
       const ends = [...sound.matchAll(/,/g)].map(({ index }) => `${sound.slice(0, index)}]`)
       assert.ok(items.length === 0 || [sound, ...ends].some((closed) => sameArray(closed, items)), text)
       assert.ok(!ends.some((closed) => sizeOf(closed) > items.length), text)
-    }), { numRuns: 3000 })
-    assert.ok(refused > 500, `${refused}`)
+    }), { numRuns: 1500 })
+    assert.ok(refused > 300, `${refused}`)
   })
 
   test('as a member gives the same, among others that are dropped', async () => {
@@ -151,7 +151,7 @@ describe('a large array', () => {
         if (fault === undefined) assert.deepEqual(items, updates)
         else assert.equal(placeIn(fault), placeIn(expected.fault), text)
       }
-    }), { numRuns: 2000 })
+    }), { numRuns: 1000 })
   })
 
   test('gives the same elements and the same fault however it is cut, also of any bytes', async () => {
@@ -170,7 +170,7 @@ describe('a large array', () => {
       const expected = whole(bytes)
       if (expected.fault !== undefined) assert.notEqual(one.fault, undefined)
       if (one.fault === undefined) assert.deepEqual(one.items, expected.value)
-    }), { numRuns: 3000 })
+    }), { numRuns: 1500 })
   })
 })
 
@@ -284,8 +284,13 @@ describe('the bounds of a large array', () => {
 
   test('elements are plain unless a number or a text of theirs may not be what was sent', async () => {
     const plain = async (item: string): Promise<boolean> => {
-      for await (const batch of readElements(cut(bytesOf(`[{"a":1},${item}]`), [65_536]))) return batch.plain
-      return assert.fail('no batch')
+      const found: boolean[] = []
+      for (const body of [`[{"a":1},${item}]`, `[${item},{"a":1},{"b":2}]`]) {
+        for await (const batch of readElements(cut(bytesOf(body), [65_536]))) found.push(batch.plain)
+      }
+      assert.equal(found.length, 2)
+      assert.equal(found[0], found[1])
+      return found[0] === true
     }
     for (const item of ['9007199254740992', '-9007199254740993', '{"a":[1e309]}', '1E+20', '9007199254e9', '"\\uD800"', '"\\udfff"', '9007199254740993.0']) {
       assert.equal(await plain(item), false, item)
@@ -299,7 +304,7 @@ describe('the bounds of a large array', () => {
     let turns = 0
     const ticking = setInterval(() => { turns++ }, 1)
     const items = bytesOf('{"name":"Somebody","email":"somebody@example.com"},'.repeat(1285))
-    await readAll(pieces('[', items, 20_000_000))
+    await readAll(pieces('[', items, 40_000_000))
     clearInterval(ticking)
     assert.ok(turns > 3, `${turns}`)
     let closed = false
