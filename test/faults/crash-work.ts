@@ -1,0 +1,18 @@
+import type { Redis } from 'ioredis'
+import { defineTask } from 'longhaul'
+
+/** BullMQ's, shortened. */
+export const TIMES = { lockDurationMs: 1000, stalledIntervalMs: 500 }
+export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+
+/** Counts its runs in Redis. With `endless` it goes on until it is told to stop. */
+export function workOn(redis: Redis) {
+  return defineTask({
+    name: 'work',
+    run: async (input: { endless?: boolean } | undefined, { taskId, signal }) => {
+      await redis.incr(`runs:${String(taskId)}`)
+      if (input?.endless) await new Promise((_, reject) => { signal.addEventListener('abort', reject) })
+      return { message: 'done' }
+    },
+  })
+}
