@@ -5,38 +5,52 @@ import { Program, SERVER_CORE } from '../frame/program.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
 import { READ_KINDS, WRITE_KINDS } from './data.js'
-
-interface Told { readonly samples: Readonly<Record<string, number[]>>; readonly bytes: number }
+import { NO_BAD_LINES, READERS } from './readers.js'
+import { writers } from './writers.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const starts = quick ? 1 : 4
-const rounds = quick ? 3 : 6
+const rounds = quick ? 3 : 8
+/** Rounds that are not counted: what is hot is compiled by then, and the heap has its size. */
+const WARM_UP = 2
 const program = await buildPrograms('ndjson', { read: 'bench/ndjson/read-program.ts', write: 'bench/ndjson/write-program.ts' })
 
-/** Ratios of the first subject's CPU time to each one's, run beside run, over several processes. */
-async function measure(name: string, kinds: readonly string[]): Promise<string> {
+/**
+ * Ratios of the first subject's CPU time to each one's. Each subject has a process of its own, so its garbage is its own matter; no collection is
+ * forced, since that takes away the young generation's room and nobody does it in production. They run in turn (A B C A B C …), over several starts.
+ */
+async function measure(name: string, kinds: readonly string[], subjects: (kind: string) => readonly string[]): Promise<string> {
   const cells = new Map<string, string[]>()
   for (const [column, kind] of kinds.entries()) {
     const ratios = new Map<string, number[]>()
     for (let start = 0; start < starts; start++) {
       process.stderr.write(`${name}, ${kind}: start ${start + 1} of ${starts}\n`)
-      const [child] = await Program.start(program(name), SERVER_CORE, { node: ['--expose-gc'], args: [kind, String(rounds)] })
-      const { samples } = await child.next<Told>()
-      const limit = Object.values(samples)[0] as number[]
-      for (const [subject, micros] of Object.entries(samples)) {
-        ratios.set(subject, [...ratios.get(subject) ?? [], ...micros.map((each, at) => (limit[at] as number) / each)])
+      const children = new Map<string, Program>()
+      for (const subject of subjects(kind)) children.set(subject, (await Program.start(program(name), SERVER_CORE, { args: [kind, subject] }))[0])
+      for (let round = -WARM_UP; round < rounds; round++) {
+        let limit = Number.NaN
+        for (const [subject, child] of children) {
+          const { micros } = await child.ask<{ micros: number }>('once')
+          if (Number.isNaN(limit)) limit = micros
+          if (round >= 0) ratios.set(subject, [...ratios.get(subject) ?? [], limit / micros])
+        }
       }
-      await child.stop()
+      for (const child of children.values()) await child.stop()
     }
     for (const [subject, all] of ratios) {
       const row = cells.get(subject) ?? [subject, ...kinds.map(() => '–')]
-      row[column + 1] = spread(all).median.toFixed(2)
+      const { median, low, high } = spread(all)
+      row[column + 1] = `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`
       cells.set(subject, row)
     }
   }
   return table([name === 'read' ? 'NDJSON in' : 'NDJSON out', ...kinds], [...cells.values()])
 }
 
-const read = await measure('read', READ_KINDS)
-const write = await measure('write', WRITE_KINDS)
-console.log(`CPU of the first row over that of each, 64 KiB chunks; Node ${process.version}, ${starts} starts, ${rounds} rounds.\n\n${read}\n\n${write}`)
+const read = await measure('read', READ_KINDS, (kind) => Object.keys(READERS).filter((name) => kind !== '1 % malformed' || !NO_BAD_LINES.has(name)))
+const write = await measure('write', WRITE_KINDS, (kind) => Object.keys(writers(kind, [])))
+console.log(`CPU of the first row over that of each, median (quartiles); 64 KiB chunks; Node ${process.version}, ${starts} starts of ${rounds} rounds.
+
+${read}
+
+${write}`)

@@ -7,7 +7,8 @@ import split2 from 'split2'
 import jsonlParser from 'stream-json/jsonl/parser.js'
 import { LineReader, readRecords } from 'longhaul'
 
-type Reader = (bytes: Buffer) => Promise<number> | number
+/** Reads all of the bytes; gives the number of good records. */
+export type Reader = (bytes: Buffer) => Promise<number> | number
 
 function* chunksOf(bytes: Buffer): Generator<Buffer> {
   for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536)

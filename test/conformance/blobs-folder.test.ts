@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, open, readdir, rm, truncate, utimes, writeFile, type FileHandle } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as runner from 'node:test'
+import { promisify } from 'node:util'
 import { blobsConformance } from 'longhaul/conformance'
 import { FolderBlobs } from 'longhaul/files'
 import { isStoreUnavailable } from 'longhaul'
@@ -99,6 +101,43 @@ runner.describe('FolderBlobs', () => {
     const blobs = new FolderBlobs(path)
     await rm(path, { recursive: true })
     await assert.rejects(blobs.put('key', text('a'), { expiresAt: Date.now() + 1000 }), isStoreUnavailable)
+    await blobs.close()
+  })
+
+  runner.it('a disk without room is `full`, keeps nothing unfinished, and takes what fits again', async () => {
+    const path = folder()
+    const program = `
+      import { readdir } from 'node:fs/promises'
+      import { FolderBlobs } from 'longhaul/files'
+      const blobs = new FolderBlobs(${JSON.stringify(path)})
+      async function* bytes(count) { for (let sent = 0; sent < count; sent += 65536) yield Buffer.alloc(65536) }
+      const put = (key, count) => blobs.put(key, bytes(count), { expiresAt: Date.now() + 60000 })
+        .then(({ size }) => size, ({ reason, message }) => ({ reason, message }))
+      // A file may have no more than 512 KiB here; without this the system ends the process.
+      process.on('SIGXFSZ', () => {})
+      const told = [await put('large', 2 ** 21), await blobs.stat('large'), await put('small', 65536), (await readdir(${JSON.stringify(path)})).length]
+      await blobs.close()
+      console.log(JSON.stringify(told))
+    `
+    const { stdout } = await promisify(execFile)('sh', [
+      '-c', 'ulimit -f 1024; exec "$0" "$@"', process.execPath, '--import', 'tsx', '--input-type=module', '-e', program,
+    ], { cwd: join(import.meta.dirname, '../..') })
+    assert.deepEqual(JSON.parse(stdout), [{ reason: 'full', message: 'There is no room for more blobs' }, null, 65_536, 1])
+  })
+
+  runner.it('what the disk says decides the reason: no room is `full`, all else is `unavailable`', async (t) => {
+    const path = folder()
+    const blobs = new FolderBlobs(path)
+    const probe = await open(join(path, 'probe'), 'w')
+    const handles = Object.getPrototypeOf(probe) as FileHandle
+    await probe.close()
+    await rm(join(path, 'probe'))
+    for (const [code, reason] of [['ENOSPC', 'full'], ['EDQUOT', 'full'], ['EIO', 'unavailable']]) {
+      const write = t.mock.method(handles, 'write', () => Promise.reject(Object.assign(new Error(code), { code })))
+      await assert.rejects(blobs.put('key', text('a'), { expiresAt: Date.now() + 60_000 }), { reason })
+      write.mock.restore()
+      assert.deepEqual([await readdir(path), await openBelow(path)], [[], 0])
+    }
     await blobs.close()
   })
 

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { ndjsonDownload, router } from 'longhaul'
 import { attach } from 'longhaul/node'
 import { listen, type Running } from './hosts.js'
+import { blocks } from './readme-page.js'
 import { ask, eventually, open } from './wire.js'
 
 describe('downloads over a socket', () => {
@@ -50,20 +53,29 @@ describe('downloads over a socket', () => {
       assert.deepEqual(answer.body.trimEnd().split('\n').map((line) => JSON.parse(line) as object), people)
     }
   })
-  test('fetch reads it as it comes, decoded, by the reader that the README shows', async () => {
-    async function* records(response: Response): AsyncGenerator<unknown> {
-      let rest = ''
-      for await (const text of response.body!.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>) {
-        const lines = (rest + text).split('\n')
-        rest = lines.pop() ?? ''
-        for (const line of lines) yield JSON.parse(line)
+  test('fetch reads it as it comes, decoded, by the reader that README.md and the guide show', async () => {
+    for (const name of ['README.md', 'docs/guide/ndjson.md']) {
+      const page = await readFile(join(import.meta.dirname, '../..', name), 'utf8')
+      const snippet = blocks(page, 'js').find((block) => block.startsWith('async function* records')) ?? ''
+      const program = `export ${snippet.slice(0, snippet.indexOf('\n}\n') + 3)}`
+      const { records } = await import(`data:text/javascript,${encodeURIComponent(program)}`) as { records: (response: Response) => AsyncIterable<unknown> }
+      const all = async (response: Response): Promise<unknown[]> => {
+        const read: unknown[] = []
+        for await (const record of records(response)) read.push(record)
+        return read
       }
+      const response = await fetch(`http://127.0.0.1:${server.port}/bulk-data`)
+      assert.ok(response.headers.get('content-encoding'))
+      assert.deepEqual(await all(response), people)
+      const bytes = Buffer.from('{"name":"Zoë"}\n{"id":1}')
+      const cut = new ReadableStream<Uint8Array>({
+        start: (controller) => {
+          for (const byte of bytes) controller.enqueue(Uint8Array.of(byte))
+          controller.close()
+        },
+      })
+      assert.deepEqual(await all(new Response(cut)), [{ name: 'Zoë' }, { id: 1 }])
     }
-    const response = await fetch(`http://127.0.0.1:${server.port}/bulk-data`)
-    assert.ok(response.headers.get('content-encoding'))
-    const all: unknown[] = []
-    for await (const record of records(response)) all.push(record)
-    assert.deepEqual(all, people)
   })
   test('HEAD has the same head and no body, and opens nothing for long', async () => {
     const [head, get] = [await ask(server.port, 'HEAD', '/bulk-data'), await ask(server.port, 'GET', '/bulk-data')]

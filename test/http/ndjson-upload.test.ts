@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
 import { createTasks, ndjsonUpload, router, taskEndpoints, uploadTask, type HttpRequest, type Queue, type UploadResult, type WriteContext } from 'longhaul'
-import { memory } from 'longhaul/memory'
+import { memory, MemoryBlobs } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
 import { listen, type Running } from './hosts.js'
 import { ask, eventually, Wire } from './wire.js'
@@ -208,6 +208,16 @@ describe('uploads over a socket', () => {
       assert.equal(keys.length, 1)
       await goes(keys[0])
       await eventually(() => stopped, 'the signal of the write aborts')
+    })
+    test('blobs without room are a 503 that says so, and nothing is written', async () => {
+      seen.length = 0
+      const small = new MemoryBlobs({ maxBytes: 10 })
+      const put = blobs.put.bind(blobs)
+      blobs.put = (...args) => small.put(...args)
+      const { status, body } = await post('{"id":1}\n{"id":2}\n', prefer)
+      blobs.put = put
+      await small.close()
+      assert.deepEqual([status, (JSON.parse(body) as { code: string }).code, seen], [503, 'store_full', []])
     })
     test('an Idempotency-Key needs a task: a direct upload that has one is refused before it is read', async () => {
       seen.length = 0
