@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { readNdjson, writeNdjson, type LineFault } from '../../../adapters/client/index.js'
+import { LineReader } from '../../../src/ndjson/lines.js'
+import { fakeServer, json, lost, pieces, script } from './fake-server.js'
+
+async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = []
+  for await (const one of source) found.push(one)
+  return found
+}
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+
+function cut(whole: Uint8Array, sizes: readonly number[]): Uint8Array[] {
+  const parts: Uint8Array[] = []
+  let at = 0
+  for (const size of sizes) {
+    parts.push(whole.slice(at, at + size))
+    at += size
+  }
+  return [...parts, whole.slice(at)]
+}
+
+/** Reads pieces; what was bad beside what was good. */
+async function read(parts: readonly Uint8Array[], maxLineBytes?: number): Promise<{ records: object[], faults: LineFault[] }> {
+  const faults: LineFault[] = []
+  const records = await all(readNdjson(pieces(parts), { onFault: (fault) => { faults.push(fault) }, ...maxLineBytes !== undefined && { maxLineBytes } }))
+  return { records, faults }
+}
+
+describe('readNdjson', () => {
+  test('the same records and the same bad lines as on the server, however the bytes are cut', async () => {
+    const good = fc.json().map((text) => `{"ä€😀":${text.replaceAll('__proto__', 'p')}}`)
+    const line = fc.oneof(
+      good, fc.constantFrom('', '  ', '{"a":', '[1]', '7', '"x"', '\ufeff{}', ' {"a":1} \r', '{} {}', '{"long":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}'),
+    ).map(bytes)
+    const odd = fc.constantFrom(Uint8Array.of(0xff, 0x7b), Uint8Array.of(0x7b, 0xc3, 0x7d))
+    const lines = fc.array(fc.tuple(fc.oneof({ weight: 5, arbitrary: line }, { weight: 1, arbitrary: odd }), fc.constantFrom('\n', '\r\n')), { maxLength: 12 })
+    await fc.assert(fc.asyncProperty(lines, fc.boolean(), fc.array(fc.integer({ min: 1, max: 9 })), async (parts, open, sizes) => {
+      const body = Buffer.concat([...parts.flatMap(([text, end]) => [text, bytes(end)]), bytes(open ? '{"last":1}' : '')])
+      const maxLineBytes = 60
+      const found = await read(cut(body, sizes), maxLineBytes)
+      const oracle = new LineReader({ maxLineBytes, maxErrors: Infinity })
+      const batches = [oracle.read(body), oracle.end()]
+      assert.deepEqual(found.records, batches.flatMap(({ records }) => records))
+      const theirs = batches.flatMap(({ errors }) => errors)
+      assert.deepEqual(found.faults.map((fault) => fault.line), theirs.map((fault) => fault.line))
+      // An array is «no object» to both; a text that is no JSON at all is only malformed here.
+      for (const [at, { code }] of found.faults.entries()) {
+        const their = theirs[at]?.code
+        assert.ok(code === their || (code === 'line_malformed' && their === 'line_not_object'), `${code} and ${their}`)
+      }
+    }), { numRuns: 300 })
+  })
+
+  test('a bad line is thrown when nobody is told', async () => {
+    for (const [line, code] of [['{"a"', 'line_malformed'], ['[]', 'line_not_object'], ['null', 'line_not_object']] as const) {
+      await assert.rejects(all(readNdjson(pieces([`{}\n${line}\n`]))), { name: 'ClientError', code, message: /^Line 2 is / })
+    }
+    await assert.rejects(all(readNdjson(pieces([Uint8Array.of(0x7b, 0xff, 0x7d, 10)]))), { code: 'line_not_utf8' })
+  })
+
+  test('the cap is exact, counts bytes, and holds nothing of a longer line', async () => {
+    const line = '{"a":"äöü"}'
+    const size = bytes(line).length
+    assert.deepEqual((await read([bytes(`${line}\n`)], size)).faults, [])
+    assert.deepEqual((await read([bytes(`${line}\n{}\n`)], size - 1)), { records: [{}], faults: [{ line: 1, code: 'line_too_long' }] })
+    const endless = Array.from({ length: 2000 }, () => new Uint8Array(65_536).fill(120))
+    const before = process.memoryUsage().arrayBuffers
+    assert.deepEqual((await read([...endless, bytes('\n{"after":1}')], 1000)).records, [{ after: 1 }])
+    assert.ok(process.memoryUsage().arrayBuffers - before < 80_000_000)
+    await assert.rejects(all(readNdjson(pieces([bytes('x'.repeat(20))]), { maxLineBytes: 10 })), { code: 'line_too_long' })
+  })
+
+  test('a byte at a time is fine', async () => {
+    const text = `{"a":"${'😀'.repeat(3000)}"}\n`
+    assert.deepEqual((await read([...bytes(text)].map((byte) => Uint8Array.of(byte)))).records, [JSON.parse(text)])
+  })
+
+  test('an answer, a body and any iterable of bytes can be read', async () => {
+    const one = [{ a: 1 }]
+    assert.deepEqual(await all(readNdjson(new Response('{"a":1}\n'))), one)
+    assert.deepEqual(await all(readNdjson(new Response('{"a":1}').body ?? assert.fail())), one)
+    assert.deepEqual(await all(readNdjson((async function* () { yield bytes('{"a"'); yield bytes(':1}') })())), one)
+    assert.deepEqual(await all(readNdjson(new Response(null))), [])
+    await assert.rejects(all(readNdjson(new Response('{}', { status: 404 }))), { code: 'http_404', status: 404 })
+  })
+
+  test('leaving the loop lets go of the body', async () => {
+    let cancelled = false
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) { controller.enqueue(bytes('{"a":1}\n')) },
+      cancel() { cancelled = true },
+    })
+    for await (const record of readNdjson<{ a: number }>(body)) {
+      assert.equal(record.a, 1)
+      break
+    }
+    assert.equal(cancelled, true)
+  })
+
+  test('a connection that breaks is an error, after what came before', async () => {
+    const found: object[] = []
+    await assert.rejects(async () => { for await (const record of readNdjson(pieces(['{"a":1}\n{"b"'], true))) found.push(record) }, { code: 'network_error' })
+    assert.deepEqual(found, [{ a: 1 }])
+  })
+})
+
+describe('writeNdjson', () => {
+  test('what is written is read', async () => {
+    await fc.assert(fc.asyncProperty(fc.array(fc.dictionary(fc.string(), fc.jsonValue())), async (records) => {
+      const found = await all(readNdjson(writeNdjson(records)))
+      assert.equal(JSON.stringify(found), JSON.stringify(records))
+    }), { numRuns: 100 })
+  })
+
+  test('records are made as they are read', async () => {
+    let made = 0
+    let returned = false
+    const records = function* () {
+      try {
+        for (;;) yield { n: ++made, text: 'x'.repeat(1000) }
+      } finally {
+        returned = true
+      }
+    }
+    const reader = writeNdjson(records()).getReader()
+    assert.equal(made, 0)
+    const { value } = await reader.read()
+    assert.ok(value && value.length > 60_000 && value.length < 70_000)
+    assert.ok(made < 80, String(made))
+    await reader.cancel()
+    assert.equal(returned, true)
+  })
+
+  test('async sources too, and what they throw', async () => {
+    const source = async function* () {
+      yield { a: 1 }
+      throw new Error('the cursor broke')
+    }
+    await assert.rejects(new Response(writeNdjson(source())).text(), /the cursor broke/)
+  })
+
+  test('what is no record is refused', async () => {
+    for (const bad of [[1], null, 7, new Date(), { toJSON: () => undefined }]) {
+      await assert.rejects(new Response(writeNdjson([bad as object])).text(), TypeError)
+    }
+  })
+})
+
+describe('upload', () => {
+  const report = { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 }, errors: [{ line: 2, code: 'record_invalid', message: 'no' }] }
+
+  test('sends lines and gives the report', async () => {
+    const { client, seen } = fakeServer(() => json(report))
+    assert.deepEqual(await client.upload('/upload', [{ a: 1 }, { b: 2 }]), report)
+    assert.equal(seen[0]?.body, '{"a":1}\n{"b":2}\n')
+    assert.equal(seen[0]?.headers['content-type'], 'application/x-ndjson')
+    assert.equal('prefer' in (seen[0]?.headers ?? {}), false)
+  })
+
+  test('as a blob where streams can not be sent', async () => {
+    const bodies: unknown[] = []
+    const fetch = (async (_: string, init: RequestInit) => {
+      bodies.push(init.body)
+      return json(report)
+    }) as typeof globalThis.fetch
+    const { client } = fakeServer(() => json(report), { fetch, streamUploads: false })
+    await client.upload('/upload', [{ a: 1 }])
+    assert.ok(bodies[0] instanceof Blob)
+    assert.equal(await bodies[0].text(), '{"a":1}\n')
+  })
+
+  test('in the background: the report is the result of a task', async () => {
+    const { client, seen } = fakeServer(script(
+      lost, () => json({ taskId: 't' }, 202, { location: '/s' }), () => json({ status: 'processing', progress: { done: 1 } }), () => json({ status: 'completed', result: report }),
+    ))
+    const heard: unknown[] = []
+    assert.deepEqual(await client.upload('/upload', () => [{ a: 1 }], { background: true, onProgress: ({ progress }) => { heard.push(progress?.done) } }), report)
+    assert.deepEqual(heard, [1, undefined])
+    assert.equal(seen[1]?.headers['prefer'], 'respond-async')
+    assert.equal(seen[1]?.body, '{"a":1}\n')
+    assert.equal(seen[0]?.headers['idempotency-key'], seen[1]?.headers['idempotency-key'])
+  })
+
+  test('what may have been read in part is not sent again; what can be read once only neither', async () => {
+    const first = fakeServer(lost)
+    await assert.rejects(first.client.upload('/upload', [{ a: 1 }]), { code: 'network_error' })
+    assert.equal(first.seen.length, 1)
+    const second = fakeServer(lost)
+    await assert.rejects(second.client.upload('/upload', (function* () { yield { a: 1 } })(), { background: true }), { code: 'network_error' })
+    assert.equal(second.seen.length, 1)
+    const third = fakeServer(script(() => json({}, 429), () => json(report)))
+    await third.client.upload('/upload', [{ a: 1 }])
+    assert.equal(third.seen.length, 2)
+  })
+
+  test('what the source throws is thrown', async () => {
+    const error = new Error('the cursor broke')
+    const { client } = fakeServer(() => json(report))
+    await assert.rejects(client.upload('/upload', (function* () { yield {}; throw error })()), error)
+  })
+})
+
+describe('records', () => {
+  test('asks for NDJSON, again where it may, and says what is refused', async () => {
+    const { client, seen } = fakeServer(script(lost, () => json({}, 503), () => new Response('{"a":1}\n{"a":2}')))
+    assert.deepEqual(await all(client.records<{ a: number }>('/bulk-data')), [{ a: 1 }, { a: 2 }])
+    assert.equal(seen[2]?.headers['accept'], 'application/x-ndjson')
+    await assert.rejects(all(fakeServer(() => json({ error: 'No.', code: 'forbidden' }, 403)).client.records('/x')), { code: 'forbidden', message: 'No.' })
+  })
+
+  test('an abort in the middle rejects with its reason', async () => {
+    const controller = new AbortController()
+    const { client } = fakeServer(() => new Response(new ReadableStream({ start(stream) { stream.enqueue(bytes('{"a":1}\n')) } })))
+    await assert.rejects(async () => {
+      for await (const _ of client.records('/x', { signal: controller.signal })) setImmediate(() => { controller.abort(new Error('enough')) })
+    }, { message: 'enough' })
+  })
+})

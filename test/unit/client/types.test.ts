@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { z } from 'zod'
+import type { OpenApiTask, ResultOf, WithMessage } from '../../../adapters/client/index.js'
+import { jsonSchema } from '../../../src/schema/index.js'
+import { defineTask, type TaskResult } from '../../../src/tasks/index.js'
+import { fakeServer, json } from './fake-server.js'
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false
+/** Compiles only for `true`. */
+function holds<T extends true>(): T | undefined { return undefined }
+
+const report = defineTask({
+  name: 'report',
+  input: jsonSchema<{ year: number }>({ type: 'object', required: ['year'], properties: { year: { type: 'integer' } } }),
+  run: async ({ year }) => ({ message: 'Here.', pages: year }),
+})
+const list = defineTask({ name: 'list', input: z.object({ tag: z.string() }), run: ({ tag }) => [tag] })
+
+/** As openapi-typescript writes it. */
+interface paths {
+  '/reports': {
+    get?: never
+    post: {
+      parameters: { query?: never }
+      requestBody: { content: { 'application/json': { year: number } } }
+      responses: {
+        200: { headers: Record<string, unknown>, content: { 'application/json': { message: string, pages: number } } }
+        202: { headers: Record<string, unknown>, content: { 'application/json': { taskId: string } } }
+      }
+    }
+  }
+  '/users': { get: { responses: { 200: { content: { 'application/json': string[] } } } } }
+}
+
+test('what a definition takes and gives flows to the client, without a cast', async () => {
+  const { client, seen } = fakeServer(() => json({ message: 'Here.', pages: 3 }))
+  const typed = client.task<typeof report>('/reports', { body: (data) => ({ task: 'report', data }) })
+  const result = await typed.run({ year: 2025 })
+  holds<Same<typeof result, { message: string } & { message: string, pages: number }>>()
+  assert.equal(result.pages, 3)
+  assert.equal(seen[0]?.body, '{"task":"report","data":{"year":2025}}')
+  // @ts-expect-error a year is a number
+  await typed.submit({ year: '2025' })
+  const again = await typed.resume({ result: { message: '', pages: 1 } }).result({ onProgress: ({ result: now }) => { holds<Same<typeof now, typeof result | undefined>>() } })
+  holds<Same<typeof again, typeof result>>()
+  assert.deepEqual(again, { message: '', pages: 1 })
+
+  const ofList = client.task<typeof list>('/lists')
+  assert.deepEqual([report.name, list.name, typeof ofList.run], ['report', 'list', 'function'])
+  holds<Same<Parameters<typeof ofList.run>[0], { tag: string }>>()
+  holds<Same<Awaited<ReturnType<typeof ofList.run>>, { message: string, value: string[] }>>()
+})
+
+test('and so does what an OpenAPI document says', async () => {
+  const { client } = fakeServer(() => json({ message: 'Here.', pages: 3 }))
+  const typed = client.task<OpenApiTask<paths, '/reports'>>('/reports')
+  const result = await typed.run({ year: 2025 })
+  holds<Same<typeof result, { message: string, pages: number }>>()
+  assert.equal(result.pages, 3)
+  // @ts-expect-error a year is needed
+  await typed.run({})
+  // @ts-expect-error there is no such path
+  type Wrong = OpenApiTask<paths, '/none'>
+  holds<Same<ResultOf<OpenApiTask<paths, '/users'>>, unknown>>()
+  assert.ok(holds<Same<Wrong, Wrong>>() === undefined)
+})
+
+test('a result is the same on both sides', () => {
+  assert.ok(holds<Same<WithMessage<{ a: 1 }>, TaskResult<{ a: 1 }>>>() === undefined)
+  assert.ok(holds<Same<WithMessage<string[]>, TaskResult<string[]>>>() === undefined)
+  assert.ok(holds<Same<WithMessage<boolean>, TaskResult<boolean>>>() === undefined)
+})
