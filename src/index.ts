@@ -21,7 +21,7 @@ export {
   createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
   type Accepted, type AnyTaskDefinition, type Asker, type CallbackEvent, type Face, type FindCallback, type Kept, type ReadWork, type Select, type Selected,
   type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskEvent,
-  type TaskFailure, type TaskOptions,
+  type SpooledBody, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
@@ -36,6 +36,11 @@ export {
   type RecordFault, type RecordOutcome, type RecordSource, type SpooledUpload, type UploadError, type UploadLimits, type UploadOptions,
   type UploadResult, type UploadSummary, type UploadTask, type UploadTaskOptions, type WriteContext,
 } from './ndjson/index.js'
+export {
+  bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask,
+  type BulkBackground, type BulkCreateOptions, type BulkItem, type BulkItemsOptions, type BulkOptions, type BulkReport, type BulkSummary, type BulkTask,
+  type BulkTaskOptions, type BulkTaskResult, type BulkUpdateOptions, type Shown, type SpooledBatch,
+} from './bulk/index.js'
 export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'
 export type {
   CallbackFault, CallbackOptions, CallbackReply, CallbackRequest, CallbackSender, CallbackState, CallbackView, SendFault,
@@ -53,6 +58,6 @@ export {
   type Asked, type Candidate, type DeprecationOptions, type Selector, type VersionOptions, type VersionsOptions, type VersionUse,
 } from './versioning/index.js'
 export {
-  addParameters, addResponseHeaders, addResponses, body, errorResponses, header, openapi, operation, parameter, response,
+  addParameters, addResponseHeaders, addResponses, body, errorResponses, fields, header, openapi, operation, parameter, response,
   type BodyOptions, type BodySchema, type DocumentOptions, type Fragment, type OperationOptions, type ParameterOptions, type ResponseOptions,
 } from './openapi/index.js'

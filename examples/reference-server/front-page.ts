@@ -1,4 +1,4 @@
-import type { Handler } from 'longhaul'
+import { describe, fields, operation, response, type Handler } from 'longhaul'
 
 const PAGE = `<!doctype html>
 <html lang="en">
@@ -29,11 +29,14 @@ td { padding: .15rem 1rem .15rem 0; vertical-align: top }
 `
 
 /** The front page: what is here, and something to paste. */
-export const frontPage: Handler = ({ headers }) => ({
+export const frontPage: Handler = describe(({ headers }) => ({
   status: 200,
   headers: { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-cache', 'vary': 'Host' },
   body: PAGE.replace('ORIGIN', `http://${hostOf(headers['host'])}`),
-})
+}), [operation('GET', {
+  summary: 'The front page',
+  responses: { 200: response('A page', { headers: fields('Cache-Control', 'Vary'), schema: { type: 'string' }, mediaTypes: ['text/html'] }) },
+})])
 
 /** The client chooses this field, and it ends up in a page. */
 function hostOf(field: string | string[] | undefined): string {

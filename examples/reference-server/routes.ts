@@ -1,28 +1,45 @@
-import { compose, jobFace, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
+import { compose, jobFace, router, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
 import { authorize, type Context } from './auth.js'
 import { callbackUrl } from './callbacks.js'
 import { largeFileContent } from './content.js'
 import { frontPage } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
+import type { ApiDocument } from './openapi.js'
 import { processData } from './tasks/process-data.js'
 import { byJobData, byTaskAndData } from './select.js'
 import type { Users } from './users/repository.js'
+import { usersApi } from './users-api.js'
 import { versionedUsers } from './versions.js'
 
+/** What the routes lead to. */
+export interface Parts {
+  readonly tasks: Tasks
+  readonly users: Users
+  readonly ndjson: NdjsonUsers
+  readonly document: ApiDocument
+  /** Whether TRACE is answered. */
+  readonly trace: boolean
+}
+
 /** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
-export function routes(tasks: Tasks, users: Users, ndjson: NdjsonUsers): Handler<Context> {
+export function routes({ tasks, users, ndjson, document, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
   const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner, callback: callbackUrl })
   const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
 
+  const api = usersApi(users)
   const versioned = versionedUsers(users)
 
   return router<Context>({
     'GET /': frontPage,
+    'GET /openapi.json': document.handler,
     // SPEC 9
     '/users': compose(authorize, versioned),
     '/{version}/users': compose(authorize, versioned),
+    // SPEC 4.1, 4.2
+    'GET|HEAD|POST /api/users': compose(authorize, api.list),
+    'GET|HEAD|PUT|PATCH|DELETE /api/users/{id}': compose(authorize, api.item),
     // SPEC 4.5
     'GET|HEAD /api/files/large-file': compose(authorize, largeFileContent),
     // SPEC 4.6
@@ -37,5 +54,5 @@ export function routes(tasks: Tasks, users: Users, ndjson: NdjsonUsers): Handler
     // SPEC 4.9
     'GET|HEAD /bulk-data': compose(authorize, ndjson.download()),
     'POST /upload-ndjson': compose(authorize, ndjson.needsOneProcess, ndjson.upload(task)),
-  })
+  }, { ...traced && { trace: compose(authorize, trace()) } })
 }

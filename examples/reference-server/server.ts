@@ -1,15 +1,16 @@
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { compose, createTasks, rateLimit, requestId } from 'longhaul'
+import { compose, cors, createTasks, rateLimit, requestId } from 'longhaul'
 import { MemoryBlobs } from 'longhaul/memory'
-import { attach } from 'longhaul/node'
-import { identify, type Context } from './auth.js'
+import { attach, tunnel } from 'longhaul/node'
+import { authorize, identify, type Context } from './auth.js'
 import { callbacks } from './callbacks.js'
 import type { Config } from './config.js'
 import { Connections } from './connections.js'
 import { openEngine } from './engine.js'
 import { NdjsonUsers } from './ndjson.js'
+import { ApiDocument } from './openapi.js'
 import { routes } from './routes.js'
 import { definitions } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
@@ -31,7 +32,7 @@ export interface RunningServer {
 
 /** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
-  const { host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = 'memory', drainMs = 10_000 } = options
+  const { host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = 'memory', trace = false, connectAllow = [], drainMs = 10_000 } = options
   const users = await openUsers(database)
   const engine = openEngine(redisUrl)
   const { store, queue, callbackQueue } = engine
@@ -42,16 +43,21 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const tasks = createTasks({
     store, queue, callbacks: callbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(users), ...ownTasks],
   })
+  const document = new ApiDocument()
+  // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.
+  const limited = rateLimit<Context>({ store, onStoreError: 'allow', policies: [{ name: 'default', limit, windowSeconds: 60 }] })
   const handler = compose<Context>(
-    requestId(), identify(tokens),
-    // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.
-    rateLimit({ store, onStoreError: 'allow', policies: [{ name: 'default', limit, windowSeconds: 60 }] }),
-    routes(tasks, users, ndjson),
+    requestId(),
+    // Browsers send no token by themselves, so a page of any origin can only do what it has a token for.
+    cors({ origins: '*', maxAge: 600 }),
+    identify(tokens), limited, routes({ tasks, users, ndjson, document, trace }),
   )
+  document.of(handler)
 
   // An upload may take longer than the five minutes that Node gives a request; idle ones are the proxy's to end.
   const server = createServer({ requestTimeout: 0 })
-  attach<Context>(server, handler)
+  const policies = [requestId<Context>(), identify(tokens), limited, authorize]
+  attach<Context>(server, handler, { ...connectAllow.length > 0 && { connect: tunnel<Context>({ allow: connectAllow, policies }) } })
   const connections = new Connections(server)
 
   server.listen({ host, port })

@@ -1,5 +1,6 @@
 import type { Handler, Operation } from '../http/exchange.js'
 import { errorContent, errorSchema, problemSchema } from './errors.js'
+import { requestFields, responseFields } from './fields.js'
 import { mergeOperations } from './merge.js'
 import { operationIds } from './operation-id.js'
 import type { Fragment } from './operation.js'
@@ -18,11 +19,15 @@ export interface DocumentOptions {
   readonly securitySchemes?: Readonly<Record<string, Fragment>>
 }
 
+type Components = Record<string, Record<string, unknown>>
+
 /** Operations that OpenAPI 3.1 has a place for; others (CONNECT, QUERY) can't be written down. */
 const METHODS: readonly string[] = ['GET', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'TRACE']
 const UNFORESEEN: Fragment = { description: 'Any other failure, in the one shape that all of them have', content: errorContent }
 /** Fragments that occur everywhere are named once. They are the same values, so they are found by identity. */
-const SHARED = new Map<unknown, string>([[errorSchema, 'Error'], [problemSchema, 'Problem']])
+const SHARED = new Map<unknown, readonly [section: string, name: string]>([[errorSchema, ['schemas', 'Error']], [problemSchema, ['schemas', 'Problem']]])
+for (const [name, field] of Object.entries(responseFields)) SHARED.set(field, ['headers', name])
+for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['parameters', name])
 
 /**
  * The OpenAPI 3.1 document of what is mounted: a `router()`, or any handlers whose paths are known. A plain value: answer it with `json(200, …)`.
@@ -42,12 +47,15 @@ export function openapi(handlers: Handler<never> | readonly Handler<never>[], op
     if (path === undefined) throw new TypeError(`openapi: an operation ${method} has no path; put its handler into a router(), or give the operation one`)
     Object.assign(schemes, securitySchemes)
     if (!METHODS.includes(method)) continue
-    let item = paths.get(path)
-    if (item === undefined) paths.set(path, item = new Map())
+    const item = paths.get(path) ?? new Map<string, Operation>()
+    paths.set(path, item)
     const other = item.get(method)
     item.set(method, other === undefined ? operation : mergeOperations(other, operation))
   }
   const ids = operationIds([...paths.values()].flatMap((item) => [...item.values()]))
+  const used: Components = {}
+  const described = [...paths].map(([path, item]) => [path, Object.fromEntries([...item].map(([method, operation]) =>
+    [method.toLowerCase(), named(operation, ids.get(operation) as string, used)]))])
   const { info, servers, tags, security, externalDocs } = options
   return {
     openapi: '3.1.1',
@@ -56,24 +64,29 @@ export function openapi(handlers: Handler<never> | readonly Handler<never>[], op
     ...servers && { servers },
     ...tags && { tags },
     ...security && { security },
-    paths: Object.fromEntries([...paths].map(([path, item]) => [path, Object.fromEntries([...item].map(([method, operation]) =>
-      [method.toLowerCase(), named(operation, ids.get(operation) as string)]))])),
+    paths: Object.fromEntries(described) as Fragment,
     components: {
+      ...used,
       schemas: { Error: errorSchema, Problem: problemSchema },
       ...Object.keys(schemes).length > 0 && { securitySchemes: schemes },
     },
   }
 }
 
-function named({ openapi: { responses, ...rest } }: Operation, operationId: string): Fragment {
-  return refer({ ...rest, operationId, responses: { ...(responses as Fragment), default: (responses as Fragment)['default'] ?? UNFORESEEN } }) as Fragment
+function named({ openapi: { responses, ...rest } }: Operation, operationId: string, used: Components): Fragment {
+  const told = { ...rest, operationId, responses: { ...(responses as Fragment), default: (responses as Fragment)['default'] ?? UNFORESEEN } }
+  return refer(told, used) as Fragment
 }
 
 /** The same with what is shared replaced by references, and without members that are undefined. */
-function refer(value: unknown): unknown {
-  const name = SHARED.get(value)
-  if (name !== undefined) return { $ref: `#/components/schemas/${name}` }
-  if (Array.isArray(value)) return value.map(refer)
+function refer(value: unknown, used: Components): unknown {
+  const shared = SHARED.get(value)
+  if (shared !== undefined) {
+    const [section, name] = shared
+    ;(used[section] ??= {})[name] = value
+    return { $ref: `#/components/${section}/${name}` }
+  }
+  if (Array.isArray(value)) return value.map((each) => refer(each, used))
   if (value === null || typeof value !== 'object') return value
-  return Object.fromEntries(Object.entries(value).flatMap(([key, member]) => (member === undefined ? [] : [[key, refer(member)]])))
+  return Object.fromEntries(Object.entries(value).flatMap(([key, member]) => (member === undefined ? [] : [[key, refer(member, used)]])))
 }

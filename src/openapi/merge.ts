@@ -32,10 +32,12 @@ export function addParameters(operation: Operation, parameters: readonly Fragmen
 /** Two operations at one method and path, as one that may answer like either. What else they say is the first one's. */
 export function mergeOperations(first: Operation, second: Operation): Operation {
   const joined = addResponses(first, second.openapi['responses'] as Responses)
+  // One that is partly deprecated is not deprecated.
+  const deprecated = first.openapi['deprecated'] !== second.openapi['deprecated']
   const bodies = [first.openapi['requestBody'], second.openapi['requestBody']] as (Fragment | undefined)[]
   const requestBody = bodies[0] && bodies[1] ? joinContents(bodies[0], bodies[1]) : bodies[0] ?? bodies[1]
   return addParameters(
-    { ...joined, openapi: { ...joined.openapi, ...requestBody && { requestBody } } },
+    { ...joined, openapi: { ...joined.openapi, ...requestBody && { requestBody }, ...deprecated && { deprecated: false } } },
     (second.openapi['parameters'] ?? []) as readonly Fragment[],
   )
 }

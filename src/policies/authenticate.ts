@@ -5,6 +5,7 @@ import { httpError } from '../http/errors.js'
 import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import type { Principal } from '../http/principal.js'
+import { securedBy } from './describe.js'
 import type { Scheme } from './scheme.js'
 import { secretDigest } from './secret.js'
 
@@ -78,7 +79,7 @@ export function authenticate<P extends Principal, C = unknown>(options: Authenti
     const found = identify(request, refused, 0)
     return isPending(found) ? found.then(go) : go(found)
   }
-  return Object.assign(policy, { place: PLACE })
+  return Object.assign(policy, { place: PLACE, describe: securedBy(schemes as readonly Scheme[], optional) })
 }
 
 /** A 401 from behind says how to do better. */

@@ -2,6 +2,7 @@ import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
 import { principalOf, type Principal } from '../http/principal.js'
+import { failing } from './describe.js'
 
 /** Who may go on, and what the others are told. */
 export interface AuthorizeOptions<P extends Principal, C = unknown> {
@@ -41,5 +42,5 @@ export function authorize<P extends Principal, C = unknown>({ allow, reason, mes
     const allowed = allow(principal, request)
     return isPending(allowed) ? allowed.then(go) : go(allowed)
   }
-  return Object.assign(policy, { place: PLACE })
+  return Object.assign(policy, { place: PLACE, describe: failing('unauthorized', 'forbidden') })
 }

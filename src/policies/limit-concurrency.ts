@@ -1,6 +1,7 @@
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { Policy, PolicyPlace } from '../http/exchange.js'
+import { failing } from './describe.js'
 
 /** How many run at once, how many wait, and for how long. */
 export interface LimitConcurrencyOptions {
@@ -83,5 +84,5 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions):
     if (queue.size >= maxQueued) throw refused()
     return turn(request.signal).then(() => run(request, next))
   }
-  return Object.assign(policy, { place: PLACE })
+  return Object.assign(policy, { place: PLACE, describe: failing('overloaded') })
 }

@@ -5,6 +5,7 @@ import type { HttpRequest, MaybePromise, Policy, PolicyPlace, ResponseHeaders } 
 import { isToken } from '../http/reader.js'
 import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { clientAddress, type ClientAddressOptions } from './address.js'
+import { adding, failing, RATE_FIELDS } from './describe.js'
 import { Charge, type Limit } from './charge.js'
 import { limitKey, type LimitBy } from './limit-key.js'
 
@@ -104,7 +105,7 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   }
   const byPrincipal = policies.some(({ by = 'principal' }) => by === 'principal')
   const place: PolicyPlace = { name: 'rateLimit', behind: byPrincipal ? BEHIND : OUTER }
-  return Object.assign(policy, { place })
+  return Object.assign(policy, { place, describe: adding(RATE_FIELDS, failing('too_many_requests')) })
 }
 
 /**

@@ -3,6 +3,8 @@ import { around } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { isToken } from '../http/reader.js'
+import { header as describeHeader } from '../openapi/index.js'
+import { adding } from './describe.js'
 
 /** Where the id of a request comes from and goes to. */
 export interface RequestIdOptions {
@@ -16,6 +18,7 @@ export interface RequestIdOptions {
 }
 
 const PLACE: PolicyPlace = { name: 'requestId' }
+const idField = describeHeader('Names this request in the logs of the server')
 const HARMLESS = /^[A-Za-z0-9._~+/=:@-]{1,128}$/
 const BYTES = 16
 const POOL = 256
@@ -29,7 +32,7 @@ export function requestId<C = unknown>({ header = 'x-request-id', trust = false 
     const id = typeof sent === 'string' && HARMLESS.test(sent) ? sent : newId()
     return around(next, withContext(request, { requestId: id }), (headers) => { headers[name] = id })
   }
-  return Object.assign(policy, { place: PLACE })
+  return Object.assign(policy, { place: PLACE, describe: adding({ [header]: idField }) })
 }
 
 /** The id that `requestId` has given. */

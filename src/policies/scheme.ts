@@ -18,6 +18,8 @@ export interface Scheme<P extends Principal = Principal> {
   readonly cacheable: boolean
   /** The challenge of a 401 (RFC 9110 section 11.6.1); `refused`: credentials of this kind were sent. */
   readonly challenge: (realm: string, refused: boolean) => string
+  /** Its OpenAPI security scheme object, where there is one for it. */
+  readonly openapi?: Readonly<Record<string, unknown>>
 }
 
 /** The value of a field that must be there once: `''` where it is there more often. */

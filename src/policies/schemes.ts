@@ -19,7 +19,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 export function bearer<P extends Principal>({ verify }: { readonly verify: VerifyToken<P> }): Scheme<P> {
   needsVerify('bearer', verify)
   return {
-    name: 'bearer', verify, cacheable: true,
+    name: 'bearer', verify, cacheable: true, openapi: { type: 'http', scheme: 'bearer' },
     read: (request) => {
       const token = authorization(request, 'bearer')
       return token === undefined || TOKEN68.test(token) ? token : ''
@@ -36,7 +36,7 @@ export function bearer<P extends Principal>({ verify }: { readonly verify: Verif
 export function basic<P extends Principal>({ verify }: { readonly verify: VerifyPassword<P> }): Scheme<P> {
   needsVerify('basic', verify)
   return {
-    name: 'basic', cacheable: true,
+    name: 'basic', cacheable: true, openapi: { type: 'http', scheme: 'basic' },
     read: (request) => {
       const text = authorization(request, 'basic')
       return text === undefined ? undefined : decodeBasic(text)
@@ -74,7 +74,7 @@ export function apiKey<P extends Principal>({ verify, ...place }: ApiKeyPlace & 
     return values.length > 1 ? '' : values[0]
   }
   return {
-    name: 'apiKey', verify, cacheable: true,
+    name: 'apiKey', verify, cacheable: true, openapi: { type: 'apiKey', in: inHeader ? 'header' : 'query', name },
     read: (request) => {
       const key = read(request)
       return key !== undefined && (key.length > LONGEST_CREDENTIALS || CONTROL.test(key)) ? '' : key

@@ -3,6 +3,7 @@ import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
 import { closeUnread } from '../http/source.js'
+import { failing } from './describe.js'
 
 /** How long a request may take to arrive and to be answered. */
 export interface TimeoutsOptions {
@@ -52,7 +53,7 @@ export function timeouts<C = unknown>({ readMs, runMs, retryAfterSeconds = 5 }: 
       })
     })
   }
-  return Object.assign(policy, { place: PLACE })
+  return Object.assign(policy, { place: PLACE, describe: failing('request_timeout', 'run_timeout') })
 }
 
 /** A body whose reader does not wait forever. */

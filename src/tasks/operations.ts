@@ -40,9 +40,9 @@ export function submitOperations(face: Face, always: boolean, definition: AnyTas
 export function statusOperations(path: string, face: Face): readonly Operation[] {
   const id = parameter('path', 'id')
   const headers = fields('ETag', 'Retry-After', 'Sunset', 'Cache-Control', 'Vary')
-  const shown: Readonly<Record<string, unknown>> = response('The task', {
-    schema: face.schema, headers: { ...headers, ...fields('Preference-Applied') },
-  })
+  const applied = { ...headers, ...fields('Preference-Applied') }
+  const unbuffered = { 'X-Accel-Buffering': header('`no` for event streams: proxies are to pass them on as they come') }
+  const shown: Readonly<Record<string, unknown>> = response('The task', { schema: face.schema, headers: { ...applied, ...unbuffered } })
   const read = {
     parameters: [
       id, requestFields.prefer, requestFields.ifNoneMatch,
@@ -50,8 +50,8 @@ export function statusOperations(path: string, face: Face): readonly Operation[]
     ],
     responses: {
       200: { ...shown, content: { ...(shown['content'] as Fragment), 'text/event-stream': { schema: { type: 'string' } } } },
-      204: response('An event stream that has nothing more to say'),
-      304: response('Not changed', { headers }),
+      204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),
+      304: response('Not changed', { headers: applied }),
       ...errorResponses(face.notFound, 'store_unavailable'),
     },
   }

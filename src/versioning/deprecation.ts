@@ -1,6 +1,7 @@
 import { around } from '../http/around.js'
 import { httpDate, linkValue, type Link } from '../http/fields.js'
 import type { Policy, ResponseHeaders } from '../http/exchange.js'
+import { deprecate } from './describe.js'
 
 /** How a version, or any handler, says that it will go. Dates are `Date`s or anything that `new Date` reads. */
 export interface DeprecationOptions {
@@ -62,7 +63,8 @@ export function addDeprecation(headers: ResponseHeaders, { headers: fields, link
  */
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {
   const deprecation = toDeprecation(options, 'deprecated')
-  return (request, next) => around(next, request, (headers) => { addDeprecation(headers, deprecation) })
+  const policy: Policy<C> = (request, next) => around(next, request, (headers) => { addDeprecation(headers, deprecation) })
+  return Object.assign(policy, { describe: deprecate })
 }
 
 function toTime(date: Date | string, what: string): number {

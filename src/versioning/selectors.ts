@@ -1,5 +1,6 @@
 import { parseAccept } from '../http/accept.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { parameter as describeParameter } from '../openapi/index.js'
 
 /** A version that a request names. */
 export interface Candidate {
@@ -33,6 +34,8 @@ export interface Selector {
   readonly mountPath?: (request: HttpRequest) => string | undefined
   /** The vendor's media types, which handlers know as `application/json`. */
   readonly isVendorType?: (type: string, subtype: string) => boolean
+  /** What it adds to a description: the query parameter that it reads, the media type in which a version is answered. */
+  readonly describe?: { readonly parameter?: Readonly<Record<string, unknown>>; readonly mediaType?: (version: string) => string }
 }
 
 const NAME = /^[a-z0-9][a-z0-9!#$&^_-]{0,63}$/
@@ -84,6 +87,7 @@ export function byQuery({ parameter = 'version' }: { readonly parameter?: string
       const texts = request.query.getAll(parameter)
       return texts.length === 0 ? undefined : { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
     },
+    describe: { parameter: describeParameter('query', parameter, { description: 'The version that is wanted' }) },
   }
 }
 
@@ -98,6 +102,7 @@ export function byVendorMediaType({ vendor }: { readonly vendor: string }): Sele
     vary: 'Accept',
     ask: (request) => accepted(request, isVendorType, (subtype) => subtype.slice(before.length, -'+json'.length), (version) => `application/${before}${version}+json`),
     isVendorType,
+    describe: { mediaType: (version) => `application/${before}${version}+json` },
   }
 }
 
@@ -112,6 +117,7 @@ export function byMediaTypeParameter({ vendor, parameter = 'version' }: { readon
     vary: 'Accept',
     ask: (request) => accepted(request, isVendorType, (_, params) => params.get(parameter), (version) => `application/${name};${parameter}=${version}`),
     isVendorType,
+    describe: { mediaType: (version) => `application/${name};${parameter}=${version}` },
   }
 }
 

@@ -7,6 +7,7 @@ import { Memo } from '../http/memo.js'
 import { principalOf } from '../http/principal.js'
 import { choose, type Chosen } from './choose.js'
 import { addDeprecation, toDeprecation, type Deprecation, type DeprecationOptions } from './deprecation.js'
+import { describeVersion } from './describe.js'
 import { innerRequest } from './inner-request.js'
 import type { Selector } from './selectors.js'
 import { bestVersion, isVersion, sortVersions, toFull, type Named } from './version.js'
@@ -101,7 +102,8 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
     return serve(request, chosen)
   }
   const handler: Handler<C> = (request) => around(unfinished, request, finish)
-  const operations = [...table.values()].flatMap((each) => each.handler.operations ?? [])
+  const operations = [...table].flatMap(([name, { handler: own, deprecation }]) =>
+    describeVersion(name, own, deprecation !== undefined, select, advertise))
   return operations.length > 0 ? describe(handler, operations) : handler
 }
 

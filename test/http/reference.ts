@@ -1,7 +1,9 @@
 // The reference server in this process, and a client for it.
+import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 import { parseTokens } from '../../examples/reference-server/auth.js'
 import { startServer, type RunningServer } from '../../examples/reference-server/server.js'
+import { AnswerWatch } from './openapi-watch.js'
 
 /** Two writers, so that one can be a stranger to the other; the names of the tokens tell their roles. */
 export const TOKENS = 'reader-1=rita:reader,writer-1=will:writer,writer-2=wanda:writer,admin-1=ada:admin'
@@ -55,14 +57,20 @@ export class Client {
   }
 }
 
-/** A server for the tests of one file. */
+/** A server for the tests of one file; all that it answers has to be what its OpenAPI document says. */
 export function useReference(): Client {
   const client = new Client('')
   let server: RunningServer | undefined
+  let watch: AnswerWatch | undefined
   before(async () => {
     server = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS) })
     client.url = server.url
+    watch = await AnswerWatch.of(server.url)
   })
-  after(() => server?.stop())
+  after(async () => {
+    await server?.stop()
+    await watch?.stop()
+    assert.deepEqual([...watch?.faults ?? []], [], 'answers that are not what /openapi.json says')
+  })
   return client
 }

@@ -1,0 +1,33 @@
+import { createHash } from 'node:crypto'
+import { describe, fields, jsonText, openapi, operation, response, type Handler } from 'longhaul'
+import type { Context } from './auth.js'
+
+const INFO = {
+  title: 'longhaul reference server',
+  version: '1.0.0',
+  description: 'Long-running, bulk and streaming HTTP: tasks, jobs, callbacks, users, NDJSON, large files, versions.',
+  license: { name: 'MIT', identifier: 'MIT' },
+}
+
+/** GET /openapi.json: what is mounted, as an OpenAPI 3.1 document. Public. */
+export class ApiDocument {
+  #text = ''
+  #etag = ''
+
+  readonly handler: Handler<Context> = describe<Context>(({ headers }) => {
+    const fields = { 'etag': this.#etag, 'cache-control': 'no-cache' }
+    return headers['if-none-match'] === this.#etag ? { status: 304, headers: fields } : jsonText(200, this.#text, fields)
+  }, [operation('GET', {
+    summary: 'This document',
+    responses: {
+      200: response('An OpenAPI 3.1 document', { headers: fields('ETag', 'Cache-Control'), schema: { type: 'object', required: ['openapi'], properties: { openapi: { type: 'string' } } } }),
+      304: response('As it was', { headers: fields('ETag', 'Cache-Control') }),
+    },
+  })])
+
+  /** Describes the server, once all of it stands. */
+  of(server: Handler<Context>): void {
+    this.#text = JSON.stringify(openapi(server, { info: INFO, servers: [{ url: '/' }] }))
+    this.#etag = `"${createHash('sha256').update(this.#text).digest('base64url').slice(0, 22)}"`
+  }
+}

@@ -1,0 +1,152 @@
+// Compares every answer of a server in this process with the OpenAPI document that it gives out, while other tests talk to it.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+
+type Fragment = Readonly<Record<string, unknown>>
+
+interface Described {
+  readonly responses: Readonly<Record<string, { readonly headers?: Fragment, readonly content?: Readonly<Record<string, Fragment>>, readonly $ref?: string }>>
+}
+
+/** Of the connection and the framing, or said by the content of the document. */
+const UNSAID = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding'])
+const LONGEST = 4_000_000
+const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = { gzip: gunzipSync, deflate: inflateSync, br: brotliDecompressSync }
+
+/** What one server answered otherwise than its document says. */
+export class AnswerWatch {
+  readonly faults = new Set<string>()
+  #seen = 0
+  readonly #pending = new Set<Promise<void>>()
+  readonly #port: number
+  readonly #paths: readonly { readonly pattern: RegExp, readonly template: string, readonly methods: Readonly<Record<string, Described>> }[]
+  readonly #ajv = new Ajv2020({ strict: false, allErrors: false, validateFormats: false })
+
+  private constructor(url: string, document: Fragment) {
+    this.#port = Number(new URL(url).port)
+    this.#ajv.addSchema(document, 'document')
+    const paths = Object.entries(document['paths'] as Record<string, Record<string, Described>>)
+    this.#paths = paths
+      .sort(([a], [b]) => a.split('{').length - b.split('{').length)
+      .map(([template, methods]) => ({ template, methods, pattern: new RegExp(`^${template.replace(/[.]/g, '\\.').replace(/\{[^}]+\}/g, '[^/]+')}/?$`) }))
+    subscribe('http.server.request.start', this.#begun)
+  }
+
+  static async of(url: string): Promise<AnswerWatch> {
+    return new AnswerWatch(url, await (await fetch(`${url}/openapi.json`)).json() as Fragment)
+  }
+
+  /** How many answers were compared. */
+  get seen(): number {
+    return this.#seen
+  }
+
+  /** Resolves once what has begun has been compared. */
+  async stop(): Promise<void> {
+    unsubscribe('http.server.request.start', this.#begun)
+    await Promise.all(this.#pending)
+  }
+
+  readonly #begun = (message: unknown): void => {
+    const { request, response, server } = message as { request: IncomingMessage, response: ServerResponse, server: Server }
+    if ((server.address() as AddressInfo | null)?.port !== this.#port) return
+    const pieces: Buffer[] = []
+    let length = 0
+    const keep = (piece: unknown): void => {
+      if (typeof piece !== 'string' && !(piece instanceof Uint8Array)) return
+      length += piece.length
+      if (length <= LONGEST) pieces.push(Buffer.from(piece as string))
+    }
+    const { write, end } = response
+    response.write = function (this: ServerResponse, ...args: unknown[]) {
+      keep(args[0])
+      return write.apply(this, args as never)
+    } as ServerResponse['write']
+    response.end = function (this: ServerResponse, ...args: unknown[]) {
+      keep(args[0])
+      return end.apply(this, args as never)
+    } as ServerResponse['end']
+    const whole = new Promise<boolean>((resolve) => response.once('finish', () => { resolve(true) }).once('close', () => { resolve(false) }))
+    const compared = whole.then((finished) => {
+      const where = `${request.method ?? ''} ${request.url ?? ''} -> ${response.statusCode}`
+      try {
+        const head = (response as unknown as { _header: string | null })._header
+        if (head === null) return
+        this.#compare(request, response.statusCode, fieldsOf(head), finished && length <= LONGEST ? Buffer.concat(pieces) : undefined)
+        this.#seen++
+      } catch (error) {
+        this.faults.add(`${where}: ${error instanceof Error ? error.message : String(error)}`)
+      }
+      this.#pending.delete(compared)
+    })
+    this.#pending.add(compared)
+  }
+
+  #compare(request: IncomingMessage, status: number, fields: ReadonlyMap<string, string>, body: Buffer | undefined): void {
+    const path = (request.url ?? '').split('?', 1)[0] ?? ''
+    const route = this.#paths.find(({ pattern }) => pattern.test(path))
+    const method = (request.method ?? '').toLowerCase()
+    const name = route?.methods[method] ? method : method === 'head' ? 'get' : method
+    const operation = route?.methods[name]
+    const text = body === undefined ? undefined : decoded(body, fields.get('content-encoding'))
+    if (route === undefined || operation === undefined) {
+      // A path that is not ours, a method that is not allowed, and OPTIONS: nothing that a document has a place for.
+      if (status >= 400 && text !== undefined && method !== 'head') this.#error(fields, text)
+      return
+    }
+    const key = String(status) in operation.responses ? String(status) : 'default'
+    if (key === 'default' && status < 400) throw new Error('this status is not described')
+    const response = operation.responses[key] ?? {}
+    const told = new Set(Object.keys(response.headers ?? {}).map((field) => field.toLowerCase()))
+    if (key !== 'default') {
+      for (const field of fields.keys()) if (!told.has(field) && !UNSAID.has(field)) throw new Error(`the field ${field} is not described`)
+    }
+    if (text === undefined || method === 'head' || (text.length === 0 && response.content === undefined)) return
+    const type = fields.get('content-type') ?? ''
+    const described = Object.keys(response.content ?? {}).filter((each) => essence(each) === essence(type))
+    const exact = described.filter((each) => each.replaceAll(' ', '') === type.replaceAll(' ', ''))
+    if (described.length === 0) throw new Error(`the content type ${JSON.stringify(type)} is not described`)
+    if (!/[/+]json$/.test(essence(type))) return
+    const refs = (exact.length > 0 ? exact : described).map((each) =>
+      pointer('paths', route.template, name, 'responses', key, 'content', each, 'schema'))
+    this.#validate(refs, text)
+  }
+
+  #error(fields: ReadonlyMap<string, string>, text: string): void {
+    const problem = essence(fields.get('content-type') ?? '') === 'application/problem+json'
+    this.#validate([pointer('components', 'schemas', problem ? 'Problem' : 'Error')], text)
+  }
+
+  /** One of them has to fit. */
+  #validate(refs: readonly string[], text: string): void {
+    const value: unknown = JSON.parse(text)
+    const wrong = refs.map((ref) => {
+      const validate = this.#ajv.getSchema(ref)
+      if (validate === undefined) throw new Error(`the document has nothing at ${ref}`)
+      return validate(value) === true ? undefined : this.#ajv.errorsText(validate.errors)
+    })
+    if (wrong.every((each) => each !== undefined)) throw new Error(`${wrong.join(' or ')} in ${text.slice(0, 300)}`)
+  }
+}
+
+function pointer(...parts: readonly string[]): string {
+  return `document#/${parts.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`
+}
+
+function essence(type: string): string {
+  return (type.split(';', 1)[0] ?? '').trim().toLowerCase()
+}
+
+function fieldsOf(head: string): Map<string, string> {
+  return new Map(head.split('\r\n').slice(1).filter((line) => line.includes(':')).map((line) => {
+    const at = line.indexOf(':')
+    return [line.slice(0, at).toLowerCase(), line.slice(at + 1).trim()]
+  }))
+}
+
+function decoded(body: Buffer, coding: string | undefined): string {
+  return (coding === undefined ? body : DECODERS[coding]?.(body) ?? body).toString()
+}
