@@ -62,7 +62,7 @@ export const CLAUSES: readonly Clause[] = [
   { id: '4.9.upload.2', about: 'a bad line is skipped' },
   { id: '4.9.upload.3', about: 'gzip and the like allowed' },
 
-  { id: '5.1', about: 'asynchronous, bulk and changing requests are protected', planned: 'policies' },
+  { id: '5.1', about: 'asynchronous, bulk and changing requests are protected' },
   { id: '5.2', about: 'no valid credentials: 401' },
   { id: '5.3', about: 'no permission: 403' },
 
@@ -79,9 +79,9 @@ export const CLAUSES: readonly Clause[] = [
   { id: '7.429', about: 'Too Many Requests' },
   { id: '7.500', about: 'Internal Server Error' },
   { id: '7.501', about: 'Not Implemented' },
-  { id: '7.502', about: 'Bad Gateway', planned: 'the reference server' },
+  { id: '7.502', about: 'Bad Gateway' },
   { id: '7.503', about: 'Service Unavailable' },
-  { id: '7.504', about: 'Gateway Timeout', planned: 'policies' },
+  { id: '7.504', about: 'Gateway Timeout' },
   { id: '7.1', about: 'descriptive message in error' },
   { id: '7.2', about: 'one error structure: code, message, details' },
   { id: '7.3', about: 'no stack traces or internals' },
