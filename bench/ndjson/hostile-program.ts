@@ -1,0 +1,24 @@
+// A server of uploads that watches its own event loop: told `begin` it begins anew, told `end` it tells how late timers were at most.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { ndjsonUpload } from 'longhaul'
+import { toNode } from 'longhaul/node'
+
+const delay = monitorEventLoopDelay({ resolution: 1 })
+let cpu = process.cpuUsage()
+const server = createServer(toNode(ndjsonUpload({ write: () => undefined, maxLineBytes: 16 << 20 })))
+process.on('message', (told) => {
+  if (told === 'begin') {
+    delay.reset()
+    delay.enable()
+    cpu = process.cpuUsage()
+    process.send?.({})
+  } else {
+    delay.disable()
+    const { user, system } = process.cpuUsage(cpu)
+    process.send?.({ max: delay.max / 1e6, high: delay.percentile(99) / 1e6, cpu: (user + system) / 1000 })
+  }
+})
+process.on('disconnect', () => process.exit())
+server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })

@@ -1,0 +1,95 @@
+// npm run bench:hostile [-- --quick]: for how long uploads that are meant to do harm keep a server from everything else.
+import { request } from 'node:http'
+import { parseArgs } from 'node:util'
+import { gzipSync } from 'node:zlib'
+import { buildPrograms } from '../frame/build.js'
+import { PINNED, Program, SERVER_CORE } from '../frame/program.js'
+import { spread } from '../frame/stats.js'
+import { table } from '../frame/table.js'
+import { bytesOf } from './data.js'
+
+interface Case { readonly pieces: () => Iterable<Uint8Array>; readonly headers?: Record<string, string>; readonly status: number }
+interface Told { readonly max: number; readonly high: number; readonly cpu: number }
+
+const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+const starts = quick ? 1 : 5
+const MIB = 1 << 20
+const bomb = gzipSync(Buffer.alloc(32 * MIB, '{"a":1}\n'), { level: 9 })
+const deep = '['.repeat(1_000_000)
+const nested = Buffer.from(`${deep}\n{"a":${deep}\n${'{"a":'.repeat(1_000_000)}1${'}'.repeat(1_000_000)}\n`)
+
+function* longLine(): Generator<Uint8Array> {
+  yield Buffer.from('{"long":"')
+  const piece = Buffer.alloc(65_536, 0x61)
+  for (let sent = 0; sent < 200_000_000; sent += piece.byteLength) yield piece
+  yield Buffer.from('"}\n')
+}
+
+const CASES: Readonly<Record<string, Case>> = {
+  'nothing': { pieces: () => [], status: 200 },
+  '200,000 good records': { pieces: () => cut(bytesOf('small')), status: 200 },
+  'gzip of 1 MB that is 1 GB': { pieces: () => Array.from({ length: 32 }, () => bomb), headers: { 'content-encoding': 'gzip' }, status: 413 },
+  'a line of 200 MB': { pieces: longLine, status: 200 },
+  '1,000,000 lines of one character': { pieces: () => cut(Buffer.from('x\n'.repeat(1_000_000))), status: 200 },
+  '1,000,000 lines that JSON.parse throws at': { pieces: () => cut(Buffer.from('{"}\n'.repeat(1_000_000))), status: 200 },
+  'JSON nested 1,000,000 deep, 3 lines': { pieces: () => cut(nested), status: 200 },
+}
+
+function* cut(bytes: Buffer): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536)
+}
+
+/** Sends all of it, as fast as it is taken, until there is an answer. */
+function upload(port: number, { pieces, headers }: Case): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const req = request({ port, host: '127.0.0.1', method: 'POST', headers: { 'content-type': 'application/x-ndjson', ...headers }, agent: false })
+    let status = 0
+    req.on('response', (response) => {
+      status = response.statusCode ?? 0
+      response.resume().on('end', () => { resolve(status) }).on('error', () => { resolve(status) })
+    })
+    req.on('error', (error) => { if (status === 0) reject(error) })
+    const all = pieces()[Symbol.iterator]()
+    const send = (): void => {
+      for (;;) {
+        const { done, value } = all.next()
+        if (done === true || status !== 0) {
+          req.end()
+          return
+        }
+        if (!req.write(value)) {
+          req.once('drain', send)
+          return
+        }
+      }
+    }
+    send()
+  })
+}
+
+const program = await buildPrograms('hostile', { hostile: 'bench/ndjson/hostile-program.ts' })
+const told = new Map(Object.keys(CASES).map((name) => [name, [] as Told[]]))
+for (let start = 0; start < starts; start++) {
+  process.stderr.write(`start ${start + 1} of ${starts}\n`)
+  const [server, { port }] = await Program.start<{ port: number }>(program('hostile'), SERVER_CORE)
+  // Once unwatched, so that compiling is not what is seen.
+  await upload(port, CASES['200,000 good records'] as Case)
+  for (const [name, each] of Object.entries(CASES)) {
+    await server.ask('begin')
+    const status = await upload(port, each)
+    // The control has to be watched for a while too.
+    if (name === 'nothing') await new Promise((resolve) => setTimeout(resolve, 2000))
+    const result = await server.ask<Told>('end')
+    if (status !== each.status) throw new Error(`${name}: ${status}`)
+    told.get(name)?.push(result)
+  }
+  await server.stop()
+}
+const ms = (values: readonly number[]): string => {
+  const { median, low, high } = spread(values)
+  return `${median.toFixed(0)} (${low.toFixed(0)}–${high.toFixed(0)})`
+}
+console.log(`Delay of the event loop while one upload goes on, in ms (perf_hooks, resolution 1 ms): the longest, and the 99th percentile; median of
+${starts} starts (quartiles). Beside it the CPU of the whole upload. Node ${process.version}, ${PINNED ? 'the server has a core of its own' : 'not pinned'}.
+
+${table(['', 'longest', '99 %', 'CPU'], [...told].map(([name, all]) => [name, ms(all.map(({ max }) => max)), ms(all.map(({ high }) => high)), ms(all.map(({ cpu }) => cpu))]))}`)
