@@ -64,10 +64,18 @@ export async function sendStream(
   }
 }
 
-/** A chunked answer is whole only with its last chunk, so that goes first and an unread body after it. */
+/**
+ * A chunked answer is whole only with its last chunk, so that goes first and an unread body after it. Where the client wants the connection
+ * closed, Node would do so behind the last chunk at once, so there the unread body goes first.
+ */
 function finish(call: NodeRequest<unknown>): void {
   const { req, res } = call
   if (leavesBody(call)) {
+    if (!res.shouldKeepAlive) {
+      call.answered = true
+      linger(req, () => res.end())
+      return
+    }
     linger(req, (all) => {
       if (!all) req.socket.destroySoon()
     })

@@ -214,6 +214,18 @@ describe('toNode: bodies that are not wanted', () => {
     }
   }
 
+  test('a client that wants the connection closed gets all of a streamed answer, too', { timeout: 20_000 }, () => {
+    const long: Handler = async (request) => {
+      for await (const _ of request.body.stream()) break
+      return { status: 202, headers: {}, body: (async function* () { for (let at = 0; at < 40; at++) yield 'y'.repeat(50_000) })() }
+    }
+    return serving(toNode(long), async (port) => {
+      const text = await stubborn(port, 'Transfer-Encoding: chunked\r\nConnection: close', total)
+      assert.equal(text.split('y').length - 1, 2_000_000)
+      assert.ok(text.endsWith('\r\n0\r\n\r\n'))
+    })
+  })
+
   test('a client that never stops sending is cut off', { timeout: 20_000 }, () =>
     serving(toNode(unread), async (port) => {
       const socket = connect(port, '127.0.0.1')
