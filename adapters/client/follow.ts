@@ -64,7 +64,8 @@ class Watch<R> {
       url, signal,
       headers: {
         'accept': events ? 'text/event-stream, application/json;q=0.9' : 'application/json',
-        'prefer': `wait=${WAIT_SECONDS}`,
+        // What it is now comes first: a server that is told to wait without a tag waits for the end.
+        'prefer': this.seen === '' ? undefined : `wait=${WAIT_SECONDS}`,
         'if-none-match': events ? undefined : etag,
         'last-event-id': events && lastEventId !== '' ? lastEventId : undefined,
       },

@@ -66,7 +66,7 @@ export function toSettings(options: ClientOptions): Settings {
   }
 }
 
-function toBase(baseUrl: string | URL = ''): URL {
+function toBase(baseUrl: string | URL = '/'): URL {
   const page = (globalThis as { location?: { href?: string } }).location?.href
   try {
     const base = new URL(baseUrl, page)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { isClientError, isTaskFailed, type ClientError, type TaskStatus } from '../../../adapters/client/index.js'
+import { createClient, isClientError, isTaskFailed, type ClientError, type TaskStatus } from '../../../adapters/client/index.js'
 import { BASE, event, events, fakeServer, json, lost, script } from './fake-server.js'
 
 const accepted = () => json({ taskId: 't1', status: 'processing', message: 'ok' }, 202, { location: '/api/status/t1' })
@@ -153,6 +153,22 @@ describe('submit', () => {
   })
 })
 
+describe('paths', () => {
+  test('begin at the base, and an absolute URL is its own', async () => {
+    const { client, seen } = fakeServer(accepted, { baseUrl: 'https://api.test/v1/' })
+    for (const path of ['/work', 'work', '//evil.test/work', 'https://other.test/work?a=b', '/work?a=b']) await client.submit(path, {})
+    assert.deepEqual(seen.map(({ url }) => url), [
+      'https://api.test/v1/work', 'https://api.test/v1/work', 'https://api.test/v1/evil.test/work', 'https://other.test/work?a=b', 'https://api.test/v1/work?a=b',
+    ])
+  })
+
+  test('what makes no sense is refused when the client is made', () => {
+    for (const options of [{}, { baseUrl: '/api' }, { baseUrl: 'ftp://x' }, { baseUrl: 'https://x', retry: { attempts: 0 } }, { baseUrl: 'https://x', timeoutMs: NaN }]) {
+      assert.throws(() => createClient(options), TypeError)
+    }
+  })
+})
+
 describe('credentials', () => {
   test('are asked for at each try', async () => {
     let count = 0
@@ -225,7 +241,7 @@ describe('result', () => {
     await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } })
     assert.deepEqual(heard, [1, 2, undefined])
     assert.deepEqual(seen.map(({ headers }) => headers['if-none-match']), [undefined, '"1"', '"1"', '"2"'])
-    assert.deepEqual(seen.map(({ headers }) => headers['prefer']), Array(4).fill('wait=25'))
+    assert.deepEqual(seen.map(({ headers }) => headers['prefer']), [undefined, 'wait=25', 'wait=25', 'wait=25'])
   })
 
   test('by polls: Retry-After is kept to', async (t) => {

@@ -1,0 +1,35 @@
+// A real Chromium. @sparticuz/chromium brings it inside its package; nothing else has to be installed.
+import { mkdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import packed from '@sparticuz/chromium'
+import { chromium, type Browser } from 'playwright-core'
+
+/** Somebody who died while unpacking holds nobody up for longer. */
+const STALE_MS = 60_000
+
+/** Starts a headless browser. The caller closes it. */
+export async function openBrowser(): Promise<Browser> {
+  return chromium.launch({ executablePath: await unpack(), args: packed.args, headless: true })
+}
+
+/** Unpacks the browser where it is not yet: one at a time, since a half-written one would be started. */
+async function unpack(): Promise<string> {
+  const lock = join(tmpdir(), 'longhaul-chromium.lock')
+  for (;;) {
+    try {
+      mkdirSync(lock)
+      break
+    } catch {
+      const since = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+      if (Date.now() - since > STALE_MS) rmSync(lock, { recursive: true, force: true })
+      await sleep(50)
+    }
+  }
+  try {
+    return await packed.executablePath()
+  } finally {
+    rmSync(lock, { recursive: true, force: true })
+  }
+}
