@@ -1,0 +1,20 @@
+// The same through longhaul, mounted on node:http: a web process that runs nothing, and a worker.
+import { createServer } from 'node:http'
+import { Redis } from 'ioredis'
+import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { toNode } from 'longhaul/node'
+import { RedisStore } from 'longhaul/redis'
+import { subject } from '../../frame/subject.js'
+
+const url = process.env['REDIS_URL'] ?? ''
+const store = new RedisStore({ client: new Redis(url, { enableAutoPipelining: true }) })
+const queue = new BullMQQueue({ connection: new Redis(url, { maxRetriesPerRequest: null }) })
+const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
+const isWorker = process.argv[2] === 'worker'
+const tasks = createTasks({ store, queue, definitions: [report], worker: isWorker, concurrency: 10 })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+
+subject(isWorker ? createServer() : createServer(toNode(router({
+  'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status,
+}))))
