@@ -2,6 +2,7 @@ import { isPending } from '../http/around.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { Queue } from '../queues/queue.js'
+import type { Created, Existing } from '../stores/store.js'
 import { snapshotOf, type TaskSnapshot } from './codec.js'
 import { isDuration, type AnyTaskDefinition } from './define.js'
 import { isTaskId, newId } from './ids.js'
@@ -56,25 +57,51 @@ export class Intake {
     this.job = new TaskJob(id, definition.name, input, context)
   }
 
-  async take(): Promise<Accepted> {
-    const { ledger, definition: { maxPerOwner }, options: { owner, delayMs = 0 } } = this
+  take(): MaybePromise<Accepted> {
+    const { definition: { maxPerOwner }, options: { owner, delayMs = 0 } } = this
     if (!isTaskId(this.id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
     if (!isDuration(delayMs, 0)) throw new TypeError('delayMs must be from 0 to 100 years')
+    if (owner !== undefined && maxPerOwner !== undefined) return this.takeWithin(owner, maxPerOwner)
+    const taken = this.make()
+    return isPending(taken) ? taken.then((late) => late ?? this.goOn()) : taken ?? this.goOn()
+  }
+
+  private async takeWithin(owner: string, maxPerOwner: number): Promise<Accepted> {
     for (let tried = 0; tried < TRIES; tried++) {
-      const free = owner === undefined || maxPerOwner === undefined || await this.reserve(owner, maxPerOwner)
-      const record = this.record()
-      const face = toFaceText(record)
-      const outcome = free ? await ledger.create(record, face) : undefined
-      if (outcome?.created) {
-        const held = { record, revision: outcome.revision }
-        this.job.carry(held)
-        const refused = await this.enqueue()
-        return { task: refused ? await this.takeBack(held, refused) : snapshotOf(record, face), created: true }
-      }
-      const accepted = await this.again()
-      if (accepted) return accepted
+      const taken = (await this.reserve(owner, maxPerOwner) && await this.make()) || await this.again()
+      if (taken) return taken
     }
-    throw httpError('conflict', { message: 'Tasks of this id come and go; try again.' })
+    throw cameAndWent()
+  }
+
+  /** There is a task of this id, or was a moment ago. */
+  private async goOn(): Promise<Accepted> {
+    for (let tried = 1; tried <= TRIES; tried++) {
+      const taken = await this.again() ?? (tried < TRIES ? await this.make() : undefined)
+      if (taken) return taken
+    }
+    throw cameAndWent()
+  }
+
+  /** `undefined` when the id is taken. Without a promise where neither store nor queue needs one. */
+  private make(): MaybePromise<Accepted | undefined> {
+    const record = this.record()
+    const face = toFaceText(record)
+    const outcome = this.ledger.create(record, face)
+    return isPending(outcome) ? outcome.then((late) => this.made(late, record, face)) : this.made(outcome, record, face)
+  }
+
+  private made(outcome: Created | Existing, record: TaskRecord, face: string): MaybePromise<Accepted | undefined> {
+    if (!outcome.created) return undefined
+    const held = { record, revision: outcome.revision }
+    this.job.carry(held)
+    const refused = this.enqueue()
+    if (isPending(refused)) return refused.then((late) => this.enqueued(late, held, face))
+    return this.enqueued(refused, held, face)
+  }
+
+  private enqueued(refused: HttpError | undefined, held: Held, face: string): MaybePromise<Accepted> {
+    return refused ? this.takeBack(held, refused) : { task: snapshotOf(held.record, face), created: true }
   }
 
   private record(): TaskRecord {
@@ -100,10 +127,10 @@ export class Intake {
   }
 
   /** Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue. */
-  private async takeBack(held: Held, refused: HttpError): Promise<TaskSnapshot> {
+  private async takeBack(held: Held, refused: HttpError): Promise<Accepted> {
     const gone = await this.remove(held)
     const now = gone === false ? await this.ledger.load(this.id) : undefined
-    if (now) return snapshotOf(now.record)
+    if (now) return { task: snapshotOf(now.record), created: true }
     await this.freeSlot()
     if (gone && held.record.keeps !== undefined) await releaseKept(this.definition, held.record.keeps)
     throw refused
@@ -154,6 +181,10 @@ export class Intake {
     this.slot = undefined
     if (slot !== undefined) await freeSlot(this.ledger.store, slot, this.id).catch(() => undefined)
   }
+}
+
+function cameAndWent(): HttpError {
+  return httpError('conflict', { message: 'Tasks of this id come and go; try again.' })
 }
 
 function refusal(outcome: 'accepted' | 'full'): HttpError | undefined {

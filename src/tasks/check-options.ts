@@ -1,5 +1,5 @@
 import { isDuration } from './define.js'
-import type { TasksOptions } from './tasks.js'
+import type { TasksOptions } from './tasks-options.js'
 
 /** Throws a `TypeError` for numbers that make no sense. */
 export function checkNumbers(options: TasksOptions): void {

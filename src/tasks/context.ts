@@ -1,6 +1,13 @@
 import type { TaskContext } from './define.js'
-import type { RunOptions } from './run.js'
 import type { Stop } from './stop.js'
+
+/** What one run is given. */
+export interface RunOptions extends Omit<TaskContext, 'signal'> {
+  /** Stops the run. It serves one run. */
+  readonly stop: Stop
+  readonly timeoutMs: number
+  readonly maxResultBytes: number
+}
 
 /** What one run is told. */
 export class RunContext implements TaskContext {

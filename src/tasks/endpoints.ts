@@ -1,9 +1,14 @@
+import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../http/exchange.js'
 import type { AnyTaskDefinition } from './define.js'
+import type { EndpointSettings } from './endpoint-settings.js'
 import { taskFace, type Face } from './faces.js'
-import { statusPath, type StatusPath } from './status-path.js'
-import { createStatus } from './status.js'
-import { acceptRead, createSubmit, mustHaveCallbacks, type FindCallback, type Select, type SubmitEndpointOptions } from './submit.js'
+import { statusPath } from './status-path.js'
+import type { TaskSnapshot } from './codec.js'
+import { answerOnce, type KeptAnswer } from './once.js'
+import { askerOf, createStatus } from './status.js'
+import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submission.js'
+import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import type { Tasks } from './tasks.js'
 
 /** How a pair of endpoints, one that takes tasks and one that shows them, meets its clients. */
@@ -32,29 +37,6 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly maxBodyBytes?: number
 }
 
-/** The options with their defaults, as the two handlers use them. */
-export interface EndpointSettings<C> {
-  readonly tasks: Tasks
-  readonly path: StatusPath
-  readonly face: Face
-  readonly scoped: boolean
-  readonly owner: (request: HttpRequest<C>) => string | undefined
-  readonly context: (request: HttpRequest<C>) => unknown
-  readonly callback: FindCallback<C> | undefined
-  readonly maxWaitSeconds: number
-  readonly syncTimeoutMs: number
-  readonly maxBodyBytes: number
-}
-
-/** What a handler of your own has made of a request, for `TaskEndpoints.accept`. */
-export interface ReadWork {
-  readonly input: unknown
-  /** Tells this request from another one with the same Idempotency-Key; has to survive JSON. */
-  readonly body: unknown
-  /** Is called when it is certain that no task will ever use this input: it was refused, or an earlier request had started the task. */
-  readonly discard?: () => unknown
-}
-
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown> {
   /**
@@ -67,6 +49,19 @@ export interface TaskEndpoints<C = unknown> {
    * `read` is called once the head of the request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
    */
   accept(request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
+  /**
+   * Answers directly, for a handler of your own, and once for each Idempotency-Key: a retry with the same `body` (that has to survive
+   * JSON) gets the same answer, with `Idempotent-Replayed: true`, and 409 while there is none; another body is a 422. `work` should not
+   * stop when the client goes: a retry asks for what came of it. When it rejects, nothing is kept.
+   */
+  answerOnce(request: HttpRequest<C>, body: unknown, work: () => Promise<KeptAnswer>): Promise<HttpResponse>
+  /**
+   * The task that a request below its status path is for, such as `{status}/items` with `below` `/items`: who may not see the task is told
+   * that there is none, in the very words of the status resource. `undefined` when the path is not such a path.
+   */
+  find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
+  /** The tasks that these are the endpoints of. */
+  readonly tasks: Tasks
   /** The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on. */
   readonly status: Handler<C>
 }
@@ -88,6 +83,19 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   return {
     submit: (what: AnyTaskDefinition | Select<C>, how?: SubmitEndpointOptions<C>) => createSubmit(settings, what, how),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
+    answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
+    find: (request, below) => find(settings, request, below),
+    tasks,
     status: createStatus(settings),
   }
+}
+
+function find<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, below: string): Promise<TaskSnapshot> | undefined {
+  const { mountPath, path } = request
+  const id = path.endsWith(below) ? settings.path.idIn(mountPath, path.slice(0, -below.length)) ?? request.params['id'] : undefined
+  if (id === undefined) return undefined
+  return settings.tasks.look(id, askerOf(settings, request)).then((task) => {
+    if (!task) throw httpError(settings.face.notFound)
+    return task
+  })
 }

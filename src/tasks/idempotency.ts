@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { httpError, type ErrorDetail } from '../http/errors.js'
 import type { Failure } from '../http/failure.js'
-import type { HttpRequest } from '../http/exchange.js'
+import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import type { Entry, Revision, Store, WriteOptions } from '../stores/store.js'
 
 /** A claim outlives what it stands for by this much, so that a late retry never starts a second task. */
@@ -15,7 +15,12 @@ export type Claim =
   | { readonly kind: 'sync'; readonly fingerprint: string; readonly answer?: SyncAnswer }
 
 /** How direct work ended, kept for retries: the result as JSON text, or the failure. */
-export type SyncAnswer = { readonly result: string } | { readonly failure: DirectFailure }
+export type SyncAnswer = { readonly result: string } | { readonly failure: DirectFailure } | { readonly response: TextResponse }
+
+/** A whole answer of a handler of the host's, or of another room's. */
+export interface TextResponse extends HttpResponse {
+  body: string
+}
 
 /** A failure as a direct answer tells it. */
 export type DirectFailure = Pick<Failure, 'status' | 'code' | 'message' | 'headers'> & { readonly details?: readonly ErrorDetail[] }

@@ -2,11 +2,11 @@ import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { validate, type Validation } from '../schema/index.js'
-import { RunContext } from './context.js'
-import type { AnyTaskDefinition, TaskContext } from './define.js'
+import { RunContext, type RunOptions } from './context.js'
+import type { AnyTaskDefinition } from './define.js'
 import { failureOf, toFailure, type Failure } from './failure.js'
 import { toResultText } from './result.js'
-import { TIMED_OUT, type Stop } from './stop.js'
+import { TIMED_OUT } from './stop.js'
 
 /** How one run ended. */
 export type Outcome =
@@ -18,13 +18,6 @@ export type Outcome =
 
 /** How long a run may go on after its signal has aborted before its place is given to others. */
 const ABORT_GRACE_MS = 1000
-
-export interface RunOptions extends Omit<TaskContext, 'signal'> {
-  /** Stops the run. It serves one run. */
-  readonly stop: Stop
-  readonly timeoutMs: number
-  readonly maxResultBytes: number
-}
 
 /**
  * Runs a definition once on input that came over a wire or out of a queue: it is judged (again) here,

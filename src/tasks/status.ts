@@ -1,16 +1,17 @@
 import { negotiate } from '../http/accept.js'
+import { after } from '../http/after.js'
 import { httpError } from '../http/errors.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import { etagMatches } from '../http/fields.js'
 import { parsePrefer } from '../http/prefer.js'
 import { empty, jsonText, stream } from '../http/respond.js'
 import type { TaskSnapshot } from './codec.js'
-import type { EndpointSettings } from './endpoints.js'
+import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, taskEvents } from './events.js'
 import { statusOperations } from './operations.js'
 import { isFinal } from './state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
-import type { Asker } from './tasks.js'
+import type { Asker } from './asker.js'
 
 const TYPES = ['application/json', 'text/event-stream'] as const
 
@@ -29,15 +30,16 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   return describe(handler, statusOperations(path.template, settings.face))
 }
 
-async function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
-  const { tasks, face } = settings
-  const task = await tasks.look(id, asker(settings, request))
-  if (!task) throw httpError(face.notFound)
-  const { accept } = request.headers
+function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
+  return after(settings.tasks.glance(id, askerOf(settings, request)), (task) => showTask(settings, request, task))
+}
+
+function showTask<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot | undefined): MaybePromise<HttpResponse> {
+  if (!task) throw httpError(settings.face.notFound)
+  const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*' && request.method === 'GET' && negotiate(accept, TYPES) === 'text/event-stream') {
     return events(settings, request, task)
   }
-  const { prefer } = request.headers
   if (prefer !== undefined && request.method === 'GET') {
     const { wait } = parsePrefer(prefer)
     if (wait !== undefined && wait > 0) return poll(settings, request, task, Math.min(wait, settings.maxWaitSeconds))
@@ -49,7 +51,8 @@ function answer<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
   const headers = statusHeaders(task)
   const known = request.headers['if-none-match']
   if (known !== undefined && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
-  return jsonText(200, settings.face.toText(task, settings.path.of(request.mountPath, task.id)), headers)
+  headers['content-type'] = 'application/json'
+  return { status: 200, headers, body: settings.face.toText(task, settings.path.of(request.mountPath, task.id)) }
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
@@ -65,7 +68,7 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
     const place = tasks.waiters.enter(request.signal)
     if (!place) return answer(settings, request, task)
     try {
-      now = await tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal, owner: asker(settings, request), until })
+      now = await tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until })
     } finally {
       place.leave()
     }
@@ -95,12 +98,13 @@ function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
 }
 
 async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
-  const outcome = await settings.tasks.cancel(id, { owner: asker(settings, request) })
+  const outcome = await settings.tasks.cancel(id, { owner: askerOf(settings, request) })
   if (!outcome) throw httpError(settings.face.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
   return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
 }
 
-function asker<C>(settings: EndpointSettings<C>, request: HttpRequest<C>): Asker {
+/** Whom a request comes from, where tasks belong to somebody. */
+export function askerOf<C>(settings: EndpointSettings<C>, request: HttpRequest<C>): Asker {
   return settings.scoped ? (settings.owner(request) ?? null) : undefined
 }

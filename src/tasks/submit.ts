@@ -1,56 +1,16 @@
+import { after } from '../http/after.js'
 import { readJson } from '../http/body.js'
 import { HttpError, httpError, isHttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
-import { parsePrefer } from '../http/prefer.js'
-import { jsonText } from '../http/respond.js'
-import type { TaskSnapshot } from './codec.js'
+import { parsePrefer, type Preferences } from '../http/prefer.js'
+import { accepted, acceptTask } from './accept-task.js'
 import type { AnyTaskDefinition } from './define.js'
-import type { EndpointSettings, ReadWork } from './endpoints.js'
-import { CLAIM_MARGIN_MS, claimKey, fingerprintOf, openClaim, parseIdempotencyKey, updateClaim, type HeldClaim } from './idempotency.js'
-import { newId } from './ids.js'
+import type { EndpointSettings } from './endpoint-settings.js'
+import { parseIdempotencyKey } from './idempotency.js'
 import { submitOperations } from './operations.js'
-import { isFinal } from './state.js'
-import { pollAfter } from './status-headers.js'
-import { answerDirectly, replayDirect } from './sync.js'
+import type { FindCallback, ReadWork, Select, Selected, Submission, SubmitEndpointOptions } from './submission.js'
+import { answerDirectly } from './sync.js'
 import type { Tasks } from './tasks.js'
-import { toTaskError } from './view.js'
-
-/** Finds the work that a body asks for; throws an `HttpError` (422 `unknown_task`, say) when there is none. */
-export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
-
-/** One kind of work and its input. */
-export interface Selected {
-  readonly definition: AnyTaskDefinition
-  readonly input: unknown
-  /** Where in the body the input is, so that pointers at what is wrong with it begin there: `/data`. Default `''`, all of it. */
-  readonly pointer?: string
-}
-
-/**
- * Finds the callback URL of a submission, `undefined` for none. `body` is the JSON body, `{}` when that is no object; what is
- * found is judged.
- */
-export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
-
-/** How one submit endpoint answers. */
-export interface SubmitEndpointOptions<C = unknown> {
-  /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets a 202. */
-  readonly respond?: 'prefer' | 'always'
-  /** Takes a request without a body as this value. Default: it is a 400 `missing_body`. */
-  readonly emptyBody?: unknown
-  /** In place of `callback` of `taskEndpoints`. */
-  readonly callback?: FindCallback<C>
-}
-
-/** Everything that one submission has become on its way in. */
-export interface Submission<C> extends Selected {
-  readonly request: HttpRequest<C>
-  readonly body: unknown
-  readonly owner: string | undefined
-  readonly idempotencyKey: string | undefined
-  readonly callbackUrl: string | undefined
-  readonly discard?: () => unknown
-}
 
 /** The handler that takes work in (SPEC 4.6, 4.7). */
 export function createSubmit<C>(
@@ -63,28 +23,39 @@ export function createSubmit<C>(
   if (typeof what !== 'function' && tasks.definition(what.name) !== what) {
     throw new TypeError(`submit: ${what.name} is not among the definitions of createTasks; add it there`)
   }
-  const handler = async (request: HttpRequest<C>): Promise<HttpResponse | undefined> => {
+  // No async functions: what is at hand goes on without a turn of the microtask queue.
+  const handler = (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined> => {
     if (request.method !== 'POST') return undefined
     const preferences = parsePrefer(request.headers.prefer)
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-    const body = await ('emptyBody' in options ? readOrEmpty(request, maxBytes, options) : readJson(request, { maxBytes }))
-    const selected: Selected = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
-    const { definition, input, pointer } = selected
+    const read = 'emptyBody' in options ? readOrEmpty(request, maxBytes, options) : readJson(request, { maxBytes })
+    return after(read, (body) => {
+      if (typeof what !== 'function') return take(request, body, { definition: what, input: body }, preferences, idempotencyKey)
+      return after(what(body, request), (selected) => take(request, body, selected, preferences, idempotencyKey))
+    })
+  }
+  const take = (
+    request: HttpRequest<C>, body: unknown, { definition, input, pointer }: Selected, preferences: Preferences, idempotencyKey: string | undefined,
+  ): MaybePromise<HttpResponse> => {
     const judged = pointer === undefined ? tasks.judge(definition, input) : judgeAt(pointer, tasks, definition, input)
-    if (judged) await judged
-    const owner = settings.owner(request)
-    const callbackUrl = callback && await judgeCallback(tasks, callback, body, request, owner)
-    const submission: Submission<C> = { definition, input, request, body, owner, idempotencyKey, callbackUrl }
-    const { respondAsync } = preferences
+    return after(judged, () => {
+      const owner = settings.owner(request)
+      const submission: Submission<C> = { definition, input, request, body, owner, idempotencyKey, callbackUrl: undefined }
+      if (callback === undefined) return answer(submission, preferences)
+      return after(judgeCallback(tasks, callback, body, request, owner), (callbackUrl) => answer({ ...submission, callbackUrl }, preferences))
+    })
+  }
+  const answer = (submission: Submission<C>, { respondAsync, wait: asked }: Preferences): MaybePromise<HttpResponse> => {
+    const { request, definition, input, owner, idempotencyKey, callbackUrl } = submission
     if (!always && !respondAsync) {
       if (callbackUrl !== undefined) throw httpError('callback_needs_async')
       return answerDirectly(settings, submission)
     }
-    const wait = always || preferences.wait === undefined ? 0 : Math.min(preferences.wait, settings.maxWaitSeconds)
+    const wait = always || asked === undefined ? 0 : Math.min(asked, settings.maxWaitSeconds)
     if (idempotencyKey !== undefined || wait > 0) return acceptTask(settings, submission, respondAsync, wait)
-    // What `acceptTask` comes to in the usual case, without its turns.
-    const { task, created } = await tasks.accept(definition, input, { owner, context: settings.context(request), callbackUrl })
-    return accepted(settings, request, task, { asked: respondAsync, replayed: !created })
+    // What `acceptTask` comes to in the usual case.
+    const taken = tasks.accept(definition, input, { owner, context: settings.context(request), callbackUrl })
+    return after(taken, ({ task, created }) => accepted(settings, request, task, { asked: respondAsync, replayed: !created }))
   }
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
 }
@@ -144,73 +115,4 @@ async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options
     if (isHttpError(error) && error.code === 'missing_body') return options.emptyBody
     throw error
   }
-}
-
-/** Takes a task in and answers 202, or with its result when it ends within `wait` seconds. */
-export async function acceptTask<C>(settings: EndpointSettings<C>, submission: Submission<C>, asked: boolean, wait: number): Promise<HttpResponse> {
-  const { tasks } = settings
-  const { request, definition, input, body, owner, idempotencyKey, callbackUrl } = submission
-  const context = settings.context(request)
-  // The longest that its record may live, should nobody be there to settle the claim.
-  const expiresAt = Date.now() + tasks.pendingMs + (definition.retentionMs ?? tasks.retentionMs) + CLAIM_MARGIN_MS
-  let claim: HeldClaim | undefined
-  let id: string | undefined
-  if (idempotencyKey !== undefined) {
-    const key = claimKey(request, owner, idempotencyKey)
-    const fingerprint = fingerprintOf(body)
-    const opened = await openClaim(tasks.store, key, { kind: 'task', fingerprint, taskId: newId(), accepted: false }, expiresAt)
-    claim = opened.held
-    if (claim.claim.kind === 'sync') return replayDirect(claim.claim)
-    if (claim.claim.accepted) {
-      const task = await tasks.look(claim.claim.taskId)
-      if (!task) throw httpError('idempotent_task_gone')
-      await submission.discard?.()
-      return accepted(settings, request, task, { asked, replayed: true })
-    }
-    id = claim.claim.taskId
-  }
-  const { task, created } = await tasks.accept(definition, input, { owner, id, context, callbackUrl, claim: claim?.key })
-  if (claim?.claim.kind === 'task') {
-    // The task is in, whether this lands or not; a retry, or the end of the task, writes it too.
-    await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true }, { expiresAt }).catch(() => undefined)
-  }
-  if (wait === 0) return accepted(settings, request, task, { asked, replayed: !created })
-  const now = await waitForIt(settings, request, task, wait)
-  if (!isFinal(now.state)) return accepted(settings, request, now, { asked, replayed: !created, waited: wait })
-  if (now.state !== 'completed') throw toTaskError(now)
-  const { result } = JSON.parse(now.face) as { result: unknown }
-  return jsonText(200, JSON.stringify(result), { vary: 'Prefer', 'preference-applied': `wait=${String(wait)}` })
-}
-
-/** `respond-async, wait=N` (RFC 7240 4.3): the task when it has ended, or as it is when the time is over. */
-async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
-  const place = settings.tasks.waiters.enter(request.signal)
-  if (!place) return task
-  try {
-    return await settings.tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal }) ?? task
-  } finally {
-    place.leave()
-  }
-}
-
-interface AcceptedHow {
-  /** Whether the client asked for it by `respond-async`. */
-  readonly asked: boolean
-  readonly replayed: boolean
-  /** Seconds that were waited for the end before answering. */
-  readonly waited?: number
-}
-
-/** The 202: where the status is, and what it shows now. */
-export function accepted<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, how: AcceptedHow): HttpResponse {
-  const location = settings.path.of(request.mountPath, task.id)
-  const response = jsonText(202, settings.face.toText(task, location), {
-    location,
-    'content-location': location,
-    'vary': 'Prefer',
-  })
-  if (!isFinal(task.state)) response.headers['retry-after'] = pollAfter(task)
-  if (how.asked) response.headers['preference-applied'] = how.waited === undefined ? 'respond-async' : `respond-async, wait=${String(how.waited)}`
-  if (how.replayed) response.headers['idempotent-replayed'] = 'true'
-  return response
 }

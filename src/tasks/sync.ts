@@ -1,12 +1,14 @@
-import { HttpError, httpError } from '../http/errors.js'
+import { httpError } from '../http/errors.js'
 import type { HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { empty, jsonText } from '../http/respond.js'
-import type { EndpointSettings } from './endpoints.js'
-import { claimKey, fingerprintOf, openClaim, updateClaim, type Claim, type HeldClaim, type SyncAnswer } from './idempotency.js'
+import { empty } from '../http/respond.js'
+import { acceptTask } from './accept-task.js'
+import type { EndpointSettings } from './endpoint-settings.js'
+import { claimKey, fingerprintOf, openClaim, updateClaim, type HeldClaim, type SyncAnswer } from './idempotency.js'
+import { direct, replayDirect } from './replay.js'
 import { runOnce, type Outcome } from './run.js'
 import { Stop } from './stop.js'
-import { acceptTask, type Submission } from './submit.js'
+import type { Submission } from './submission.js'
 
 /** What a run may need to come to an end after its time is over. */
 const LEASE_MARGIN_MS = 10_000
@@ -59,21 +61,4 @@ function toAnswer(outcome: Outcome): SyncAnswer | undefined {
   if (outcome.kind === 'aborted' || outcome.timedOut) return undefined
   const { status, code, message, details, headers } = readFailure(outcome.cause)
   return { failure: { status, code, message, headers, ...(details ? { details } : {}) } }
-}
-
-function direct(result: string): HttpResponse {
-  return jsonText(200, result, { vary: 'Prefer' })
-}
-
-/** What a retry of directly answered work gets: the same answer, or 409 while there is none. */
-export function replayDirect(claim: Claim & { readonly kind: 'sync' }): HttpResponse {
-  const { answer } = claim
-  if (!answer) throw httpError('idempotent_request_running', { headers: { 'retry-after': '1' } })
-  if ('result' in answer) {
-    const response = direct(answer.result)
-    response.headers['idempotent-replayed'] = 'true'
-    return response
-  }
-  const { status, code, headers, ...rest } = answer.failure
-  throw new HttpError(status, code, { ...rest, headers: { ...headers, 'idempotent-replayed': 'true' } })
 }

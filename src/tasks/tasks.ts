@@ -1,11 +1,13 @@
-import { callbackSettings, type CallbackOptions } from '../callbacks/index.js'
+import { callbackSettings } from '../callbacks/index.js'
+import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { warn } from '../http/warning.js'
 import type { Attempt, DeadReason, Job, Queue } from '../queues/queue.js'
-import type { Store } from '../stores/store.js'
+import type { Entry, Store } from '../stores/store.js'
 import { Intake, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
+import { isVisible, type Asker } from './asker.js'
 import { checkNumbers } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import { Courier } from './courier.js'
@@ -20,38 +22,10 @@ import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { toInput } from './run.js'
 import { freeSlot } from './slots.js'
+import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
 import type { TaskView, Typed } from './view.js'
 import { answers, Follower, Waiters } from './wait.js'
-
-/** Times are in milliseconds, sizes in bytes. */
-export interface TasksOptions {
-  readonly store: Store
-  readonly queue: Queue
-  readonly definitions: readonly AnyTaskDefinition[]
-  /** Whether this process runs tasks; `false` for one that only takes them in. Default `true`. */
-  readonly worker?: boolean
-  /** Tasks that run at once in this process. Default 10. */
-  readonly concurrency?: number
-  /** How long a finished task can be asked for. Default 24 hours. */
-  readonly retentionMs?: number
-  /** How long an unfinished task is kept at the most. Default 7 days. */
-  readonly pendingMs?: number
-  /** Default 1 MiB. */
-  readonly maxInputBytes?: number
-  /** Default 1 MiB; a larger result fails its task (`result_too_large`). */
-  readonly maxResultBytes?: number
-  /** Long polls and event streams open at once in this process; above it they are answered at once. Default 1000. */
-  readonly maxWaiters?: number
-  /** Shared store, queue of one process: how long that may be silent before its tasks are lost (`task_interrupted`). Default 15 000. */
-  readonly leaseMs?: number
-  /** Progress is written no more often than this. Default 200. */
-  readonly progressIntervalMs?: number
-  /** Tells callback URLs of tasks that have ended; without it no task may have one. Default: none. */
-  readonly callbacks?: CallbackOptions
-  /** Hears of every failure that clients see masked. Default: a process warning, as of the error boundary. */
-  readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
-}
 
 /** What to wait for, and for how long. */
 export interface WaitOptions {
@@ -184,9 +158,9 @@ export class Tasks {
    */
   accept(
     definition: AnyTaskDefinition, input: unknown, options: SubmitOptions & { readonly claim?: string | undefined } = {},
-  ): Promise<Accepted> {
+  ): MaybePromise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
-    if (this.closing) return Promise.reject(httpError('shutting_down', { headers: { 'retry-after': '5' } }))
+    if (this.closing) throw httpError('shutting_down', { headers: { 'retry-after': '5' } })
     const taken = new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
     return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
   }
@@ -203,8 +177,17 @@ export class Tasks {
   readonly see = (task: TaskSnapshot): void => { this.leases?.see(task) }
   /** The record as endpoints need it. Whoever is not its owner learns nothing. */
   async look(id: string, owner?: Asker): Promise<TaskSnapshot | undefined> {
+    return this.glance(id, owner)
+  }
+
+  /** As `look`, and without a promise where the store needs none. */
+  glance(id: string, owner?: Asker): MaybePromise<TaskSnapshot | undefined> {
     if (!isTaskId(id)) return undefined
-    const entry = await this.store.get(taskKey(id))
+    const entry = this.store.get(taskKey(id))
+    return isPending(entry) ? entry.then((late) => this.seen(id, late, owner)) : this.seen(id, entry, owner)
+  }
+
+  private seen(id: string, entry: Entry | undefined, owner: Asker): TaskSnapshot | undefined {
     const task = entry && toSnapshot(id, entry.value)
     if (task) this.see(task)
     return task && isVisible(task, owner) ? task : undefined
@@ -334,11 +317,4 @@ async function judgeBy(definition: AnyTaskDefinition, input: unknown): Promise<v
 /** Tasks over a store and a queue: `createTasks({ ...memory(), definitions: [report] })`. */
 export function createTasks(options: TasksOptions): Tasks {
   return new Tasks(options)
-}
-
-/** Who asks: an owner, `null` for somebody who is nobody (sees what has no owner), `undefined` for the host itself. */
-export type Asker = string | null | undefined
-
-function isVisible(task: { readonly owner?: string | undefined }, asker: Asker): boolean {
-  return asker === undefined || task.owner === (asker ?? undefined)
 }

@@ -1,0 +1,19 @@
+import type { HttpRequest } from '../http/exchange.js'
+import type { Face } from './faces.js'
+import type { StatusPath } from './status-path.js'
+import type { FindCallback } from './submission.js'
+import type { Tasks } from './tasks.js'
+
+/** The options with their defaults, as the two handlers use them. */
+export interface EndpointSettings<C> {
+  readonly tasks: Tasks
+  readonly path: StatusPath
+  readonly face: Face
+  readonly scoped: boolean
+  readonly owner: (request: HttpRequest<C>) => string | undefined
+  readonly context: (request: HttpRequest<C>) => unknown
+  readonly callback: FindCallback<C> | undefined
+  readonly maxWaitSeconds: number
+  readonly syncTimeoutMs: number
+  readonly maxBodyBytes: number
+}

@@ -1,0 +1,33 @@
+import type { CallbackOptions } from '../callbacks/index.js'
+import type { Queue } from '../queues/queue.js'
+import type { Store } from '../stores/store.js'
+import type { AnyTaskDefinition } from './define.js'
+
+/** Times are in milliseconds, sizes in bytes. */
+export interface TasksOptions {
+  readonly store: Store
+  readonly queue: Queue
+  readonly definitions: readonly AnyTaskDefinition[]
+  /** Whether this process runs tasks; `false` for one that only takes them in. Default `true`. */
+  readonly worker?: boolean
+  /** Tasks that run at once in this process. Default 10. */
+  readonly concurrency?: number
+  /** How long a finished task can be asked for. Default 24 hours. */
+  readonly retentionMs?: number
+  /** How long an unfinished task is kept at the most. Default 7 days. */
+  readonly pendingMs?: number
+  /** Default 1 MiB. */
+  readonly maxInputBytes?: number
+  /** Default 1 MiB; a larger result fails its task (`result_too_large`). */
+  readonly maxResultBytes?: number
+  /** Long polls and event streams open at once in this process; above it they are answered at once. Default 1000. */
+  readonly maxWaiters?: number
+  /** Shared store, queue of one process: how long that may be silent before its tasks are lost (`task_interrupted`). Default 15 000. */
+  readonly leaseMs?: number
+  /** Progress is written no more often than this. Default 200. */
+  readonly progressIntervalMs?: number
+  /** Tells callback URLs of tasks that have ended; without it no task may have one. Default: none. */
+  readonly callbacks?: CallbackOptions
+  /** Hears of every failure that clients see masked. Default: a process warning, as of the error boundary. */
+  readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
+}
