@@ -1,15 +1,16 @@
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 /**
  * Joins two connections: bytes of each go to the other, at the speed of the slower one. Each may end its half; when one fails,
- * or goes before both halves have ended, or nothing moves for `idleMs`, both are destroyed. Errors of both are taken care of.
+ * or goes before both halves have ended, or nothing moves for `idleMs`, both are reset. Errors of both are taken care of.
  *
  * @param head what `a` had sent already
  */
 export function join(a: Duplex, b: Duplex, head: Uint8Array, idleMs: number): void {
   const destroy = (): void => {
-    a.destroy()
-    b.destroy()
+    cut(a)
+    cut(b)
   }
   const idle = setTimeout(destroy, idleMs).unref()
   const moved = (): void => { idle.refresh() }
@@ -26,4 +27,10 @@ export function join(a: Duplex, b: Duplex, head: Uint8Array, idleMs: number): vo
   if (head.byteLength > 0) b.write(head)
   a.pipe(b)
   b.pipe(a)
+}
+
+/** A plain end could pass for a whole transfer. Only bare TCP knows more than that. */
+function cut(end: Duplex): void {
+  if (end instanceof Socket && !('encrypted' in end) && !end.destroyed) end.resetAndDestroy()
+  else end.destroy()
 }

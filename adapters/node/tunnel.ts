@@ -32,6 +32,8 @@ export interface TunnelOptions<C = unknown> {
   readonly resolve?: ResolveHost
 }
 
+const LEAVING = ['end', 'close', 'error'] as const
+
 /** What `attach` takes as `connect`. */
 export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>
 
@@ -75,14 +77,15 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
   return async (req, socket, head) => {
     const leaving = new AbortController()
     const gone = (): void => { leaving.abort() }
-    socket.once('close', gone)
-    socket.on('error', gone)
+    for (const event of LEAVING) socket.on(event, gone)
+    // Nobody hears of the end of a connection that is not read.
+    socket.on('readable', ignore)
     const { authorization = req.headers['proxy-authorization'], ...fields } = req.headers
     const request = Object.assign(bareRequest({ ...fields, ...authorization !== undefined && { authorization } }, 'CONNECT', req.url), {
       signal: leaving.signal, raw: req, peerAddress: req.socket.remoteAddress, context: (context ? context(req) : {}) as C,
     })
     const answer = await handle(request) ?? { status: 501, headers: {} }
-    socket.off('close', gone)
+    socket.off('end', gone).off('readable', ignore)
     const upstream = upstreams.get(req)
     if (upstream && answer.status < 300 && !socket.destroyed) {
       socket.write(headText(answer, 'Connection Established'))
@@ -93,3 +96,5 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
     }
   }
 }
+
+function ignore(): void {}

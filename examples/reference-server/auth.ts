@@ -48,7 +48,9 @@ export function identify(tokens: readonly Token[]): Policy<Context> {
   return authenticate<Principal, Context>({ schemes: [bearer({ verify: tokenTable(table) })], optional: true })
 }
 
-const needed = ({ method }: HttpRequest): Role => (method === 'GET' || method === 'HEAD' ? 'reader' : 'writer')
+const READING = ['GET', 'HEAD', 'TRACE']
+
+const needed = ({ method }: HttpRequest): Role => (READING.includes(method) ? 'reader' : 'writer')
 
 /** Reads need `reader`, changes need `writer`. Decided from the head of the request; the body is not read yet. */
 export const authorize: Policy<Context> = allowing<Principal, Context>({

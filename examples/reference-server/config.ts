@@ -1,4 +1,5 @@
 import { httpSender } from 'longhaul/callbacks'
+import { tunnel } from 'longhaul/node'
 import { parseTokens, type Token } from './auth.js'
 import { callbackSecrets, type CallbackConfig } from './callbacks.js'
 
@@ -16,6 +17,10 @@ export interface Config extends CallbackConfig {
   readonly rateLimit?: number
   /** Where the users are: `memory`, `pglite` or a `postgres://` address. Default `memory`. */
   readonly database?: string
+  /** Whether TRACE is answered. Default: it is a 405. */
+  readonly trace?: boolean
+  /** Where tunnels may lead, `host:port` each. Default: nowhere, and CONNECT is a 501. */
+  readonly connectAllow?: readonly string[]
 }
 
 /** A setting that can't work. Its message says what to do, and is all that the operator is shown. */
@@ -42,7 +47,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   }
   return {
     host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker,
-    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database: readDatabase(env['DATABASE'] || 'memory'), ...readCallbacks(env),
+    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database: readDatabase(env['DATABASE'] || 'memory'),
+    trace: readTrace(env['TRACE'] || 'off'), connectAllow: readConnectAllow(env['CONNECT_ALLOW']), ...readCallbacks(env),
   }
 }
 
@@ -57,7 +63,7 @@ export function ownCallbackSecrets({ tokens, callbackSecret }: Config): string[]
 }
 
 function readCallbacks(env: Readonly<Record<string, string | undefined>>): Omit<CallbackConfig, 'tokens'> {
-  const callbackAllow = (env['CALLBACK_ALLOW'] ?? '').split(',').map((entry) => entry.trim()).filter((entry) => entry !== '')
+  const callbackAllow = readList(env['CALLBACK_ALLOW'])
   const callbackSecret = env['CALLBACK_SECRET'] || undefined
   try {
     httpSender({ allow: callbackAllow })
@@ -87,6 +93,25 @@ function readPort(text: string): number {
   const port = /^[0-9]{1,5}$/.test(text) ? Number(text) : NaN
   if (port <= 65_535) return port
   throw new ConfigError(`PORT must be a whole number from 0 to 65535 (0 picks a free one), not ${JSON.stringify(text)}.`)
+}
+
+function readTrace(text: string): boolean {
+  if (text === 'on' || text === 'off') return text === 'on'
+  throw new ConfigError(`TRACE must be on or off, not ${JSON.stringify(text)}.`)
+}
+
+function readConnectAllow(text: string | undefined): string[] {
+  const allow = readList(text)
+  try {
+    if (allow.length > 0) tunnel({ allow })
+  } catch (error) {
+    throw new ConfigError(`CONNECT_ALLOW: ${error instanceof Error ? error.message : 'can not be read'}; it is a list of host:port.`)
+  }
+  return allow
+}
+
+function readList(text = ''): string[] {
+  return text.split(',').map((entry) => entry.trim()).filter((entry) => entry !== '')
 }
 
 function readDatabase(text: string): string {

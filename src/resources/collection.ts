@@ -85,7 +85,7 @@ export function collection<Item extends object, Draft = Partial<Item>, Change = 
   const about = collectionOperations(options)
   const has = (needed: keyof typeof repository, methods: Methods<C>): Methods<C> => (typeof repository[needed] === 'function' ? methods : {})
   const many = {
-    ...has('list', { GET: list<Item, C>({ ...options, repository }) }),
+    ...repository.list && { GET: list<Item, C>(options) },
     ...has('create', { POST: about('POST', items.create) }),
   }
   const one = {

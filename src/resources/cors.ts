@@ -24,6 +24,8 @@ export interface CorsOptions<C = unknown> {
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
+/** What no page can send. */
+const NEVER = ['TRACE', 'CONNECT']
 const EXPOSED = [
   'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location', 'Content-Range', 'Deprecation', 'ETag', 'Link', 'Location',
   'Preference-Applied', 'RateLimit', 'RateLimit-Policy', 'Retry-After', 'Sunset', 'WWW-Authenticate', 'X-Request-Id',
@@ -64,7 +66,8 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
     addVary(answer.headers, 'Access-Control-Request-Method', 'Access-Control-Request-Headers')
     if (!finish(request, answer.headers)) return answer
     const { allow } = answer.headers
-    answer.headers['access-control-allow-methods'] = methods?.join(', ') ?? (typeof allow === 'string' ? allow : METHODS.join(', '))
+    const allowed = methods ?? (typeof allow === 'string' ? allow.split(', ').filter((method) => !NEVER.includes(method)) : METHODS)
+    answer.headers['access-control-allow-methods'] = allowed.join(', ')
     const asked = headers?.join(', ') ?? tokens(request.headers['access-control-request-headers'])
     if (asked !== '') answer.headers['access-control-allow-headers'] = asked
     if (maxAge !== undefined) answer.headers['access-control-max-age'] = String(maxAge)

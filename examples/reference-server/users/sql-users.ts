@@ -30,7 +30,9 @@ export class SqlUsers implements Users {
   }
 
   async get(id: number): Promise<User | undefined> {
-    const [row] = await this.#sql.query(`SELECT ${FIELDS} FROM longhaul_users u WHERE id = $1`, [id])
+    // What a transaction has seen, it may decide by.
+    const lock = this.#turn ? 'FOR UPDATE' : ''
+    const [row] = await this.#sql.query(`SELECT ${FIELDS} FROM longhaul_users u WHERE id = $1 ${lock}`, [id])
     return row && userOf(row)
   }
 

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { compose, type Handler, type Policy } from '../../../src/http/exchange.js'
+import { httpError } from '../../../src/http/errors.js'
+import { body, operation } from '../../../src/openapi/index.js'
+import { describe as described } from '../../../src/http/exchange.js'
+import { authenticate, authorize, bearer, requestId } from '../../../src/policies/index.js'
+import { cors, list, resource, router, trace, type CorsOptions } from '../../../src/resources/index.js'
+import { ask, type Asked } from './ask.js'
+
+const say = (text: string): Handler => () => ({ status: 200, headers: { 'content-type': 'text/plain' }, body: text })
+const patch = described(say('patched'), [operation('PATCH', { summary: 'x', responses: {}, requestBody: body({}, { mediaTypes: ['application/merge-patch+json'] }) })])
+const page = list({ repository: { list: () => ({ items: [] }) } })
+
+describe('resource', () => {
+  const thing = resource({ GET: page, PATCH: patch, PURGE: say('purged') })
+  test('each method goes to its handler, HEAD to that of GET', async () => {
+    assert.equal((await ask(thing, 'PATCH', '/any')).text, 'patched')
+    assert.equal((await ask(thing, 'HEAD', '/any')).status, 200)
+    assert.equal((await ask(thing, 'PURGE', '/any')).text, 'purged')
+  })
+  test('SPEC 4.1.OPTIONS: OPTIONS says what is allowed, which patches and which ranges are understood', async () => {
+    const { status, headers, text } = await ask(thing, 'OPTIONS', '/any')
+    assert.deepEqual([status, text, headers], [200, '', {
+      'allow': 'GET, HEAD, PATCH, OPTIONS, PURGE', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items',
+    }])
+    assert.equal((await ask(resource({ GET: page, OPTIONS: say('own') }), 'OPTIONS', '/')).text, 'own')
+  })
+  test('a router says the same of a path', async () => {
+    const { headers } = await ask(router({ 'GET /x': page, 'PATCH /x': patch, '/y': thing }), 'OPTIONS', '/x')
+    assert.deepEqual(headers, { 'allow': 'GET, HEAD, PATCH, OPTIONS', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items' })
+    assert.equal((await ask(router({ '/y': thing }), 'OPTIONS', '/y')).headers['allow'], 'GET, HEAD, PATCH, OPTIONS, PURGE')
+  })
+  test('SPEC 7.405, 7.501: 405 with Allow, 501 for what is no method here', async () => {
+    const { status, headers, json } = await ask(thing, 'DELETE', '/any')
+    assert.deepEqual([status, headers['allow'], json.code], [405, 'GET, HEAD, PATCH, OPTIONS, PURGE', 'method_not_allowed'])
+    assert.equal((await ask(thing, 'TRACE', '/any')).status, 405)
+    assert.deepEqual([(await ask(thing, 'BREW', '/any')).json.code], ['not_implemented'])
+  })
+  test('what can not be one is refused at once', () => {
+    for (const methods of [{}, { get: page }, { GET: 'x' }]) assert.throws(() => resource(methods as never), TypeError)
+  })
+  test('its operations are those of its methods', () => {
+    assert.deepEqual(thing.operations?.map(({ method }) => method), ['GET', 'HEAD', 'PATCH'])
+  })
+})
+
+describe('trace', () => {
+  const thing = resource({ GET: page, TRACE: trace({ drop: ['X-Internal'] }) })
+  test('SPEC 4.1.TRACE: the request comes back, without what is secret', async () => {
+    const secret = { 'authorization': 'Bearer s1', 'cookie': 's2', 'proxy-authorization': 's3', 'x-api-key': 's4', 'x-auth-token': 's5', 'x-internal': 's6', 'x-forwarded-for': 's7' }
+    const { status, headers, text } = await ask(thing, 'TRACE', '/a%20b?c=d&e=f', { headers: { host: 'x.y', via: ['a', 'b'] as never, ...secret } })
+    assert.deepEqual([status, headers['content-type'], headers['cache-control']], [200, 'message/http', 'no-store'])
+    assert.equal(text, 'TRACE /a%20b?c=d&e=f HTTP/1.1\r\nhost: x.y\r\nvia: a\r\nvia: b\r\n\r\n')
+  })
+  test('a body is refused unread, other methods are not its own', async () => {
+    assert.equal((await ask(thing, 'TRACE', '/', { headers: { 'content-length': '1' } })).status, 400)
+    assert.equal((await ask(thing, 'TRACE', '/', { headers: { 'transfer-encoding': 'chunked' } })).status, 400)
+    assert.equal((await ask(thing, 'TRACE', '/', { headers: { 'content-length': '0' } })).status, 200)
+    assert.equal((await ask(trace(), 'GET', '/')).status, 0)
+  })
+  test('a router gives it to each path that is there, where it is told to', async () => {
+    const all = router({ 'GET /x': page }, { trace: trace() })
+    assert.match((await ask(all, 'TRACE', '/x')).text, /^TRACE \/x /)
+    assert.match(String((await ask(all, 'OPTIONS', '/x')).headers['allow']), /TRACE/)
+    assert.equal((await ask(all, 'TRACE', '/y')).status, 0)
+    assert.equal((await ask(router({ 'GET /x': page }), 'TRACE', '/x')).status, 405)
+  })
+})
+
+describe('cors', () => {
+  const app = 'https://app.example.com'
+  const from = (origin: string, headers: Record<string, string> = {}): Asked => ({ headers: { origin, ...headers } })
+  const preflight = (origin = app, headers: Record<string, string> = {}) => from(origin, { 'access-control-request-method': 'PATCH', ...headers })
+  const thing = resource({ GET: page, PATCH: patch, TRACE: trace() })
+  const behind = (options: CorsOptions, handler: Handler = thing) => compose(cors(options), handler)
+  const allow = ({ headers }: { headers: Record<string, unknown> }) => headers['access-control-allow-origin']
+
+  test('SPEC 4.1.OPTIONS: a preflight is answered with 200 and what the resource allows', async () => {
+    const { status, headers, text } = await ask(behind({ origins: [app], maxAge: 60 }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': 'authorization, x-a' }))
+    assert.deepEqual([status, text, headers], [200, '', {
+      'allow': 'GET, HEAD, PATCH, OPTIONS, TRACE', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items',
+      'vary': 'Access-Control-Request-Method, Access-Control-Request-Headers, Origin',
+      'access-control-allow-origin': app, 'access-control-allow-methods': 'GET, HEAD, PATCH, OPTIONS', 'access-control-allow-headers': 'authorization, x-a',
+      'access-control-max-age': '60',
+    }])
+  })
+  test('what was named is allowed, and nothing else', async () => {
+    const { headers } = await ask(behind({ origins: [app], methods: ['GET'], headers: ['x-b'] }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': 'x-a' }))
+    assert.deepEqual([headers['access-control-allow-methods'], headers['access-control-allow-headers']], ['GET', 'x-b'])
+  })
+  test('nothing is said back that is no list of names', async () => {
+    for (const asked of ['a b', 'x\r\ny', 'x,'.repeat(2000)]) {
+      const { headers } = await ask(behind({ origins: '*' }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': asked }))
+      assert.equal(headers['access-control-allow-headers'], undefined, asked)
+    }
+  })
+  test('an answer says who may read it, and what of it', async () => {
+    const { headers } = await ask(behind({ origins: [app], credentials: true }), 'GET', '/', from(app))
+    assert.deepEqual([headers['access-control-allow-origin'], headers['access-control-allow-credentials'], headers['vary']], [app, 'true', 'Accept, Origin'])
+    assert.match(String(headers['access-control-expose-headers']), /ETag.*Location.*Retry-After/)
+    const any = await ask(behind({ origins: '*', exposeHeaders: ['X-A'] }), 'GET', '/', from(app))
+    assert.deepEqual([allow(any), any.headers['vary'], any.headers['access-control-expose-headers']], ['*', 'Accept', 'X-A'])
+  })
+  test('other origins get no fields, but Vary', async () => {
+    const strict = behind({ origins: [app] })
+    for (const origin of ['https://evil.example.com', 'http://app.example.com', 'https://app.example.com.evil.com', 'null', `${app}:444`]) {
+      const got = await ask(strict, 'GET', '/', from(origin))
+      assert.deepEqual([got.status, allow(got), got.headers['access-control-expose-headers'], got.headers['vary']], [200, undefined, undefined, 'Accept, Origin'])
+      const asked = await ask(strict, 'OPTIONS', '/', preflight(origin))
+      assert.deepEqual([asked.status, allow(asked), asked.headers['access-control-allow-methods']], [200, undefined, undefined])
+    }
+    assert.equal((await ask(strict, 'GET', '/')).headers['vary'], 'Accept, Origin')
+  })
+  test('a function decides', async () => {
+    const decided = behind({ origins: (origin, { path }) => origin.endsWith('.example.com') && path === '/a' })
+    assert.deepEqual([allow(await ask(decided, 'GET', '/a', from(app))), allow(await ask(decided, 'GET', '/b', from(app)))], [app, undefined])
+  })
+  test('failures can be read too', async () => {
+    for (const handler of [() => { throw httpError('conflict') }, async () => { throw httpError('conflict') }]) {
+      const { status, headers } = await ask(behind({ origins: [app] }, handler), 'POST', '/', from(app))
+      assert.deepEqual([status, headers['access-control-allow-origin']], [409, app])
+    }
+    const missing = await ask(behind({ origins: '*' }, router({ 'GET /x': page })), 'OPTIONS', '/y', preflight())
+    assert.equal(missing.status, 0)
+  })
+  test('a preflight needs no credentials; one that is limited stays so', async () => {
+    const people = authenticate({ schemes: [bearer({ verify: () => undefined })] })
+    const open = compose<unknown>(cors({ origins: [app] }), people, authorize({ allow: () => false, reason: 'never' }), thing)
+    const asked = await ask(open, 'OPTIONS', '/', preflight())
+    assert.deepEqual([asked.status, allow(asked), asked.headers['access-control-allow-methods']], [200, app, 'GET, HEAD, POST, PUT, PATCH, DELETE'])
+    assert.deepEqual([(await ask(open, 'OPTIONS', '/', from(app))).status, allow(await ask(open, 'GET', '/', from(app)))], [401, app])
+    const limited: Policy = async () => { throw httpError('too_many_requests') }
+    const late = await ask(compose(cors({ origins: [app] }), limited, thing), 'OPTIONS', '/', preflight())
+    assert.deepEqual([late.status, allow(late)], [429, app])
+  })
+  test('OPTIONS that is no preflight goes on', async () => {
+    const { headers } = await ask(behind({ origins: [app] }), 'OPTIONS', '/', from(app))
+    assert.deepEqual([headers['allow'], headers['access-control-allow-methods'], allow({ headers })], ['GET, HEAD, PATCH, OPTIONS, TRACE', undefined, app])
+  })
+  test('what browsers would refuse is refused at once', () => {
+    for (const options of [
+      {}, { origins: [] }, { origins: '*', credentials: true }, { origins: ['*'] }, { origins: [`${app}/`] }, { origins: ['app.example.com'] }, { origins: 'https://a.b' },
+      { origins: ['https://A.b'] }, { origins: '*', methods: ['GE T'] }, { origins: '*', headers: [''] }, { origins: '*', exposeHeaders: ['a:b'] },
+      { origins: [app], credentials: true, headers: ['*'] }, { origins: '*', maxAge: -1 }, { origins: '*', maxAge: 1.5 }, { origins: '*', maxAge: 100_000 },
+    ]) assert.throws(() => cors(options as never), TypeError, JSON.stringify(options))
+    assert.throws(() => compose(cors({ origins: '*' }), requestId(), thing), TypeError)
+  })
+})
