@@ -49,7 +49,7 @@ export function authenticate<P extends Principal, C = unknown>(options: Authenti
       ? scheme.verify(credentials, request)
       : remember(`${scheme.name} ${credentials}`, () => scheme.verify(credentials, request))
 
-  const identify = (request: HttpRequest<C>, refused: Set<Scheme<P>>, from: number): MaybePromise<P | undefined> => {
+  const identify = (request: HttpRequest<C>, refused: Scheme<P>[], from: number): MaybePromise<P | undefined> => {
     for (let at = from; at < schemes.length; at++) {
       const scheme = schemes[at] as Scheme<P>
       const credentials = scheme.read(request)
@@ -58,21 +58,21 @@ export function authenticate<P extends Principal, C = unknown>(options: Authenti
       if (isPending(found)) {
         return found.then((late) => {
           if (late !== undefined) return late
-          refused.add(scheme)
+          refused.push(scheme)
           return identify(request, refused, at + 1)
         })
       }
       if (found !== undefined) return found
-      refused.add(scheme)
+      refused.push(scheme)
     }
     return undefined
   }
 
   const policy: Policy<C> = (request, next) => {
-    const refused = new Set<Scheme<P>>()
-    const challenge = (): string => schemes.map((scheme) => scheme.challenge(realm, refused.has(scheme))).join(', ')
+    const refused: Scheme<P>[] = []
     const go = (principal: P | undefined): ReturnType<Policy<C>> => {
       if (principal !== undefined) return next(withContext(request, { principal: checked(principal) }))
+      const challenge = (): string => schemes.map((scheme) => scheme.challenge(realm, refused.includes(scheme))).join(', ')
       if (!optional) throw httpError('unauthorized', { headers: { 'www-authenticate': challenge() } })
       return challenged(withContext(request, { principal }), next, challenge)
     }

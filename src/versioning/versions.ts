@@ -74,6 +74,7 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
   const told = advertise ? advertisement(named, isOld) : {}
   const all = named.map(({ name }) => name).join(', ')
   const known = new Memo((text: string) => ({ name: bestVersion(text, named) }))
+  const varied = new Memo((text: string) => ({ text: withVary(text, vary) }))
   const best = (text: string): string | undefined => known.get(text).name
 
   const serve = (request: HttpRequest<C>, chosen: Chosen): MaybePromise<HttpResponse | undefined> => {
@@ -87,14 +88,15 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
       if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) throw httpError('version_gone')
       return handler(inner)
     }
+    if (deprecation === undefined && chosen.mediaType === undefined) return handler(innerRequest(request, select))
     return around(next, innerRequest(request, select), (headers) => {
       if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') headers['content-type'] = chosen.mediaType
       if (deprecation) addDeprecation(headers, deprecation)
     })
   }
   const finish = (headers: ResponseHeaders): void => {
-    if (vary.length > 0) addVary(headers, ...vary)
-    Object.assign(headers, told)
+    if (vary.length > 0) headers['vary'] = varied.get(String(headers['vary'] ?? '')).text
+    for (const name in told) headers[name] = told[name] as string
   }
   const unfinished: Handler<C> = (request) => {
     const chosen = choose(request, select, best, all) ?? fallback
@@ -132,4 +134,10 @@ function advertisement(named: readonly Named[], isDeprecated: (name: string) => 
   const list = (wanted: boolean) => named.filter(({ name }) => isDeprecated(name) === wanted).map(({ name }) => name).join(', ')
   const [supported, old] = [list(false), list(true)]
   return { ...(supported ? { 'api-supported-versions': supported } : {}), ...(old ? { 'api-deprecated-versions': old } : {}) }
+}
+
+function withVary(text: string, names: readonly string[]): string {
+  const headers: ResponseHeaders = text === '' ? {} : { vary: text }
+  addVary(headers, ...names)
+  return headers['vary'] as string
 }

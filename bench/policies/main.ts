@@ -1,0 +1,35 @@
+// npm run bench:policies [-- --quick]: what authentication, a rate limit and versions together add to taking a task in.
+import { parseArgs } from 'node:util'
+import { buildPrograms } from '../frame/build.js'
+import { compare, type Scenario } from '../frame/compare.js'
+import { table } from '../frame/table.js'
+import { BODY } from '../tasks/work.js'
+import { TOKEN } from './flow.js'
+
+const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+/** Of the accept flow's CPU, at most. */
+const BUDGET = 0.15
+
+const post = (path: string, accept: string): string => [
+  `POST ${path} HTTP/1.1`, 'Host: 127.0.0.1', 'User-Agent: bench', `Accept: ${accept}`, `Authorization: Bearer ${TOKEN}`, 'Prefer: respond-async',
+  'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(BODY)}`, '', BODY,
+].join('\r\n')
+const batch = quick ? 3000 : 5000
+const scenario = (name: string, request: string): Scenario =>
+  ({ name, batch, warmUp: 3 * batch, prepare: async () => ({ requests: [request], expectStatus: 202 }) })
+const scenarios = [scenario('no version named', post('/reports', '*/*')), scenario('by query', post('/reports?version=2', 'application/json'))]
+
+const names = ['plain', 'policies']
+const program = await buildPrograms('policies', Object.fromEntries(names.map((name) => [name, `bench/policies/servers/${name}.ts`])))
+const rows = await compare({
+  servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
+  scenarios, starts: quick ? 3 : 6, rounds: quick ? 4 : 8, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
+})
+const added = rows.filter(({ server }) => server === 'policies').map(({ scenario: name, ratio, micros }) => {
+  const share = (value: number): string => `${((1 / value - 1) * 100).toFixed(0)} %`
+  return [name, `${share(ratio.median)} (${share(ratio.high)}–${share(ratio.low)})`, `${micros.median.toFixed(1)} µs`]
+})
+process.stdout.write(`CPU that authentication, rate limit and versions add to the accept flow, of that flow's own; median (quartiles). The limit is ${BUDGET * 100} %.
+
+${table(['', 'added', 'CPU with them'], added)}
+`)

@@ -1,0 +1,136 @@
+// Every handler, and every part of it that a host brings, fails with something that must not be told.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { memory } from '../../../adapters/memory/index.js'
+import { content } from '../../../src/content/index.js'
+import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
+import { json } from '../../../src/http/respond.js'
+import { ndjsonUpload, ndjsonDownload } from '../../../src/ndjson/index.js'
+import { authenticate, authorize, basic, bearer, limitConcurrency, rateLimit, requestId, timeouts } from '../../../src/policies/index.js'
+import { collection, list, resource, router } from '../../../src/resources/index.js'
+import { jsonSchema } from '../../../src/schema/index.js'
+import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
+import { createTasks, defineTask, jobFace, taskEndpoints } from '../../../src/tasks/index.js'
+import { byPath, deprecated, versions } from '../../../src/versioning/index.js'
+import { assertTellsNothing } from '../../http/tells-nothing.js'
+import { ask, type Ask } from './request.js'
+
+const SECRET = 'connect ECONNREFUSED 127.0.0.1:6379 secret at /home/ann/app/node_modules/ioredis/built/redis.js:12'
+/** What may be thrown: an error with a stack, with fields of a driver, a text, nothing, and one that can't even be looked at. */
+const THROWN: readonly (() => unknown)[] = [
+  () => new Error(SECRET), () => Object.assign(new TypeError(SECRET), { code: 'ERR_SECRET', status: 418, sql: SECRET, path: '/home/ann' }),
+  () => SECRET, () => undefined, () => new Proxy({}, { get: () => { throw new Error(SECRET) } }), () => new AggregateError([new Error(SECRET)], SECRET),
+  () => new StoreUnavailableError(SECRET, { cause: new Error(SECRET) }),
+]
+
+function body(text: string): BodySource {
+  const bytes = Buffer.from(text)
+  return { parsed: undefined, bytes: async () => bytes, async * stream() { yield bytes } }
+}
+const post = (text: string, headers = {}): Ask => ({ method: 'POST', path: '/', body: body(text), headers: { 'content-type': 'application/json', ...headers } })
+
+/** Whose every method fails, from the first call or after `calls` good ones. */
+function failing<T extends object>(real: T, fail: () => unknown, but: readonly string[] = [], calls = 0): T {
+  let left = calls
+  return new Proxy(real, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name)
+      if (typeof member !== 'function' || but.includes(String(name))) return member
+      return async (...args: unknown[]): Promise<unknown> => {
+        if (left-- > 0) return await Reflect.apply(member, target, args) as unknown
+        throw fail()
+      }
+    },
+  })
+}
+
+function tasksOf(fail: () => unknown, calls: number): Record<string, [Handler, Ask][]> {
+  const { store, queue } = memory()
+  const work = defineTask({ name: 'work', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
+  const tasks = createTasks({ store: failing<Store>(store, fail, ['close'], calls), queue, definitions: [work], onError: () => {} })
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/s/{id}', face: calls % 2 === 0 ? undefined : jobFace } as never)
+  const routes = router({ 'POST /': submit(work), '/s/{id}': status })
+  const id = 'AAAAAAAAAAAAAAAAAAAAAA'
+  return {
+    'submit directly': [[routes, post('{}')]],
+    'submit in the background': [[routes, post('{}', { 'prefer': 'respond-async', 'idempotency-key': 'k' })]],
+    'submit and wait': [[routes, post('{}', { prefer: 'respond-async, wait=1' })]],
+    'status': [[routes, { path: `/s/${id}` }], [routes, { path: `/s/${id}`, headers: { prefer: 'wait=1' } }]],
+    'cancel': [[routes, { method: 'DELETE', path: `/s/${id}` }]],
+  }
+}
+
+const repository = (fail: () => unknown) => {
+  const broken = async (): Promise<never> => { throw fail() }
+  return { list: broken, get: broken, create: broken, replace: broken, update: broken, delete: broken }
+}
+
+function handlersOf(fail: () => unknown): Record<string, [Handler, Ask][]> {
+  const broken = (): never => { throw fail() }
+  const late = async (): Promise<never> => { throw fail() }
+  const ok: Handler = () => json(200, {})
+  const store = failing(memory().store as Store, fail)
+  const policies = [{ name: 'p', limit: 5, windowSeconds: 60 }]
+  const users = collection({ repository: repository(fail), schema: jsonSchema({ type: 'object' }) } as never)
+  const token: Ask = { headers: { authorization: 'Bearer t' } }
+  const known: Ask = { context: { principal: { subject: 'ann' } } }
+  const source = (async function * () { yield * []; throw fail() })
+  return {
+    'a handler': [[broken, {}], [late, {}], [() => 'text' as never, {}], [router({ '/': late }), {}], [resource({ GET: late }), {}]],
+    'authenticate': [[compose(authenticate({ schemes: [bearer({ verify: late })] }), ok), token],
+      [compose(authenticate({ schemes: [basic({ verify: broken })] }), ok), { headers: { authorization: 'Basic YTpi' } }],
+      [compose(authenticate({ schemes: [bearer({ verify: late })], cache: { max: 1, ttlMs: 1000 } }), ok), token]],
+    'authorize': [[compose(authorize({ allow: late, reason: 'r' }), ok), known], [compose(authorize({ allow: () => false, reason: broken }), ok), known]],
+    'rateLimit': [[compose(rateLimit({ store, onStoreError: 'deny', policies }), ok), {}],
+      [compose(rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name: 'p', limit: 5, windowSeconds: 60, cost: broken }] }), ok), {}]],
+    'other policies': [[compose(requestId(), timeouts({ runMs: 1000 }), limitConcurrency({ max: 1 }), deprecated({ deprecated: '2026-01-01' }), late), {}]],
+    'versions': [[versions({ 1: { handler: late, deprecated: '2026-01-01' } }, { select: [byPath()] }), { path: '/v1' }]],
+    'content': [[content(late), {}],
+      [content(async () => ({ size: 3, type: 'text/plain', open: broken })), {}]],
+    'ndjson in': [[ndjsonUpload({ write: late }), { ...post('{"a":1}\n{"a":2}'), headers: { 'content-type': 'application/x-ndjson' } }]],
+    'ndjson out': [[ndjsonDownload({ records: late }), {}], [ndjsonDownload({ records: () => source() }), {}]],
+    'collection': [[users, {}], [users, { path: '/7' }], [users, post('{}')], [users, { ...post('{}'), method: 'PUT', path: '/7' }],
+      [users, { ...post('{}'), method: 'PATCH', path: '/7' }], [users, { method: 'DELETE', path: '/7' }]],
+    'list': [[list({ repository: repository(fail) }), {}]],
+  }
+}
+
+async function tellsNothing(handler: Handler, what: Ask, where: string): Promise<number> {
+  let status = 0
+  for (const problem of [false, true]) {
+    const answer = await ask(handler, { ...what, headers: { ...what.headers, ...problem && { accept: 'application/problem+json, */*;q=0.1' } } })
+    if (answer.status < 400 && typeof answer.body === 'object') {
+      // Its head is out: what is left is that it ends visibly.
+      const whole = await (async () => { for await (const _ of answer.body as AsyncIterable<unknown>); return true })().catch(() => false)
+      assert.equal(whole, false, where)
+      continue
+    }
+    status = answer.status
+    if (answer.status >= 400) {
+      assertTellsNothing({ status, text: typeof answer.body === 'string' ? answer.body : '', headers: answer.headers }, { problem }, where)
+      if (status >= 500) assert.ok(answer.heard.length > 0, `${where}: onError hears of it`)
+    } else assert.doesNotMatch(typeof answer.body === 'string' ? answer.body : '', /secret/, where)
+  }
+  return status
+}
+
+describe('SPEC 7.3, 7.500: whatever a host brings may fail, and nothing of it is told', () => {
+  for (const [at, fail] of THROWN.entries()) {
+    test(`thrown thing ${at + 1} in every handler and policy`, async () => {
+      for (const [name, cases] of Object.entries(handlersOf(fail))) {
+        for (const [index, [handler, what]] of cases.entries()) {
+          const status = await tellsNothing(handler, what, `${name} ${index}`)
+          assert.ok(status === 0 || status >= 500 || (name === 'ndjson in' && status >= 200), `${name} ${index}: ${status}`)
+        }
+      }
+    })
+
+    test(`thrown thing ${at + 1} by a store, at its first call and at later ones, and by the work`, async () => {
+      for (let calls = 0; calls < 5; calls++) {
+        for (const [name, cases] of Object.entries(tasksOf(fail, calls))) {
+          for (const [index, [handler, what]] of cases.entries()) await tellsNothing(handler, what, `${name} ${index} after ${calls} calls`)
+        }
+      }
+    })
+  }
+})
