@@ -30,7 +30,7 @@ export const ROOMS = {
   repositories: { uses: ['http'] },
   callbacks: { uses: VOCABULARY },
   tasks: { uses: VOCABULARY, through: ['openapi', 'callbacks'] },
-  bulk: { uses: VOCABULARY, through: ['tasks', 'openapi'] },
+  bulk: { uses: VOCABULARY, through: ['tasks', 'openapi', 'content'] },
   ndjson: { uses: VOCABULARY, through: ['tasks', 'openapi'] },
   content: { uses: VOCABULARY, through: ['openapi'] },
   resources: { uses: VOCABULARY, through: ['openapi'] },
@@ -45,6 +45,8 @@ function place(path) {
   return { area, room: parts.length > 1 ? parts[0] : undefined, rest: parts.slice(parts.length > 1 ? 1 : 0).join('/') }
 }
 
+/** Bindings of frameworks on node:http. */
+const FRAMEWORKS = ['fastify', 'koa']
 /** Runs in browsers: it knows nothing but itself. */
 const BROWSER_ROOM = 'adapters/client/'
 
@@ -100,6 +102,7 @@ export function checkImport(path, specifier) {
   if (from.area === 'adapters') {
     if (to.area === 'src') return undefined
     if (to.area !== 'adapters') return 'adapters import src and themselves only'
+    if (FRAMEWORKS.includes(from.room) && to.room === 'node') return to.rest === 'index.js' ? undefined : `adapters/${from.room} uses adapters/node through its index.js only`
     return to.room === from.room || to.room === 'conformance' ? undefined : `adapters/${from.room} must not know adapters/${to.room}`
   }
   return undefined

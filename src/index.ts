@@ -19,8 +19,11 @@ export { isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
   createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type Asker, type CallbackEvent, type Face, type FindCallback, type Kept, type ReadWork, type Select, type Selected,
-  type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions, type TaskEvent,
+  type Accepted, type AnyTaskDefinition, type Asker, type CallbackEvent, type Face, type FindCallback, type Kept, type KeptAnswer, type ReadWork,
+  type Select,
+  type Selected,
+  type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions,
+  type TaskEvent,
   type SpooledBody, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
@@ -38,7 +41,8 @@ export {
 } from './ndjson/index.js'
 export {
   bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask,
-  type BulkBackground, type BulkCreateOptions, type BulkItem, type BulkItemsOptions, type BulkOptions, type BulkReport, type BulkSummary, type BulkTask,
+  type BulkBackground, type BulkCreateOptions, type BulkItem, type BulkItemsOptions, type BulkOptions, type BulkReport, type BulkSummary,
+  type BulkTask,
   type BulkTaskOptions, type BulkTaskResult, type BulkUpdateOptions, type Shown, type SpooledBatch,
 } from './bulk/index.js'
 export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'

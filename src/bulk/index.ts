@@ -1,0 +1,6 @@
+export { bulkCreate, bulkCreateTask, type BulkCreateOptions } from './create.js'
+export { bulkUpdate, bulkUpdateTask, type BulkUpdateOptions } from './update.js'
+export { bulkItems, type BulkItemsOptions } from './items.js'
+export type { BulkTask, BulkTaskOptions, BulkTaskResult, SpooledBatch } from './bulk-task.js'
+export type { BulkBackground, BulkOptions } from './options.js'
+export type { BulkItem, BulkReport, BulkSummary, Shown } from './report.js'

@@ -1,0 +1,98 @@
+import { checkJsonType, readJson } from '../http/body.js'
+import { decodeBody, requestCoding, type DecodeOptions } from '../http/decode.js'
+import { httpError, type HttpError } from '../http/errors.js'
+import type { HttpRequest } from '../http/exchange.js'
+import { jsonTextOf, parseJson } from '../http/json-text.js'
+import { childPointer } from '../schema/index.js'
+import type { RawBatch } from './batch.js'
+import { readElements } from './elements.js'
+import { isPlain } from './element-text.js'
+import type { Plan } from './plan.js'
+
+/** What a request brings. */
+export interface Intake {
+  readonly batches: Iterable<RawBatch> | AsyncIterable<RawBatch>
+  /** All of it is one batch, so duplicates inside of it can be found before anything is written. */
+  readonly whole: boolean
+}
+
+type Shape = Pick<Plan<never>, 'member' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'>
+
+/** Whether the body is known to be small, and not coded, so that it can be taken in one go. */
+export function isSmall({ streamAboveBytes }: Shape, { headers, body }: HttpRequest): boolean {
+  const length = headers['content-length']
+  return body.parsed === undefined && typeof length === 'string' && Number(length) <= streamAboveBytes && requestCoding(headers) === 'identity'
+}
+
+/** Throws `unsupported_media_type`, `unsupported_content_coding`, or `body_too_large` by Content-Length. */
+export function checkHead({ maxBytes }: Pick<Plan<never>, 'maxBytes'>, { headers, body }: HttpRequest): void {
+  checkJsonType(headers)
+  if (body.parsed === undefined) requestCoding(headers)
+  if (Number(headers['content-length']) > maxBytes) throw httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+}
+
+/** Takes the body of a request. Nothing is written yet when it throws. Rejects with errors of 400, 413 and 415. */
+export async function readIntake(plan: Shape & DecodeOptions, request: HttpRequest): Promise<Intake> {
+  const { parsed } = request.body
+  if (parsed !== undefined && typeof parsed.value !== 'string' && !(parsed.value instanceof Uint8Array)) {
+    return intakeOfValue(plan, await readJson(request, plan), false)
+  }
+  return isSmall(plan, request) ? intakeOfBytes(plan, await smallBody(plan, request)) : intakeOfPieces(plan, decodeBody(request, plan))
+}
+
+/** The bytes of a body that `isSmall`. */
+export async function smallBody(plan: Shape, request: HttpRequest): Promise<Uint8Array> {
+  // Its Content-Length says that there are no more.
+  return await request.body.bytes(plan.streamAboveBytes) ?? new Uint8Array()
+}
+
+/** All of a body that is JSON. Throws `malformed_json`, `unsafe_key`, `missing_body`, and as `intakeOfValue`. */
+export function intakeOfBytes(shape: Shape, bytes: Uint8Array): Intake {
+  const text = jsonTextOf(bytes)
+  return intakeOfValue(shape, parseJson(text), isPlain(text))
+}
+
+/** Takes what is small in one go, and what is larger as it comes. */
+export async function intakeOfPieces(shape: Shape, pieces: AsyncIterable<Uint8Array>): Promise<Intake> {
+  const source = pieces[Symbol.asyncIterator]()
+  const first: Uint8Array[] = []
+  for (let size = 0; size <= shape.streamAboveBytes;) {
+    const step = await source.next()
+    if (step.done === true) return intakeOfBytes(shape, first.length === 1 ? first[0] as Uint8Array : Buffer.concat(first))
+    // A copy: a source may use its chunk again.
+    first.push(Uint8Array.prototype.slice.call(step.value))
+    size += step.value.byteLength
+  }
+  const { member, maxItems, maxItemBytes: maxElementBytes } = shape
+  return { whole: false, batches: readElements(joined(first, source), { maxItems, maxElementBytes, ...member !== undefined && { member } }) }
+}
+
+async function* joined(first: Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    for (let piece = first.shift(); piece !== undefined; piece = first.shift()) yield piece
+    for (let step = await rest.next(); step.done !== true; step = await rest.next()) yield step.value
+  } finally {
+    await rest.return?.()
+  }
+}
+
+/** The array of a body that was parsed. Throws `invalid_input` where it is not there, `empty_batch`, and `body_too_large` for too many items. */
+export function intakeOfValue({ member, maxItems }: Shape, body: unknown, plain: boolean): Intake {
+  const items = member === undefined ? body : memberOf(body, member)
+  if (!Array.isArray(items)) throw notAnArray(member)
+  if (items.length === 0) throw httpError('empty_batch')
+  if (items.length > maxItems) throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
+  return { whole: true, batches: [{ start: 0, items, plain }] }
+}
+
+function memberOf(body: unknown, member: string): unknown {
+  if (typeof body === 'object' && body !== null && Object.hasOwn(body, member)) return (body as Record<string, unknown>)[member]
+  const details = [{ pointer: childPointer('', member), message: 'is required' }]
+  throw httpError('invalid_input', { message: `The body must be an object with the member ${JSON.stringify(member)}, an array.`, details })
+}
+
+function notAnArray(member: string | undefined): HttpError {
+  const pointer = member === undefined ? '' : childPointer('', member)
+  const message = member === undefined ? 'The body must be an array.' : `The member ${JSON.stringify(member)} must be an array.`
+  return httpError('invalid_input', { message, details: [{ pointer, message: 'must be array' }] })
+}

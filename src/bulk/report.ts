@@ -1,0 +1,148 @@
+import type { ErrorDetail } from '../http/errors.js'
+import type { MaybePromise } from '../http/exchange.js'
+import type { Batch, ItemId } from './batch.js'
+import { NOT_APPLIED, UNKNOWN_OUTCOME, type ItemFault } from './fault.js'
+
+/** Most ids need no escapes, and a look costs a fifth of JSON.stringify. */
+const PLAIN_ID = /^[\w-]+$/
+
+/** How many items there were, and what became of them. */
+export interface BulkSummary {
+  readonly total: number
+  readonly succeeded: number
+  readonly failed: number
+}
+
+/** One item of a report, in the order of the request. */
+export interface BulkItem {
+  /** Its place in the array, from 0. */
+  readonly index: number
+  /** An HTTP status. */
+  readonly status: number
+  readonly id?: string | number
+  readonly error?: { readonly code: string; readonly message?: string; readonly details?: readonly ErrorDetail[] }
+}
+
+/** The one report shape of all bulk answers. */
+export interface BulkReport {
+  readonly summary: BulkSummary
+  readonly items?: readonly BulkItem[]
+}
+
+/** Which items a report shows. */
+export type Shown = 'all' | 'failed' | 'none'
+
+/** Where the texts of items go, one after the other. */
+export interface ReportSink {
+  /** What stands behind each item. */
+  readonly separator: ',' | '\n'
+  /** Texts of one or more items. */
+  add(texts: string): void
+  /** Waits until there is room for more. */
+  flush?(): MaybePromise<void>
+  /** Everything so far was wrong. */
+  restart(): void
+}
+
+/** Counts what becomes of the items, and writes it down. Texts are joined by hand: that is twice as fast as JSON.stringify. */
+export class Report {
+  succeeded = 0
+  failed = 0
+  /** Faults whose outcome nobody knows. */
+  unknown = 0
+  /** Other faults of 500 and above. */
+  broken = 0
+  /** The first fault that is not for another item's sake. */
+  culprit: ItemFault | undefined
+  private bytes = 0
+  /** The batch that is written down now. */
+  private text = ''
+
+  /** @param maxBytes - behind so many bytes, faults are told by their code alone */
+  constructor(private readonly sink: ReportSink, private readonly status: number, private readonly shown: Shown, private readonly maxBytes: number) {}
+
+  get total(): number {
+    return this.succeeded + this.failed
+  }
+
+  get summary(): BulkSummary {
+    return { total: this.total, succeeded: this.succeeded, failed: this.failed }
+  }
+
+  /** All items of a batch; those without fault count as written. */
+  add(batch: Batch<unknown>): void {
+    const { start, size, faults, ids } = batch
+    if (faults.size === 0) {
+      if (this.shown === 'all') this.addWritten(start, size, ids)
+      this.succeeded += size
+    } else {
+      for (let place = 0; place < size; place++) {
+        const fault = faults.get(place)
+        if (fault === undefined) this.good(start + place, ids[place])
+        else this.fault(start + place, fault)
+      }
+    }
+    this.pass()
+  }
+
+  /** All items of a batch of which nothing was applied: `instead` stands for those that are not at fault themselves. */
+  addNotApplied(batch: Batch<unknown>): void {
+    for (let place = 0; place < batch.size; place++) this.fault(batch.start + place, batch.faults.get(place) ?? NOT_APPLIED)
+    this.pass()
+  }
+
+  /** Begins anew, with the same fault for all items so far. */
+  restart(upTo: number, fault: ItemFault): void {
+    this.succeeded = this.failed = this.unknown = this.broken = this.bytes = 0
+    this.culprit = undefined
+    this.text = ''
+    this.sink.restart()
+    for (let index = 0; index < upTo; index++) {
+      this.fault(index, fault)
+      if (this.text.length > 65_536) this.pass()
+    }
+    this.pass()
+  }
+
+  flush(): MaybePromise<void> {
+    return this.sink.flush?.()
+  }
+
+  private addWritten(start: number, size: number, ids: readonly (ItemId | undefined)[]): void {
+    const { sink: { separator } } = this
+    const tail = `,"status":${this.status}`
+    let text = ''
+    for (let place = 0; place < size; place++) text += `{"index":${start + place}${tail}${idText(ids[place])}}${separator}`
+    this.text += text
+  }
+
+  private good(index: number, id: ItemId | undefined): void {
+    this.succeeded++
+    if (this.shown === 'all') this.text += `{"index":${index},"status":${this.status}${idText(id)}}${this.sink.separator}`
+  }
+
+  private fault(index: number, fault: ItemFault): void {
+    this.failed++
+    if (fault === UNKNOWN_OUTCOME) this.unknown++
+    else if (fault.status >= 500) this.broken++
+    if (fault !== NOT_APPLIED) this.culprit ??= fault
+    if (this.shown === 'none') return
+    const { status, code, message, details } = fault
+    const why = this.bytes > this.maxBytes ? '' : `,"message":${JSON.stringify(message)}${details === undefined ? '' : `,"details":${JSON.stringify(details)}`}`
+    this.text += `{"index":${index},"status":${status},"error":{"code":${JSON.stringify(code)}${why}}}${this.sink.separator}`
+  }
+
+  private pass(): void {
+    const { text } = this
+    if (text === '') return
+    this.text = ''
+    this.bytes += text.length
+    this.sink.add(text)
+  }
+}
+
+function idText(id: ItemId | undefined): string {
+  if (id === undefined) return ''
+  if (typeof id === 'number') return `,"id":${id}`
+  return PLAIN_ID.test(id) ? `,"id":"${id}"` : `,"id":${JSON.stringify(id)}`
+}

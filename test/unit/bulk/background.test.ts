@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { bulkCreate, bulkCreateTask, bulkItems, bulkUpdateTask, type BulkCreateOptions, type BulkItem } from '../../../src/bulk/index.js'
+import { createTasks, taskEndpoints } from '../../../src/tasks/index.js'
+import { ask, draft, people, person, Users, type Asked, type Draft, type Told, type User } from './kit.js'
+
+interface Status { readonly status: string, readonly result?: { message: string, summary: object, items?: BulkItem[] }, readonly error?: object, readonly progress?: object }
+
+const closing: (() => Promise<unknown>)[] = []
+after(async () => { for (const close of closing) await close() })
+
+function bench(users: Users, more: Partial<BulkCreateOptions<User, Draft>> & { maxInlineBytes?: number, blobs?: MemoryBlobs } = {}) {
+  const parts = memory()
+  const { store, queue } = parts
+  const blobs = more.blobs ?? parts.blobs
+  const options = { repository: users, schema: draft, key: ({ email }: Draft) => email, onError: () => undefined, ...more }
+  const task = bulkCreateTask({ ...options, name: 'create', blobs })
+  const tasks = createTasks({ store, queue, definitions: [task], onError: () => undefined })
+  closing.push(() => tasks.close(), () => parts.blobs.close(), () => store.close())
+  const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }) => headers['x-owner'] as string | undefined })
+  const handler = bulkCreate({ ...options, background: { endpoints, task } })
+  const items = bulkItems({ endpoints, blobs })
+  const at = (path: string, rest: Asked = {}) => ({ method: 'GET', ...rest, path })
+  return {
+    tasks, blobs, handler,
+    send: (asked: Asked): Promise<Told> => ask(handler, { ...asked, headers: { prefer: 'respond-async', ...asked.headers } }),
+    items: (location: string, asked: Asked = {}): Promise<Told> => ask((request) => items({ ...request, path: `${location}/items` }), { ...at(location, asked), raw: true }),
+    async ended({ headers }: Told, owner?: string): Promise<Status> {
+      const told = await ask((request) => endpoints.status({ ...request, path: headers['location'] as string }), {
+        method: 'GET', headers: { prefer: 'wait=20', ...owner !== undefined && { 'x-owner': owner } },
+      })
+      return told.json as unknown as Status
+    },
+  }
+}
+
+const linesOf = ({ text }: Told): BulkItem[] => text.split('\n').slice(0, -1).map((line) => JSON.parse(line) as BulkItem)
+
+describe('bulk in the background', () => {
+  test('is a 202, a task with progress, and a result that is the report', async () => {
+    const users = new Users(1)
+    const { send, ended, items, blobs } = bench(users)
+    const accepted = await send({ body: [...people(3), {}, person(0)] })
+    assert.deepEqual([accepted.status, accepted.headers['preference-applied']], [202, 'respond-async'])
+    const { status, result, progress } = await ended(accepted)
+    assert.equal(status, 'completed')
+    assert.equal(result?.message, '5 items: 3 created, 2 failed.')
+    assert.deepEqual([result.summary, result.items?.map((item) => item.status)], [{ total: 5, succeeded: 3, failed: 2 }, [201, 201, 201, 400, 409]])
+    assert.deepEqual({ ...progress }, { done: 5, total: 5, message: result.message })
+    const location = accepted.headers['location'] as string
+    assert.deepEqual(linesOf(await items(location)), result.items)
+    const failed = await items(location, { query: 'only=failed' })
+    assert.deepEqual(linesOf(failed).map(({ index }) => index), [3, 4])
+    assert.equal(failed.headers['content-type'], 'application/x-ndjson')
+    const part = await items(location, { headers: { range: 'bytes=10-19' } })
+    assert.deepEqual([part.status, part.text], [206, (await items(location)).text.slice(10, 20)])
+    assert.equal(await blobs.stat('bulk-create/x'), undefined)
+  })
+  test('a report that is too large for a status is at its items only', async () => {
+    const { send, ended, items } = bench(new Users(), { maxInlineBytes: 100, streamAboveBytes: 1000 })
+    const accepted = await send({ body: [...people(3000), {}] })
+    const { result } = await ended(accepted)
+    assert.deepEqual([result?.summary, result?.items], [{ total: 3001, succeeded: 3000, failed: 1 }, undefined])
+    assert.match(result?.message ?? '', /Its items are at the path of this status, with \/items behind it\.$/)
+    const location = accepted.headers['location'] as string
+    assert.deepEqual(linesOf(await items(location)).map(({ index, id }) => id ?? -index), [...people(3000).map((_, at) => at + 1), -3000])
+    assert.deepEqual(linesOf(await items(location, { query: 'only=failed' })).map(({ index }) => index), [3000])
+  })
+  test('?only=failed and return=minimal hold for the result', async () => {
+    const { send, ended } = bench(new Users())
+    assert.deepEqual((await ended(await send({ body: [person(0), {}], query: 'only=failed' }))).result?.items?.map(({ index }) => index), [1])
+    const minimal = (await ended(await send({ body: [person(1)], headers: { prefer: 'respond-async, return=minimal' } }))).result
+    assert.deepEqual([minimal?.items, minimal?.summary], [undefined, { total: 1, succeeded: 1, failed: 0 }])
+  })
+  test('what would be refused as a whole is refused before the 202, and leaves nothing behind', async () => {
+    const users = new Users()
+    const { send, blobs } = bench(users, { streamAboveBytes: 1000, maxItems: 3000 })
+    const text = JSON.stringify(people(3000))
+    const keys: string[] = []
+    const put = blobs.put.bind(blobs)
+    blobs.put = (key, ...rest) => { keys.push(key); return put(key, ...rest) }
+    for (const [body, code] of [[`${text.slice(0, -1)},`, 'malformed_json'], [people(3001), 'body_too_large'], [[], 'empty_batch'], [{}, 'invalid_input']] as const) {
+      assert.equal((await send({ body })).json.code, code)
+    }
+    assert.equal(keys.length, 4)
+    for (const key of keys) assert.equal(await blobs.stat(key), undefined)
+    assert.equal(users.users.size, 0)
+  })
+  test('the items are for who may see the task, and for the others there is no task', async () => {
+    const { send, items, ended } = bench(new Users())
+    const accepted = await send({ body: people(2), headers: { 'x-owner': 'ann' } })
+    await ended(accepted, 'ann')
+    const location = accepted.headers['location'] as string
+    assert.equal((await items(location, { headers: { 'x-owner': 'ann' } })).status, 200)
+    const strange = await items(location, { headers: { 'x-owner': 'bob' } })
+    const unknown = await items('/status/nothing', { headers: { 'x-owner': 'bob' } })
+    assert.deepEqual([strange.status, strange.text, strange.headers], [404, unknown.text, unknown.headers])
+    assert.equal(strange.json.code, 'task_not_found')
+  })
+  test('a cancelled batch tells what it had come to; before the end there are no items', async () => {
+    const users = new Users()
+    let begun: () => void = () => undefined
+    const first = new Promise<void>((resolve) => { begun = resolve })
+    const repository = { create: async (its: Draft, { signal }: { signal: AbortSignal }): Promise<User> => {
+      if (users.users.size === 2) {
+        begun()
+        await new Promise((resolve) => { signal.addEventListener('abort', resolve) })
+      }
+      return users.put(its)
+    } }
+    const { send, items, tasks } = bench(users, { repository, concurrency: 1 })
+    const accepted = await send({ body: people(5) })
+    const location = accepted.headers['location'] as string
+    await first
+    assert.deepEqual([(await items(location)).status, (await items(location)).json.code], [409, 'task_not_final'])
+    await tasks.cancel(location.slice('/status/'.length))
+    let told = await items(location)
+    while (told.status !== 200) {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      told = await items(location)
+    }
+    assert.deepEqual(linesOf(told).map(({ status }) => status), [201, 201, 201, 424, 424])
+    assert.equal(users.users.size, 3)
+  })
+  test('atomic and stopped: the result says so, and nothing has changed', async () => {
+    const users = new Users(1)
+    const { send, ended, items } = bench(users, { atomic: true, streamAboveBytes: 1000, maxInlineBytes: 10 })
+    const accepted = await send({ body: [...people(2500), { name: 'x', email: 'user-1@example.com' }] })
+    const { status, result } = await ended(accepted)
+    assert.deepEqual([status, result?.summary, users.users.size], ['completed', { total: 2501, succeeded: 0, failed: 2501 }, 1])
+    const lines = linesOf(await items(accepted.headers['location'] as string))
+    assert.deepEqual(lines.map(({ index, status: its }) => [index, its]), [...people(2500).map((_, at) => [at, 424]), [2500, 409]])
+  })
+  test('a report that can not be kept stops nothing, and says so', async () => {
+    const users = new Users()
+    const blobs = new MemoryBlobs()
+    const { send, ended } = bench(users, { blobs, maxInlineBytes: 10 })
+    const put = blobs.put.bind(blobs)
+    blobs.put = (key, ...rest) => (key.startsWith('bulk-report/') ? Promise.reject(new Error('full')) : put(key, ...rest))
+    const { result } = await ended(await send({ body: people(3) }))
+    assert.deepEqual([result?.message, users.users.size], ['3 items: 3 created, 0 failed. Its items could not be kept.', 3])
+  })
+})
+
+describe('Idempotency-Key', () => {
+  const headers = { 'idempotency-key': '"k1"' }
+  test('a direct retry gets the same answer and writes nothing; another body is refused', async () => {
+    const users = new Users()
+    const { handler } = bench(users)
+    const first = await ask(handler, { body: [person(0), {}], headers })
+    const again = await ask(handler, { body: [person(0), {}], headers })
+    assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed'], users.users.size], [207, first.text, 'true', 1])
+    const other = await ask(handler, { body: [person(1)], headers })
+    assert.deepEqual([other.status, other.json.code, users.users.size], [422, 'idempotency_key_reused', 1])
+    const refusal = await ask(handler, { body: [{}], headers: { 'idempotency-key': 'k2' } })
+    const refusedAgain = await ask(handler, { body: [{}], headers: { 'idempotency-key': 'k2' } })
+    assert.deepEqual([refusedAgain.status, refusedAgain.text], [422, refusal.text])
+    assert.equal((await ask(handler, { body: [{}], headers: { 'idempotency-key': 'a b' } })).json.code, 'invalid_idempotency_key')
+  })
+  test('while the first is under way a retry is a 409, and the first goes on without its client', async () => {
+    const users = new Users()
+    const gone = new AbortController()
+    let release: () => void = () => undefined
+    let begun: () => void = () => undefined
+    const first = new Promise<void>((resolve) => { begun = resolve })
+    const held = new Promise<void>((resolve) => { release = resolve })
+    const repository = { create: async (its: Draft): Promise<User> => {
+      begun()
+      await held
+      return users.put(its)
+    } }
+    const { handler } = bench(users, { repository, concurrency: 1 })
+    const answer = ask(handler, { body: people(3), headers, signal: gone.signal })
+    await first
+    const early = await ask(handler, { body: people(3), headers })
+    assert.deepEqual([early.status, early.json.code, early.headers['retry-after']], [409, 'idempotent_request_running', '1'])
+    gone.abort()
+    release()
+    assert.equal((await answer).status, 201)
+    assert.deepEqual([(await ask(handler, { body: people(3), headers })).json.summary, users.users.size], [{ total: 3, succeeded: 3, failed: 0 }, 3])
+  })
+  test('one that was refused as a whole may be tried again; a large body needs the background', async () => {
+    const users = new Users()
+    const { handler, send, ended } = bench(users, { streamAboveBytes: 1000 })
+    assert.equal((await ask(handler, { body: [], headers })).json.code, 'empty_batch')
+    assert.equal((await ask(handler, { body: [person(0)], headers })).status, 201)
+    const large = await ask(handler, { body: people(2000), headers: { 'idempotency-key': 'k3' } })
+    assert.deepEqual([large.status, large.json.code, users.users.size], [400, 'idempotency_needs_async', 1])
+    const one = await send({ body: people(2000), headers: { 'idempotency-key': 'k4' } })
+    const two = await send({ body: people(2000), headers: { 'idempotency-key': 'k4' } })
+    assert.equal(one.headers['location'], two.headers['location'])
+    await ended(one)
+    assert.equal(users.users.size, 2000)
+  })
+})
+
+test('backgrounds that do not fit are refused at construction', () => {
+  const users = new Users()
+  const { store, queue, blobs } = memory()
+  const options = { repository: users, blobs }
+  const task = bulkCreateTask<User, Draft>({ ...options, name: 'create' })
+  const other = bulkUpdateTask<{ id: number }, object, number>({ repository: { update: () => undefined }, id: ({ id }) => id, change: () => ({}), name: 'update', blobs })
+  const tasks = createTasks({ store, queue, definitions: [other], maxResultBytes: 1000 })
+  closing.push(() => tasks.close())
+  const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}' })
+  assert.throws(() => bulkCreate<User, Draft>({ repository: users, background: { endpoints, task } }), /not among the definitions/)
+  assert.throws(() => bulkCreate<User, Draft>({ repository: users, background: { endpoints, task: other } }), /other bulk endpoint/)
+  const small = createTasks({ store, queue: memory().queue, definitions: [task], maxResultBytes: 1000 })
+  closing.push(() => small.close())
+  assert.throws(() => bulkCreate<User, Draft>({ repository: users, background: { endpoints: taskEndpoints(small, { statusPath: '/s/{id}' }), task } }), /maxInlineBytes/)
+  assert.throws(() => createTasks({ store: { ...store, shared: true } as never, queue: { ...queue, durable: true } as never, definitions: [task] }), /only one has/)
+})

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/index.js'
+import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from './kit.js'
+
+const handlerOf = (users: Users, options: Partial<BulkCreateOptions<User, Draft>> = {}) => (
+  bulkCreate<User, Draft>({ repository: users, schema: draft, key: ({ email }) => email, onError: () => undefined, ...options })
+)
+
+/** What is refused, and that nothing was written. */
+async function refused(asked: Asked, options: Partial<BulkCreateOptions<User, Draft>> = {}): Promise<[status: number, code: string | undefined]> {
+  const users = new Users()
+  const { status, json } = await ask(handlerOf(users, options), asked)
+  assert.equal(users.users.size, 0)
+  assert.equal(json.summary, undefined)
+  return [status, json.code]
+}
+
+describe('a small body is refused before anything is written', () => {
+  const two = JSON.stringify(people(2))
+  const cases: Record<string, [Asked, [number, string], Partial<BulkCreateOptions<User, Draft>>?]> = {
+    'no array': [{ body: { updates: [] } }, [400, 'invalid_input']],
+    'a text': [{ body: '"x"' }, [400, 'invalid_input']],
+    'empty': [{ body: [] }, [400, 'empty_batch']],
+    'nothing': [{ body: '' }, [400, 'missing_body']],
+    'no JSON': [{ body: `${two.slice(0, -1)},` }, [400, 'malformed_json']],
+    'behind the end': [{ body: `${two}]` }, [400, 'malformed_json']],
+    'no UTF-8': [{ body: Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d]) }, [400, 'malformed_json']],
+    '__proto__': [{ body: `[${JSON.stringify(person(0))},{"__proto__":{"x":1},"name":"a","email":"a@b"}]` }, [400, 'unsafe_key']],
+    'too many items': [{ body: people(3) }, [413, 'body_too_large'], { maxItems: 2 }],
+    'too many bytes': [{ body: people(3) }, [413, 'body_too_large'], { maxBytes: 50 }],
+    'too many bytes that nobody announced': [{ pieces: [two] }, [413, 'body_too_large'], { maxBytes: 50 }],
+    'a wrong media type': [{ body: people(1), headers: { 'content-type': 'text/plain' } }, [415, 'unsupported_media_type']],
+    'a coding that nobody knows': [{ body: people(1), headers: { 'content-encoding': 'rot13' } }, [415, 'unsupported_content_coding']],
+    'a coding that is not there': [{ body: people(1), headers: { 'content-encoding': 'gzip' } }, [400, 'malformed_coding']],
+    'a bomb': [{ body: gzipSync(Buffer.alloc(2_000_000, 0x20)), headers: { 'content-encoding': 'gzip' } }, [413, 'body_too_large'], { maxDecodedBytes: 1_500_000 }],
+    'a ratio': [{ body: gzipSync(Buffer.alloc(2_000_000, 0x20)), headers: { 'content-encoding': 'gzip' } }, [413, 'body_too_large'], { maxRatio: 100 }],
+  }
+  for (const [name, [asked, expected, options]] of Object.entries(cases)) {
+    test(`SPEC 8.1: ${name} is ${expected.join(' ')}`, async () => { assert.deepEqual(await refused(asked, options), expected) })
+  }
+})
+
+describe('a body', () => {
+  test('may be coded, come in pieces, and be what the host has parsed already', async () => {
+    const body = people(5)
+    const text = JSON.stringify(body)
+    for (const asked of [
+      { body: gzipSync(text), headers: { 'content-encoding': 'gzip' } },
+      { pieces: [text.slice(0, 7), text.slice(7, 90), text.slice(90)] },
+      { parsed: { value: body } },
+      { body, headers: { 'content-type': 'application/vnd.x+json; charset=utf-8' } },
+    ] satisfies Asked[]) {
+      const users = new Users()
+      assert.equal((await ask(handlerOf(users), asked)).status, 201)
+      assert.deepEqual(users.emails, body.map(({ email }) => email))
+    }
+  })
+  test('what JSON could not keep is refused for its item alone: wide integers, 1e309, half characters', async () => {
+    const values = ['9007199254740992', '-9007199254740993', '1e309', '1e22', '"\\ud800"', '{"a":[{"\\udc00":1}]}', '"1234567890123456789"', '0.1', '9007199254740991', '"\\ud83d\\ude00"']
+    const body = `[${values.map((value, at) => `{"name":"n","email":"${at}@x","extra":${value}}`).join(',')}]`
+    for (const streamAboveBytes of [1_048_576, 10]) {
+      const users = new Users()
+      const answer = await ask(handlerOf(users, { streamAboveBytes }), { body })
+      assert.deepEqual(statuses(answer), [400, 400, 400, 400, 400, 400, 201, 201, 201, 201])
+      assert.deepEqual(new Set(codes(answer).slice(0, 6)), new Set(['inexact_value']))
+      assert.deepEqual(answer.json.items[0]?.error?.details, [{ pointer: '/extra', message: 'is an integer beyond 2^53 - 1; send it as text' }])
+      assert.deepEqual(answer.json.items[5]?.error?.details, [{ pointer: '/extra/a/0', message: 'has a name with half of a surrogate pair' }])
+    }
+  })
+  test('of a key that an item has twice, the last one counts', async () => {
+    const users = new Users()
+    await ask(handlerOf(users), { body: '[{"name":"a","email":"a@x","email":"b@x"}]' })
+    assert.deepEqual(users.emails, ['b@x'])
+  })
+  test('nested too deeply for a schema that recurses: its item alone is refused', async () => {
+    const deep = (value: unknown): boolean => value instanceof Array && value.length > 0 ? deep(value[0]) : true
+    const schema = { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => { deep((value as { x?: unknown }).x); return { value: value as Draft } } } }
+    const answer = await ask(handlerOf(new Users(), { schema }), { body: `[${JSON.stringify(person(0))},{"name":"a","email":"a@b","x":${'['.repeat(200_000)}${']'.repeat(200_000)}}]` })
+    assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '', message: 'is nested too deeply' }]])
+  })
+})
+
+describe('a streamed body', () => {
+  const streamed = { streamAboveBytes: 1000, batchSize: 50 }
+  const many = people(3000)
+  const text = JSON.stringify(many)
+
+  test('is written in batches, and its report is that of all items', async () => {
+    const users = new Users()
+    const answer = await ask(handlerOf(users, streamed), { pieces: [text.slice(0, 9), text.slice(9)] })
+    assert.deepEqual([answer.status, answer.json.summary], [201, { total: 3000, succeeded: 3000, failed: 0 }])
+    assert.deepEqual(answer.json.items.map(({ index, id }) => [index, id]), many.map((_, at) => [at, at + 1]))
+    assert.deepEqual(users.emails, many.map(({ email }) => email))
+  })
+  test('duplicates are found by the repository', async () => {
+    const users = new Users()
+    const answer = await ask(handlerOf(users, streamed), { body: [...many, person(7)] })
+    assert.deepEqual([answer.status, answer.json.items.at(-1)?.error?.code, users.users.size], [207, 'conflict', 3000])
+  })
+  test('one that breaks off is a 400 with what was written and where the fault is', async () => {
+    const users = new Users()
+    const broken = `${text.slice(0, 150_000)}}} ${text.slice(150_000)}`
+    const answer = await ask(handlerOf(users, streamed), { body: broken })
+    assert.deepEqual([answer.status, answer.json.code], [400, 'malformed_json'])
+    const { item, offset } = answer.json.position as { item: number, offset: number }
+    assert.ok(offset >= 149_000 && offset <= 150_100)
+    assert.deepEqual(answer.json.summary, { total: item, succeeded: item, failed: 0 })
+    assert.deepEqual(users.emails, many.slice(0, item).map(({ email }) => email))
+    assert.equal(answer.json.items.length, item)
+  })
+  test('atomic: it is read on to its end, each item is told its own, and nothing has changed', async () => {
+    const users = new Users(1)
+    const bad = [...many.slice(0, 2000), { name: 'taken', email: 'user-1@example.com' }, ...many.slice(2000), {}]
+    for (const repository of [users, only(users, 'create', 'transaction')]) {
+      const answer = await ask(bulkCreate<User, Draft>({ repository, schema: draft, atomic: true, ...streamed }), { body: bad })
+      assert.deepEqual([answer.status, answer.json.code, answer.json.summary], [409, 'conflict', { total: 3002, succeeded: 0, failed: 3002 }])
+      assert.deepEqual(answer.json.items.map(({ index }) => index), bad.map((_, at) => at))
+      assert.deepEqual(answer.json.items.filter(({ status }) => status !== 424).map(({ index, status }) => [index, status]), [[2000, 409], [3001, 400]])
+      assert.deepEqual(users.emails, ['user-1@example.com'])
+    }
+  })
+  test('atomic: all good is one transaction; one that breaks off changes nothing', async () => {
+    const users = new Users()
+    const broken = await ask(handlerOf(users, { ...streamed, atomic: true }), { body: `${text.slice(0, -1)},` })
+    assert.deepEqual([broken.status, broken.json.code, broken.json.summary.succeeded, users.users.size], [400, 'malformed_json', 0, 0])
+    assert.ok(broken.json.summary.failed > 2000 && statuses(broken).every((status) => status === 424))
+    const good = await ask(handlerOf(users, { ...streamed, atomic: true }), { body: many })
+    assert.deepEqual([good.status, good.json.summary.succeeded, users.users.size], [201, 3000, 3000])
+  })
+  test('too many items: 413 once the allowed ones are written', async () => {
+    const users = new Users()
+    const answer = await ask(handlerOf(users, { ...streamed, maxItems: 2500 }), { body: many })
+    assert.deepEqual([answer.status, answer.json.code, answer.json.summary.total, users.users.size], [413, 'body_too_large', 2500, 2500])
+  })
+  test('an empty array with much white space is an empty batch', async () => {
+    assert.deepEqual(await refused({ body: `[${' '.repeat(5000)}]` }, streamed), [400, 'empty_batch'])
+  })
+})

@@ -1,0 +1,256 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/index.js'
+import { HttpError } from '../../../src/http/errors.js'
+import type { Schema } from '../../../src/schema/index.js'
+import { ask, codes, draft, only, people, person, statuses, Users, type Draft, type User } from './kit.js'
+
+const told: unknown[] = []
+const onError = (error: unknown): void => { told.push(error) }
+const handlerOf = (repository: BulkCreateOptions<User, Draft>['repository'], options: Partial<BulkCreateOptions<User, Draft>> = {}) => (
+  bulkCreate<User, Draft>({ repository, schema: draft, key: ({ email }) => email, onError, ...options })
+)
+
+describe('the report of a bulk create', () => {
+  test('SPEC 2.2, 4.3: all good is 201, with an id for each', async () => {
+    const users = new Users()
+    const answer = await ask(handlerOf(users), { body: people(3) })
+    assert.equal(answer.status, 201)
+    assert.deepEqual(answer.json, {
+      summary: { total: 3, succeeded: 3, failed: 0 },
+      items: [{ index: 0, status: 201, id: 1 }, { index: 1, status: 201, id: 2 }, { index: 2, status: 201, id: 3 }],
+    })
+    assert.deepEqual(users.emails, people(3).map(({ email }) => email))
+    assert.deepEqual([answer.headers['content-type'], answer.headers['vary']], ['application/json', 'Prefer'])
+  })
+  test('SPEC 4.3.1, 4.3.2, 7.4: each item is judged on its own, with a code, a sentence and pointers', async () => {
+    const users = new Users(1)
+    const answer = await ask(handlerOf(users), { body: [person(0), { name: 'No email' }, 7, { name: 'Taken', email: 'user-1@example.com' }, person(0), person(1)] })
+    assert.equal(answer.status, 207)
+    assert.deepEqual(answer.json.summary, { total: 6, succeeded: 2, failed: 4 })
+    assert.deepEqual(statuses(answer), [201, 400, 400, 409, 409, 201])
+    assert.deepEqual(answer.json.items[1], {
+      index: 1, status: 400, error: { code: 'invalid_input', message: 'The item is not valid.', details: [{ pointer: '/email', message: 'is required' }] },
+    })
+    assert.deepEqual(answer.json.items[3]?.error, { code: 'conflict', message: 'The email is taken.', details: [{ pointer: '/email', message: 'is taken' }] })
+    assert.equal(answer.json.items[4]?.error?.code, 'duplicate_item')
+    assert.match(answer.json.items[4].error.message ?? '', /^Item 0 of this batch/)
+    assert.deepEqual(users.emails, ['user-1@example.com', person(0).email, person(1).email])
+  })
+  test('SPEC 2.1: a create without email is a 400 for that item, and 422 where there is no other', async () => {
+    const answer = await ask(handlerOf(new Users()), { body: [{ name: 'No email' }] })
+    assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [422, 'batch_failed', [400]])
+    assert.equal(answer.json.error, 'None of the items could be applied.')
+  })
+  test('a refused bulk is a problem for who asks for that, with the same report', async () => {
+    const { headers, json } = await ask(handlerOf(new Users()), { body: [{}], headers: { accept: 'application/problem+json' } })
+    assert.equal(headers['content-type'], 'application/problem+json')
+    assert.deepEqual(Object.keys(json), ['status', 'title', 'detail', 'error', 'code', 'summary', 'items'])
+    assert.deepEqual(headers['vary'], 'Accept, Prefer')
+  })
+  test('mixedStatus: 200', async () => {
+    assert.equal((await ask(handlerOf(new Users(), { mixedStatus: 200 }), { body: [person(0), {}] })).status, 200)
+  })
+  test('?only=failed leaves the others out; other values are refused before anything is written', async () => {
+    const users = new Users()
+    const { status, json } = await ask(handlerOf(users), { query: 'only=failed', body: [person(0), {}, person(1)] })
+    assert.deepEqual([status, json.summary, json.items.map(({ index }) => index)], [207, { total: 3, succeeded: 2, failed: 1 }, [1]])
+    assert.deepEqual((await ask(handlerOf(users), { query: 'only=failed', body: [person(2)] })).json.items, [])
+    for (const query of ['only=all', 'only=failed&only=failed', 'only=']) {
+      const refused = await ask(handlerOf(users), { query, body: [person(9)] })
+      assert.deepEqual([refused.status, refused.json.code], [400, 'invalid_query'])
+    }
+    assert.equal(users.users.size, 3)
+  })
+  test('Prefer: return=minimal gives the summary alone', async () => {
+    const headers = { prefer: 'return=minimal' }
+    const good = await ask(handlerOf(new Users()), { headers, body: [person(0), {}] })
+    assert.deepEqual([good.status, good.json, good.headers['preference-applied']], [207, { summary: { total: 2, succeeded: 1, failed: 1 } }, 'return=minimal'])
+    const bad = await ask(handlerOf(new Users()), { headers, body: [{}] })
+    assert.deepEqual([bad.status, Object.keys(bad.json), bad.headers['preference-applied']], [422, ['error', 'code', 'summary'], 'return=minimal'])
+  })
+  test('an id may be text, is escaped, and may be left out', async () => {
+    const ids = ['"a"', 'é\n', undefined]
+    const repository = { create: ({ name }: Draft) => ({ id: ids[Number(name)] as unknown as number, name, email: '', role: '' }) }
+    const { json } = await ask(handlerOf(repository), { body: [0, 1, 2].map((at) => ({ ...person(at), name: String(at) })) })
+    assert.deepEqual(json.items.map(({ id }) => id), ids)
+  })
+  test('behind maxReportBytes a fault is told by its code alone, and every item is there', async () => {
+    const body = Array.from({ length: 5000 }, () => ({}))
+    const handler = handlerOf(new Users(), { streamAboveBytes: 100, maxReportBytes: 1000 })
+    const { status, json } = await ask(handler, { body: JSON.stringify(body).replaceAll('{}', `{"pad":"${'x'.repeat(60)}"}`) })
+    assert.equal(status, 422)
+    assert.deepEqual(json.items.map(({ index }) => index), body.map((_, at) => at))
+    assert.ok(json.items[0]?.error?.details)
+    assert.deepEqual(json.items.at(-1), { index: 4999, status: 400, error: { code: 'invalid_input' } })
+  })
+})
+
+describe('a repository that fails', () => {
+  const explodes = (users: Users) => {
+    users.fails = ({ name }) => { if (name === 'Person 516') throw new Error('secret: connection lost') }
+    return users
+  }
+  test('create: that item alone is unknown, and the fault is told to the host, not to the client', async () => {
+    told.length = 0
+    const users = explodes(new Users())
+    const answer = await ask(handlerOf(only(users, 'create')), { body: people(1000) })
+    assert.equal(answer.status, 207)
+    assert.deepEqual(answer.json.summary, { total: 1000, succeeded: 999, failed: 1 })
+    assert.deepEqual([answer.json.items[516]?.status, answer.json.items[516]?.error?.code], [500, 'write_outcome_unknown'])
+    assert.equal(answer.text.includes('secret'), false)
+    assert.deepEqual(told.map((error) => (error as Error).message), ['secret: connection lost'])
+    assert.deepEqual(users.emails, people(1000).filter((_, at) => at !== 516).map(({ email }) => email))
+  })
+  test('createMany: its batch is unknown, the others are not', async () => {
+    const users = explodes(new Users())
+    const answer = await ask(handlerOf(only(users, 'createMany'), { batchSize: 100 }), { body: people(1000) })
+    assert.deepEqual(answer.json.summary, { total: 1000, succeeded: 900, failed: 100 })
+    answer.json.items.forEach(({ index, status, error }) => {
+      assert.deepEqual([status, error?.code], index >= 500 && index < 600 ? [500, 'write_outcome_unknown'] : [201, undefined])
+    })
+    assert.deepEqual(users.calls, Array.from({ length: 10 }, () => 'createMany 100'))
+  })
+  test('in a transaction: nothing has changed, the item is the culprit, and the answer is a 500', async () => {
+    const users = explodes(new Users(2))
+    const answer = await ask(handlerOf(only(users, 'create', 'transaction'), { atomic: true }), { body: people(1000) })
+    assert.deepEqual([answer.status, answer.json.code, answer.json.summary], [500, 'internal_error', { total: 1000, succeeded: 0, failed: 1000 }])
+    answer.json.items.forEach(({ index, status, error }) => {
+      assert.deepEqual([status, error?.code], index === 516 ? [500, 'internal_error'] : [424, 'not_applied'])
+    })
+    assert.equal(users.users.size, 2)
+  })
+  test('createMany in a transaction: nothing has changed, and nobody knows the culprit', async () => {
+    told.length = 0
+    const users = explodes(new Users(2))
+    const answer = await ask(handlerOf(users, { atomic: true }), { body: people(1000) })
+    assert.deepEqual([answer.status, answer.json.code, answer.json.summary], [500, 'internal_error', { total: 1000, succeeded: 0, failed: 1000 }])
+    assert.ok(statuses(answer).every((status) => status === 424))
+    assert.deepEqual([users.users.size, told.length], [2, 1])
+  })
+  test('a transaction that fails once all was written: nobody knows, and it says so', async () => {
+    const users = new Users()
+    users.commit = () => { throw new Error('connection lost') }
+    const answer = await ask(handlerOf(users, { atomic: true }), { body: people(3) })
+    assert.deepEqual([answer.status, answer.json.code, codes(answer)], [500, 'write_outcome_unknown', Array.from({ length: 3 }, () => 'write_outcome_unknown')])
+  })
+  test('a wrong number of outcomes, and no record, are faults of the repository', async () => {
+    told.length = 0
+    const short = await ask(handlerOf({ createMany: () => [] }), { body: people(2) })
+    const none = await ask(handlerOf({ create: () => undefined as unknown as User }), { body: people(2) })
+    for (const answer of [short, none]) assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [500, 'write_outcome_unknown', [500, 500]])
+    assert.deepEqual(told.map((error) => (error as Error).name), ['TypeError', 'TypeError', 'TypeError'])
+  })
+  test('its own refusals keep their status, code and message', async () => {
+    const repository = { create: () => { throw new HttpError(402, 'no_credit', { message: 'You have no credit.' }) } }
+    const { json } = await ask(handlerOf(repository), { body: [person(0)] })
+    assert.deepEqual(json.items, [{ index: 0, status: 402, error: { code: 'no_credit', message: 'You have no credit.' } }])
+  })
+  test('onError hears of ten faults of one request, and may throw itself', async () => {
+    let heard = 0
+    const repository = { create: () => { throw new Error('down') } }
+    await ask(handlerOf(repository, { onError: async () => { heard++; throw new Error('onError') } }), { body: people(50) })
+    assert.equal(heard, 10)
+  })
+})
+
+describe('atomic', () => {
+  test('SPEC 4.4.1: a bad item and nothing is written, nor is a transaction begun; each is told its own', async () => {
+    const users = new Users()
+    const answer = await ask(handlerOf(users, { atomic: true }), { body: [person(0), {}, person(1), 3] })
+    assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [422, 'batch_failed', [424, 400, 424, 400]])
+    assert.deepEqual([users.users.size, users.calls], [0, []])
+  })
+  test('a conflict is a 409, also inside of the batch, and all is rolled back', async () => {
+    const users = new Users(1)
+    const taken = await ask(handlerOf(users, { atomic: true }), { body: [person(0), { name: 'x', email: 'user-1@example.com' }, person(1)] })
+    assert.deepEqual([taken.status, taken.json.code, statuses(taken)], [409, 'conflict', [424, 409, 424]])
+    const twice = await ask(handlerOf(users, { atomic: 'if-possible' }), { body: [person(0), person(1), person(0)] })
+    assert.deepEqual([twice.status, twice.json.code, statuses(twice)], [409, 'conflict', [424, 424, 409]])
+    assert.deepEqual(users.emails, ['user-1@example.com'])
+  })
+  test('one by one, it stops at the first', async () => {
+    const users = new Users(1)
+    const answer = await ask(handlerOf(only(users, 'create', 'transaction'), { atomic: true }), { body: [person(0), { name: 'x', email: 'user-1@example.com' }, person(1)] })
+    assert.deepEqual([answer.status, statuses(answer), users.calls], [409, [424, 409, 424], ['begin', 'create', 'create', 'rollback']])
+  })
+  test('all good is 201, in one transaction', async () => {
+    const users = new Users()
+    const answer = await ask(handlerOf(users, { atomic: true, batchSize: 2 }), { body: people(3) })
+    assert.deepEqual([answer.status, users.calls], [201, ['begin', 'createMany 2', 'createMany 1', 'commit']])
+  })
+  test('a transaction that begins its work again writes it once', async () => {
+    const users = new Users()
+    const twice = { createMany: users.createMany.bind(users), transaction: async <R>(work: (inside: never) => Promise<R>): Promise<R> => {
+      await users.transaction(async (inside) => { await work(inside as never); throw new Error('serialization failure') }).catch(() => undefined)
+      return users.transaction((inside) => work(inside as never))
+    } }
+    const answer = await ask(handlerOf(twice, { atomic: true }), { body: people(3) })
+    assert.deepEqual([answer.status, answer.json.summary.total, users.users.size], [201, 3, 3])
+  })
+  test("'if-possible' without a transaction is partial", async () => {
+    const users = new Users()
+    assert.equal((await ask(handlerOf(only(users, 'createMany'), { atomic: 'if-possible' }), { body: [person(0), {}] })).status, 207)
+    assert.equal(users.users.size, 1)
+  })
+})
+
+describe('a schema that answers late', () => {
+  test('is waited for, a few items at a time, and the order is kept', async () => {
+    let now = 0
+    let most = 0
+    const late: Schema<Draft> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => {
+      most = Math.max(most, ++now)
+      await new Promise((resolve) => setImmediate(resolve))
+      now--
+      return (value as Draft).email === undefined ? { issues: [{ message: 'is required', path: ['email'] }] } : { value: value as Draft }
+    } } }
+    const answer = await ask(handlerOf(new Users(), { schema: late, concurrency: 4 }), { body: people(20).map((its, at) => (at % 3 === 1 ? { name: 'x' } : its)) })
+    assert.deepEqual(statuses(answer), people(20).map((_, at) => (at % 3 === 1 ? 400 : 201)))
+    assert.equal(most, 4)
+  })
+  test('what it throws, or rejects with, fails its item, which is not written', async () => {
+    told.length = 0
+    for (const validate of [() => { throw new Error('secret') }, () => Promise.reject(new Error('secret'))]) {
+      const users = new Users()
+      const answer = await ask(handlerOf(users, { schema: { '~standard': { version: 1, vendor: 'test', validate } } }), { body: people(2) })
+      assert.deepEqual([answer.status, answer.json.code, codes(answer), users.users.size], [500, 'internal_error', ['internal_error', 'internal_error'], 0])
+      assert.equal(answer.text.includes('secret'), false)
+    }
+    assert.equal(told.length, 4)
+  })
+})
+
+describe('concurrency', () => {
+  test('bounds the writes at one time, and the report keeps the order', async () => {
+    let now = 0
+    let most = 0
+    const users = new Users()
+    const create = async (its: Draft): Promise<User> => {
+      most = Math.max(most, ++now)
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 3))
+      now--
+      return users.put(its)
+    }
+    const { json } = await ask(handlerOf({ create }, { concurrency: 3 }), { body: people(30) })
+    assert.equal(most, 3)
+    json.items.forEach(({ id }, at) => { assert.equal(users.users.get(id as number)?.email, person(at).email) })
+  })
+  test('an aborted request writes no further item', async () => {
+    const controller = new AbortController()
+    const users = new Users()
+    users.fails = ({ name }) => { if (name === 'Person 3') controller.abort() }
+    await ask(handlerOf(only(users, 'create'), { concurrency: 1 }), { body: people(10), signal: controller.signal })
+    assert.equal(users.users.size, 4)
+  })
+})
+
+test('options that make no sense are refused at construction', () => {
+  const users = new Users()
+  assert.throws(() => handlerOf(only(users, 'create'), { atomic: true }), /atomic needs a repository with transaction/)
+  assert.throws(() => handlerOf({}), /needs createMany or create/)
+  for (const options of [
+    { batchSize: 0 }, { concurrency: 1.5 }, { maxItems: NaN }, { maxBytes: 0 }, { streamAboveBytes: -1 }, { maxItemBytes: 1e12 }, { atomic: 'yes' },
+    { mixedStatus: 201 }, { schema: { type: 'object' } }, { onError: 1 },
+  ]) assert.throws(() => handlerOf(users, options as never), TypeError, JSON.stringify(options))
+})

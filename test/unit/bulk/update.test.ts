@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { bulkUpdate, type BulkUpdateOptions } from '../../../src/bulk/index.js'
+import { ask, codes, only, roleChange, statuses, Users, type RoleChange } from './kit.js'
+
+type Options = BulkUpdateOptions<RoleChange, { role: string }, number>
+
+const handlerOf = (repository: Options['repository'], options: Partial<Options> = {}) => bulkUpdate<RoleChange, { role: string }, number>({
+  repository, schema: roleChange, id: ({ userId }) => userId, change: ({ role }) => ({ role }), onError: () => undefined, ...options,
+})
+const patch = (handler: ReturnType<typeof handlerOf>, updates: unknown, rest: object = {}) => ask(handler, { method: 'PATCH', body: { updates }, ...rest })
+const rolesOf = (users: Users): string[] => [...users.users.values()].map(({ role }) => role)
+const to = (role: string, ...ids: number[]): RoleChange[] => ids.map((userId) => ({ userId, role }))
+
+describe('bulk update', () => {
+  test('SPEC 2.3, 4.4: an object with updates of userId and role; all good is 200', async () => {
+    const users = new Users(3)
+    const answer = await patch(handlerOf(users), to('editor', 1, 3))
+    assert.deepEqual([answer.status, answer.json], [200, {
+      summary: { total: 2, succeeded: 2, failed: 0 }, items: [{ index: 0, status: 200, id: 1 }, { index: 1, status: 200, id: 3 }],
+    }])
+    assert.deepEqual(rolesOf(users), ['editor', 'viewer', 'editor'])
+  })
+  test('SPEC 4.4.1: atomic where there is a transaction: no update counts when one fails', async () => {
+    const users = new Users(3)
+    const answer = await patch(handlerOf(users), to('editor', 1, 9, 3))
+    assert.deepEqual([answer.status, answer.json.code, statuses(answer), codes(answer)], [
+      422, 'batch_failed', [424, 404, 424], ['not_applied', 'not_found', 'not_applied'],
+    ])
+    assert.deepEqual([rolesOf(users), users.calls.at(-1)], [['viewer', 'viewer', 'viewer'], 'rollback'])
+  })
+  test('SPEC 4.4.2: partial where there is none: successes and failures are reported', async () => {
+    for (const users of [new Users(3), new Users(3)].map((its, at) => ({ its, repository: at === 0 ? only(its, 'update') : only(its, 'updateMany') }))) {
+      const answer = await patch(handlerOf(users.repository), [...to('editor', 1, 9), { userId: 2, role: 'king' }, ...to('admin', 3)])
+      assert.deepEqual([answer.status, statuses(answer), answer.json.summary], [207, [200, 404, 400, 200], { total: 4, succeeded: 2, failed: 2 }])
+      assert.deepEqual(answer.json.items[2]?.error?.details, [{ pointer: '/role', message: 'must be one of "admin", "editor", "viewer"' }])
+      assert.deepEqual(rolesOf(users.its), ['editor', 'viewer', 'admin'])
+    }
+  })
+  test('atomic: false is partial beside a transaction, true needs one', async () => {
+    const users = new Users(2)
+    assert.equal((await patch(handlerOf(users, { atomic: false }), to('editor', 1, 9))).status, 207)
+    assert.deepEqual(rolesOf(users), ['editor', 'viewer'])
+    assert.throws(() => handlerOf(only(users, 'update'), { atomic: true }), /transaction/)
+    assert.throws(() => handlerOf({}), /updateMany or update/)
+  })
+  test('two updates of one record in a batch: the later one is refused', async () => {
+    const users = new Users(2)
+    const answer = await patch(handlerOf(users, { atomic: false }), [...to('editor', 1), ...to('admin', 1)])
+    assert.deepEqual([statuses(answer), codes(answer), rolesOf(users)], [[200, 409], [undefined, 'duplicate_item'], ['editor', 'viewer']])
+  })
+  test('a body of another shape is a 400, and says where; POST is not ours', async () => {
+    const users = new Users(2)
+    for (const [body, pointer] of [[[], '/updates'], [{}, '/updates'], [{ updates: {} }, '/updates'], [7, '/updates']] as const) {
+      const answer = await ask(handlerOf(users), { method: 'PATCH', body })
+      assert.deepEqual([answer.status, answer.json.code, answer.json.details instanceof Array && (answer.json.details as { pointer: string }[])[0]?.pointer], [400, 'invalid_input', pointer])
+    }
+    assert.equal((await patch(handlerOf(users), [])).json.code, 'empty_batch')
+    await assert.rejects(ask(handlerOf(users), { method: 'POST', body: {} }), /passed it on/)
+  })
+  test('another member, and a streamed body', async () => {
+    const users = new Users(100)
+    const handler = handlerOf(users, { member: 'changes', streamAboveBytes: 50, batchSize: 7 })
+    const changes = [...users.users.keys()].map((userId) => ({ userId, role: 'admin' }))
+    const answer = await ask(handler, { method: 'PATCH', body: { note: 'x', changes } })
+    assert.deepEqual([answer.status, answer.json.summary.succeeded, new Set(rolesOf(users))], [200, 100, new Set(['admin'])])
+  })
+})
