@@ -1,5 +1,6 @@
 import { compose, jobFace, router, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
 import { authorize, type Context } from './auth.js'
+import type { BulkUsers } from './bulk.js'
 import { callbackUrl } from './callbacks.js'
 import { largeFileContent } from './content.js'
 import { frontPage } from './front-page.js'
@@ -16,13 +17,14 @@ export interface Parts {
   readonly tasks: Tasks
   readonly users: Users
   readonly ndjson: NdjsonUsers
+  readonly bulk: BulkUsers
   readonly document: ApiDocument
   /** Whether TRACE is answered. */
   readonly trace: boolean
 }
 
 /** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
-export function routes({ tasks, users, ndjson, document, trace: traced }: Parts): Handler<Context> {
+export function routes({ tasks, users, ndjson, bulk, document, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
   const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner, callback: callbackUrl })
@@ -40,6 +42,10 @@ export function routes({ tasks, users, ndjson, document, trace: traced }: Parts)
     // SPEC 4.1, 4.2
     'GET|HEAD|POST /api/users': compose(authorize, api.list),
     'GET|HEAD|PUT|PATCH|DELETE /api/users/{id}': compose(authorize, api.item),
+    // SPEC 4.3, 4.4
+    'POST /api/users/bulk': compose(authorize, bulk.needsOneProcess, bulk.create(task)),
+    'PATCH /api/users/bulk-update': compose(authorize, bulk.needsOneProcess, bulk.update(task)),
+    'GET|HEAD /api/status/{id}/items': compose(authorize, bulk.items(task)),
     // SPEC 4.5
     'GET|HEAD /api/files/large-file': compose(authorize, largeFileContent),
     // SPEC 4.6

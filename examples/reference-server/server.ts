@@ -5,6 +5,7 @@ import { compose, cors, createTasks, rateLimit, requestId } from 'longhaul'
 import { MemoryBlobs } from 'longhaul/memory'
 import { attach, tunnel } from 'longhaul/node'
 import { authorize, identify, type Context } from './auth.js'
+import { BulkUsers } from './bulk.js'
 import { callbacks } from './callbacks.js'
 import type { Config } from './config.js'
 import { Connections } from './connections.js'
@@ -39,7 +40,8 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   // Uploads wait where only this process sees them, so only it may read them.
   const blobs = redisUrl === undefined ? new MemoryBlobs() : undefined
   const ndjson = new NdjsonUsers(users, blobs)
-  const ownTasks = ndjson.task ? [ndjson.task] : []
+  const bulk = new BulkUsers(users, blobs)
+  const ownTasks = [...ndjson.task ? [ndjson.task] : [], ...bulk.tasks]
   const tasks = createTasks({
     store, queue, callbacks: callbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(users), ...ownTasks],
   })
@@ -50,7 +52,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     requestId(),
     // Browsers send no token by themselves, so a page of any origin can only do what it has a token for.
     cors({ origins: '*', maxAge: 600 }),
-    identify(tokens), limited, routes({ tasks, users, ndjson, document, trace }),
+    identify(tokens), limited, routes({ tasks, users, ndjson, bulk, document, trace }),
   )
   document.of(handler)
 

@@ -1,5 +1,5 @@
 import { jsonSchema } from 'longhaul'
-import { USER_ROLES, type User, type UserChange, type UserDraft } from './user.js'
+import { USER_ROLES, type User, type UserChange, type UserDraft, type UserRole } from './user.js'
 
 // PostgreSQL keeps no U+0000, and half a surrogate pair is no text.
 const TEXT = '^[^\\u0000\\ud800-\\udfff]*$'
@@ -19,6 +19,16 @@ export const userDraft = jsonSchema<UserDraft>({ type: 'object', required: ['ema
 
 /** Some fields of a user. */
 export const userChange = jsonSchema<UserChange>({ type: 'object', properties: fields })
+
+/** A new role for a user (SPEC 2.3). */
+export interface UserRoleChange {
+  readonly userId: number
+  readonly role: UserRole
+}
+
+export const userRole = jsonSchema<UserRoleChange>({
+  type: 'object', required: ['userId', 'role'], properties: { userId: id, role: fields.role },
+})
 
 /** A line of an upload: a change of the user with this id, or a new user. */
 export const userRecord = jsonSchema<Partial<User>>({ type: 'object', properties: { id, ...fields } })
