@@ -1,4 +1,5 @@
-// A server of uploads that watches its own event loop: told `begin` it begins anew, told `end` it tells how late timers were at most.
+// A server of uploads that watches its own event loop: told `begin` it begins anew, told `end` it tells how late timers were at most, and how much
+// CPU went by between two turns: what of the lateness is its own, however busy the machine is with others.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -7,17 +8,31 @@ import { toNode } from 'longhaul/node'
 
 const delay = monitorEventLoopDelay({ resolution: 1 })
 let cpu = process.cpuUsage()
+let last = cpu
+let stretch = 0
+let timer: NodeJS.Timeout | undefined
+
+function look(): void {
+  const { user, system } = process.cpuUsage(last)
+  last = process.cpuUsage()
+  stretch = Math.max(stretch, user + system)
+}
+
 const server = createServer(toNode(ndjsonUpload({ write: () => undefined, maxLineBytes: 16 << 20 })))
 process.on('message', (told) => {
   if (told === 'begin') {
     delay.reset()
     delay.enable()
-    cpu = process.cpuUsage()
+    cpu = last = process.cpuUsage()
+    stretch = 0
+    timer = setInterval(look, 1)
     process.send?.({})
   } else {
     delay.disable()
+    look()
+    clearInterval(timer)
     const { user, system } = process.cpuUsage(cpu)
-    process.send?.({ max: delay.max / 1e6, high: delay.percentile(99) / 1e6, cpu: (user + system) / 1000 })
+    process.send?.({ max: delay.max / 1e6, high: delay.percentile(99) / 1e6, stretch: stretch / 1000, cpu: (user + system) / 1000 })
   }
 })
 process.on('disconnect', () => process.exit())

@@ -38,6 +38,11 @@ test('the public names resolve to the sources without a build', () => {
   }
 })
 
+test('the consumer that is compiled and run against the package imports every entry point', () => {
+  const consumer = text('test/package/consumer/consumer.ts')
+  for (const subpath of subpaths) assert.ok(consumer.includes(` from '${subpath.replace('.', 'longhaul')}'`), subpath)
+})
+
 test('only what is built is packed, without side effects, for the versions of Node that are tested', () => {
   assert.deepEqual(manifest.files, ['dist', 'CHANGELOG.md'])
   assert.equal(manifest.sideEffects, false)

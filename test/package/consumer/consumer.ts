@@ -2,11 +2,23 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo } from 'node:net'
-import { createTasks, defineTask, isStoreUnavailable, jsonSchema, router, taskEndpoints, type Handler } from 'longhaul'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  blobSource, content, createTasks, defineTask, isStoreUnavailable, jsonSchema, ndjsonDownload, ndjsonUpload, router, taskEndpoints, uploadTask,
+  type CallbackSender, type Handler, type Queue, type Store
+} from 'longhaul'
+import { BullMQQueue, type BullMQQueueOptions } from 'longhaul/bullmq'
+import { httpSender } from 'longhaul/callbacks'
+import { readNdjson } from 'longhaul/client'
+import { blobsConformance, queueConformance, storeConformance } from 'longhaul/conformance'
 import { toFetch } from 'longhaul/fetch'
+import { fileSource, FolderBlobs, folderSource } from 'longhaul/files'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
+import { RedisStore, type RedisClient } from 'longhaul/redis'
 
 const double = defineTask({
   name: 'double',
@@ -58,11 +70,67 @@ async function main(): Promise<void> {
   await assert.rejects(write('b'), isStoreUnavailable)
   await small.store.close()
 
+  await files()
+
+  // What needs a server of its own is compiled, and is there.
+  const redis = (client: RedisClient): Store => new RedisStore({ client })
+  const bullmq = (options: BullMQQueueOptions): Queue => new BullMQQueue(options)
+  const sender: CallbackSender = httpSender({ timeoutMs: 1000 })
+  for (const each of [redis, bullmq, sender.send, storeConformance, queueConformance, blobsConformance]) assert.equal(typeof each, 'function')
+
   server.close()
   server.closeAllConnections()
   await tasks.close()
   await queue.close()
   await store.close()
+}
+
+/** Records go into the blobs of a folder as they were sent; a task reads them; files and blobs are served in parts. */
+async function files(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'longhaul-consumer-'))
+  const blobs = new FolderBlobs(join(folder, 'blobs'))
+  const users: { id: number }[] = []
+  const intake = { write: (records: { id: number }[]) => { users.push(...records) } }
+  const read = uploadTask<{ id: number }>({ ...intake, name: 'read', blobs })
+  const { store: own, queue: line } = memory()
+  const uploads = createTasks({ store: own, queue: line, definitions: [read] })
+  const background = { endpoints: taskEndpoints(uploads, { statusPath: '/status/{id}' }), task: read }
+  const path = join(folder, 'digits.txt')
+  await writeFile(path, '0123456789')
+  await blobs.put('letters', letters(), { expiresAt: Date.now() + 60_000 })
+  const serve = toFetch(router({
+    'POST /users': ndjsonUpload<{ id: number }>({ ...intake, background }),
+    'GET /users': ndjsonDownload<{ id: number }>({ records: () => users, codings: [] }),
+    'GET|HEAD|DELETE /status/{id}': background.endpoints.status,
+    'GET|HEAD /digits': content(fileSource(path)),
+    'GET|HEAD /folder/{name}': content(folderSource(folder, { path: ({ params }) => params['name'] })),
+    'GET|HEAD /letters': content(() => blobSource(blobs, 'letters'))
+  }))
+  const ask = (to: string, init: RequestInit = {}): Promise<Response> => Promise.resolve(serve(new Request(`http://127.0.0.1${to}`, init)))
+  const lines = (body: string, prefer: string): RequestInit => ({ method: 'POST', body, headers: { 'content-type': 'application/x-ndjson', prefer } })
+
+  const direct = await ask('/users', lines('{"id":1}\nnonsense\n{"id":2}\n', 'respond-sync'))
+  assert.equal(((await direct.json()) as { summary: { failed: number } }).summary.failed, 1)
+  const later = await ask('/users', lines('{"id":3}\n', 'respond-async'))
+  assert.equal(later.status, 202)
+  await ask(later.headers.get('location') ?? '', { headers: { prefer: 'wait=10' } })
+  const all: unknown[] = []
+  const { body } = await ask('/users')
+  if (body) for await (const record of readNdjson(body)) all.push(record)
+  assert.deepEqual(all, [{ id: 1 }, { id: 2 }, { id: 3 }])
+
+  for (const [to, part] of [['/digits', '234'], ['/folder/digits.txt', '234'], ['/letters', 'cde']] as const) {
+    const answer = await ask(to, { headers: { range: 'bytes=2-4' } })
+    assert.deepEqual([answer.status, await answer.text()], [206, part])
+  }
+  await uploads.close()
+  await blobs.close()
+  await own.close()
+  await rm(folder, { recursive: true, force: true })
+}
+
+async function* letters(): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('abcdef')
 }
 
 main().catch((error: unknown) => {

@@ -85,16 +85,22 @@ describe('lines', () => {
     assert.deepEqual(codes(all), ['2 line_not_utf8'])
   })
   test('keys that could change a prototype, however written and however deep', () => {
-    const all = read([
-      '{"__proto__":{"x":1}}', '{"a":[{"\\u005f_proto__":1}]}', '{"constructor":{"prototype":1}}', '{"\\u0063onstructor":{"prototype":{}}}',
-      '{"constructor":"a word"}', '{"text":"__proto__"}',
-    ].join('\n'))
+    const unsafe = ['{"__proto__":{"x":1}}', '{"a":[{"\\u005f_proto__":1}]}', '{"constructor":{"prototype":1}}', '{"\\u0063onstructor":{"prototype":{}}}']
+    // Also where no other line of the block arouses suspicion.
+    for (const line of unsafe) assert.deepEqual(codes(read(line)), ['1 line_unsafe_key'])
+    const all = read([...unsafe, '{"constructor":"a word"}', '{"text":"__proto__"}'].join('\n'))
     assert.deepEqual(codes(all), ['1 line_unsafe_key', '2 line_unsafe_key', '3 line_unsafe_key', '4 line_unsafe_key'])
     assert.equal(all.records.length, 2)
   })
   test('errors are described up to maxErrors and counted beyond', () => {
     const { errors, failed } = read('x\n'.repeat(10), { maxErrors: 3 })
     assert.deepEqual([errors.length, failed], [3, 10])
+  })
+  test('stack traces are as long as before, whatever the lines were', () => {
+    const { stackTraceLimit } = Error
+    assert.ok(stackTraceLimit > 0)
+    assert.equal(read('{"a":1}\n{"}\nx').failed, 2)
+    assert.equal(Error.stackTraceLimit, stackTraceLimit)
   })
   test('options that make no sense are refused', () => {
     for (const options of [{ maxLineBytes: 0 }, { maxLineBytes: 1.5 }, { maxLineBytes: 2 ** 30 }, { maxErrors: -1 }, { maxErrors: NaN }]) {
