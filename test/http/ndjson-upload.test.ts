@@ -136,6 +136,19 @@ describe('uploads over a socket', () => {
 
   describe('Prefer: respond-async', () => {
     const prefer = { prefer: 'respond-async' }
+    /** The keys of the blobs that are written meanwhile. */
+    const spooled = async (work: () => Promise<void>): Promise<string[]> => {
+      const keys: string[] = []
+      const put = blobs.put.bind(blobs)
+      blobs.put = (key, ...rest) => {
+        keys.push(key)
+        return put(key, ...rest)
+      }
+      await work()
+      blobs.put = put
+      return keys
+    }
+    const goes = (key: string | undefined) => eventually(async () => await blobs.stat(key ?? '') === undefined, 'the blob is deleted')
 
     test('spools the upload, coded as it is, and a task reads it', async () => {
       seen.length = 0
@@ -154,10 +167,14 @@ describe('uploads over a socket', () => {
       seen.length = 0
       const headers = { ...prefer, 'idempotency-key': '"one"' }
       const first = await post('{"id":5}\n', headers)
-      const second = await post('{"id":5}\n', headers)
-      assert.equal(second.headers.location, first.headers.location)
-      assert.equal(second.headers['idempotent-replayed'], 'true')
-      assert.equal((await post('{"id":6}\n', headers)).status, 422)
+      const keys = await spooled(async () => {
+        const second = await post('{"id":5}\n', headers)
+        assert.equal(second.headers.location, first.headers.location)
+        assert.equal(second.headers['idempotent-replayed'], 'true')
+        assert.equal((await post('{"id":6}\n', headers)).status, 422)
+      })
+      assert.equal(keys.length, 2)
+      for (const key of keys) assert.equal(await blobs.stat(key), undefined)
       await ended(first.headers.location as string)
       assert.deepEqual(seen, [{ id: 5 }])
     })
@@ -173,20 +190,6 @@ describe('uploads over a socket', () => {
       assert.deepEqual([status, error?.code], ['failed', 'incomplete_body'])
       assert.match(error?.message ?? '', /Before that: Read \d+ records/)
     })
-    /** The keys of the blobs that are written meanwhile. */
-    const spooled = async (work: () => Promise<void>): Promise<string[]> => {
-      const keys: string[] = []
-      const put = blobs.put.bind(blobs)
-      blobs.put = (key, ...rest) => {
-        keys.push(key)
-        return put(key, ...rest)
-      }
-      await work()
-      blobs.put = put
-      return keys
-    }
-    const goes = (key: string | undefined) => eventually(async () => await blobs.stat(key ?? '') === undefined, 'the blob is deleted')
-
     test('nothing stays in the blobs', async () => {
       for (const body of ['{"id":1}\n', '{"id":-1}\n', 'x'.repeat(2000)]) {
         const keys = await spooled(async () => {

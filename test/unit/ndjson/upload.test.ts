@@ -166,6 +166,25 @@ describe('what ends an upload', () => {
     const { response } = await post({ write: () => { throw new Error('secret') } }, { headers, body: long })
     await assert.rejects(linesOf(response), { message: 'secret' })
   })
+  test('streamed, a failure before the first result is an error as any other', async () => {
+    const { response } = await post({ maxLines: 2 }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) })
+    await assert.rejects(linesOf(response), codeOf('body_too_large'))
+  })
+  test('streamed, a failure of the host in the middle is told to the client masked, and to the host as it is', async () => {
+    const body = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
+    const write = (users: User[]): void => { if (users.some(({ id }) => id === 15_000)) throw new Error('secret') }
+    const { response } = await post({ write }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body })
+    let text = ''
+    await assert.rejects(async () => { for await (const piece of response.body as AsyncIterable<string>) text += piece }, { message: 'secret' })
+    const last = JSON.parse(text.trim().split('\n').at(-1) as string) as { code: string; summary: { failed: number } }
+    assert.deepEqual([last.code, last.summary.failed, text.includes('secret')], ['internal_error', 0, false])
+  })
+  test('a record that is wrong in very many ways is described in five', async () => {
+    const properties = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`p${at}`, { type: 'integer' }]))
+    const many = Object.fromEntries(Object.keys(properties).map((name) => [name, 'x']))
+    const { response } = await post({ record: jsonSchema<User>({ type: 'object', properties }) }, { body: JSON.stringify(many) })
+    assert.equal(resultOf(response).errors[0]?.details?.length, 5)
+  })
   test('outcomes that do not fit the records are a mistake of the host', async () => {
     await assert.rejects(post({ write: () => [] }, { body: '{"id":1}' }), /0 outcomes for 1 records/)
   })
