@@ -6,6 +6,8 @@ export default defineConfig({
     memory: 'adapters/memory/index.ts',
     node: 'adapters/node/index.ts',
     fetch: 'adapters/fetch/index.ts',
+    fastify: 'adapters/fastify/index.ts',
+    koa: 'adapters/koa/index.ts',
     files: 'adapters/files/index.ts',
     conformance: 'adapters/conformance/index.ts',
     redis: 'adapters/redis/index.ts',

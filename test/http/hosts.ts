@@ -10,6 +10,8 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import type { Handler, HttpRequest } from '../../src/http/exchange.js'
 import { toFetch } from '../../adapters/fetch/index.js'
+import { longhaul, toFastify } from '../../adapters/fastify/index.js'
+import { toKoa } from '../../adapters/koa/index.js'
 import { toNode } from '../../adapters/node/index.js'
 
 export interface Setup {
@@ -20,6 +22,8 @@ export interface Setup {
   /** The host answers `host` for what the handler declines. */
   readonly fallback?: boolean
 }
+
+type Context = { user?: unknown }
 
 export interface Running {
   readonly port: number
@@ -161,6 +165,60 @@ const fastifyHost: Host = {
   }
 }
 
+const koaMiddleware: Host = {
+  name: 'Koa, middleware',
+  middleware: true,
+  start(setup) {
+    const app = new Koa()
+    app.use(async (ctx, next) => {
+      if (setup.parse) (ctx.request as { body?: unknown }).body = await readAll(ctx.req)
+      ctx.state['user'] = ANN
+      ctx.set({ 'X-Host': 'here', 'Vary': 'Origin', 'Set-Cookie': 'host=1' })
+      await next()
+    })
+    app.use(mount('/api', toKoa(setup.handler, options(setup))))
+    if (setup.fallback) app.use((ctx) => { ctx.body = 'host' })
+    app.on('error', () => {})
+    const listener = app.callback()
+    return listen(createServer((req, res) => { void listener(req, res) }))
+  }
+}
+
+/** What koa-mount does. */
+function mount(prefix: string, middleware: Koa.Middleware): Koa.Middleware {
+  return async (ctx, next) => {
+    const before = ctx.path
+    ctx.path = before.slice(prefix.length) || '/'
+    await middleware(ctx, async () => {
+      ctx.path = before
+      await next()
+    })
+  }
+}
+
+const fastifyPlugin: Host = {
+  name: 'Fastify, plugin',
+  middleware: true,
+  async start(setup) {
+    const app = fastify({ forceCloseConnections: true })
+    app.addHook('onRequest', (request, reply, done) => {
+      Object.assign(request, { user: ANN })
+      reply.headers({ 'x-host': 'here', 'vary': 'Origin', 'set-cookie': 'host=1' })
+      done()
+    })
+    if (setup.parse) app.route({ method: app.supportedMethods, url: '/api/*', exposeHeadRoute: false, handler: parsedRoute(setup) })
+    else app.register(longhaul<Context>, { prefix: '/api', handler: setup.handler, ...options(setup) })
+    if (setup.fallback) app.setNotFoundHandler((_request, reply) => reply.code(200).send('host'))
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }
+  }
+}
+
+/** A route of Fastify's own, with its own parser of JSON. */
+function parsedRoute(setup: Setup) {
+  return toFastify(setup.handler, options(setup))
+}
+
 const hono: Host = {
   name: 'Hono, fetch',
   middleware: false,
@@ -183,5 +241,5 @@ const hono: Host = {
 const express4 = createRequire(import.meta.url)('express4') as typeof express5
 
 export const HOSTS: readonly Host[] = [
-  node, express('Express 4', express4), express('Express 5', express5), connectHost, koa, fastifyHost, hono
+  node, express('Express 4', express4), express('Express 5', express5), connectHost, koa, koaMiddleware, fastifyHost, fastifyPlugin, hono
 ]

@@ -1,0 +1,84 @@
+import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
+import type { Handler, OnError } from '../../src/index.js'
+import { splitTarget } from '../../src/http/target.js'
+import { toNode } from '../node/index.js'
+
+/** What `toFastify` and the plugin take. */
+export interface FastifyOptions<C = unknown> {
+  /** Makes `request.context`. Default: `{ user: request.user }`, which is where @fastify/passport and @fastify/jwt put it. */
+  readonly context?: (request: FastifyRequest) => C
+  /** Hears of every failure that is not an expected answer. Default: `request.log.error`. */
+  readonly onError?: OnError
+}
+
+/** What `app.register(longhaul, …)` takes beside Fastify's own `prefix`. */
+export interface LonghaulOptions<C = unknown> extends FastifyOptions<C> {
+  /** What is mounted: a `router()`, say, whose paths are those below the prefix. */
+  readonly handler: Handler<C>
+}
+
+type Plugin = <C>(app: FastifyInstance, options: LonghaulOptions<C>, done: (error?: Error) => void) => void
+
+const requests = new WeakMap<object, FastifyRequest>()
+
+/**
+ * Makes a handler into one for a route of Fastify: `app.post('/reports', toFastify(submit(report)))`. Hooks in front of it run as
+ * ever, and headers that they have set are kept. The answer is written to the connection itself, so `onSend` hooks don't see it, and
+ * `onResponse` hooks do. A handler that declines leaves Fastify's own 404.
+ *
+ * A body that Fastify has parsed is taken as it is. For streams (NDJSON, large uploads) use the plugin, or a scope
+ * without content type parsers.
+ */
+export function toFastify<C = unknown>(handler: Handler<C>, options: FastifyOptions<C> = {}): (request: FastifyRequest, reply: FastifyReply) => void {
+  const { context = defaultContext as (request: FastifyRequest) => C } = options
+  const onError = options.onError ?? ((error, { raw }) => {
+    const request = requests.get((raw as { req: object }).req)
+    request?.log.error({ err: error }, 'longhaul')
+  })
+  const handle = toNode<C>(handler, { onError })
+  return (request, reply) => {
+    requests.set(request.raw, request)
+    for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value)
+    const { '*': _, ...params } = request.params as Record<string, unknown>
+    handle(request.raw, reply.raw, {
+      params,
+      context: context(request),
+      mountPath: mountPathOf(request),
+      // What nothing has parsed is read from the connection.
+      ...request.body !== undefined && { body: request.body },
+      next: () => { reply.callNotFound() },
+    })
+  }
+}
+
+/**
+ * A plugin that mounts a handler under a prefix, with everything below it: `app.register(longhaul, { prefix: '/api', handler })`. No
+ * content type is parsed there, so handlers read bodies themselves, as streams where they are large. Other routes stay as they are.
+ */
+export const longhaul = Object.assign(((app: FastifyInstance, { handler, ...options }, done) => {
+  if (typeof handler !== 'function') {
+    // Thrown, it would escape from Fastify.
+    done(new TypeError('longhaul: pass a handler, as in app.register(longhaul, { prefix: \'/api\', handler })'))
+    return
+  }
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _payload, parsed) => { parsed(null) })
+  const route = toFastify(handler, options)
+  for (const url of ['/', '/*']) app.route({ method: app.supportedMethods, url, exposeHeadRoute: false, handler: route })
+  done()
+}) satisfies FastifyPluginCallback<LonghaulOptions> as Plugin, {
+  // What fastify-plugin would write: a name for messages.
+  [Symbol.for('plugin-meta')]: { name: 'longhaul', fastify: '>=4' },
+})
+
+function defaultContext(request: FastifyRequest): unknown {
+  return { user: (request as { readonly user?: unknown }).user }
+}
+
+/** The front of the path as the client wrote it: as many segments as the prefix of the plugin has, which may be parameters. */
+function mountPathOf(request: FastifyRequest): string {
+  const { prefix } = request.server
+  if (prefix === '' || !prefix.includes(':')) return prefix.replace(/\/$/, '')
+  const depth = prefix.split('/').filter((segment) => segment !== '').length
+  return splitTarget(request.originalUrl).path.split('/').slice(0, depth + 1).join('/')
+}
