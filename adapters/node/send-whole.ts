@@ -14,10 +14,13 @@ export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): voi
   const bare = hasNoContent(req, status)
   const whole = isStreamed(body) ? undefined : body
   const close = !req.complete && leavesBody(call)
-  writeHead(res, answer, lengthOf(whole, bare, status), close)
+  const length = lengthOf(whole, bare, status)
+  writeHead(res, answer, length, close)
   const content = bare ? undefined : whole
   if (!close) {
-    res.end(content)
+    // Text as long as its bytes is ASCII, and Node writes head and body together in one copy when told so.
+    if (typeof content === 'string' && content.length === length) res.end(content, 'latin1')
+    else res.end(content)
     dropRest(call)
     return
   }

@@ -35,15 +35,18 @@ export function guard<C>(handler: Handler<C>, { onError }: GuardOptions = {}): H
   return handler.operations ? describe(guarded, handler.operations) : guarded
 }
 
-async function settle(
-  pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined,
-): Promise<HttpResponse | undefined> {
-  try {
-    const result = await pending
-    return result === undefined || isResponse(result) ? result : failed(noResponse(), request, onError)
-  } catch (error) {
-    return failed(error, request, onError)
-  }
+/** No async function: each answer that comes late would pay for two more turns. */
+function settle(pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined): Promise<HttpResponse | undefined> {
+  return Promise.resolve(pending).then(
+    (result) => {
+      try {
+        return result === undefined || isResponse(result) ? result : failed(noResponse(), request, onError)
+      } catch (error) {
+        return failed(error, request, onError)
+      }
+    },
+    (error: unknown) => failed(error, request, onError),
+  )
 }
 
 function failed(error: unknown, request: HttpRequest, onError: OnError | undefined): HttpResponse {

@@ -87,13 +87,14 @@ export class Intake {
   private make(): MaybePromise<Accepted | undefined> {
     const record = this.record()
     const face = toFaceText(record)
-    const outcome = this.ledger.create(record, face)
-    return isPending(outcome) ? outcome.then((late) => this.made(late, record, face)) : this.made(outcome, record, face)
+    const key = taskKey(this.id)
+    const outcome = this.ledger.create(record, face, key)
+    return isPending(outcome) ? outcome.then((late) => this.made(late, record, key, face)) : this.made(outcome, record, key, face)
   }
 
-  private made(outcome: Created | Existing, record: TaskRecord, face: string): MaybePromise<Accepted | undefined> {
+  private made(outcome: Created | Existing, record: TaskRecord, key: string, face: string): MaybePromise<Accepted | undefined> {
     if (!outcome.created) return undefined
-    const held = { record, revision: outcome.revision }
+    const held = { record, revision: outcome.revision, key }
     this.job.carry(held)
     const refused = this.enqueue()
     if (isPending(refused)) return refused.then((late) => this.enqueued(late, held, face))

@@ -106,13 +106,13 @@ export class TaskAttempt implements Lasting {
    */
   private claim(found: Held): Held | undefined {
     const { ledger, durable } = this.settings
-    if (durable || ledger.store.shared || !ledger.prompt || ledger.revisionAtOnce(this.job.taskId) !== found.revision) return undefined
+    if (durable || ledger.store.shared || !ledger.prompt || ledger.revisionAtOnce(found) !== found.revision) return undefined
     const record = change(found.record, begin(found.record))
     if (!record) return undefined
     this.unwritten = true
     afterMicrotasks(this)
     if (taskEvents.hasSubscribers) tellMove(found.record, record)
-    return { record, revision: found.revision }
+    return { ...found, record }
   }
 
   private async begin(carried: Held | undefined, definition: AnyTaskDefinition | undefined): Promise<void> {

@@ -11,6 +11,8 @@ import { isFinal } from './state.js'
 export interface Held {
   readonly record: TaskRecord
   readonly revision: Revision
+  /** Where it lies, by a text whose hash V8 has made already; absent: not at hand. */
+  readonly key?: string
 }
 
 /** Where a task's record lies. Watchers of a task watch this key. */
@@ -28,8 +30,8 @@ export class Ledger {
   prompt = false
 
   /** The revision that the record has now, where the store knows without a promise; else `undefined`. */
-  revisionAtOnce(id: string): Revision | undefined {
-    const entry = this.store.get(taskKey(id))
+  revisionAtOnce({ key, record: { id } }: Held): Revision | undefined {
+    const entry = this.store.get(key ?? taskKey(id))
     if (!isPending(entry)) return entry?.revision
     entry.catch(() => undefined)
     return undefined
@@ -41,8 +43,8 @@ export class Ledger {
   }
 
   /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
-  create(record: TaskRecord, face?: string): MaybePromise<Created | Existing> {
-    const outcome = this.store.create(taskKey(record.id), encode(record, face), { expiresAt: record.expiresAt })
+  create(record: TaskRecord, face?: string, key = taskKey(record.id)): MaybePromise<Created | Existing> {
+    const outcome = this.store.create(key, encode(record, face), { expiresAt: record.expiresAt })
     this.prompt = !isPending(outcome)
     return outcome
   }
@@ -89,7 +91,8 @@ export class Ledger {
   }
 
   private write(held: Held, next: TaskRecord): MaybePromise<Replaced | Conflict> {
-    return this.store.replace(taskKey(next.id), encode(next), held.revision, { expiresAt: next.expiresAt, evictable: isFinal(next.state) })
+    const options = { expiresAt: next.expiresAt, evictable: isFinal(next.state) }
+    return this.store.replace(held.key ?? taskKey(next.id), encode(next), held.revision, options)
   }
 }
 
