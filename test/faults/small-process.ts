@@ -19,9 +19,9 @@ export class SmallProcess {
   }
 
   /** What it uses now and has used at most, in bytes. */
-  async memory(): Promise<{ readonly rss: number, readonly maxRss: number }> {
+  async memory(): Promise<{ readonly rss: number, readonly maxRss: number, readonly written?: number }> {
     this.child.send('memory')
-    const [memory] = await once(this.child, 'message') as [{ rss: number, maxRss: number }]
+    const [memory] = await once(this.child, 'message') as [{ rss: number, maxRss: number, written?: number }]
     return memory
   }
 

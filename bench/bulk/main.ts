@@ -1,0 +1,95 @@
+// npm run bench:bulk [-- --quick --only reader|handler|memory]: many records in one request, beside the peers.
+import { parseArgs } from 'node:util'
+import { buildPrograms } from '../frame/build.js'
+import { compare, type Row, type Scenario } from '../frame/compare.js'
+import { PINNED, Program, SERVER_CORE } from '../frame/program.js'
+import { spread } from '../frame/stats.js'
+import { table } from '../frame/table.js'
+import { ARRAY_KINDS } from './arrays.js'
+import { uploadUsers } from './upload.js'
+import { usersText } from './users.js'
+
+interface Told { readonly samples: Readonly<Record<string, number[]>> }
+
+const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
+const SERVERS = ['limit', 'longhaul', 'express-ajv', 'express-zod', 'express-valibot', 'fastify-ajv', 'fastify-zod', 'fastify-valibot']
+const QUICK = ['limit', 'longhaul', 'fastify-ajv', 'express-zod']
+const names = quick ? QUICK : SERVERS
+const starts = quick ? 1 : 3
+const rounds = quick ? 3 : 6
+const program = await buildPrograms('bulk', {
+  read: 'bench/bulk/read-program.ts', ...Object.fromEntries(names.map((name) => [name, `bench/bulk/servers/${name}.ts`])),
+})
+const wanted = (part: string): boolean => only === undefined || only === part
+const tell = (text: string): void => { process.stdout.write(`${text}\n\n`) }
+
+tell(`Node ${process.versions.node}, ${starts} starts of ${rounds} rounds, ${PINNED ? 'each program pinned to one core' : 'not pinned'}.`)
+if (wanted('reader')) tell(await readers())
+if (wanted('handler')) tell(await handlers())
+if (wanted('memory')) tell(await memory())
+
+/** Ratios of the first reader's CPU time to each one's, run beside run, over several processes. */
+async function readers(): Promise<string> {
+  const rows = new Map<string, string[]>()
+  for (const [column, kind] of ARRAY_KINDS.entries()) {
+    const ratios = new Map<string, number[]>()
+    for (let start = 1; start <= starts; start++) {
+      process.stderr.write(`reading ${kind}: start ${start} of ${starts}\n`)
+      const [child] = await Program.start(program('read'), SERVER_CORE, { args: [kind, String(rounds)] })
+      const { samples } = await child.next<Told>()
+      const limit = Object.values(samples)[0] as number[]
+      for (const [reader, micros] of Object.entries(samples)) {
+        ratios.set(reader, [...ratios.get(reader) ?? [], ...micros.map((each, at) => (limit[at] as number) / each)])
+      }
+      await child.stop()
+    }
+    for (const [reader, all] of ratios) {
+      const row = rows.get(reader) ?? [reader, ...ARRAY_KINDS.map(() => '–')]
+      row[column + 1] = spread(all).median.toFixed(2)
+      rows.set(reader, row)
+    }
+  }
+  return table(['CPU of the first row over that of each', ...ARRAY_KINDS], [...rows.values()])
+}
+
+async function handlers(): Promise<string> {
+  const scenario = (name: string, count: number, batch: number, query: string): Scenario => {
+    const body = usersText(count)
+    const request = [
+      `POST /users/bulk${query} HTTP/1.1`, 'Host: 127.0.0.1', 'Accept: */*', 'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`, '', body,
+    ].join('\r\n')
+    return { name, batch, warmUp: batch, prepare: async () => ({ requests: [request], expectStatus: 201 }) }
+  }
+  const scenarios = [
+    scenario('10 items', 10, quick ? 2000 : 4000, ''),
+    scenario('1,000 items', 1000, quick ? 100 : 200, ''),
+    scenario('100,000 items, only=failed', 100_000, quick ? 3 : 6, '?only=failed'),
+  ]
+  const rows = await compare({
+    servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
+    scenarios, starts, rounds, connections: 1, onProgress: (text) => process.stderr.write(`handlers: ${text}\n`),
+  })
+  const cell = ({ ratio, micros }: Row): string[] => [
+    `${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`, micros.median < 1000 ? `${micros.median.toFixed(0)} µs` : `${(micros.median / 1000).toFixed(2)} ms`,
+  ]
+  return table(
+    ['bulk create', ...scenarios.flatMap(({ name }) => [name, 'CPU'])],
+    names.map((name) => [name, ...rows.filter(({ server }) => server === name).flatMap(cell)]),
+  )
+}
+
+/** Uploads of several sizes, each to a process of its own with a small heap. */
+async function memory(): Promise<string> {
+  const rows: string[][] = []
+  for (const count of [10_000, 100_000, quick ? 300_000 : 1_000_000]) {
+    process.stderr.write(`memory: ${count} items\n`)
+    const [child, { port }] = await Program.start<{ port: number }>(program('longhaul'), SERVER_CORE, {
+      node: ['--max-old-space-size=64', '--max-semi-space-size=4'],
+    })
+    const { status, seconds } = await uploadUsers(port, '/users/bulk?only=failed', count)
+    const { maxRss } = await child.ask<{ maxRss: number }>('memory')
+    await child.stop()
+    rows.push([count.toLocaleString('en'), String(status), `${seconds.toFixed(1)} s`, `${Math.round(maxRss / 2 ** 20)} MiB`])
+  }
+  return table(['items, heap of 64 MiB', 'status', 'time', 'peak memory of the process'], rows)
+}

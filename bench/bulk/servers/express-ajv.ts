@@ -1,0 +1,4 @@
+import { ajvCheck } from '../checks.js'
+import { listenExpress } from '../peers.js'
+
+listenExpress(ajvCheck())

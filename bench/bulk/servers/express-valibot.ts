@@ -1,0 +1,4 @@
+import { valibotCheck } from '../checks.js'
+import { listenExpress } from '../peers.js'
+
+listenExpress(valibotCheck())

@@ -1,0 +1,4 @@
+import { zodCheck } from '../checks.js'
+import { listenExpress } from '../peers.js'
+
+listenExpress(zodCheck())

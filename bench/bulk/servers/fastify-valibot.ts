@@ -1,0 +1,4 @@
+import { valibotCheck } from '../checks.js'
+import { listenFastify } from '../peers.js'
+
+await listenFastify(valibotCheck())

@@ -1,0 +1,4 @@
+import { zodCheck } from '../checks.js'
+import { listenFastify } from '../peers.js'
+
+await listenFastify(zodCheck())
