@@ -187,6 +187,14 @@ describe('authenticate', () => {
     }
   })
 
+  test('what can be no credentials, or is too long for any, is not even shown to verify', async () => {
+    const anybody = compose(authenticate({ schemes: [bearer({ verify: () => ({ subject: 'anybody' }) }), basic({ verify: () => ({ subject: 'anybody' }) })] }), whoAmI)
+    for (const authorization of ['Bearer', 'Bearer a b', `Bearer ${LONG}`, 'Basic !', `Basic ${b64(`a:${LONG}`)}`]) {
+      assert.equal((await ask(anybody, { headers: { authorization } })).status, 401, authorization.slice(0, 12))
+    }
+    assert.equal((await ask(anybody, { headers: { authorization: 'Bearer a' } })).status, 200)
+  })
+
   test('a principal without a subject is a mistake of the host, not a caller', async () => {
     for (const broken of [{}, { subject: '' }, { subject: 7 }]) {
       const answer = await ask(only(bearer({ verify: () => broken as Principal })), { headers: auth('Bearer x') })
