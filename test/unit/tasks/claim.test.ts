@@ -52,10 +52,15 @@ describe('a run that begins without a write', () => {
 
   test('never begins for a task that was cancelled while it waited', async (t) => {
     let runs = 0
-    const { work, tasks, close } = setUp(async () => { runs++ })
-    t.after(close)
+    const { store, work, tasks, close } = setUp(async () => { runs++ })
+    // Cancels by the record alone: the job stays in its queue.
+    const others = createTasks({ store, queue: memory().queue, definitions: [work] })
+    t.after(async () => {
+      await others.close({ drainMs: 0 })
+      await close()
+    })
     const { id } = await tasks.submit(work, 1)
-    assert.equal((await tasks.cancel(id))?.moved, true)
+    assert.equal((await others.cancel(id))?.moved, true)
     await new Promise(setImmediate)
     await new Promise(setImmediate)
     assert.equal(runs, 0)
