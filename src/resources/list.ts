@@ -12,8 +12,11 @@ import { MAX_CURSOR, readPageQuery, type PageQuery, type PageSizes } from './pag
 
 /** What `list` takes. */
 export interface ListOptions<Item extends object = object> {
-  /** Only its `list` is used. */
-  readonly repository: { list?(page: PageRequest, call: Call): MaybePromise<Page<Item>> }
+  /** Where the records are. */
+  readonly repository: {
+    /** One page, in a stable order. */
+    list?(page: PageRequest, call: Call): MaybePromise<Page<Item>>
+  }
   /** Records of a page when the client does not say. Default 100. */
   readonly batchSize?: number
   /** More are never given at once: larger wishes are cut to it. Default 1000. */
