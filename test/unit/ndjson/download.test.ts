@@ -261,16 +261,24 @@ describe('the end of a source', () => {
     await body.return?.()
     assert.ok(closed)
   })
-  test('others get a turn while an endless source is read at full speed', async () => {
-    const source = new Watched()
-    const body = iteratorOf(await get(source))
-    let turns = 0
-    setImmediate(() => { turns++ })
-    const late = Date.now() + 5000
-    while (turns === 0 && Date.now() < late) await body.next()
-    assert.equal(turns, 1)
-    await body.return?.()
-  })
+  const one = { pad: 'x'.repeat(1000) }
+  function* single(): Generator<object> {
+    for (;;) yield one
+  }
+  function* lists(): Generator<object[]> {
+    for (;;) yield new Array<object>(100_000).fill(one)
+  }
+  for (const [name, source] of [['that comes by and by', () => new Watched()], ['of single records', single], ['of very long lists', lists]] as const) {
+    test(`others get a turn while an endless source ${name} is read at full speed`, async () => {
+      const body = iteratorOf(await get(source()))
+      let turns = 0
+      setImmediate(() => { turns++ })
+      const late = Date.now() + 5000
+      while (turns === 0 && Date.now() < late) await body.next()
+      assert.equal(turns, 1)
+      await body.return?.()
+    })
+  }
 })
 
 test('ndjsonBytes writes the same to anywhere', async () => {
