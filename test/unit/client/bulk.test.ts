@@ -116,6 +116,9 @@ describe('bulk', () => {
     assert.equal((error.cause as { code: string }).code, 'forbidden')
     assert.equal(error.report.summary.total, 20)
     assert.equal(seen.length, 3)
+    const many = site({}, (_, at) => at === 2 ? json({ error: 'No.' }, 403) : undefined)
+    await assert.rejects(many.client.bulk('/bulk', users(50), { maxItems: 1, concurrency: 2 }), isBulkFailed)
+    assert.ok(many.seen.length <= 5, String(many.seen.length))
   })
 
   test('an abort, and an answer that is no report', async () => {

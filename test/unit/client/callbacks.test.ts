@@ -36,6 +36,7 @@ describe('verifyCallback', () => {
       ['another secret', body, sign([OTHER])],
       ['an unknown version before it', body, broken('webhook-signature', `v2,abc ${signature}`)],
       ['an unknown version', body, broken('webhook-signature', signature.replace('v1,', 'v1a,'))],
+      ['another mark after the version', body, broken('webhook-signature', signature.replace('v1,', 'v1.'))],
       ['a cut signature', body, broken('webhook-signature', signature.slice(0, -8))],
       ['no base64', body, broken('webhook-signature', 'v1,%%%%')],
       ['nothing', body, broken('webhook-signature', '')],

@@ -16,7 +16,7 @@ describe('server-sent events', () => {
   })
 
   test('a line ends with LF, CR or CRLF', () => {
-    for (const end of ['\n', '\r', '\r\n']) assert.deepEqual(read([['id: 1', 'data: a', '', 'data: b', '', ''].join(end)]), [{ id: '1', data: 'a' }, { id: '1', data: 'b' }])
+    for (const end of ['\n', '\r', '\r\n']) assert.deepEqual(read([['id: 1', 'data: a', 'data: c', '', 'data: b', '', ''].join(end)]), [{ id: '1', data: 'a\nc' }, { id: '1', data: 'b' }])
   })
 
   test('the same however it is cut', () => {

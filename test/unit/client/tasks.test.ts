@@ -217,6 +217,13 @@ describe('result', () => {
     assert.deepEqual(seen.map(({ headers }) => headers['last-event-id']), [undefined, '1', '1', '1'])
   })
 
+  test('by events: any number of resets, as long as something came in between', async () => {
+    const resets = Array.from({ length: 9 }, (_, at) => () => events([event(String(at), processing(at))], true))
+    const { task, seen } = resumed(script(...resets, () => events([event('9', completed)])))
+    assert.equal((await task.result()).n, 3)
+    assert.equal(seen.length, 10)
+  })
+
   test('by events: streams that bring nothing are given up for polls', async () => {
     const { task, seen } = resumed(script(() => events(['retry: 1\n\n']), () => events([]), () => json(completed)))
     await task.result()
@@ -236,9 +243,11 @@ describe('result', () => {
     const { task, seen } = resumed(script(
       () => json(processing(1), 200, { etag: '"1"', ...waited }), () => json(undefined, 304, { etag: '"1"', ...waited }),
       () => json(processing(2), 200, { etag: '"2"', ...waited }), () => json(completed),
-    ))
+    ), { retry: {} })
     const heard: (number | undefined)[] = []
+    const began = performance.now()
     await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } })
+    assert.ok(performance.now() - began < 9000, 'waited for what a long poll has waited for already')
     assert.deepEqual(heard, [1, 2, undefined])
     assert.deepEqual(seen.map(({ headers }) => headers['if-none-match']), [undefined, '"1"', '"1"', '"2"'])
     assert.deepEqual(seen.map(({ headers }) => headers['prefer']), [undefined, 'wait=25', 'wait=25', 'wait=25'])
