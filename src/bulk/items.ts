@@ -30,7 +30,7 @@ export interface BulkItemsOptions<C> {
 export function bulkItems<C = unknown>({ endpoints, blobs }: BulkItemsOptions<C>): Handler<C> {
   const serve = content<C>((request) => find(endpoints, blobs, request), { cacheControl: 'private, no-cache' })
   const schema = { type: 'string', description: `Each line: ${JSON.stringify(itemSchema)}` }
-  const items = response('The items, one a line', { schema, mediaTypes: [TYPE], headers: fields('ETag', 'Accept-Ranges') })
+  const items = response('The items, one a line', { schema, mediaTypes: [TYPE], headers: fields('ETag', 'Accept-Ranges', 'Cache-Control') })
   return describe(serve, [operation('GET', {
     summary: 'Read the items of a bulk that was done in the background',
     parameters: [parameter('path', 'id'), onlyParameter, requestFields.range],

@@ -39,7 +39,8 @@ export const onlyParameter = parameter('query', 'only', { description: 'Leaves o
 export function bulkOperation<T>(plan: Plan<T>, background: boolean): Operation {
   const { kind, method, status, member, schema, maxItems, mixedStatus, transaction } = plan
   const items: Fragment = { type: 'array', minItems: 1, maxItems, items: schema ? schemaObject(schema) : { type: 'object' } }
-  const answer = (what: string): Fragment => response(what, { schema: reportSchema, headers: fields('Vary', 'Preference-Applied') })
+  const replayed = background ? ['Idempotent-Replayed'] as const : []
+  const answer = (what: string): Fragment => response(what, { schema: reportSchema, headers: fields('Vary', 'Preference-Applied', ...replayed) })
   return operation(method, {
     summary: kind === 'create' ? 'Create many records' : 'Change many records',
     description: transaction ? 'Each item is judged on its own; all are applied, or none.' : 'Each item is judged and applied on its own.',
@@ -50,7 +51,7 @@ export function bulkOperation<T>(plan: Plan<T>, background: boolean): Operation 
       [status]: answer(!transaction && mixedStatus === status ? 'The items were applied; some may not have been' : 'All items were applied'),
       ...background && {
         202: response('Accepted: the batch is done in the background', {
-          schema: taskFace.schema, headers: fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'),
+          schema: taskFace.schema, headers: fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary', ...replayed),
         }),
       },
       ...errorResponses(

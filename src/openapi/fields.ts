@@ -24,6 +24,7 @@ export const responseFields = {
   'Sunset': header('HTTP date when this resource is expected to go (RFC 8594)'),
   'Deprecation': header('When this became, or becomes, deprecated'),
   'Content-Range': header('Which part this is (RFC 9110 section 14.4)'),
+  'Idempotent-Replayed': header('`true` when an earlier request with this Idempotency-Key was answered'),
   'Accept-Ranges': header('The range units that are understood (RFC 9110 section 14.3)'),
 } as const satisfies Record<string, Fragment>
 

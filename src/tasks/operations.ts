@@ -3,7 +3,7 @@ import { body, errorResponses, fields, header, operation, parameter, requestFiel
 import type { AnyTaskDefinition } from './define.js'
 import type { Face } from './faces.js'
 
-const replayed = { 'Idempotent-Replayed': header('`true` when an earlier request with this Idempotency-Key was answered') }
+const replayed = fields('Idempotent-Replayed')
 
 /** Any object with a message (SPEC 2.5). */
 const resultSchema: Fragment = { type: 'object', required: ['message'], properties: { message: { type: 'string' } } }

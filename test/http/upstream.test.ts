@@ -75,7 +75,7 @@ after(() => stop())
 
 describe('an upstream that fails', () => {
   for (const [path, status, code] of UPSTREAMS) {
-    test(`SPEC 7.${status}: ${path}: ${status} ${code}, and only onError hears why`, async () => {
+    test(`SPEC 7.502, 7.504: ${path}: ${status} ${code}, and only onError hears why`, async () => {
       const post = { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ path }) }
       for (const answer of [await ask(ours.port, 'GET', `/handler/${path}`), await ask(ours.port, 'GET', `/repository/${path}`), await ask(ours.port, 'POST', '/task', post)]) {
         heard.splice(0, heard.length - 1)

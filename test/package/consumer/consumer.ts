@@ -6,6 +6,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fastify } from 'fastify'
+import Koa from 'koa'
 import {
   blobSource, content, createTasks, defineTask, isStoreUnavailable, jsonSchema, ndjsonDownload, ndjsonUpload, router, taskEndpoints, uploadTask,
   type CallbackSender, type Handler, type Queue, type Store
@@ -14,8 +16,10 @@ import { BullMQQueue, type BullMQQueueOptions } from 'longhaul/bullmq'
 import { httpSender } from 'longhaul/callbacks'
 import { readNdjson } from 'longhaul/client'
 import { blobsConformance, queueConformance, storeConformance } from 'longhaul/conformance'
+import { longhaul } from 'longhaul/fastify'
 import { toFetch } from 'longhaul/fetch'
 import { fileSource, FolderBlobs, folderSource } from 'longhaul/files'
+import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
 import { RedisStore, type RedisClient } from 'longhaul/redis'
@@ -71,6 +75,7 @@ async function main(): Promise<void> {
   await small.store.close()
 
   await files()
+  await frameworks()
 
   // What needs a server of its own is compiled, and is there.
   const redis = (client: RedisClient): Store => new RedisStore({ client })
@@ -127,6 +132,23 @@ async function files(): Promise<void> {
   await blobs.close()
   await own.close()
   await rm(folder, { recursive: true, force: true })
+}
+
+/** The plug-ins of frameworks, in apps of the user's own. */
+async function frameworks(): Promise<void> {
+  const app = fastify()
+  app.register(longhaul, { prefix: '/api', handler })
+  const koa = new Koa()
+  koa.use(toKoa(handler))
+  const server = createServer((req, res) => { void koa.callback()(req, res) }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  for (const base of [`${await app.listen({ host: '127.0.0.1', port: 0 })}/api`, `http://127.0.0.1:${(server.address() as AddressInfo).port.toFixed()}`]) {
+    const answer = await fetch(`${base}/double`, post({ amount: 4 }))
+    assert.deepEqual(await answer.json(), { message: 'doubled 4', amount: 8 })
+  }
+  await app.close()
+  server.close()
+  server.closeAllConnections()
 }
 
 async function* letters(): AsyncGenerator<Uint8Array> {
