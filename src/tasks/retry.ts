@@ -2,11 +2,14 @@ import type { MaybePromise } from '../http/exchange.js'
 import { isStoreUnavailable } from '../stores/store.js'
 
 const FIRST_MS = 100
-const TRIES = 6
+const LONGEST_MS = 2000
+/** Some five minutes: as long as a fail-over, or a restart that has a large log to read. */
+const TRIES = 150
 
 /**
- * Does work on the store again (after 0.1 s, 0.2 s, … 1.6 s) while the store is unavailable: what a run
- * came to is worth more than one lost call. `work` has to be right when an earlier write of it landed.
+ * Does work on the store again (after 0.1 s, 0.2 s, … 2 s, 2 s, …) for some five minutes while the store is unavailable: what
+ * a run came to is worth more than one lost call, and a run that could not be written down has not failed. `work` has to
+ * be right when an earlier write of it landed.
  */
 export async function patiently<T>(work: () => MaybePromise<T>): Promise<T> {
   for (let tried = 1; ; tried++) {
@@ -21,5 +24,5 @@ export async function patiently<T>(work: () => MaybePromise<T>): Promise<T> {
 /** Resolves when it is time for the next try; throws the error when there is none. */
 export async function pauseAfter(error: unknown, tried: number): Promise<void> {
   if (tried === TRIES || !isStoreUnavailable(error) || error.reason === 'full') throw error
-  await new Promise((resolve) => { setTimeout(resolve, FIRST_MS * 2 ** (tried - 1)).unref() })
+  await new Promise((resolve) => { setTimeout(resolve, Math.min(FIRST_MS * 2 ** (tried - 1), LONGEST_MS)).unref() })
 }

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defineTask } from '../../../src/tasks/index.js'
+import { bench, deferred } from './kit.js'
+
+test('what a run came to is kept while the store is away for minutes: the task has not failed', async (t) => {
+  const gate = deferred()
+  const begun = deferred()
+  let runs = 0
+  const work = defineTask({ name: 'work', run: async () => {
+    runs++
+    begun.resolve()
+    await gate.promise
+    return { message: 'done' }
+  } })
+  const made = bench({ definitions: [work], shared: true })
+  t.after(made.close)
+  const { id } = await made.tasks.submit(work, 1)
+  await begun.promise
+
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let refused = 0
+  made.spy.fault = (call) => {
+    if (!call.startsWith('replace')) return undefined
+    refused++
+    return 'before'
+  }
+  gate.resolve()
+  for (let seconds = 0; seconds < 120; seconds += 2) {
+    await new Promise((resolve) => { setImmediate(resolve) })
+    t.mock.timers.tick(2000)
+  }
+  assert.ok(refused > 50, `asked again after ${String(refused)} refusals`)
+  made.spy.fault = () => undefined
+  t.mock.timers.tick(2000)
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => { setImmediate(resolve) })
+  assert.equal((await made.tasks.get(id))?.status, 'completed')
+  assert.equal(runs, 1)
+  assert.deepEqual(made.heard, [])
+})
