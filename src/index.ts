@@ -18,8 +18,9 @@ export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './stores/blobs.
 export { isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
-  createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type Asker, type CallbackEvent, type Face, type FindCallback, type Kept, type KeptAnswer, type ReadWork,
+  azureFace, createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
+  type Accepted, type AnyTaskDefinition, type Asker, type AzureFaceOptions, type CallbackEvent, type Face, type FaceAnswer, type FaceDescription,
+  type FindCallback, type Kept, type KeptAnswer, type ReadWork,
   type Select,
   type Selected,
   type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions,

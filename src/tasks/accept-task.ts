@@ -72,6 +72,7 @@ export function accepted<C>(settings: EndpointSettings<C>, request: HttpRequest<
   const headers: ResponseHeaders = {
     'content-type': 'application/json', location, 'content-location': location, 'vary': 'Prefer',
   }
+  if (settings.face.acceptedFields) Object.assign(headers, settings.face.acceptedFields(location))
   if (!isFinal(task.state)) headers['retry-after'] = pollAfter(task)
   if (how.asked) headers['preference-applied'] = how.waited === undefined ? 'respond-async' : `respond-async, wait=${String(how.waited)}`
   if (how.replayed) headers['idempotent-replayed'] = 'true'

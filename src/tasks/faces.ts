@@ -1,4 +1,6 @@
 import type { ErrorCode } from '../http/errors.js'
+import type { ResponseHeaders } from '../http/exchange.js'
+import type { Fragment } from '../openapi/index.js'
 import type { TaskSnapshot } from './codec.js'
 
 /** How a task looks to clients: one pure function from the record to the body of a status answer. */
@@ -9,12 +11,35 @@ export interface Face {
   readonly notFound: ErrorCode
   /** JSON Schema of the body, for the OpenAPI document. */
   readonly schema: Readonly<Record<string, unknown>>
+  /** Header fields of the 202 beside the usual ones. */
+  readonly acceptedFields?: (statusPath: string) => ResponseHeaders
+  /** How a GET of the status resource answers, where that is not 200 with `toText`. */
+  readonly shown?: (task: TaskSnapshot) => FaceAnswer
+  /** What the two above add to the OpenAPI document. */
+  readonly describe?: FaceDescription
 }
 
-const time = { type: 'string', format: 'date-time' }
-const text = { type: 'string' }
+/** One answer of a status resource. */
+export interface FaceAnswer {
+  readonly status: number
+  /** The body as JSON text. Default: `toText`. */
+  readonly text?: string
+}
 
-const members = {
+/** What a face of its own way says of itself, as pieces of an OpenAPI document. */
+export interface FaceDescription {
+  /** Header objects by name, of the 202. */
+  readonly acceptedFields?: Readonly<Record<string, Fragment>>
+  /** JSON Schema of the 200 of the status resource, where it is not that of the face. */
+  readonly result?: Fragment
+  /** Response objects of the status resource for other statuses. */
+  readonly shown?: Readonly<Record<string, Fragment>>
+}
+
+export const time = { type: 'string', format: 'date-time' }
+export const text = { type: 'string' }
+
+export const members = {
   message: text,
   task: { type: 'string', description: 'The kind of work' },
   progress: {

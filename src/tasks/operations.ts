@@ -12,7 +12,7 @@ const resultSchema: Fragment = { type: 'object', required: ['message'], properti
 export function submitOperations(face: Face, always: boolean, definition: AnyTaskDefinition | undefined): readonly Operation[] {
   const accepted = response('Accepted: the work goes on in the background', {
     schema: face.schema,
-    headers: { ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'), ...replayed },
+    headers: { ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'), ...replayed, ...face.describe?.acceptedFields },
   })
   const done = response('The work is done', {
     schema: definition?.output ?? resultSchema,
@@ -42,7 +42,8 @@ export function statusOperations(path: string, face: Face): readonly Operation[]
   const headers = fields('ETag', 'Retry-After', 'Sunset', 'Cache-Control', 'Vary')
   const applied = { ...headers, ...fields('Preference-Applied') }
   const unbuffered = { 'X-Accel-Buffering': header('`no` for event streams: proxies are to pass them on as they come') }
-  const shown: Readonly<Record<string, unknown>> = response('The task', { schema: face.schema, headers: { ...applied, ...unbuffered } })
+  const { result = face.schema, shown: others = {} } = face.describe ?? {}
+  const shown: Fragment = response('The task', { schema: result, headers: { ...applied, ...unbuffered } })
   const read = {
     parameters: [
       id, requestFields.prefer, requestFields.ifNoneMatch,
@@ -52,6 +53,7 @@ export function statusOperations(path: string, face: Face): readonly Operation[]
       200: { ...shown, content: { ...(shown['content'] as Fragment), 'text/event-stream': { schema: { type: 'string' } } } },
       204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),
       304: response('Not changed', { headers: applied }),
+      ...Object.fromEntries(Object.entries(others).map(([status, each]) => [status, { headers: applied, ...each }])),
       ...errorResponses(face.notFound, 'store_unavailable'),
     },
   }

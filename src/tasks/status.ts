@@ -12,7 +12,9 @@ import { statusOperations } from './operations.js'
 import { isFinal } from './state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import type { Asker } from './asker.js'
+import type { FaceAnswer } from './faces.js'
 
+const OK: FaceAnswer = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
 
 /** The status resource (SPEC 4.6, 4.7): GET and HEAD show a task, DELETE cancels it. */
@@ -49,10 +51,12 @@ function showTask<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, tas
 
 function answer<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
   const headers = statusHeaders(task)
+  const { status, text } = settings.face.shown?.(task) ?? OK
   const known = request.headers['if-none-match']
-  if (known !== undefined && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
+  // RFC 9110 section 13.2.1: conditions are about answers that would be a success.
+  if (known !== undefined && status < 300 && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
   headers['content-type'] = 'application/json'
-  return { status: 200, headers, body: settings.face.toText(task, settings.path.of(request.mountPath, task.id)) }
+  return { status, headers, body: text ?? settings.face.toText(task, settings.path.of(request.mountPath, task.id)) }
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
