@@ -2,6 +2,7 @@ import type { MaybePromise } from '../../src/http/exchange.js'
 import {
   QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
 } from '../../src/queues/queue.js'
+import { Transit } from '../../src/queues/transit.js'
 import { retryDelay } from './backoff.js'
 import { wholeNumber } from './limits.js'
 import { Line, Queued, RunningAttempt } from './queued.js'
@@ -39,7 +40,7 @@ export class MemoryQueue implements Queue {
   readonly durable = false
   readonly #maxQueued: number
   /** Everything accepted that has not ended, by id. */
-  readonly #held = new Map<string, Queued>()
+  readonly #held = new Transit<Queued>()
   readonly #ready = new Line()
   readonly #burials = new Set<Promise<void>>()
   #run: RunJob | undefined
@@ -175,8 +176,9 @@ export class MemoryQueue implements Queue {
   /** Reports the job. One that ran keeps its place meanwhile, so that a slow `onDead` holds back the next. */
   #bury(item: Queued, reason: DeadReason): void {
     const ran = item.state === 'running'
+    const { job } = item
     if (!ran) this.#end(item)
-    const burial = report(this.#onDead, item.job, reason).then(() => {
+    const burial = report(this.#onDead, job, reason).then(() => {
       this.#burials.delete(burial)
       if (ran) this.#end(item)
     })
@@ -189,7 +191,7 @@ export class MemoryQueue implements Queue {
     if (item.state === 'running') this.#running--
     else if (item.state === 'ready') this.#ready.remove(item)
     clearTimeout(item.timer)
-    item.state = 'ended'
+    item.end()
     this.#held.delete(item.id)
     if (this.#held.size === 0) this.#onIdle?.()
     // One round of short jobs in each turn would be less than a server takes in meanwhile.

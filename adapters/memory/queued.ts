@@ -9,7 +9,7 @@ export class Queued {
   readonly id: string
   readonly attempts: number
   readonly backoff: Backoff | undefined
-  readonly #job: Job | string
+  #job: Job | string | undefined
   state: QueuedState = 'delayed'
   /** Attempts begun. */
   attempt = 0
@@ -34,8 +34,16 @@ export class Queued {
     this.#job = attempts === 1 ? job : JSON.stringify(job)
   }
 
+  /** Until it has ended. */
   get job(): Job {
-    return typeof this.#job === 'string' ? JSON.parse(this.#job) as Job : this.#job
+    return typeof this.#job === 'string' ? JSON.parse(this.#job) as Job : this.#job as Job
+  }
+
+  /** Lets go of what it carries: V8 may keep what a map held for longer than it is there, see `Transit`. */
+  end(): void {
+    this.state = 'ended'
+    this.#job = undefined
+    this.running = undefined
   }
 }
 

@@ -1,5 +1,6 @@
 import { isPending } from '../http/around.js'
 import type { Attempt, DeadReason, Job } from '../queues/queue.js'
+import { Transit } from '../queues/transit.js'
 import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, tell, type ExecutorSettings } from './attempt.js'
 import { failureOf } from './failure.js'
 import { patiently } from './retry.js'
@@ -8,9 +9,14 @@ import { Stop } from './stop.js'
 
 const DONE = Promise.resolve()
 
+/** A run that goes on. Emptied at its end, since V8 keeps what a Map held for longer than it is there. */
+interface Running {
+  attempt: TaskAttempt | undefined
+}
+
 /** Runs jobs: moves their records along, and never lets a late run overwrite what is final. */
 export class Executor {
-  private readonly running = new Map<string, TaskAttempt>()
+  private readonly running = new Transit<Running>()
 
   constructor(private readonly settings: ExecutorSettings) {}
 
@@ -26,35 +32,37 @@ export class Executor {
 
   /** Aborts the run of a task in this process, when there is one. */
   abort(id: string): void {
-    this.running.get(id)?.stop.abort(CANCELLED)
+    this.running.get(id)?.attempt?.stop.abort(CANCELLED)
   }
 
   /** Runs one job. Resolves when it needs no other try; rejects, or throws, so that the queue tries again. */
   run(job: Job, attempt: Attempt): Promise<void> {
     const { taskId } = job
     // A job that comes twice has to see what the run that goes on has begun.
-    this.running.get(taskId)?.turnOver()
+    this.running.get(taskId)?.attempt?.turnOver()
     const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, new Stop(attempt))
     // Known as running before its record says so: no cancel falls in between.
-    this.running.set(taskId, run)
+    const running: Running = { attempt: run }
+    this.running.set(taskId, running)
     const fail = (error: unknown): never => {
-      this.end(taskId, run)
+      this.end(taskId, running)
       if (!(error instanceof AttemptFailed)) tell(this.settings, error, job, attempt.attempt)
       throw error
     }
     try {
       const done = run.perform()
-      if (isPending(done)) return done.then(() => { this.end(taskId, run) }, fail)
+      if (isPending(done)) return done.then(() => { this.end(taskId, running) }, fail)
     } catch (error) {
       return fail(error)
     }
-    this.end(taskId, run)
+    this.end(taskId, running)
     return DONE
   }
 
-  private end(taskId: string, run: TaskAttempt): void {
-    run.stop.end()
-    if (this.running.get(taskId) === run) this.running.delete(taskId)
+  private end(taskId: string, running: Running): void {
+    running.attempt?.stop.end()
+    running.attempt = undefined
+    if (this.running.get(taskId) === running) this.running.delete(taskId)
   }
 
   /** Fails the record of a task whose process has died with its work. */
