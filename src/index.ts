@@ -44,7 +44,7 @@ export {
   bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask,
   type BulkBackground, type BulkCreateOptions, type BulkItem, type BulkItemsOptions, type BulkOptions, type BulkReport, type BulkSummary,
   type BulkTask,
-  type BulkTaskOptions, type BulkTaskResult, type BulkUpdateOptions, type Shown, type SpooledBatch,
+  type BulkTaskOptions, type BulkTaskResult, type BulkUpdateOptions, type ItemId, type Shown, type SpooledBatch,
 } from './bulk/index.js'
 export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'
 export type {

@@ -17,7 +17,8 @@ export interface LonghaulOptions<C = unknown> extends FastifyOptions<C> {
   readonly handler: Handler<C>
 }
 
-type Plugin = <C>(app: FastifyInstance, options: LonghaulOptions<C>, done: (error?: Error) => void) => void
+/** The type of `longhaul`: its options go by the context of the handler. */
+export type LonghaulPlugin = <C>(app: FastifyInstance, options: LonghaulOptions<C>, done: (error?: Error) => void) => void
 
 const requests = new WeakMap<object, FastifyRequest>()
 
@@ -66,7 +67,7 @@ export const longhaul = Object.assign(((app: FastifyInstance, { handler, ...opti
   const route = toFastify(handler, options)
   for (const url of ['/', '/*']) app.route({ method: app.supportedMethods, url, exposeHeadRoute: false, handler: route })
   done()
-}) satisfies FastifyPluginCallback<LonghaulOptions> as Plugin, {
+}) satisfies FastifyPluginCallback<LonghaulOptions> as LonghaulPlugin, {
   // What fastify-plugin would write: a name for messages.
   [Symbol.for('plugin-meta')]: { name: 'longhaul', fastify: '>=4' },
 })

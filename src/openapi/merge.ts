@@ -4,7 +4,7 @@ import type { Fragment } from './operation.js'
 type Responses = Readonly<Record<string, Fragment>>
 
 /** The operation with more responses; those of a status that it has already are joined with them. */
-export function addResponses(operation: Operation, responses: Responses): Operation {
+export function addResponses(operation: Operation, responses: Readonly<Record<string, Fragment>>): Operation {
   const own = operation.openapi['responses'] as Responses
   return { ...operation, openapi: { ...operation.openapi, responses: joinByName(own, responses, joinResponses) } }
 }

@@ -7,6 +7,7 @@ export type Fragment = Readonly<Record<string, unknown>>
 /** What a body looks like: a JSON Schema, or a Standard Schema whose library may tell its JSON Schema. */
 export type BodySchema = Fragment | Schema
 
+/** What `operation` is told. */
 export interface OperationOptions {
   /** One line. */
   readonly summary: string
@@ -35,6 +36,7 @@ export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'inp
   return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
 }
 
+/** What `parameter` is told beside its place and its name. */
 export interface ParameterOptions {
   readonly description?: string
   /** Default: false; true in a path, always. */
@@ -48,6 +50,7 @@ export function parameter(where: 'query' | 'header' | 'path', name: string, opti
   return { name, in: where, ...options, required: where === 'path' || (options.required ?? false), schema: schemaObject(options.schema ?? { type: 'string' }) }
 }
 
+/** What `body` is told beside its schema. */
 export interface BodyOptions {
   readonly description?: string
   /** Default: true. */
@@ -61,6 +64,7 @@ export function body(schema: BodySchema, { mediaTypes, ...options }: BodyOptions
   return { required: true, ...options, content: content(schemaObject(schema), mediaTypes) }
 }
 
+/** What `response` is told beside its description. */
 export interface ResponseOptions {
   /** Header objects by name, made by `header()`. */
   readonly headers?: Readonly<Record<string, Fragment>>

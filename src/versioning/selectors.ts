@@ -35,7 +35,12 @@ export interface Selector {
   /** The vendor's media types, which handlers know as `application/json`. */
   readonly isVendorType?: (type: string, subtype: string) => boolean
   /** What it adds to a description: the query parameter that it reads, the media type in which a version is answered. */
-  readonly describe?: { readonly parameter?: Readonly<Record<string, unknown>>; readonly mediaType?: (version: string) => string }
+  readonly describe?: {
+    /** The parameter object of what it reads. */
+    readonly parameter?: Readonly<Record<string, unknown>>
+    /** The media type that stands for a version. */
+    readonly mediaType?: (version: string) => string
+  }
 }
 
 const NAME = /^[a-z0-9][a-z0-9!#$&^_-]{0,63}$/
