@@ -27,7 +27,7 @@ const scenarios: Scenario[] = [
 
 const redis = process.env['REDIS_URL'] === undefined ? await RedisServer.start() : undefined
 if (redis) process.env['REDIS_URL'] = redis.url
-const names = ['raw', 'longhaul']
+const names = ['raw', 'fields', 'longhaul']
 const program = await buildPrograms('redis', Object.fromEntries(names.map((name) => [name, `bench/redis/servers/${name}.ts`])))
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),

@@ -7,7 +7,8 @@ import { afterMicrotasks, type Lasting } from './after-microtasks.js'
 import { taskEvents, tellMove } from './channels.js'
 import type { AnyTaskDefinition, TaskContext } from './define.js'
 import { failureOf, isPermanent, type Failure } from './failure.js'
-import { taskKey, type Held, type Ledger, type Moved } from './ledger.js'
+import type { Held, Ledger, Moved } from './ledger.js'
+import { Lookout } from './lookout.js'
 import { ProgressWriter } from './progress.js'
 import { change, type TaskChange, type TaskProgress, type TaskRecord } from './record.js'
 import { patiently } from './retry.js'
@@ -32,8 +33,6 @@ export interface ExecutorSettings {
 
 /** The abort reason of a run whose task was cancelled, or taken over by a later run. */
 export const CANCELLED = new Error('The task was cancelled')
-/** A notice may be lost, so a run looks for its cancel this often. */
-const LOOK_MS = 5000
 
 /** One try of one job, from the record's `processing` to wherever it gets. */
 export class TaskAttempt implements Lasting {
@@ -64,30 +63,16 @@ export class TaskAttempt implements Lasting {
     else this.see(now)
   }
 
+  /** Where others write to the store: a cancel in another process is seen by its write to the record. */
   private async runFollowed(): Promise<void> {
-    const unfollow = await this.follow()
+    this.stop.watch()
+    const lookout = new Lookout(this.settings.ledger, this.job.taskId, (now) => {
+      if (!now || now.attempt > this.fence || isFinal(now.state)) this.stop.abort(CANCELLED)
+    })
     try {
       await this.run()
     } finally {
-      unfollow()
-    }
-  }
-
-  /** Where others write to the store: a cancel in another process is seen by its write to the record. */
-  private async follow(): Promise<() => void> {
-    const { ledger } = this.settings
-    this.stop.watch()
-    const look = async () => {
-      const now = await ledger.load(this.job.taskId)
-      if (!now || now.record.attempt > this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
-    }
-    const lookOut = () => { look().catch(() => undefined) }
-    const unwatch = await patiently(() => ledger.store.watch(taskKey(this.job.taskId), lookOut))
-    const timer = setInterval(lookOut, LOOK_MS)
-    timer.unref()
-    return () => {
-      unwatch()
-      clearInterval(timer)
+      lookout.end()
     }
   }
 
