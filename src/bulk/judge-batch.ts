@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../http/exchange.js'
+import { isTooDeep } from '../http/json-depth.js'
 import { judge, type Validation } from '../schema/index.js'
 import { Batch, type RawBatch } from './batch.js'
 import { FAILED, INEXACT_MESSAGE, itemFault, type ItemFault } from './fault.js'
@@ -39,6 +40,7 @@ async function judgeRest<T>(
 }
 
 function judgeItem<T>(run: Run<T>, item: unknown, plain: boolean): MaybePromise<Verdict<T>> {
+  if (isTooDeep(item)) return { details: [{ pointer: '', message: 'is nested too deeply' }] }
   if (!plain) {
     const details = inexact(item)
     if (details.length > 0) return itemFault('inexact_value', INEXACT_MESSAGE, details)

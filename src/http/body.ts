@@ -1,5 +1,6 @@
 import { httpError } from './errors.js'
 import type { HttpRequest, MaybePromise, RequestHeaders } from './exchange.js'
+import { isTooDeep } from './json-depth.js'
 import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
 import { parseMediaType } from './media-type.js'
 
@@ -38,7 +39,7 @@ export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOpt
  * A body without Content-Type is read as JSON (RFC 9110 section 8.3 allows to examine it); `charset` may only be
  * UTF-8 or US-ASCII. Errors are thrown where the answer is direct, else rejected.
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415), and with 400
- * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind)
+ * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind), `nested_too_deep`
  */
 export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJsonOptions): MaybePromise<unknown> {
   checkLength(request.headers, maxBytes)
@@ -53,6 +54,7 @@ function usable(value: unknown, maxBytes: number): unknown {
   if (value === undefined) throw httpError('missing_body')
   if (value instanceof Uint8Array) return parseJsonBytes(capped(value.byteLength > maxBytes ? undefined : value, maxBytes))
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
+  if (isTooDeep(value)) throw httpError('nested_too_deep')
   return value
 }
 

@@ -12,6 +12,7 @@ export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
   malformed_json: [400, 'The body is not valid JSON.'],
   unsafe_key: [400, 'The body has a key that is not allowed.'],
+  nested_too_deep: [400, 'The body is nested too deeply.'],
   missing_body: [400, 'The request needs a body.'],
   malformed_coding: [400, 'The body is not valid in its content coding.'],
   incomplete_body: [400, 'The body ended before it was complete.'],

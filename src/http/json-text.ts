@@ -1,5 +1,6 @@
 import secureJson from 'secure-json-parse'
 import { httpError, type HttpError } from './errors.js'
+import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS } from './json-depth.js'
 import { jsonFault } from './json-fault.js'
 
 const BYTE_ORDER_MARK = 0xfeff
@@ -7,7 +8,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
  * Reads JSON from bytes: UTF-8 (RFC 8259 section 8.1), a byte order mark is stepped over.
- * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, or `missing_body` when there is nothing
+ * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, `nested_too_deep`, or `missing_body` when there is nothing
  */
 export function parseJsonBytes(bytes: Uint8Array): unknown {
   return parseJson(jsonTextOf(bytes))
@@ -30,9 +31,16 @@ export function jsonTextOf(bytes: Uint8Array): string {
 /**
  * Reads JSON from text. Keys that could change a prototype once copied (`__proto__`, and `constructor` with a
  * `prototype` in it) are refused wherever they stand. The text itself is never in an error.
- * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, UTF-16 units), or `unsafe_key`
+ * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, UTF-16 units), `unsafe_key`, or
+ * `nested_too_deep` beyond `maxDepth` levels, 512 by default
  */
-export function parseJson(text: string): unknown {
+export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
+  const value = parsed(text)
+  if (text.length > SHALLOW_UNITS && isTooDeep(value, maxDepth)) throw httpError('nested_too_deep')
+  return value
+}
+
+function parsed(text: string): unknown {
   try {
     return needsNoLook(text) ? JSON.parse(text) as unknown : secureJson.parse(text, undefined, { protoAction: 'error', constructorAction: 'error' })
   } catch {

@@ -1,7 +1,7 @@
 import { jsonFault } from '../http/json-fault.js'
 
 /** Why a line is no record. */
-export type LineErrorCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8' | 'line_too_long' | 'line_unsafe_key'
+export type LineErrorCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8' | 'line_too_deep' | 'line_too_long' | 'line_unsafe_key'
 
 /** One bad line. */
 export interface LineError {
@@ -18,6 +18,7 @@ const MESSAGES: Readonly<Record<LineErrorCode, string>> = {
   line_malformed: 'The line is not valid JSON.',
   line_not_object: 'The line is not a JSON object.',
   line_not_utf8: 'The line is not valid UTF-8.',
+  line_too_deep: 'The line is nested too deeply.',
   line_too_long: 'The line is too long.',
   line_unsafe_key: 'The line has a key that is not allowed.',
 }

@@ -23,7 +23,7 @@ export function collectionOperations({ item = { type: 'object' }, schema, change
   const conditions = {
     ...errorResponses('precondition_failed'), ...requirePreconditions && errorResponses('precondition_required'),
   }
-  const invalid = ['invalid_input', 'malformed_json', 'missing_body', 'unsafe_key'] as const
+  const invalid = ['invalid_input', 'malformed_json', 'missing_body', 'nested_too_deep', 'unsafe_key'] as const
   const refused = errorResponses(...invalid, 'body_too_large', 'conflict', 'unsupported_media_type')
   const minimal = response('Done, and no body was wanted', { headers: fields('ETag', 'Preference-Applied') })
   const made = shown('Created', 'ETag', 'Location', 'Content-Location', 'Preference-Applied')

@@ -80,6 +80,17 @@ describe('a body', () => {
     const answer = await ask(handlerOf(new Users(), { schema }), { body: `[${JSON.stringify(person(0))},{"name":"a","email":"a@b","x":${'['.repeat(200_000)}${']'.repeat(200_000)}}]` })
     assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '', message: 'is nested too deeply' }]])
   })
+  for (const streamAboveBytes of [10, 1_000_000]) {
+    test(`nested too deeply for whoever writes it out again: its item alone is refused, with or without a schema (${streamAboveBytes})`, async () => {
+      const deep = `{"name":"a","email":"a@b","x":${'['.repeat(20_000)}${']'.repeat(20_000)}}`
+      for (const schema of [undefined, { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => ({ value: value as Draft }) } }]) {
+        const users = new Users()
+        const answer = await ask(handlerOf(users, { streamAboveBytes, ...schema && { schema } }), { body: `[${JSON.stringify(person(0))},${deep}]` })
+        assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '', message: 'is nested too deeply' }]])
+        assert.equal(users.emails.length, 1)
+      }
+    })
+  }
 })
 
 describe('a streamed body', () => {

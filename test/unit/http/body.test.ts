@@ -21,6 +21,15 @@ function refused(fake: Fake, options: ReadJsonOptions = { maxBytes: 1000 }): Pro
 }
 
 describe('readJson', () => {
+  test('what is nested too deeply is refused, also where the host has parsed it', async () => {
+    const deep = `${'{"a":'.repeat(600)}1${'}'.repeat(600)}`
+    assert.equal((await refused({ headers: JSON_HEADERS, body: deep }, { maxBytes: 10_000 })).code, 'nested_too_deep')
+    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse(deep) } })).code, 'nested_too_deep')
+    const loop: Record<string, unknown> = {}
+    loop['self'] = loop
+    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: loop } })).code, 'nested_too_deep')
+  })
+
   test('a declared length above the limit is 413 before anything is read', async () => {
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '11' }, body: '[1]' })
     const error = await refusal(() => readJson(request, { maxBytes: 10 }))

@@ -130,10 +130,26 @@ describe('parseJson', () => {
 
   test('deep nesting harms nobody', () => {
     const deep = '['.repeat(200_000) + ']'.repeat(200_000)
-    assert.ok(Array.isArray(parseJson(deep)))
+    assert.ok(Array.isArray(parseJson(deep, Infinity)))
     assert.equal(refusal(() => parseJson(`${deep}]`)).code, 'malformed_json')
     assert.equal(refusal(() => parseJson(`[{"__proto__":1},${deep}]`)).code, 'unsafe_key')
     assert.equal(hasUnsafeKey(JSON.parse(deep)), false)
+  })
+
+  test('lists and objects of 512 levels are read, and one more is refused, wherever it stands', () => {
+    const nested = (levels: number, open: string, close: string): string => open.repeat(levels) + close.repeat(levels)
+    for (const [open, close, inner] of [['[', ']', ''], ['{"a":', '}', '1'], ['[{"a":', '}]', '1']] as const) {
+      const each = open.startsWith('[{') ? 2 : 1
+      const text = (levels: number): string => open.repeat(levels / each) + inner + close.repeat(levels / each)
+      assert.equal(typeof parseJson(text(512)), 'object')
+      assert.equal(refusal(() => parseJson(text(512 + each))).code, 'nested_too_deep')
+      assert.equal(refusal(() => parseJson(`{"before":[1],"a":[0,${text(512)}],"after":1}`)).code, 'nested_too_deep')
+    }
+    // Brackets that are not nested, or that are text, are none of it.
+    assert.equal((parseJson(`[${Array.from({ length: 2000 }, () => '[[]]').join()}]`) as unknown[]).length, 2000)
+    assert.equal(parseJson(JSON.stringify(nested(2000, '[', ']'))), nested(2000, '[', ']'))
+    const { status, code } = refusal(() => parseJson(nested(100_000, '[', ']')))
+    assert.deepEqual([status, code], [400, 'nested_too_deep'])
   })
 })
 

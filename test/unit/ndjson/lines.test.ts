@@ -92,6 +92,11 @@ describe('lines', () => {
     assert.deepEqual(codes(all), ['1 line_unsafe_key', '2 line_unsafe_key', '3 line_unsafe_key', '4 line_unsafe_key'])
     assert.equal(all.records.length, 2)
   })
+  test('a line that is nested too deeply costs that line', () => {
+    const deep = (levels: number): string => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`
+    const all = read(`{"b":1}\n${deep(513)}\n${deep(512)}\n{"c":["__proto__"]}\n${deep(100_000)}`)
+    assert.deepEqual([codes(all), all.lines], [['2 line_too_deep', '5 line_too_deep'], [1, 3, 4]])
+  })
   test('errors are described up to maxErrors and counted beyond', () => {
     const { errors, failed } = read('x\n'.repeat(10), { maxErrors: 3 })
     assert.deepEqual([errors.length, failed], [3, 10])
