@@ -101,7 +101,10 @@ describe('a crash', () => {
     assert.deepEqual([view?.state, view?.attempts, view?.lastStatus, view?.fault], ['pending', 1, 500, 'status'], 'not shown')
   })
 
-  test('before an attempt was noted: it is made again under the same id, and there is one next', async () => {
+  test('before an attempt was noted: it is made again under the same id, and there is one next', async (t) => {
+    // The store is asked again for minutes.
+    const real = setTimeout
+    t.mock.method(globalThis, 'setTimeout', (work: () => void) => real(work, 1))
     const { queue, sent, spy, submit } = setUp([{ status: 500 }, { status: 500 }])
     const id = await submit()
     await queue.work(id)
