@@ -24,11 +24,6 @@ export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | undefined)?.then === 'function'
 }
 
-/** Goes on with a value, at once where it is there already. */
-export function after<A, B>(value: MaybePromise<A>, go: (value: A) => MaybePromise<B>): MaybePromise<B> {
-  return isPending(value) ? value.then(go) : go(value)
-}
-
 /** Copies one set of fields into another: `vary` is joined, what is there already stays. */
 export function mergeHeaders(into: ResponseHeaders, from: Readonly<ResponseHeaders>): void {
   for (const name in from) {
@@ -41,9 +36,10 @@ export function mergeHeaders(into: ResponseHeaders, from: Readonly<ResponseHeade
 
 function finished(answer: HttpResponse | undefined, finish: Finish): HttpResponse | undefined {
   if (answer === undefined) return undefined
-  const copy = { ...answer, headers: { ...answer.headers } }
-  finish(copy.headers)
-  return copy
+  // An object literal that is spread first and added to afterwards costs several times as much.
+  const headers: ResponseHeaders = Object.assign({}, answer.headers)
+  finish(headers)
+  return { ...answer, headers }
 }
 
 function failed(error: unknown, finish: Finish): unknown {

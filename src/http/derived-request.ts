@@ -41,5 +41,5 @@ export class DerivedRequest<C> implements HttpRequest<C> {
 
 /** The same request with more in its context: for policies that tell those behind them something. */
 export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
-  return new DerivedRequest<C>(request, { context: { value: { ...request.context, ...more } } })
+  return new DerivedRequest<C>(request, { context: { value: Object.assign({}, request.context, more) } })
 }

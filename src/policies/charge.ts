@@ -1,4 +1,5 @@
-import { after, isPending } from '../http/around.js'
+import { after } from '../http/after.js'
+import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { Counter, Store } from '../stores/store.js'

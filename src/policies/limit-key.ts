@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { HttpRequest } from '../http/exchange.js'
+import { Memo } from '../http/memo.js'
 import { principalOf } from '../http/principal.js'
 
 /** Whom a limit is counted for. */
@@ -8,16 +9,28 @@ export type LimitBy<C> = 'principal' | 'address' | ((request: HttpRequest<C>) =>
 const PLAIN = /^[A-Za-z0-9._~@:/-]{1,128}$/
 
 /**
- * The part of a counter's key that tells callers apart, `undefined` for one who is not limited. A principal can't be named
+ * Makes the function that gives the key of a request's counter, `undefined` for one who is not limited. A principal can't be named
  * so that it shares the counter of an address. Those without an address share one.
  */
-export function limitKey<C>(request: HttpRequest<C>, by: LimitBy<C>, addressOf: (request: HttpRequest) => string | undefined): string | undefined {
-  if (typeof by === 'function') {
-    const text = by(request)
-    return text === undefined ? undefined : `k:${plain(text)}`
+export function limitKeys<C>(
+  start: string, by: LimitBy<C>, addressOf: (request: HttpRequest) => string | undefined,
+): (request: HttpRequest<C>) => string | undefined {
+  const keysOf = (kind: string): Memo<{ readonly key: string }> => new Memo((text) => ({ key: `${start}:${kind}:${plain(text)}` }))
+  const principals = keysOf('p')
+  const addresses = new Memo((text: string) => ({ key: `${start}:a:${text}` }))
+  const byAddress = (request: HttpRequest<C>): string => addresses.get(addressOf(request) ?? 'unknown').key
+  if (by === 'address') return byAddress
+  if (by === 'principal') {
+    return (request) => {
+      const subject = principalOf(request)?.subject
+      return subject === undefined ? byAddress(request) : principals.get(subject).key
+    }
   }
-  const subject = by === 'principal' ? principalOf(request)?.subject : undefined
-  return subject === undefined ? `a:${addressOf(request) ?? 'unknown'}` : `p:${plain(subject)}`
+  const own = keysOf('k')
+  return (request) => {
+    const text = by(request)
+    return text === undefined ? undefined : own.get(text).key
+  }
 }
 
 /** Keys of the store are short and well-formed; what is not becomes a digest. */

@@ -7,7 +7,7 @@ import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { clientAddress, type ClientAddressOptions } from './address.js'
 import { adding, failing, RATE_FIELDS } from './describe.js'
 import { Charge, type Limit } from './charge.js'
-import { limitKey, type LimitBy } from './limit-key.js'
+import { limitKeys, type LimitBy } from './limit-key.js'
 
 /** One limit: so much in so many seconds. */
 export interface RateLimitPolicy<C = unknown> {
@@ -69,6 +69,8 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   if (new Set(policies.map(({ name }) => name)).size < policies.length) throw new TypeError('rateLimit: two policies have one name')
   const addressOf = clientAddress(options)
   const announced = policies.map(({ name, limit, windowSeconds }) => `"${name}";q=${limit};w=${windowSeconds}`).join(', ')
+  const counted = policies.map(({ name, limit, windowSeconds, cost, by = 'principal' }) =>
+    ({ name, limit, windowMs: windowSeconds * 1000, cost, keyOf: limitKeys(`${prefix}:${name}`, by, addressOf) }))
 
   const passes = (error: unknown): boolean => onStoreError === 'allow' && isStoreUnavailable(error)
 
@@ -97,9 +99,9 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   }
   const limitsOf = (request: HttpRequest<C>): Limit[] => {
     const limits: Limit[] = []
-    for (const { name, limit, windowSeconds, cost, by = 'principal' } of policies) {
-      const key = limitKey(request, by, addressOf)
-      if (key !== undefined) limits.push({ name, limit, windowMs: windowSeconds * 1000, cost: cost?.(request) ?? 1, key: `${prefix}:${name}:${key}` })
+    for (const { name, limit, windowMs, cost, keyOf } of counted) {
+      const key = keyOf(request)
+      if (key !== undefined) limits.push({ name, limit, windowMs, cost: cost === undefined ? 1 : cost(request), key })
     }
     return limits
   }

@@ -2,7 +2,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 // Nobody outside knows the salt, so nobody can choose texts whose digests are alike: how long a comparison or a
 // look-up of two digests takes tells nothing about the secrets behind them.
-const SALT = randomBytes(32).toString('latin1')
+const SALT = randomBytes(32).toString('base64url')
 
 /** A digest under a salt of this process. It takes the place of a secret in maps and caches. */
 export function secretDigest(text: string): string {

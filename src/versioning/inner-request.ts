@@ -1,26 +1,31 @@
 import { parseAccept } from '../http/accept.js'
 import { DerivedRequest } from '../http/derived-request.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { Memo } from '../http/memo.js'
+import { fieldText } from '../http/reader.js'
 import type { Selector } from './selectors.js'
 
 /**
- * The request as the handler of one version sees it: a version in the path is part of the mount path, and the vendor's media
+ * Gives the request as the handler of one version sees it: a version in the path is part of the mount path, and the vendor's media
  * types are `application/json`, so the handler needs to know of neither.
  */
-export function innerRequest<C>(request: HttpRequest<C>, select: readonly Selector[]): HttpRequest<C> {
-  let mountPath: string | undefined
-  for (const selector of select) mountPath ??= selector.mountPath?.(request)
-  const accept = plainAccept(request.headers['accept'], select)
-  if (mountPath === undefined && accept === undefined) return request
-  return new DerivedRequest<C>(request, {
-    ...mountPath === undefined ? {} : { mountPath },
-    ...accept === undefined ? {} : { headers: { ...request.headers, accept } },
-  })
+export function innerRequests<C>(select: readonly Selector[]): (request: HttpRequest<C>) => HttpRequest<C> {
+  const known = new Memo((accept: string) => ({ plain: plainAccept(accept, select) }))
+  return (request) => {
+    let mountPath: string | undefined
+    for (const selector of select) mountPath ??= selector.mountPath?.(request)
+    const { accept } = request.headers
+    const plain = accept === undefined || accept === '*/*' ? undefined : known.get(fieldText(accept)).plain
+    if (mountPath === undefined && plain === undefined) return request
+    return new DerivedRequest<C>(request, {
+      ...mountPath === undefined ? {} : { mountPath },
+      ...plain === undefined ? {} : { headers: { ...request.headers, accept: plain } },
+    })
+  }
 }
 
 /** The Accept field with one `application/json` for all of the vendor's types; `undefined` where it names none. */
-function plainAccept(accept: string | string[] | undefined, select: readonly Selector[]): string | undefined {
-  if (accept === undefined || accept === '*/*') return undefined
+function plainAccept(accept: string, select: readonly Selector[]): string | undefined {
   const ranges = parseAccept(accept)
   const isVendor = ({ type, subtype }: { type: string; subtype: string }): boolean =>
     select.some((selector) => selector.isVendorType?.(type, subtype))

@@ -1,5 +1,5 @@
 import { describe, type Handler } from '../http/exchange.js'
-import { innerRequest } from './inner-request.js'
+import { innerRequests } from './inner-request.js'
 import type { Selector } from './selectors.js'
 
 /**
@@ -8,6 +8,7 @@ import type { Selector } from './selectors.js'
  */
 export function versionNeutral<C = unknown>(handler: Handler<C>, { select }: { readonly select: readonly Selector[] }): Handler<C> {
   if (select.length === 0) throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
-  const neutral: Handler<C> = (request) => handler(innerRequest(request, select))
+  const inner = innerRequests<C>(select)
+  const neutral: Handler<C> = (request) => handler(inner(request))
   return handler.operations ? describe(neutral, handler.operations) : neutral
 }

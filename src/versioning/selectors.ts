@@ -1,5 +1,7 @@
 import { parseAccept } from '../http/accept.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { Memo } from '../http/memo.js'
+import { fieldText } from '../http/reader.js'
 import { parameter as describeParameter } from '../openapi/index.js'
 
 /** A version that a request names. */
@@ -105,7 +107,7 @@ export function byVendorMediaType({ vendor }: { readonly vendor: string }): Sele
     way: 'media-type',
     unsupported: 406,
     vary: 'Accept',
-    ask: (request) => accepted(request, isVendorType, (subtype) => subtype.slice(before.length, -'+json'.length), (version) => `application/${before}${version}+json`),
+    ask: accepted(isVendorType, (subtype) => subtype.slice(before.length, -'+json'.length), (version) => `application/${before}${version}+json`),
     isVendorType,
     describe: { mediaType: (version) => `application/${before}${version}+json` },
   }
@@ -120,25 +122,28 @@ export function byMediaTypeParameter({ vendor, parameter = 'version' }: { readon
     way: 'media-type-parameter',
     unsupported: 406,
     vary: 'Accept',
-    ask: (request) => accepted(request, isVendorType, (_, params) => params.get(parameter), (version) => `application/${name};${parameter}=${version}`),
+    ask: accepted(isVendorType, (_, params) => params.get(parameter), (version) => `application/${name};${parameter}=${version}`),
     isVendorType,
     describe: { mediaType: (version) => `application/${name};${parameter}=${version}` },
   }
 }
 
+/** What an Accept field asks for, remembered for the few texts that clients send. */
 function accepted(
-  request: HttpRequest, isVendorType: (type: string, subtype: string) => boolean,
+  isVendorType: (type: string, subtype: string) => boolean,
   read: (subtype: string, params: ReadonlyMap<string, string>) => string | undefined, mediaType: (version: string) => string,
-): Asked | undefined {
-  const { accept } = request.headers
-  if (accept === undefined || accept === '*/*') return undefined
-  const candidates: Candidate[] = []
-  let optional = false
-  parseAccept(accept).forEach(({ type, subtype, params, q }, at) => {
-    if (q === 0) return
-    const text = isVendorType(type, subtype) ? read(subtype, params) : undefined
-    if (text !== undefined) candidates.push({ text, q, at, mediaType: mediaType(text) })
-    else if (type === '*' || (type === 'application' && (subtype === '*' || subtype === 'json')) || isVendorType(type, subtype)) optional = true
-  })
-  return candidates.length === 0 ? undefined : { candidates, optional }
+): (request: HttpRequest) => Asked | undefined {
+  const askedIn = (accept: string): Asked | undefined => {
+    const candidates: Candidate[] = []
+    let optional = false
+    parseAccept(accept).forEach(({ type, subtype, params, q }, at) => {
+      if (q === 0) return
+      const text = isVendorType(type, subtype) ? read(subtype, params) : undefined
+      if (text !== undefined) candidates.push({ text, q, at, mediaType: mediaType(text) })
+      else if (type === '*' || (type === 'application' && (subtype === '*' || subtype === 'json')) || isVendorType(type, subtype)) optional = true
+    })
+    return candidates.length === 0 ? undefined : { candidates, optional }
+  }
+  const known = new Memo((accept: string) => ({ asked: askedIn(accept) }))
+  return ({ headers: { accept } }) => accept === undefined || accept === '*/*' ? undefined : known.get(fieldText(accept)).asked
 }

@@ -8,7 +8,7 @@ import { principalOf } from '../http/principal.js'
 import { choose, type Chosen } from './choose.js'
 import { addDeprecation, toDeprecation, type Deprecation, type DeprecationOptions } from './deprecation.js'
 import { describeVersion } from './describe.js'
-import { innerRequest } from './inner-request.js'
+import { innerRequests } from './inner-request.js'
 import type { Selector } from './selectors.js'
 import { bestVersion, isVersion, sortVersions, toFull, type Named } from './version.js'
 
@@ -73,6 +73,7 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
   const vary = [...new Set(select.flatMap((selector) => selector.vary ?? []))]
   const told = advertise ? advertisement(named, isOld) : {}
   const all = named.map(({ name }) => name).join(', ')
+  const inner = innerRequests<C>(select)
   const known = new Memo((text: string) => ({ name: bestVersion(text, named) }))
   const varied = new Memo((text: string) => ({ text: withVary(text, vary) }))
   const best = (text: string): string | undefined => known.get(text).name
@@ -84,12 +85,12 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
       const { method, path } = request
       uses.publish({ version, way, deprecated: deprecation !== undefined, principal: principal(request), method, path } satisfies VersionUse)
     }
-    const next: Handler<C> = (inner) => {
+    const next: Handler<C> = (own) => {
       if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) throw httpError('version_gone')
-      return handler(inner)
+      return handler(own)
     }
-    if (deprecation === undefined && chosen.mediaType === undefined) return handler(innerRequest(request, select))
-    return around(next, innerRequest(request, select), (headers) => {
+    if (deprecation === undefined && chosen.mediaType === undefined) return handler(inner(request))
+    return around(next, inner(request), (headers) => {
       if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') headers['content-type'] = chosen.mediaType
       if (deprecation) addDeprecation(headers, deprecation)
     })
