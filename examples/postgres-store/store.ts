@@ -1,0 +1,148 @@
+import {
+  StoreUnavailableError,
+  type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type Store, type Unsubscribe, type WriteOptions,
+} from 'longhaul'
+import { SCHEMA, type Database } from './database.js'
+
+/** Milliseconds since 1970 by the clock of the database: the one clock that every process sees. */
+const NOW = '(extract(epoch from clock_timestamp()) * 1000)::float8'
+const LIVE = `expires_at > ${NOW}`
+const SWEEP_MS = 60_000
+
+/** A `Store` of longhaul in a PostgreSQL. The caller owns the database. */
+export class PostgresStore implements Store {
+  readonly shared: boolean
+  readonly #db: Database
+  readonly #watches = new Map<string, Set<{ readonly tell: () => void }>>()
+  readonly #sweeper: NodeJS.Timeout
+  #unlisten: Promise<() => Promise<void>> | undefined
+  #closed = false
+
+  constructor(db: Database) {
+    this.#db = db
+    this.shared = db.shared
+    this.#sweeper = setInterval(() => { this.#sweep() }, SWEEP_MS).unref()
+  }
+
+  /** Makes the tables where they are missing. Call it once, at start. */
+  static async open(db: Database): Promise<PostgresStore> {
+    for (const statement of SCHEMA) await db.query(statement, [])
+    return new PostgresStore(db)
+  }
+
+  async get(key: string): Promise<Entry | undefined> {
+    // '=': pglite takes a byte order mark at the start of a text for one of its own, and drops it.
+    const [row] = await this.#ask<Row>(
+      `SELECT '=' || value AS value, revision::text, expires_at FROM longhaul_entries WHERE key = $1 AND ${LIVE}`, [key])
+    return row && { value: row.value.slice(1), revision: row.revision, expiresAt: row.expires_at }
+  }
+
+  // #region create
+  async create(key: string, value: string, { expiresAt }: WriteOptions): Promise<Created | Existing> {
+    for (;;) {
+      const [made] = await this.#ask<Row>(`
+        INSERT INTO longhaul_entries AS old (key, value, expires_at) VALUES ($1, $2, $3)
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value, revision = excluded.revision, expires_at = excluded.expires_at
+        WHERE NOT (old.${LIVE}) RETURNING revision::text`, [key, value, time(expiresAt)])
+      if (made) return { created: true, revision: made.revision }
+      const entry = await this.get(key)
+      // It may have gone between the two statements: then it is ours to make.
+      if (entry) return { created: false, entry }
+    }
+  }
+  // #endregion
+
+  // #region replace
+  async replace(key: string, value: string, revision: string, { expiresAt }: WriteOptions): Promise<Replaced | Conflict> {
+    const [made] = await this.#ask<Row>(`
+      UPDATE longhaul_entries SET value = $2, revision = DEFAULT, expires_at = $4
+      WHERE key = $1 AND revision::text = $3 AND ${LIVE} RETURNING revision::text`, [key, value, revision, time(expiresAt)])
+    return made ? { replaced: true, revision: made.revision } : { replaced: false, entry: await this.get(key) }
+  }
+  // #endregion
+
+  async delete(key: string, revision?: string): Promise<boolean> {
+    const gone = await this.#ask(`
+      DELETE FROM longhaul_entries WHERE key = $1 AND ($2::text IS NULL OR revision::text = $2) AND ${LIVE} RETURNING 1`, [key, revision ?? null])
+    return gone.length > 0
+  }
+
+  // #region increment
+  async increment(key: string, by: number, { expiresAt }: { readonly expiresAt: number }): Promise<Counter> {
+    if (!Number.isSafeInteger(by)) throw new TypeError('by must be a safe integer')
+    const [row] = await this.#ask<{ value: number, expires_at: number }>(`
+      INSERT INTO longhaul_counters AS old (key, value, expires_at) VALUES ($1, $2, $3)
+      ON CONFLICT (key) DO UPDATE SET
+        value = excluded.value + CASE WHEN old.${LIVE} THEN old.value ELSE 0 END,
+        expires_at = CASE WHEN old.${LIVE} THEN old.expires_at ELSE excluded.expires_at END
+      RETURNING value::float8, expires_at`, [key, by, time(expiresAt)])
+    if (!row) throw new StoreUnavailableError('PostgreSQL gave no counter back')
+    return { value: row.value, expiresAt: row.expires_at }
+  }
+  // #endregion
+
+  // #region watch
+  async watch(key: string, listener: () => void): Promise<Unsubscribe> {
+    // Listens once, for all keys. `undefined` stands for: you may have missed something.
+    await this.#run(() => this.#unlisten ??= this.#db.listen((changed) => {
+      if (changed !== undefined) this.#tell(changed)
+      else for (const each of this.#watches.keys()) this.#tell(each)
+    })).catch((error: unknown) => {
+      this.#unlisten = undefined
+      throw error
+    })
+    const watch = { tell: listener }
+    const all = this.#watches.get(key) ?? new Set()
+    this.#watches.set(key, all.add(watch))
+    return () => {
+      all.delete(watch)
+      if (all.size === 0 && this.#watches.get(key) === all) this.#watches.delete(key)
+    }
+  }
+
+  #tell(key: string): void {
+    for (const { tell } of this.#watches.get(key) ?? []) {
+      try {
+        tell()
+      } catch { /* One listener's failure is no concern of the others. */ }
+    }
+  }
+  // #endregion
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#sweeper)
+    this.#watches.clear()
+    const unlisten = await this.#unlisten?.catch(() => undefined)
+    this.#unlisten = undefined
+    await unlisten?.()
+  }
+
+  #sweep(): void {
+    for (const table of ['longhaul_entries', 'longhaul_counters']) {
+      this.#ask(`DELETE FROM ${table} WHERE NOT (${LIVE})`, []).catch(() => undefined)
+    }
+  }
+
+  #ask<T>(text: string, values: readonly unknown[]): Promise<T[]> {
+    return this.#run(() => this.#db.query<T>(text, values))
+  }
+
+  async #run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closed) throw new StoreUnavailableError('The store is closed')
+    try {
+      return await work()
+    } catch (cause) {
+      // 22003, 23514: the counter left what is counted exactly. That is misuse, and the store is well.
+      if (/^(?:22003|23514)$/.test(String((cause as { code?: unknown }).code))) throw new TypeError('The counter would be no safe integer', { cause })
+      throw new StoreUnavailableError('PostgreSQL does not answer', { cause })
+    }
+  }
+}
+
+interface Row { readonly value: string, readonly revision: string, readonly expires_at: number }
+
+function time(expiresAt: number): number {
+  if (!Number.isFinite(expiresAt)) throw new TypeError('expiresAt must be a time in milliseconds since 1970')
+  return expiresAt
+}
