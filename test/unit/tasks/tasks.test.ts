@@ -3,10 +3,10 @@ import { describe, test, type TestContext } from 'node:test'
 import { z } from 'zod'
 import { memory, MemoryStore } from '../../../adapters/memory/index.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
-import type { Queue } from '../../../src/queues/queue.js'
+import type { Job, Queue } from '../../../src/queues/queue.js'
 import { jsonSchema } from '../../../src/schema/index.js'
 import { createTasks, defineTask, permanent, type TaskContext } from '../../../src/tasks/index.js'
-import { bench, deferred, ended, eventually, within } from './kit.js'
+import { bench, deferred, ended, eventually, Spy, spyQueue, SpyStore, within } from './kit.js'
 
 const echo = defineTask({ name: 'echo', run: (input) => ({ message: 'done', input }) })
 const fast = { type: 'fixed', delayMs: 1 } as const
@@ -395,10 +395,15 @@ describe('a store that fails for a while', () => {
     let runs = 0
     const count = defineTask({ name: 'count', run: () => { runs++ } })
     for (const verb of ['get task', 'replace task']) {
-      const { tasks, spy } = use(t, { definitions: [count], shared: true })
+      const { store, queue } = memory()
+      const spy = new Spy()
+      // As over a wire: the job comes without its record.
+      const wired: Queue = { ...spyQueue(queue, spy), enqueue: (job, options) => queue.enqueue(JSON.parse(JSON.stringify(job)) as Job, options) }
+      const tasks = createTasks({ store: new SpyStore(store, spy, true), queue: wired, definitions: [count] })
+      t.after(() => tasks.close({ drainMs: 0 }))
       let left = 1
-      const { id } = await tasks.submit(count, 1)
       spy.fault = (call) => (call.startsWith(verb) && left-- > 0 ? 'before' : undefined)
+      const { id } = await tasks.submit(count, 1)
       await eventually(() => left < 1)
       assert.equal((await ended(tasks, id)).status, 'completed', verb)
     }
