@@ -1,8 +1,9 @@
 import { around, isPending } from '../http/around.js'
-import type { Handler, HttpRequest, HttpResponse, MaybePromise, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
+import type { Handler, HttpRequest, HttpResponse, MaybePromise, Operation, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { addVary } from '../http/fields.js'
 import { fieldText, isToken } from '../http/reader.js'
+import { addResponseHeaders, fields as describeFields, header } from '../openapi/index.js'
 
 /** Which pages of other origins may read the answers. */
 export interface CorsOptions<C = unknown> {
@@ -33,6 +34,12 @@ const EXPOSED = [
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
 /** More than this of what a preflight asks for is not said back. */
 const LONGEST = 2048
+
+const TOLD = {
+  'Access-Control-Allow-Origin': header('The origin whose pages may read this (Fetch, section 3.2.3)'),
+  'Access-Control-Expose-Headers': header('The fields that they may read'),
+}
+const CREDENTIALS = { 'Access-Control-Allow-Credentials': header('`true`: requests may carry cookies') }
 
 const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'what is answered here would have no id' } }
 
@@ -83,7 +90,8 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
       if (finish(request, fields) && exposeHeaders.length > 0) fields['access-control-expose-headers'] = exposeHeaders.join(', ')
     })
   }
-  return Object.assign(policy, { place: PLACE })
+  const told = { ...TOLD, ...credentials && CREDENTIALS, ...origins !== '*' && describeFields('Vary') }
+  return Object.assign(policy, { place: PLACE, describe: (operation: Operation) => addResponseHeaders(operation, told) })
 }
 
 type Answer = HttpResponse | undefined

@@ -95,6 +95,13 @@ describe('cors', () => {
       assert.equal(headers['access-control-allow-headers'], undefined, asked)
     }
   })
+  test('its fields are in the description of what is behind it', () => {
+    const told = (options: CorsOptions) => Object.keys((behind(options).operations?.[0]?.openapi['responses'] as Record<string, { headers: object }>)['200']?.headers ?? {})
+    const open = told({ origins: '*' })
+    for (const name of ['Access-Control-Allow-Origin', 'Access-Control-Expose-Headers']) assert.ok(open.includes(name), name)
+    assert.ok(!open.includes('Access-Control-Allow-Credentials'))
+    assert.ok(told({ origins: [app], credentials: true }).includes('Access-Control-Allow-Credentials'))
+  })
   test('an answer says who may read it, and what of it', async () => {
     const { headers } = await ask(behind({ origins: [app], credentials: true }), 'GET', '/', from(app))
     assert.deepEqual([headers['access-control-allow-origin'], headers['access-control-allow-credentials'], headers['vary']], [app, 'true', 'Accept, Origin'])
