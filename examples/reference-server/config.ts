@@ -57,6 +57,12 @@ export function demoTokens(tokens: readonly Token[]): readonly string[] {
   return tokens.filter(isDemo).map(({ token }) => token)
 }
 
+/** Those of the demo tokens themselves that are in use: what only begins like one is somebody's own, and nothing for a page that all may read. */
+export function publicTokens(tokens: readonly Token[]): readonly string[] {
+  const known = new Set(parseTokens(DEMO_TOKENS).map(({ token }) => token))
+  return tokens.filter(({ token }) => known.has(token)).map(({ token }) => token)
+}
+
 /** The secrets that callbacks are signed with, to show at start; none when one was set. */
 export function ownCallbackSecrets({ tokens, callbackSecret }: Config): string[] {
   return callbackSecret === undefined ? [...callbackSecrets(tokens)].map(([subject, secret]) => `${subject} ${secret}`) : []

@@ -9,6 +9,9 @@ const INFO = {
   license: { name: 'MIT', identifier: 'MIT' },
 }
 
+/** Those that are worth a line in a list of all. */
+const METHODS = new Set(['get', 'post', 'put', 'patch', 'delete'])
+
 /** GET /openapi.json: what is mounted, as an OpenAPI 3.1 document. Public. */
 export class ApiDocument {
   #text = ''
@@ -25,9 +28,17 @@ export class ApiDocument {
     },
   })])
 
+  /** Each operation and what it does, as `['GET /api/users', 'A page of users']`. */
+  routes: readonly (readonly [route: string, summary: string])[] = []
+
   /** Describes the server, once all of it stands. */
   of(server: Handler<Context>): void {
-    this.#text = JSON.stringify(openapi(server, { info: INFO, servers: [{ url: '/' }] }))
+    const document = openapi(server, { info: INFO, servers: [{ url: '/' }] })
+    const paths = document['paths'] as Readonly<Record<string, Readonly<Record<string, { readonly summary?: string }>>>>
+    this.routes = Object.entries(paths).flatMap(([path, item]) => Object.entries(item)
+      .filter(([method]) => METHODS.has(method))
+      .map(([method, { summary = '' }]) => [`${method.toUpperCase()} ${path}`, summary] as const))
+    this.#text = JSON.stringify(document)
     this.#etag = `"${createHash('sha256').update(this.#text).digest('base64url').slice(0, 22)}"`
   }
 }

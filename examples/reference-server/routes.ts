@@ -2,6 +2,8 @@ import { compose, jobFace, router, taskEndpoints, trace, type Handler, type Task
 import { authorize, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
 import { callbackUrl } from './callbacks.js'
+import { clientModule } from './console-client.js'
+import { consoleFiles } from './console-files.js'
 import { largeFileContent } from './content.js'
 import { frontPage } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
@@ -19,12 +21,14 @@ export interface Parts {
   readonly ndjson: NdjsonUsers
   readonly bulk: BulkUsers
   readonly document: ApiDocument
+  /** Are offered on the front page, so they are no secret. */
+  readonly demoTokens: readonly string[]
   /** Whether TRACE is answered. */
   readonly trace: boolean
 }
 
 /** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
-export function routes({ tasks, users, ndjson, bulk, document, trace: traced }: Parts): Handler<Context> {
+export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
   const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner, callback: callbackUrl })
@@ -34,7 +38,9 @@ export function routes({ tasks, users, ndjson, bulk, document, trace: traced }: 
   const versioned = versionedUsers(users)
 
   return router<Context>({
-    'GET /': frontPage,
+    'GET /': frontPage(demoTokens, document),
+    'GET /console/longhaul-client.js': clientModule,
+    'GET /console/{file}': consoleFiles,
     'GET /openapi.json': document.handler,
     // SPEC 9
     '/users': compose(authorize, versioned),

@@ -7,7 +7,7 @@ import { attach, tunnel } from 'longhaul/node'
 import { authorize, identify, type Context } from './auth.js'
 import { BulkUsers } from './bulk.js'
 import { callbacks } from './callbacks.js'
-import type { Config } from './config.js'
+import { publicTokens, type Config } from './config.js'
 import { Connections } from './connections.js'
 import { openEngine } from './engine.js'
 import { NdjsonUsers } from './ndjson.js'
@@ -52,7 +52,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     requestId(),
     // Browsers send no token by themselves, so a page of any origin can only do what it has a token for.
     cors({ origins: '*', maxAge: 600 }),
-    identify(tokens), limited, routes({ tasks, users, ndjson, bulk, document, trace }),
+    identify(tokens), limited, routes({ tasks, users, ndjson, bulk, document, demoTokens: publicTokens(tokens), trace }),
   )
   document.of(handler)
 

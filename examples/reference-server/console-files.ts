@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import {
+  addResponseHeaders, compose, content, describe, fields, header, operation, parameter, response, type ContentSource, type Handler, type Policy,
+} from 'longhaul'
+import { folderSource } from 'longhaul/files'
+import type { Context } from './auth.js'
+
+/** Where the console's files are. */
+export const CONSOLE_FOLDER = join(import.meta.dirname, 'console')
+
+/** What a page may do here: load its own files, talk to its own server, and nothing else. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
+  "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+].join('; ')
+
+const GUARDS = {
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+}
+const GUARD_FIELDS = {
+  'Content-Security-Policy': header('What the page may load (CSP level 3)'),
+  'X-Content-Type-Options': header('`nosniff`: the type is what it says (Fetch, section 3.6)'),
+  'Referrer-Policy': header('`no-referrer`'),
+  'Cross-Origin-Opener-Policy': header('`same-origin`'),
+}
+
+/** Adds what keeps a browser from doing more with a page or a script than it is for. */
+export const guarded: Policy<Context> = Object.assign<Policy<Context>, Pick<Policy<Context>, 'describe'>>(async (request, next) => {
+  const answer = await next(request)
+  if (answer) Object.assign(answer.headers, GUARDS)
+  return answer
+}, { describe: (described) => addResponseHeaders(described, GUARD_FIELDS) })
+
+/** How all of the console is sent: what has not changed is not sent again, and nobody shows an old one. */
+export const HOW = { codings: ['br', 'gzip'], cacheControl: 'no-cache' } as const
+
+/** Text that is all in memory, as a source. */
+export function textSource(text: string, type: string): ContentSource {
+  const bytes = Buffer.from(text)
+  return {
+    size: bytes.byteLength, type, etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
+    open: (start, end) => [bytes.subarray(start, end)],
+  }
+}
+
+/** What is said of a page or file of the console. */
+export function fileOperation(summary: string, parameters: Parameters<typeof operation>[1]['parameters'], mediaTypes: readonly string[]) {
+  const told = fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary', 'Accept-Ranges')
+  return operation('GET', {
+    summary, parameters: parameters ?? [],
+    responses: {
+      200: response('All of it', { headers: told, schema: { type: 'string' }, mediaTypes: [...mediaTypes] }),
+      206: response('The part asked for', { headers: { ...told, ...fields('Content-Range') }, schema: {}, mediaTypes: [...mediaTypes, 'multipart/byteranges'] }),
+      304: response('As it was', { headers: told }),
+    },
+  })
+}
+
+const OFFERED = /^[a-z0-9-]+\.(?:js|css|svg)$/
+
+/** GET /console/{file}: scripts, styles and the icon, as they are in the folder. Public. */
+export const consoleFiles: Handler<Context> = compose(guarded, describe<Context>(
+  content<Context>(folderSource<Context>(CONSOLE_FOLDER, {
+    path: ({ params: { file = '' } }) => (OFFERED.test(file) ? file : undefined),
+  }), HOW),
+  [fileOperation('A file of the console', [parameter('path', 'file')], ['text/javascript; charset=utf-8', 'text/css; charset=utf-8', 'image/svg+xml'])],
+))

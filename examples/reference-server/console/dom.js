@@ -1,0 +1,61 @@
+/** The element with an id. */
+export function byId(id) {
+  return document.getElementById(id)
+}
+
+/**
+ * Makes an element: `h('a', { href: '/' }, 'Home')`. Attributes that are `undefined` or `false` are left out; `on…` are listeners;
+ * children may be nodes, texts, lists of them, or nothing.
+ */
+export function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name)
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith('on')) element.addEventListener(key.slice(2), value)
+    else if (value === true) element.setAttribute(key, '')
+    else if (value !== undefined && value !== false) element.setAttribute(key, String(value))
+  }
+  element.append(...children.flat(3).filter((child) => child !== undefined && child !== null && child !== false))
+  return element
+}
+
+/** Puts children in the place of what an element has. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat(3).filter((child) => child !== undefined && child !== null && child !== false))
+}
+
+/** A table that can be scrolled by itself, by keyboard too, where the window is narrow. */
+export function table(label, heads, rows) {
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label },
+    h('table', {},
+      h('thead', {}, h('tr', {}, heads.map((head) => h('th', { scope: 'col' }, head)))),
+      h('tbody', {}, rows)))
+}
+
+let speaking = 0
+
+/** Has a screen reader say something when it has nothing else to say. */
+export function announce(text) {
+  const place = byId('announcer')
+  // The same words again are news, too.
+  place.textContent = ''
+  clearTimeout(speaking)
+  speaking = setTimeout(() => { place.textContent = text }, 50)
+}
+
+/** A button that is busy keeps the focus, so it is not disabled; presses do nothing. */
+export function setBusy(button, busy) {
+  if (busy) button.setAttribute('aria-disabled', 'true')
+  else button.removeAttribute('aria-disabled')
+}
+
+/** Whether a button is busy, or there is nothing for it to do. */
+export function isBusy(button) {
+  return button.getAttribute('aria-disabled') === 'true'
+}
+
+const bytes = new Intl.NumberFormat('en', { minimumFractionDigits: 1, maximumFractionDigits: 1 })
+
+/** A number of bytes in MiB. */
+export function mebibytes(count) {
+  return `${bytes.format(count / 1_048_576)} MiB`
+}
