@@ -34,11 +34,12 @@ type Listener = (...args: never[]) => void
  *
  * - `request`; what the handler declines goes to the listeners that the server had before, else it is a 404;
  * - `checkContinue`: `100 Continue` is sent only once the handler asks for the body;
+ * - `checkExpectation`: 417 `expectation_failed`, for all that is not `100-continue`;
  * - `connect`: 501 `not_implemented`, or what `options.connect` does;
  * - `clientError`: a method that Node's parser does not know gives 501, too large a head 431, too slow a
  *   request 408, anything else 400, each with the error body; never behind an answer that has begun.
  *
- * Listeners for `connect` and `clientError` that the server has already are left in charge, and `upgrade` is left alone.
+ * Listeners for `connect`, `checkExpectation` and `clientError` that the server has already are left in charge, and `upgrade` is left alone.
  * Returns a function that puts the server back as it was.
  */
 export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {}): () => void {
@@ -65,6 +66,10 @@ export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, opt
     const declined = before.length + beforeContinue.length === 0 ? undefined : next
     binding.run(req, res, undefined, declined, true)
   }
+  const checkExpectation = (req: IncomingMessage, res: ServerResponse): void => {
+    (req.socket as Watched)[LAST] = res
+    binding.refuse(req, res, httpError('expectation_failed'))
+  }
   const connect = (req: IncomingMessage, socket: Duplex, head: Buffer): void => {
     if (options.connect === undefined) answerRaw(socket, httpError('not_implemented'), req.headers)
     else void tunnel(options, req, socket, head)
@@ -72,6 +77,7 @@ export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, opt
 
   const added: [string, Listener][] = [['request', request], ['checkContinue', checkContinue]]
   if (server.listenerCount('clientError') === 0) added.push(['clientError', refuse])
+  if (server.listenerCount('checkExpectation') === 0) added.push(['checkExpectation', checkExpectation])
   if (options.connect !== undefined || server.listenerCount('connect') === 0) added.push(['connect', connect])
   for (const [event, listener] of added) server.on(event, listener as never)
 

@@ -62,6 +62,12 @@ export class Binding<C> {
     else this.settle(call, answer, next)
   }
 
+  /** Answers with an error what no handler is to see. */
+  refuse(req: HostRequest, res: HostResponse, error: unknown): void {
+    const call = this.call(req, res, undefined, false, undefined)
+    void this.rescue(call, error).then((answer) => send(call, answer, this.rescuer(call)))
+  }
+
   private settle(call: NodeRequest<C>, answer: HttpResponse | undefined, next: Next | undefined): void {
     if (answer !== undefined) send(call, answer, this.rescuer(call))
     else if (next !== undefined) next()

@@ -5,7 +5,7 @@ import { warn } from './warning.js'
 
 /**
  * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that failed, and `HttpError`s
- * with a `cause`. Not of a plain 404 or 422. What it throws or rejects with is swallowed.
+ * with a `cause`. Not of a plain 404, 422 or 501. What it throws or rejects with is swallowed.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 

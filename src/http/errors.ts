@@ -53,6 +53,7 @@ export const ERROR_CODES = {
   unsupported_media_type: [415, 'The media type of the body is not supported.'],
   unsupported_content_coding: [415, 'The content coding of the body is not supported.'],
   range_not_satisfiable: [416, 'None of the ranges asked for can be given.'],
+  expectation_failed: [417, 'The expectation can not be met.'],
   unprocessable: [422, 'The request is well formed but can not be processed.'],
   batch_failed: [422, 'None of the items could be applied.'],
   unknown_task: [422, 'There is no task of this name.'],

@@ -22,6 +22,9 @@ export interface Failure {
 // The brand of stores/store.ts, which this room does not import.
 const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 
+/** The one 5xx that a client brings about as it likes: by a method that nobody knows. */
+const NOT_IMPLEMENTED = 501
+
 type Fields = Readonly<Record<string, unknown>>
 
 /** The answer says how long its body is, and what it is. */
@@ -78,7 +81,7 @@ function read(error: unknown): Failure {
 function ofHttpError(error: HttpError): Failure {
   const { status, code, message, details, members, headers, cause } = error
   if (!isErrorStatus(status)) return MASKED
-  return failure(status, { code, message, details, members, headers, expected: status < 500 && cause === undefined })
+  return failure(status, { code, message, details, members, headers, expected: (status < 500 || status === NOT_IMPLEMENTED) && cause === undefined })
 }
 
 function ofStore(full: boolean): Failure {

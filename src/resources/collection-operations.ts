@@ -1,6 +1,6 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import {
-  body, errorResponses, fields, operation, requestFields, response, type BodySchema, type Fragment, type responseFields,
+  body, errorResponses, fields, header, operation, requestFields, response, type BodySchema, type Fragment, type responseFields,
 } from '../openapi/index.js'
 import type { Schema } from '../schema/index.js'
 import { PATCH_TYPES } from './item-body.js'
@@ -25,9 +25,12 @@ export function collectionOperations({ item = { type: 'object' }, schema, change
   }
   const invalid = ['invalid_input', 'malformed_json', 'missing_body', 'nested_too_deep', 'unsafe_key'] as const
   const refused = errorResponses(...invalid, 'body_too_large', 'conflict', 'unsupported_media_type')
-  const minimal = response('Done, and no body was wanted', { headers: fields('ETag', 'Preference-Applied') })
-  const made = shown('Created', 'ETag', 'Location', 'Content-Location', 'Preference-Applied')
-  const changed = shown('As it is now', 'ETag', 'Content-Location', 'Preference-Applied')
+  // RFC 5789 section 2.2.
+  const { 415: unsupported } = errorResponses('unsupported_media_type')
+  const otherType = { 415: { ...unsupported, headers: { ...unsupported?.['headers'] as Fragment, 'Accept-Patch': header('The media types of a change that are accepted') } } }
+  const minimal = response('Done, and no body was wanted', { headers: fields('ETag', 'Preference-Applied', 'Vary') })
+  const made = shown('Created', 'ETag', 'Location', 'Content-Location', 'Preference-Applied', 'Vary')
+  const changed = shown('As it is now', 'ETag', 'Content-Location', 'Preference-Applied', 'Vary')
 
   const about: Record<Method, Omit<Parameters<typeof operation>[1], 'operationId'>> = {
     GET: {
@@ -44,7 +47,7 @@ export function collectionOperations({ item = { type: 'object' }, schema, change
     PATCH: {
       summary: 'Change some fields of a record', parameters: [ifMatch, ifNoneMatch, prefer],
       requestBody: body(changeSchema ?? { type: 'object' }, { mediaTypes: PATCH_TYPES, description: 'A merge patch (RFC 7396)' }),
-      responses: { 200: changed, 204: minimal, ...refused, ...conditions, ...errorResponses('not_found') },
+      responses: { 200: changed, 204: minimal, ...refused, ...otherType, ...conditions, ...errorResponses('not_found') },
     },
     DELETE: {
       summary: 'Remove a record', parameters: [ifMatch, ifNoneMatch],

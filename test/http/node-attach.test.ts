@@ -106,6 +106,28 @@ describe('attach: what Node refuses', () => {
   })
 })
 
+describe('attach: Expect', () => {
+  test('what nobody can meet gets 417 with the error body, and the connection goes on', () =>
+    serving(hello, {}, async (port) => {
+      const wire = new Wire(port, 'GET / HTTP/1.1\r\nHost: a\r\nExpect: a-cup-of-tea\r\n\r\n')
+      await wire.until(/\}$/)
+      const answer = parse(wire.text)
+      assert.deepEqual([answer.status, answer.body.code], [417, 'expectation_failed'])
+      wire.text = ''
+      wire.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+      await wire.until(/hello/)
+      wire.socket.destroy()
+    }))
+
+  test("the host's own listener stays in charge", () => {
+    const server = createServer()
+    server.on('checkExpectation', (_req, res) => res.writeHead(418, { connection: 'close' }).end())
+    return serving(hello, {}, async (port) => {
+      assert.match(await new Wire(port, 'GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n').end(), /^HTTP\/1.1 418 /)
+    }, server)
+  })
+})
+
 describe('attach: CONNECT', () => {
   const ask501 = 'CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n'
 

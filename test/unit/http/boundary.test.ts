@@ -46,6 +46,10 @@ describe('guard', () => {
       assert.ok(status !== undefined && status < 500)
       assert.deepEqual(seen, [])
     }
+    // A method that nobody knows is the client's doing too: it must not be able to fill the log of the host.
+    assert.deepEqual(await told(httpError('not_implemented')), { status: 501, seen: [] })
+    const cause = httpError('not_implemented', { cause: new Error('x') })
+    assert.deepEqual(await told(cause), { status: 501, seen: [cause] })
   })
 
   test('SPEC 7.3: everything else is answered masked and reported whole', async () => {
