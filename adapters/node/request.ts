@@ -68,6 +68,10 @@ export class NodeRequest<C> implements HttpRequest<C> {
     return this.madeSignal ??= this.watchClient()
   }
 
+  get gone(): boolean {
+    return this.madeSignal?.aborted ?? (isGone(this.req, this.res) && this.leftEarly)
+  }
+
   get context(): C {
     this.madeContext ??= { value: withHandedOn(this.facts?.context ?? this.makeContext(this.req), this.req) }
     return this.madeContext.value
@@ -81,10 +85,15 @@ export class NodeRequest<C> implements HttpRequest<C> {
     return { req: this.req, res: this.res }
   }
 
+  /** Of a connection that has gone: the answer was not complete by then. */
+  private get leftEarly(): boolean {
+    return !this.answered && !this.res.writableFinished
+  }
+
   private watchClient(): AbortSignal {
     const controller = new AbortController()
     const left = (): void => {
-      if (!this.answered && !this.res.writableFinished) controller.abort()
+      if (this.leftEarly) controller.abort()
     }
     if (isGone(this.req, this.res)) left()
     else onClose(this.req, this.res, left)

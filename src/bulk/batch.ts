@@ -20,30 +20,37 @@ export class Batch<T> {
   readonly size: number
   /** The good ones. */
   readonly values: T[] = []
-  /** Their places in this batch. */
-  readonly places: number[] = []
   /** Faults by place. */
   readonly faults = new Map<number, ItemFault>()
   /** Ids of those that were written, by place. */
   readonly ids: (ItemId | undefined)[] = []
+  /** Places of the good ones, once there is one that is not good before them. */
+  private places: number[] | undefined
 
   constructor(start: number, size: number) {
     this.start = start
     this.size = size
   }
 
+  /** A good one, behind those before. */
   take(place: number, value: T): void {
-    this.values.push(value)
-    this.places.push(place)
+    const { values } = this
+    if (place !== values.length) this.places ??= values.map((_, at) => at)
+    this.places?.push(place)
+    values.push(value)
   }
 
   /** Settles a good one, by its number among these. */
   written(number: number, id: ItemId | undefined): void {
-    this.ids[this.places[number] as number] = id
+    this.ids[this.placeOf(number)] = id
   }
 
   /** The same where it failed. */
   refused(number: number, fault: ItemFault): void {
-    this.faults.set(this.places[number] as number, fault)
+    this.faults.set(this.placeOf(number), fault)
+  }
+
+  private placeOf(number: number): number {
+    return this.places === undefined ? number : this.places[number] as number
   }
 }

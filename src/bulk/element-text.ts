@@ -3,8 +3,7 @@ import { hasUnsafeKey } from '../http/json-text.js'
 /** Each key that `parseJson` refuses has `proto` in it as it is, or with one of its letters as an escape. */
 const ESCAPED_LETTER = /\\u00[567]/
 /** An integer past 2^53 has 16 digits or an exponent, and so has what is too large for any. Written out, since a count is ten times as slow. */
-const SIXTEEN_DIGITS = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/
-const EXPONENT = /\d[eE][+\d]/
+const WIDE_NUMBER = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d|\d[eE][+\d]/
 const HALF_CHARACTER = /\\u[dD][89a-fA-F]/
 
 /** What a text says; `undefined` when it is not JSON. */
@@ -29,5 +28,5 @@ export function hasUnsafeText(text: string, value: unknown): boolean {
 
 /** Whether the values of a text can't be other than what is written there. */
 export function isPlain(text: string): boolean {
-  return !SIXTEEN_DIGITS.test(text) && !EXPONENT.test(text) && !(text.includes('\\u') && HALF_CHARACTER.test(text))
+  return !WIDE_NUMBER.test(text) && !(text.includes('\\u') && HALF_CHARACTER.test(text))
 }

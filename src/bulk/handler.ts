@@ -2,6 +2,7 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
 import { parsePrefer } from '../http/prefer.js'
 import { answerDirectly } from './answer-direct.js'
+import { DirectCall } from './direct-call.js'
 import { checkHead, readIntake } from './intake.js'
 import type { BulkBackground } from './options.js'
 import type { Plan } from './plan.js'
@@ -28,8 +29,7 @@ export function bulkHandler<T, C>(name: string, plan: Plan<T>, background: BulkB
 
 async function answer<T>(plan: Plan<T>, request: HttpRequest, shown: Shown): Promise<HttpResponse> {
   const intake = await readIntake(plan, request)
-  const { response } = await answerDirectly(plan, request, intake, shown, { signal: request.signal, context: request.context })
-  return response
+  return (await answerDirectly(plan, request, intake, shown, new DirectCall(request))).response
 }
 
 /** The request of a retry may come when the client of the first has gone, so that one goes on to its end. */

@@ -21,8 +21,9 @@ export function judgeBatch<T>(run: Run<T>, raw: RawBatch, seen: SeenKeys | undef
   const batch = new Batch<T>(start, items.length)
   for (let place = 0; place < items.length; place++) {
     const verdict = judgeItem(run, items[place], raw.plain)
-    if (verdict instanceof Promise) return judgeRest(run, raw, batch, verdict, place, seen)
-    settle(plan, batch, place, verdict, seen)
+    if ('value' in verdict) take(plan, batch, place, verdict.value, seen)
+    else if (verdict instanceof Promise) return judgeRest(run, raw, batch, verdict, place, seen)
+    else refuse(batch, place, verdict)
   }
   return batch
 }
@@ -61,16 +62,26 @@ function failed(tell: Run<unknown>['tell'], error: unknown): ItemFault {
 }
 
 function settle<T>(plan: Plan<T>, batch: Batch<T>, place: number, verdict: Verdict<T>, seen: SeenKeys | undefined): void {
-  if ('value' in verdict) {
-    const key = seen && plan.key?.(verdict.value)
-    const first = key === undefined ? undefined : seen?.get(key)
+  if ('value' in verdict) take(plan, batch, place, verdict.value, seen)
+  else refuse(batch, place, verdict)
+}
+
+/** A good item, unless it is about the same as one before it. */
+function take<T>(plan: Plan<T>, batch: Batch<T>, place: number, value: T, seen: SeenKeys | undefined): void {
+  if (seen !== undefined) {
+    const key = plan.key?.(value)
+    const first = key === undefined ? undefined : seen.get(key)
     if (first !== undefined) {
       batch.faults.set(place, itemFault('duplicate_item', `Item ${first} of this batch is about the same; this one was left out.`))
       return
     }
-    if (key !== undefined) seen?.set(key, batch.start + place)
-    batch.take(place, verdict.value)
-  } else batch.faults.set(place, 'code' in verdict ? verdict : itemFault('invalid_input', 'The item is not valid.', verdict.details))
+    if (key !== undefined) seen.set(key, batch.start + place)
+  }
+  batch.take(place, value)
+}
+
+function refuse(batch: Batch<unknown>, place: number, verdict: ItemFault | Exclude<Validation<unknown>, { readonly value: unknown }>): void {
+  batch.faults.set(place, 'code' in verdict ? verdict : itemFault('invalid_input', 'The item is not valid.', verdict.details))
 }
 
 function isRecord(item: unknown): boolean {

@@ -43,18 +43,33 @@ export interface Plan<T> {
   readonly onError: (error: unknown) => unknown
 }
 
+/** A call that may tell of its end without making a signal. */
+export interface BulkCall extends Call {
+  readonly gone?: boolean | undefined
+}
+
 /** One request, or one run of a task. */
 export interface Run<T> {
   readonly plan: Plan<T>
-  readonly call: Call
+  readonly call: BulkCall
   /** Hands a fault of the host's to `onError`; not more than ten of one run. */
   readonly tell: (error: unknown) => void
 }
 
 const MAX_TOLD = 10
 
+/** Whether nobody waits any more. */
+export function isOver(call: BulkCall): boolean {
+  return call.gone ?? call.signal.aborted
+}
+
+/** Throws the reason when nobody waits any more. */
+export function throwIfOver(call: BulkCall): void {
+  if (isOver(call)) call.signal.throwIfAborted()
+}
+
 /** A run of a plan. */
-export function startRun<T>(plan: Plan<T>, call: Call): Run<T> {
+export function startRun<T>(plan: Plan<T>, call: BulkCall): Run<T> {
   let told = 0
   const tell = (error: unknown): void => {
     if (told++ >= MAX_TOLD) return

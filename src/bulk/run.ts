@@ -1,10 +1,10 @@
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
-import type { Batch } from './batch.js'
+import type { Batch, RawBatch } from './batch.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME } from './fault.js'
 import type { Intake } from './intake.js'
 import { judgeBatch, type SeenKeys } from './judge-batch.js'
-import type { Plan, Run } from './plan.js'
+import { throwIfOver, type Plan, type Run } from './plan.js'
 import type { Report } from './report.js'
 import { writeAll, writeEach } from './write-batch.js'
 
@@ -22,18 +22,22 @@ export async function runBulk<T>(run: Run<T>, intake: Intake, report: Report): P
 
 async function runEach<T>(run: Run<T>, { batches, whole }: Intake, report: Report): Promise<void> {
   const seen = seenKeys(run.plan, whole)
-  for await (const raw of batches) {
-    run.call.signal.throwIfAborted()
-    const judging = judgeBatch(run, raw, seen)
-    const batch = isPending(judging) ? await judging : judging
-    try {
-      await writeEach(run, batch)
-    } finally {
-      report.add(batch)
-    }
-    const flushing = report.flush()
-    if (flushing) await flushing
+  // What is there already need not be waited for.
+  if (Symbol.iterator in batches) for (const raw of batches) await writeOne(run, raw, seen, report)
+  else for await (const raw of batches) await writeOne(run, raw, seen, report)
+}
+
+async function writeOne<T>(run: Run<T>, raw: RawBatch, seen: SeenKeys | undefined, report: Report): Promise<void> {
+  throwIfOver(run.call)
+  const judging = judgeBatch(run, raw, seen)
+  const batch = isPending(judging) ? await judging : judging
+  try {
+    await writeEach(run, batch)
+  } finally {
+    report.add(batch)
   }
+  const flushing = report.flush()
+  if (flushing) await flushing
 }
 
 type Transaction<T> = NonNullable<Plan<T>['transaction']>
@@ -64,7 +68,7 @@ async function runAtomic<T>(run: Run<T>, { batches, whole }: Intake, report: Rep
     for (let rest = await next(); rest !== undefined; rest = await next()) {
       report.addNotApplied(rest)
       await report.flush()
-      run.call.signal.throwIfAborted()
+      throwIfOver(run.call)
     }
   } catch (error) {
     if (report.succeeded > 0 || report.total < taken) report.restart(taken, NOT_APPLIED)
@@ -97,7 +101,7 @@ async function inTransaction<T>(
         batch = following
         later = true
       }
-      run.call.signal.throwIfAborted()
+      throwIfOver(run.call)
       done = true
     }, run.call)
     if (!done) throw new TypeError('transaction resolved although its work had not')

@@ -25,9 +25,10 @@ export class TaskReport implements ReportSink {
   ) {}
 
   add(texts: string): void {
-    this.text += texts
+    const lines = `${texts}\n`
+    this.text += lines
     if (this.inline === undefined) return
-    this.inline = this.inline.length + texts.length <= this.maxInlineBytes ? this.inline + texts : undefined
+    this.inline = this.inline.length + lines.length <= this.maxInlineBytes ? this.inline + lines : undefined
   }
 
   restart(): void {

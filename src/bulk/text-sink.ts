@@ -9,7 +9,7 @@ export class TextSink implements ReportSink {
   private pieces: Uint8Array[] = []
 
   add(texts: string): void {
-    this.text += texts
+    this.text += this.text === '' && this.pieces.length === 0 ? texts : `,${texts}`
     if (this.text.length < PIECE) return
     this.pieces.push(Buffer.from(this.text))
     this.text = ''
@@ -23,7 +23,7 @@ export class TextSink implements ReportSink {
   /** The items between two texts, as the body of an answer. */
   body(before: string, after: string): string | AsyncIterable<Uint8Array | string> {
     const { text, pieces } = this
-    return pieces.length === 0 ? before + text.slice(0, -1) + after : streamed(before, pieces, text, after)
+    return pieces.length === 0 ? before + text + after : streamed(before, pieces, text, after)
   }
 }
 
@@ -31,9 +31,6 @@ async function* streamed(
   before: string, pieces: readonly Uint8Array[], text: string, after: string,
 ): AsyncGenerator<Uint8Array | string, void, undefined> {
   yield before
-  for (const [at, piece] of pieces.entries()) {
-    // The comma behind the last item goes.
-    yield at === pieces.length - 1 && text === '' ? piece.subarray(0, -1) : piece
-  }
-  yield text.slice(0, -1) + after
+  yield* pieces
+  yield text + after
 }

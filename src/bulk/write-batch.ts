@@ -2,7 +2,7 @@ import { isPending } from '../http/around.js'
 import { httpError, isHttpError } from '../http/errors.js'
 import type { Batch } from './batch.js'
 import { FAILED, NO_RECORD, NOT_APPLIED, refusedBy, UNKNOWN_OUTCOME, type ItemFault } from './fault.js'
-import type { Run, Writer, Written } from './plan.js'
+import { isOver, throwIfOver, type Run, type Writer, type Written } from './plan.js'
 
 /**
  * Writes the good items of a batch, each on its own. What the repository throws fails the items of that one call: nobody knows
@@ -13,7 +13,7 @@ export async function writeEach<T>(run: Run<T>, batch: Batch<T>): Promise<void> 
   const begun = writer.many ? await inSlices(run, batch, writer.many) : await oneByOne(run, batch)
   if (begun === batch.values.length) return
   for (let at = begun; at < batch.values.length; at++) batch.refused(at, NOT_APPLIED)
-  run.call.signal.throwIfAborted()
+  throwIfOver(run.call)
 }
 
 /** How many items were begun with. */
@@ -21,7 +21,7 @@ async function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writ
   const { plan: { batchSize }, call, tell } = run
   const { values } = batch
   let from = 0
-  for (; from < values.length && !call.signal.aborted; from += batchSize) {
+  for (; from < values.length && !isOver(call); from += batchSize) {
     const slice = sliceOf(values, from, batchSize)
     try {
       const writing = write(slice, call)
@@ -39,7 +39,7 @@ async function oneByOne<T>(run: Run<T>, batch: Batch<T>): Promise<number> {
   const { values } = batch
   let next = 0
   const lane = async (): Promise<void> => {
-    while (next < values.length && !call.signal.aborted) {
+    while (next < values.length && !isOver(call)) {
       const at = next++
       const value = values[at] as T
       try {
@@ -64,7 +64,7 @@ export async function writeAll<T>(run: Run<T>, batch: Batch<T>, writer: Writer<T
   const { values, faults } = batch
   const step = writer.many ? batchSize : 1
   for (let from = 0; from < values.length; from += step) {
-    call.signal.throwIfAborted()
+    throwIfOver(call)
     if (writer.many) {
       const slice = sliceOf(values, from, step)
       const writing = writer.many(slice, call)

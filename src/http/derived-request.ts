@@ -34,6 +34,7 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   get headers(): RequestHeaders { return this.#changes.headers ?? this.#request.headers }
   get body(): BodySource { return this.#changes.body ?? this.#request.body }
   get signal(): AbortSignal { return this.#signal ??= this.#changes.signal?.() ?? this.#request.signal }
+  get gone(): boolean | undefined { return this.#signal || this.#changes.signal ? this.signal.aborted : this.#request.gone }
   get context(): C { return (this.#changes.context ?? { value: this.#request.context as C }).value }
   get peerAddress(): string | undefined { return this.#request.peerAddress }
   get raw(): unknown { return this.#request.raw }

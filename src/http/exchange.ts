@@ -42,6 +42,8 @@ export interface HttpRequest<C = unknown> {
   readonly body: BodySource
   /** Aborts when the client has gone before the answer was complete. Made when first asked for. */
   readonly signal: AbortSignal
+  /** Whether `signal` would be aborted by now, told without making one. Absent where a binding can't tell: ask the signal then. */
+  readonly gone?: boolean | undefined
   /** What the host knows: user, tenant, request id. */
   readonly context: C
   /** The address of the connected peer (no forwarding header is read), where the host tells it. */

@@ -7,7 +7,8 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import { toNode, type NodeRaw } from '../../adapters/node/index.js'
-import type { Handler } from '../../src/http/exchange.js'
+import { DerivedRequest } from '../../src/http/derived-request.js'
+import type { Handler, HttpRequest } from '../../src/http/exchange.js'
 import { json } from '../../src/http/respond.js'
 import { listen } from './hosts.js'
 import { ask, eventually, Wire } from './wire.js'
@@ -151,11 +152,13 @@ describe('toNode: what a request carries', () => {
   })
 
   test('a signal that is first asked for after the client left is aborted already', () => {
-    let late: boolean | undefined
+    let late: unknown
     const handle = toNode(async (request) => {
       const { res } = request.raw as NodeRaw
+      const before = request.gone
       await once(res, 'close')
-      late = request.signal.aborted
+      // Told without a signal, and with one.
+      late = [before, request.gone, new DerivedRequest(request, {}).gone, request.signal.aborted, request.gone]
       return json(200, {})
     })
     let got = false
@@ -164,8 +167,17 @@ describe('toNode: what a request carries', () => {
       await eventually(() => got, 'arrives')
       wire.socket.destroy()
       await eventually(() => late !== undefined, 'late')
-      assert.equal(late, true)
+      assert.deepEqual(late, [false, true, true, true, true])
     })
+  })
+
+  test('a derived request with a signal of its own has gone when that says so', async () => {
+    const controller = new AbortController()
+    const request = { signal: new AbortController().signal, gone: false } as HttpRequest
+    const derived = new DerivedRequest(request, { signal: () => controller.signal })
+    assert.deepEqual([derived.gone, new DerivedRequest(derived, {}).gone], [false, false])
+    controller.abort()
+    assert.deepEqual([derived.gone, new DerivedRequest(derived, {}).gone, request.gone], [true, true, false])
   })
 
   test('the compatibility API of node:http2 is served too', async () => {

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/index.js'
 import { HttpError } from '../../../src/http/errors.js'
 import type { Schema } from '../../../src/schema/index.js'
+import { fakeRequest } from '../http/fake-request.js'
 import { ask, codes, draft, only, people, person, statuses, Users, type Draft, type User } from './kit.js'
 
 const told: unknown[] = []
@@ -242,6 +243,30 @@ describe('concurrency', () => {
     users.fails = ({ name }) => { if (name === 'Person 3') controller.abort() }
     await ask(handlerOf(only(users, 'create'), { concurrency: 1 }), { body: people(10), signal: controller.signal })
     assert.equal(users.users.size, 4)
+  })
+  test('what has gone before anything was written is not begun, in a transaction or without', async () => {
+    for (const options of [{}, { atomic: true }, { streamAboveBytes: 10 }]) {
+      const users = new Users()
+      const { status, text } = await ask(handlerOf(users, options), { body: people(3), signal: AbortSignal.abort() })
+      assert.deepEqual([status, text, users.users.size], [503, '', 0])
+    }
+  })
+  test('a signal is made only for a repository that reads it, where the binding can tell without', async () => {
+    let made = 0
+    const asks = async (handler: ReturnType<typeof handlerOf>, gone: boolean) => {
+      const request = fakeRequest({ body: JSON.stringify(people(1000)), headers: { 'content-length': '50000' } })
+      const { signal } = gone ? { signal: AbortSignal.abort() } : new AbortController()
+      return handler(Object.defineProperties({ ...request }, { gone: { value: gone }, signal: { get: () => { made++; return signal } } }))
+    }
+    assert.equal((await asks(handlerOf(new Users()), false))?.status, 201)
+    assert.equal((await asks(handlerOf(only(new Users(), 'create')), false))?.status, 201)
+    assert.equal(made, 0)
+    const users = new Users()
+    assert.deepEqual([(await asks(handlerOf(users), true))?.status, users.users.size], [503, 0])
+    const seen = new Set<AbortSignal>()
+    users.fails = (_, { signal }) => { seen.add(signal) }
+    await asks(handlerOf(users), false)
+    assert.equal(seen.size, 1)
   })
 })
 
