@@ -27,7 +27,9 @@ export interface AuthenticateOptions<P extends Principal> {
   readonly cache?: { readonly max: number; readonly ttlMs: number }
 }
 
-const PLACE: PolicyPlace = { name: 'authenticate', behind: { requestId: 'what is refused here would have no id' } }
+const BEHIND = { requestId: 'what is refused here would have no id' }
+const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...BEHIND, cors: 'browsers send no credentials with a preflight, so each would get a 401' } }
+const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
 
 /**
  * Finds out who sent a request, from its head: not a byte of the body has been read, nor has a `100 Continue` been sent, when it
@@ -79,7 +81,7 @@ export function authenticate<P extends Principal, C = unknown>(options: Authenti
     const found = identify(request, refused, 0)
     return isPending(found) ? found.then(go) : go(found)
   }
-  return Object.assign(policy, { place: PLACE, describe: securedBy(schemes as readonly Scheme[], optional) })
+  return Object.assign(policy, { place: optional ? OPTIONAL : PLACE, describe: securedBy(schemes as readonly Scheme[], optional) })
 }
 
 /** A 401 from behind says how to do better. */

@@ -7,6 +7,7 @@ import { authenticate, type AuthenticateOptions } from '../../../src/policies/au
 import { authorize } from '../../../src/policies/authorize.js'
 import { apiKey, basic, bearer, hostUser, tokens } from '../../../src/policies/schemes.js'
 import { sameSecret } from '../../../src/policies/secret.js'
+import { cors } from '../../../src/resources/cors.js'
 import { ask } from './request.js'
 
 const PEOPLE = { 'tok-ann': { subject: 'ann' }, 'AbC._~+/-123==': { subject: 'bob' } }
@@ -320,6 +321,9 @@ describe('authorize', () => {
     assert.doesNotThrow(() => compose(who, may, whoAmI), 'the right order')
     assert.throws(() => compose(may, who, whoAmI), /authorize stands before authenticate.*name authenticate first/, 'flat')
     assert.throws(() => compose(may, compose(who, whoAmI)), TypeError, 'nested')
+    assert.throws(() => compose(who, cors({ origins: '*' }), whoAmI), /authenticate stands before cors/, 'a preflight has no credentials')
+    const perhaps = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })], optional: true })
+    assert.doesNotThrow(() => compose(perhaps, cors({ origins: '*' }), whoAmI), 'it gets through as nobody\'s')
     assert.throws(() => compose(may, undefined as never), TypeError, 'no handler')
     assert.throws(() => authorize({ allow: () => true, reason: '' }), TypeError, 'no reason')
     assert.throws(() => authorize({ reason: 'x' } as never), TypeError, 'no check')

@@ -3,46 +3,17 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
 import { content } from '../../../src/content/index.js'
-import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
+import { compose, type Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { ndjsonUpload, ndjsonDownload } from '../../../src/ndjson/index.js'
 import { authenticate, authorize, basic, bearer, limitConcurrency, rateLimit, requestId, timeouts } from '../../../src/policies/index.js'
 import { collection, list, resource, router } from '../../../src/resources/index.js'
 import { jsonSchema } from '../../../src/schema/index.js'
-import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
+import type { Store } from '../../../src/stores/store.js'
 import { createTasks, defineTask, jobFace, taskEndpoints } from '../../../src/tasks/index.js'
 import { byPath, deprecated, versions } from '../../../src/versioning/index.js'
-import { assertTellsNothing } from '../../http/tells-nothing.js'
-import { ask, type Ask } from './request.js'
-
-const SECRET = 'connect ECONNREFUSED 127.0.0.1:6379 secret at /home/ann/app/node_modules/ioredis/built/redis.js:12'
-/** What may be thrown: an error with a stack, with fields of a driver, a text, nothing, and one that can't even be looked at. */
-const THROWN: readonly (() => unknown)[] = [
-  () => new Error(SECRET), () => Object.assign(new TypeError(SECRET), { code: 'ERR_SECRET', status: 418, sql: SECRET, path: '/home/ann' }),
-  () => SECRET, () => undefined, () => new Proxy({}, { get: () => { throw new Error(SECRET) } }), () => new AggregateError([new Error(SECRET)], SECRET),
-  () => new StoreUnavailableError(SECRET, { cause: new Error(SECRET) }),
-]
-
-function body(text: string): BodySource {
-  const bytes = Buffer.from(text)
-  return { parsed: undefined, bytes: async () => bytes, async * stream() { yield bytes } }
-}
-const post = (text: string, headers = {}): Ask => ({ method: 'POST', path: '/', body: body(text), headers: { 'content-type': 'application/json', ...headers } })
-
-/** Whose every method fails, from the first call or after `calls` good ones. */
-function failing<T extends object>(real: T, fail: () => unknown, but: readonly string[] = [], calls = 0): T {
-  let left = calls
-  return new Proxy(real, {
-    get: (target, name) => {
-      const member: unknown = Reflect.get(target, name)
-      if (typeof member !== 'function' || but.includes(String(name))) return member
-      return async (...args: unknown[]): Promise<unknown> => {
-        if (left-- > 0) return await Reflect.apply(member, target, args) as unknown
-        throw fail()
-      }
-    },
-  })
-}
+import { failing, post, tellsNothing, THROWN } from './leak-kit.js'
+import type { Ask } from './request.js'
 
 function tasksOf(fail: () => unknown, calls: number): Record<string, [Handler, Ask][]> {
   const { store, queue } = memory()
@@ -93,25 +64,6 @@ function handlersOf(fail: () => unknown): Record<string, [Handler, Ask][]> {
       [users, { ...post('{}'), method: 'PATCH', path: '/7' }], [users, { method: 'DELETE', path: '/7' }]],
     'list': [[list({ repository: repository(fail) }), {}]],
   }
-}
-
-async function tellsNothing(handler: Handler, what: Ask, where: string): Promise<number> {
-  let status = 0
-  for (const problem of [false, true]) {
-    const answer = await ask(handler, { ...what, headers: { ...what.headers, ...problem && { accept: 'application/problem+json, */*;q=0.1' } } })
-    if (answer.status < 400 && typeof answer.body === 'object') {
-      // Its head is out: what is left is that it ends visibly.
-      const whole = await (async () => { for await (const _ of answer.body as AsyncIterable<unknown>); return true })().catch(() => false)
-      assert.equal(whole, false, where)
-      continue
-    }
-    status = answer.status
-    if (answer.status >= 400) {
-      assertTellsNothing({ status, text: typeof answer.body === 'string' ? answer.body : '', headers: answer.headers }, { problem }, where)
-      if (status >= 500) assert.ok(answer.heard.length > 0, `${where}: onError hears of it`)
-    } else assert.doesNotMatch(typeof answer.body === 'string' ? answer.body : '', /secret/, where)
-  }
-  return status
 }
 
 describe('SPEC 7.3, 7.500: whatever a host brings may fail, and nothing of it is told', () => {
