@@ -52,9 +52,10 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   for (const [name, repository] of Object.entries(repositories(fail))) {
     for (const [kind, schema] of [['', item], [' with a broken schema', broken(fail)]] as const) {
       const created = { repository, schema, onError: quiet } as never
+      const streamed = { repository, schema, onError: quiet, streamAboveBytes: 1 } as never
       const changes = { repository, schema: schema === item ? jsonSchema({ type: 'object' }) : schema, onError: quiet, ...change } as never
       found[`${name}${kind}`] = [
-        [bulkCreate(created), post(USERS)], [bulkCreate(Object.assign(Object.create(null), created, { streamAboveBytes: 1 }) as never), post(USERS)],
+        [bulkCreate(created), post(USERS)], [bulkCreate(streamed), post(USERS)],
         [bulkUpdate(changes), { ...post(UPDATES), method: 'PATCH' }],
       ]
     }
