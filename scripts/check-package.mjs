@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { measure } from './sizes.mjs'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
@@ -41,7 +42,7 @@ run('types resolve (attw)', bin('attw'), [tarball, '--profile', 'node16', '--no-
 
 // What is packed.
 const packed = pack.files.map((file) => file.path)
-const strays = packed.filter((path) => !/^(?:dist\/[\w.-]+\.(?:js|cjs|d\.ts|d\.cts)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/.test(path))
+const strays = packed.filter((path) => !/^(?:dist\/esm\/(?:src|adapters)\/[\w/-]+\.js|dist\/cjs\/[\w-]+\.cjs|dist\/types\/[\w.-]+\.d\.c?ts|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/.test(path))
 check('packed: nothing but the build and its papers', strays.length === 0, strays.join(', '))
 const papers = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'].filter((path) => !packed.includes(path))
 check('packed: README, LICENSE and CHANGELOG', papers.length === 0, `missing ${papers.join(', ')}`)
@@ -54,6 +55,9 @@ const mapped = code.filter((path) => text(path).includes('sourceMappingURL'))
 check('packed: no source map that is not there', mapped.length === 0, mapped.join(', '))
 const slow = code.filter((path) => /_optionalChain|_nullishCoalesce/.test(text(path)))
 check('packed: no slow helpers', slow.length === 0, slow.join(', '))
+
+// What a bundle gets of it: small, and without what it does not use.
+for (const { title, kib, faults } of await measure()) check(`size: ${title}, ${kib.toFixed(1)} KiB`, faults.length === 0, faults.join('; '))
 
 // What is installed.
 writeFileSync(join(consumer, 'package.json'), JSON.stringify({ name: 'consumer', private: true }))

@@ -1,4 +1,3 @@
-import fastJson, { type AnySchema } from 'fast-json-stringify'
 import { prefersProblem } from './accept.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from './exchange.js'
 import { readFailure, type Failure } from './failure.js'
@@ -35,15 +34,6 @@ export function stream(
   status: number, body: AsyncIterable<Uint8Array | string>, headers?: Readonly<ResponseHeaders>,
 ): HttpResponse {
   return { status, headers: { ...headers }, body }
-}
-
-/**
- * Makes a stringifier for values of one JSON Schema; what the schema does not name is left out. Make it once, at
- * start: it compiles code. It throws on a value that lacks a required member.
- * @throws {Error} when the schema is not valid
- */
-export function compileJson<T>(schema: Readonly<Record<string, unknown>>): (value: T) => string {
-  return fastJson(schema as AnySchema)
 }
 
 /**

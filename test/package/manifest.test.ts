@@ -15,15 +15,18 @@ const source = (subpath: string) => subpath === '.' ? 'src/index.ts' : `adapters
 const output = (subpath: string) => subpath === '.' ? 'index' : subpath.slice(2)
 
 test('each entry point has a source, a build entry, ESM and CJS with types of their own, and a page', () => {
-  assert.ok(!Array.isArray(tsup) && typeof tsup !== 'function')
-  assert.deepEqual(tsup.entry, Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)])))
+  assert.ok(Array.isArray(tsup))
+  const [modules, ...bundles] = tsup
+  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts'])
+  assert.equal(bundles.length, 2)
+  for (const { entry } of bundles) assert.deepEqual(entry, Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)])))
   assert.deepEqual(JSON.parse(text('typedoc.json')).entryPoints, subpaths.map(source))
   for (const subpath of subpaths) {
     assert.ok(existsSync(join(root, source(subpath))), source(subpath))
-    const file = `./dist/${output(subpath)}`
+    const types = `./dist/types/${output(subpath)}`
     assert.deepEqual(manifest.exports[subpath], {
-      import: { types: `${file}.d.ts`, default: `${file}.js` },
-      require: { types: `${file}.d.cts`, default: `${file}.cjs` }
+      import: { types: `${types}.d.ts`, default: `./dist/esm/${source(subpath).replace(/ts$/, 'js')}` },
+      require: { types: `${types}.d.cts`, default: `./dist/cjs/${output(subpath)}.cjs` }
     })
   }
 })

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { CLAUSES } from './clauses.js'
+import { CODE, codeOf } from './code.js'
 import { problems } from './problems.js'
+import { cited, readRules, testsOf } from './read-rules.js'
 import { clauseIds } from './read-spec.js'
 import { readTests, taggedTests } from './read-tests.js'
 
@@ -16,6 +18,24 @@ test('the specification, the list of clauses and the tests agree', () => {
 
 test('the clauses are listed in the order of the specification', () => {
   assert.deepEqual(CLAUSES.map((clause) => clause.id), specified)
+})
+
+test('each clause has code that is there', () => {
+  for (const { id } of CLAUSES) assert.ok(codeOf(id).length > 0, id)
+  for (const file of Object.values(CODE).flat()) assert.ok(existsSync(join(root, file)), file)
+})
+
+test('each rule of an RFC that the code cites has a test near it', () => {
+  const rules = readRules(root)
+  assert.ok(rules.size >= 80)
+  const testsFor = testsOf(root)
+  assert.deepEqual([...rules].filter(([, files]) => files.flatMap(testsFor).length === 0).map(([id]) => id), [])
+})
+
+test('what cites a rule is recognised', () => {
+  assert.deepEqual(cited("(RFC 9110 section 13.1.1: x), RFC 7240 4.3. RFC 6901 and RFC 6761, 6762; RFC 9110's 12.5.1, RFC 6901"), [
+    'RFC 9110 section 13.1.1', 'RFC 7240 section 4.3', 'RFC 6901', 'RFC 6761', 'RFC 9110 section 12.5.1',
+  ])
 })
 
 describe('what the map notices', () => {

@@ -1,0 +1,63 @@
+/** Where the code of a clause is, by its id or the longest beginning of it that is here. Paths below the root. */
+export const CODE: Readonly<Record<string, readonly string[]>> = {
+  '1.1': ['src/resources/route.ts', 'src/resources/methods.ts'],
+  '1.2': ['src/bulk/handler.ts', 'src/ndjson/upload.ts', 'src/content/content.ts'],
+  '1.3': ['src/tasks/submit.ts', 'src/tasks/accept.ts'],
+  '1.4': ['src/ndjson/upload.ts', 'src/ndjson/download.ts'],
+  '1.5': ['src/http/errors.ts', 'src/http/boundary.ts'],
+  '2.1': ['examples/reference-server/users/schemas.ts'],
+  '2.2': ['src/bulk/create.ts'],
+  '2.3': ['src/bulk/update.ts'],
+  '2.4': ['src/tasks/accept-task.ts', 'src/tasks/faces.ts'],
+  '2.5': ['src/tasks/faces.ts', 'src/tasks/result.ts', 'src/tasks/record.ts'],
+  '2.6': ['src/tasks/faces.ts'],
+  '2.7': ['examples/reference-server/callbacks.ts', 'src/callbacks/target.ts'],
+  '2.8': ['examples/reference-server/select.ts'],
+  '2.9': ['src/http/respond.ts', 'src/http/failure.ts'],
+  '3': ['src/tasks/state.ts', 'src/tasks/record.ts'],
+  '4.1': ['src/resources/collection.ts', 'src/resources/items.ts'],
+  '4.1.PATCH': ['src/resources/merge-patch.ts', 'src/resources/item-body.ts'],
+  '4.1.HEAD': ['src/resources/route.ts'],
+  '4.1.OPTIONS': ['src/resources/route.ts', 'src/resources/cors.ts'],
+  '4.1.TRACE': ['src/resources/trace.ts'],
+  '4.1.CONNECT': ['adapters/node/tunnel.ts'],
+  '4.2': ['src/resources/list.ts', 'src/resources/page-query.ts', 'src/resources/page-links.ts'],
+  '4.3': ['src/bulk/create.ts', 'src/bulk/judge-batch.ts', 'src/bulk/report.ts'],
+  '4.4': ['src/bulk/update.ts', 'src/bulk/write-batch.ts', 'src/bulk/report.ts'],
+  '4.5': ['src/content/content.ts', 'src/content/answer.ts', 'src/http/range.ts'],
+  '4.6': ['src/tasks/submit.ts', 'src/tasks/accept-task.ts'],
+  '4.6.5': ['src/tasks/sync.ts'],
+  '4.6.poll': ['src/tasks/status.ts', 'src/tasks/status-headers.ts'],
+  '4.7': ['src/tasks/submit.ts', 'src/tasks/faces.ts', 'examples/reference-server/routes.ts'],
+  '4.8': ['src/tasks/courier.ts', 'src/callbacks/message.ts', 'adapters/callbacks/sender.ts'],
+  '4.9': ['src/ndjson/upload.ts', 'src/ndjson/download.ts'],
+  '4.9.format': ['src/ndjson/lines.ts', 'src/ndjson/media-type.ts', 'src/ndjson/download.ts'],
+  '4.9.upload': ['src/ndjson/lines.ts', 'src/ndjson/read-records.ts', 'src/http/decode.ts'],
+  '5': ['src/policies/authenticate.ts', 'src/policies/authorize.ts', 'examples/reference-server/auth.ts'],
+  '6.1': ['src/tasks/courier.ts', 'src/tasks/delivery.ts'],
+  '6.2': ['src/tasks/events.ts', 'src/tasks/status.ts'],
+  '7': ['src/http/errors.ts', 'src/http/failure.ts', 'src/http/respond.ts'],
+  '7.405': ['src/resources/route.ts'],
+  '7.429': ['src/policies/rate-limit.ts'],
+  '7.501': ['src/resources/router.ts', 'adapters/node/parse-failure.ts'],
+  '7.502': ['src/http/upstream.ts'],
+  '7.504': ['src/http/upstream.ts'],
+  '7.4': ['src/bulk/report.ts'],
+  '7.5': ['src/ndjson/lines.ts', 'src/ndjson/line-error.ts'],
+  '7.6': ['src/tasks/failure.ts', 'src/tasks/record.ts'],
+  '8.1': ['src/http/body.ts', 'src/policies/limit-body.ts', 'src/policies/limit-headers.ts'],
+  '8.2': ['src/policies/rate-limit.ts'],
+  '8.3': ['src/policies/timeouts.ts', 'src/tasks/run.ts'],
+  '9': ['src/versioning/versions.ts', 'src/versioning/selectors.ts', 'src/versioning/choose.ts'],
+  '9.2': ['src/versioning/deprecation.ts'],
+  '9.3': ['src/versioning/version.ts'],
+}
+
+/** The files of a clause. */
+export function codeOf(id: string): readonly string[] {
+  for (let parts = id.split('.'); parts.length > 0; parts = parts.slice(0, -1)) {
+    const files = CODE[parts.join('.')]
+    if (files) return files
+  }
+  return []
+}
