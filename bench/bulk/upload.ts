@@ -7,11 +7,15 @@ export async function uploadUsers(port: number, path: string, count: number): Pr
   const began = performance.now()
   const upload = request({ port, host: '127.0.0.1', method: 'POST', path, headers: { 'content-type': 'application/json' }, agent: false })
   const answered = once(upload, 'response') as Promise<[IncomingMessage]>
+  let refused = false
+  answered.then(() => { refused = true }, () => { refused = true })
   let text = '['
   for (let index = 0; index < count; index++) {
     text += index === 0 ? userText(index) : `,${userText(index)}`
     if (text.length < 65_536) continue
-    if (!upload.write(text)) await once(upload, 'drain')
+    // An answer before the end is one that refuses the rest.
+    if (!upload.write(text)) await Promise.race([once(upload, 'drain'), answered])
+    if (refused) break
     text = ''
   }
   upload.end(`${text}]`)
