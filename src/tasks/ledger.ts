@@ -79,7 +79,7 @@ export class Ledger {
         tried = 0
       } catch (error) {
         if (!patient) throw error
-        await pauseAfter(error, tried)
+        await pauseAfter(error, tried, this.store.shared)
       }
       outcome = undefined
     }

@@ -21,8 +21,11 @@ export async function patiently<T>(work: () => MaybePromise<T>): Promise<T> {
   }
 }
 
-/** Resolves when it is time for the next try; throws the error when there is none. */
-export async function pauseAfter(error: unknown, tried: number): Promise<void> {
-  if (tried === TRIES || !isStoreUnavailable(error) || error.reason === 'full') throw error
+/**
+ * Resolves when it is time for the next try; throws the error when there is none. That a store is full is waited for where it is `shared`:
+ * whoever looks after it makes room. In memory only this process could, and it would wait for itself.
+ */
+export async function pauseAfter(error: unknown, tried: number, shared = false): Promise<void> {
+  if (tried === TRIES || !isStoreUnavailable(error) || (error.reason === 'full' && !shared)) throw error
   await new Promise((resolve) => { setTimeout(resolve, Math.min(FIRST_MS * 2 ** (tried - 1), LONGEST_MS)).unref() })
 }
