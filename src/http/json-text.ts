@@ -22,9 +22,10 @@ export function jsonTextOf(bytes: Uint8Array): string {
   if (bytes.byteLength === 0) throw httpError('missing_body')
   try {
     return decoder.decode(bytes)
-  } catch (cause) {
+  } catch {
+    // Without a cause: what a client sends is no failure of the host's.
     const message = 'The body is not valid JSON: it is not UTF-8.'
-    throw httpError('malformed_json', { message, details: [{ pointer: '', message: 'The text is not UTF-8.' }], cause })
+    throw httpError('malformed_json', { message, details: [{ pointer: '', message: 'The text is not UTF-8.' }] })
   }
 }
 

@@ -160,6 +160,7 @@ describe('parseJsonBytes', () => {
       const error = refusal(() => parseJsonBytes(Uint8Array.from(bytes)))
       assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
       assert.match(error.message, /UTF-8/)
+      assert.equal(error.cause, undefined, 'the host would be told of what a client sends')
     }
     assert.equal(refusal(() => parseJsonBytes(new Uint8Array())).code, 'missing_body')
     assert.equal(refusal(() => parseJsonBytes(Buffer.from(' '))).code, 'malformed_json')
