@@ -1,9 +1,11 @@
 // The console of the reference server in a real browser. Whatever a page complains of fails the test that opened it.
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { after, afterEach, before } from 'node:test'
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
+import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { parseTokens } from '../../examples/reference-server/auth.js'
 import { DEMO_TOKENS } from '../../examples/reference-server/config.js'
+import { largeFile } from '../../examples/reference-server/large-file.js'
 import { startServer, type RunningServer } from '../../examples/reference-server/server.js'
 import { openBrowser } from '../servers/chromium.js'
 import { AnswerWatch } from './openapi-watch.js'
@@ -87,4 +89,26 @@ export function useConsole(): ConsoleKit {
     assert.deepEqual([...watch?.faults ?? []], [], 'answers that are not what /openapi.json says')
   })
   return kit
+}
+
+/** How full a bar is, from 0 to 100. */
+export const share = (bar: Locator): Promise<number> => bar.evaluate((element) => (element as unknown as { value: number }).value)
+
+/** Resolves once an element's `value` is within bounds. */
+export async function between(page: Page, selector: string, low: number, high: number): Promise<void> {
+  await page.waitForFunction(([where, from, to]) => {
+    const { value } = (globalThis as unknown as { document: { querySelector(selector: string): { value: number } } }).document.querySelector(where as string)
+    return value > Number(from) && value < Number(to)
+  }, [selector, low, high])
+}
+
+let known = ''
+
+/** The SHA-256 of the large file. */
+export function hashOfFile(): string {
+  if (known !== '') return known
+  const hash = createHash('sha256')
+  for (const bytes of largeFile()) hash.update(bytes)
+  known = hash.digest('hex')
+  return known
 }

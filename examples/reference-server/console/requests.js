@@ -4,7 +4,7 @@ import { byId, fill, h, table } from './dom.js'
 const KEPT = 40
 const rows = h('tbody')
 
-fill(byId('requests-table'), table('Requests', ['Request', 'Answer', 'ms'], []))
+fill(byId('requests-table'), table('Table of requests', ['Request', 'Answer', 'ms'], []))
 byId('requests-table').querySelector('tbody').replaceWith(rows)
 
 /** `fetch`, and a line about it. */

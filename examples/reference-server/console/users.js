@@ -46,7 +46,7 @@ async function load(path = `/api/users?batch_size=${size.value}`) {
 function show({ items, start, total }) {
   const end = start + items.length
   state.textContent = items.length === 0 ? `None of ${COUNT.format(total)} users.` : `${COUNT.format(start + 1)} to ${COUNT.format(end)} of ${COUNT.format(total)} users.`
-  fill(place, table('Users', ['Id', 'Name', 'Email', 'Role'], items.map(({ id, name, email, role }) => h('tr', {},
+  fill(place, table('Table of users', ['Id', 'Name', 'Email', 'Role'], items.map(({ id, name, email, role }) => h('tr', {},
     h('td', { class: 'number' }, String(id)), h('td', {}, name), h('td', {}, email), h('td', {}, role)))))
 }
 

@@ -25,7 +25,7 @@ async function load() {
     const { headers } = await ask('GET', '/users')
     const names = ['api-deprecated-versions', 'api-supported-versions'].flatMap((field) => (headers.get(field) ?? '').split(',').map((name) => name.trim()).filter(Boolean))
     const rows = await Promise.all(names.map(row))
-    if (token === currentToken()) fill(place, table('Versions', ['Version', 'State', 'Ends', 'A user looks like'], rows))
+    if (token === currentToken()) fill(place, table('Table of versions', ['Version', 'State', 'Ends', 'A user looks like'], rows))
   } catch (error) {
     if (token === currentToken()) showError(byId('versions-error'), error)
   } finally {
