@@ -46,7 +46,7 @@ export async function smallBody(plan: Shape, request: HttpRequest): Promise<Uint
   return await request.body.bytes(plan.streamAboveBytes) ?? new Uint8Array()
 }
 
-/** All of a body that is JSON; an item that is too deep fails alone. Throws `malformed_json`, `unsafe_key`, `missing_body`, as `intakeOfValue`. */
+/** A body that is JSON; an item that is too deep fails alone. Throws `malformed_json`, `unsafe_key`, `missing_body`, and as `intakeOfValue`. */
 export function intakeOfBytes(shape: Shape, bytes: Uint8Array): Intake {
   const text = jsonTextOf(bytes)
   return intakeOfValue(shape, parseJson(text, Infinity), isPlain(text))

@@ -41,6 +41,16 @@ export function bulkOperation<T>(plan: Plan<T>, background: boolean): Operation 
   const items: Fragment = { type: 'array', minItems: 1, maxItems, items: schema ? schemaObject(schema) : { type: 'object' } }
   const replayed = background ? ['Idempotent-Replayed'] as const : []
   const answer = (what: string): Fragment => response(what, { schema: reportSchema, headers: fields('Vary', 'Preference-Applied', ...replayed) })
+  const refused = errorResponses(
+    'invalid_input', 'empty_batch', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body',
+    ...background ? ['idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running', 'store_unavailable', 'store_full'] as const : [],
+    ...transaction ? ['conflict'] as const : [], 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',
+    'write_outcome_unknown', 'internal_error',
+  )
+  // A report may come with them, and then it is as short as was asked for.
+  for (const [code, told] of Object.entries(refused)) {
+    refused[code] = { ...told, headers: { ...told['headers'] as Fragment, ...fields('Preference-Applied', ...replayed) } }
+  }
   return operation(method, {
     summary: kind === 'create' ? 'Create many records' : 'Change many records',
     description: transaction ? 'Each item is judged on its own; all are applied, or none.' : 'Each item is judged and applied on its own.',
@@ -54,12 +64,7 @@ export function bulkOperation<T>(plan: Plan<T>, background: boolean): Operation 
           schema: taskFace.schema, headers: fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary', ...replayed),
         }),
       },
-      ...errorResponses(
-        'invalid_input', 'empty_batch', 'malformed_json', 'unsafe_key', 'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body',
-        ...background ? ['idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running', 'store_unavailable', 'store_full'] as const : [],
-        ...transaction ? ['conflict'] as const : [], 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',
-        'write_outcome_unknown', 'internal_error',
-      ),
+      ...refused,
     },
   })
 }

@@ -44,7 +44,7 @@ export function listOperations({ batchSize, maxBatchSize, paging }: PageSizes, i
         ...byPosition && {
           206: { ...response('The records that Range asked for', { headers: { ...headers, ...fields('Content-Range') } }), content: contentOf(page, record) },
         },
-        304: response('Not changed', { headers: fields('ETag', 'Cache-Control', 'Vary') }),
+        304: response('Not changed', { headers: fields('ETag', 'Cache-Control', 'Vary', 'Link', ...byPosition ? ['Accept-Ranges'] as const : []) }),
         ...failures, ...byPosition && errorResponses('range_not_satisfiable'),
       },
     }),

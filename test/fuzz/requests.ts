@@ -70,6 +70,9 @@ export async function stop(): Promise<void> {
   process.off('warning', listen)
 }
 
+/** More requests in one are the matter of wire.ts. */
+const oneLine = (text: string): string => text.replaceAll(/[\r\n]/g, ' ')
+
 /** As soon as there is a whole answer. */
 const enough = (isHead: boolean) => (text: string): boolean => {
   try {
@@ -83,9 +86,9 @@ const enough = (isHead: boolean) => (text: string): boolean => {
 export const rules = {
   'whatever is asked, the answer is what the document says, and never a 5xx': fc.asyncProperty(request, async ({ method, path, headers, body }) => {
     const bytes = Buffer.from(body)
-    const lines = Object.entries({ ...headers, ...body !== '' && { 'content-length': String(bytes.length) } }).map(([name, value]) => `${name}: ${value}\r\n`).join('')
+    const lines = Object.entries({ ...headers, ...body !== '' && { 'content-length': String(bytes.length) } }).map(([name, value]) => `${name}: ${oneLine(value)}\r\n`).join('')
     const { text } = await send(port, {
-      writes: [Buffer.concat([Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines}\r\n`, 'latin1'), bytes])], enough: enough(method === 'HEAD'), patience: 150,
+      writes: [Buffer.concat([Buffer.from(`${method} ${oneLine(path)} HTTP/1.1\r\n${lines}\r\n`, 'latin1'), bytes])], enough: enough(method === 'HEAD'), patience: 150,
     })
     // What never became a request was no HEAD either.
     const answers = answersIn(text, () => method === 'HEAD' && !/^HTTP\/1.1 4(?:00|31) [^]*\r\nconnection: close\r\n/.test(text))

@@ -148,5 +148,5 @@ function fieldsOf(head: string): Map<string, string> {
 }
 
 function decoded(body: Buffer, coding: string | undefined): string {
-  return (coding === undefined ? body : DECODERS[coding]?.(body) ?? body).toString()
+  return (coding === undefined || body.length === 0 ? body : DECODERS[coding]?.(body) ?? body).toString()
 }
