@@ -3,8 +3,8 @@ import { after, before, describe, test } from 'node:test'
 import { SmallProcess } from './small-process.js'
 import { CEILING_MS, repeat, upload, whilePinging, type Result } from './upload.js'
 
-/** `npm run test:soak` sends a million. */
-const ITEMS = process.env['LONGHAUL_SOAK'] === undefined ? 100_000 : 1_000_000
+/** `npm run test:large` sends a million. */
+const ITEMS = process.env['LONGHAUL_LARGE'] === undefined ? 100_000 : 1_000_000
 const MIB = 1 << 20
 
 interface Summary { readonly total: number; readonly succeeded: number; readonly failed: number }

@@ -10,8 +10,8 @@ import { ask, open } from '../http/wire.js'
 import { SmallProcess } from './small-process.js'
 
 const MIB = 1 << 20
-/** `npm run test:soak` serves more than 32 bits can count. */
-const SIZE = process.env['LONGHAUL_SOAK'] === undefined ? 96 * MIB + 17 : 5 * 1024 * MIB + 17
+/** `npm run test:large` serves more than 32 bits can count. */
+const SIZE = process.env['LONGHAUL_LARGE'] === undefined ? 96 * MIB + 17 : 5 * 1024 * MIB + 17
 const CEILING_MS = 2000
 
 describe('a large file from a process with a heap of 64 MiB', () => {

@@ -6,8 +6,8 @@ import * as zlib from 'node:zlib'
 import { SmallProcess } from './small-process.js'
 import { CEILING_MS, repeat, upload, whilePinging, type Result } from './upload.js'
 
-/** `npm run test:soak` sends 2 GiB each way. */
-const SIZE = process.env['LONGHAUL_SOAK'] === undefined ? 128 << 20 : 2 ** 31
+/** `npm run test:large` sends 2 GiB each way. */
+const SIZE = process.env['LONGHAUL_LARGE'] === undefined ? 128 << 20 : 2 ** 31
 const MIB = 1 << 20
 
 /** Reads an answer, resting now and then, and counts its lines. */

@@ -1,0 +1,102 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import type { Ledger, Promised } from './ledger.js'
+import type { Receiver } from './receiver.js'
+import type { Site } from './site.js'
+import { MOST_RUNS, type Vitals } from './terms.js'
+
+const MIB = 1_048_576
+
+/** Waits until all that was promised has come to its end, asks both web processes, and holds it against the ledger. */
+export async function settle(site: Site, ledger: Ledger, receiver: Receiver, ms: number): Promise<void> {
+  const end = performance.now() + ms
+  for (const task of ledger.promised.values()) {
+    const faces = await Promise.all(site.urls.map((url) => face(url, task, end)))
+    for (const [at, { status, result, error, callback }] of faces.entries()) {
+      ledger.see(task, status, result)
+      if (status !== wanted(task) && !(status === 'cancelled' && task.cancelAsked)) {
+        ledger.fault(`a task (${task.mode}) ended ${status}, ${error?.code ?? 'no code'}${at === 0 ? '' : ' at the other'}`)
+      }
+      if (task.hook !== undefined && callback !== 'delivered') ledger.fault(`the callback of a task that ended is ${String(callback)}`)
+    }
+    if (task.hook !== undefined && !receiver.heard.has(task.hook)) ledger.fault('a callback that nobody heard')
+  }
+  for (const [url, ids] of ledger.records) {
+    for (const id of new Set(ids)) if (await (await fetch(`${url}/kept/${String(id)}`)).text() !== 'true') ledger.fault('a record that was acknowledged is not there')
+  }
+}
+
+function wanted({ mode }: Promised): string {
+  return mode === 'fails' ? 'failed' : 'completed'
+}
+
+interface Shown {
+  readonly status: string
+  readonly result?: unknown
+  readonly error?: { readonly code: string }
+  readonly callback: string | undefined
+}
+
+/** The task once it and its callback are through; or as it is when the time is over. */
+async function face(url: string, { path }: Promised, end: number): Promise<Shown> {
+  for (;;) {
+    const answer = await fetch(url + path, { headers: { prefer: 'wait=2' } })
+    const body = await answer.json() as Partial<Omit<Shown, 'callback'>> & { readonly state?: string, readonly callback?: { readonly state: string } }
+    const { status = body.state ?? String(answer.status), callback } = body
+    const over = ['completed', 'failed', 'cancelled', '404'].includes(status) && callback?.state !== 'pending'
+    if (over || performance.now() > end) return { ...body, status, callback: callback?.state }
+    await sleep(100)
+  }
+}
+
+/** No task began more often than docs/guarantees.md says, and none that was completed never began. Gives how many began how often. */
+export function checkRuns(site: Site, ledger: Ledger): Map<number, number> {
+  const { byTask } = site.runs()
+  const spread = new Map<number, number>()
+  for (const [id, runs] of byTask) {
+    spread.set(runs, (spread.get(runs) ?? 0) + 1)
+    if (runs > MOST_RUNS) ledger.fault(`a task was begun ${String(runs)} times`)
+    const task = ledger.promised.get(id)
+    if (task?.mode === 'fails' && task.final?.startsWith('completed')) ledger.fault('a task that only fails is completed')
+  }
+  for (const { id, final } of ledger.promised.values()) {
+    if (final?.startsWith('completed') && !byTask.has(id)) ledger.fault('a completed task was never begun')
+  }
+  return spread
+}
+
+/** What is left in Redis is one record a task, one claim a key, and nothing of any job. All of it expires. */
+export async function checkKeys(redisUrl: string, ledger: Ledger): Promise<Record<string, number>> {
+  const redis = new Redis(redisUrl)
+  const counts: Record<string, number> = {}
+  try {
+    for await (const keys of redis.scanStream({ count: 1000 }) as AsyncIterable<string[]>) {
+      for (const key of keys) {
+        const kind = /^longhaul:(\w+:\w+):/.exec(key)?.[1] ?? /^(\{longhaul\}:[\w-]+):/.exec(key)?.[1] ?? 'other'
+        counts[kind] = (counts[kind] ?? 0) + 1
+        if (kind.startsWith('e:') && await redis.pttl(key) < 0) ledger.fault(`a ${kind} that never expires`)
+        if (kind === 'other') ledger.fault(`a key that nobody expects: ${key}`)
+      }
+    }
+  } finally {
+    redis.disconnect()
+  }
+  const { 'e:task': records = 0, 'e:idempotency': claims = 0 } = counts
+  if (records < ledger.promised.size || records > ledger.promised.size + ledger.unsure) ledger.fault(`${String(records)} records of ${String(ledger.promised.size)} tasks`)
+  if (claims > ledger.promised.size + ledger.unsure) ledger.fault(`${String(claims)} claims`)
+  // A queue has some ten keys of its own; each job that is left would be one more.
+  for (const [kind, count] of Object.entries(counts)) if (kind.startsWith('{') && count > 12) ledger.fault(`${String(count)} keys of ${kind}`)
+  return counts
+}
+
+/** What a process holds once all is quiet, beside what it held before. */
+export function checkLeaks(before: Vitals, now: Vitals, ledger: Ledger): void {
+  const grown = (what: string, from: number, to: number, most: number): void => {
+    if (to - from > most) ledger.fault(`${what} grew from ${String(from)} to ${String(to)}`)
+  }
+  grown('descriptors', before.descriptors, now.descriptors, 6)
+  for (const [kind, count] of Object.entries(now.resources)) grown(kind, before.resources[kind] ?? 0, count, 8)
+  grown('the heap (MiB)', Math.round(before.heapUsed / MIB), Math.round(now.heapUsed / MIB), 30)
+  grown('RSS (MiB)', Math.round(before.rss / MIB), Math.round(now.rss / MIB), 200)
+  if (now.delayMs.p99 > 500) ledger.fault(`one event loop turn in a hundred was ${String(Math.round(now.delayMs.p99))} ms late`)
+}

@@ -1,0 +1,93 @@
+// A web process or a worker under load: node process.ts <redis url> <web | worker> <folder>.
+import { appendFileSync, readdirSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import {
+  bulkCreate, createTasks, defineTask, httpError, jobFace, json, jsonSchema, ndjsonUpload, router, taskEndpoints, type HttpResponse,
+} from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { httpSender } from 'longhaul/callbacks'
+import { attach } from 'longhaul/node'
+import { RedisStore } from 'longhaul/redis'
+import { ATTEMPTS, SECRET, STALLS, type Vitals, type WorkInput } from './terms.js'
+
+const [, , url = '', role = '', folder = ''] = process.argv
+const log = join(folder, `runs-${String(process.pid)}.log`)
+const delay = monitorEventLoopDelay({ resolution: 10 })
+delay.enable()
+
+/** Says of each run that it begins, before it does anything, in a file that outlives the process. */
+const work = defineTask<WorkInput>({
+  name: 'work', attempts: ATTEMPTS, backoff: { type: 'fixed', delayMs: 50 }, input: jsonSchema<WorkInput>({ type: 'object', required: ['n', 'ms', 'mode'] }),
+  run: async ({ n, ms, mode }, { taskId, attempt, signal, progress }) => {
+    if (taskId !== undefined) appendFileSync(log, `${taskId} ${String(n)}\n`)
+    for (let step = 1; step <= 4; step++) {
+      await sleep(ms / 4, undefined, { signal })
+      progress(step, 4)
+    }
+    if (mode === 'fails') throw httpError('unprocessable', { message: 'It fails, as it was told to.' })
+    if (mode === 'flaky' && attempt === 1) throw new Error('It fails the first time')
+    return { message: 'done', n }
+  },
+})
+
+const retryStrategy = (tried: number): number => Math.min(50 * tried, 500)
+const records = new Redis(url, { enableAutoPipelining: true, retryStrategy })
+const jobs = new Redis(url, { maxRetriesPerRequest: null, retryStrategy })
+for (const client of [records, jobs]) client.on('error', () => undefined)
+const store = new RedisStore({ client: records })
+const how = { connection: jobs, lockDurationMs: 4000, stalledIntervalMs: 2000, maxStalledCount: STALLS }
+const tasks = createTasks({
+  store, queue: new BullMQQueue(how), definitions: [work], worker: role === 'worker', concurrency: 20, onError: () => undefined,
+  callbacks: {
+    sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 30, backoff: { type: 'fixed', delayMs: 300 },
+    queue: new BullMQQueue({ ...how, name: 'callbacks' }),
+  },
+})
+
+const kept = new Set<number>()
+const item = jsonSchema<{ id: number }>({ type: 'object', required: ['id'], properties: { id: { type: 'integer' } } })
+const keep = (records: readonly { id: number }[]): { id: number }[] => records.map(({ id }) => {
+  kept.add(id)
+  return { id }
+})
+
+function vitals(): HttpResponse {
+  globalThis.gc?.()
+  const { rss, heapUsed } = process.memoryUsage()
+  const resources: Record<string, number> = {}
+  for (const each of process.getActiveResourcesInfo()) resources[each] = (resources[each] ?? 0) + 1
+  const seen: Vitals = {
+    rss, heapUsed, descriptors: readdirSync('/proc/self/fd').length, resources, kept: kept.size,
+    delayMs: { p50: delay.percentile(50) / 1e6, p99: delay.percentile(99) / 1e6, max: delay.max / 1e6 },
+  }
+  return json(200, seen)
+}
+
+const callback = ({ callbackUrl }: Record<string, unknown>): unknown => callbackUrl
+const task = taskEndpoints(tasks, { statusPath: '/tasks/{id}', callback })
+const job = taskEndpoints(tasks, { statusPath: '/jobs/{id}', face: jobFace, callback })
+const server = createServer()
+attach(server, router({
+  'POST /tasks': task.submit(work), 'GET|HEAD|DELETE /tasks/{id}': task.status,
+  'POST /jobs': job.submit(work, { respond: 'always' }), 'GET|HEAD|DELETE /jobs/{id}': job.status,
+  'POST /upload': ndjsonUpload<{ id: number }>({ record: item, write: (some) => { keep(some) } }),
+  'POST /bulk': bulkCreate<{ id: number }, { id: number }>({ repository: { createMany: (some) => Promise.resolve(keep(some)) }, schema: item }),
+  'GET /kept/{id}': ({ params }) => json(200, kept.has(Number(params['id']))),
+  'GET /vitals': vitals,
+}))
+server.listen(0, '127.0.0.1', () => { console.log(`ready at http://127.0.0.1:${String((server.address() as AddressInfo).port)}`) })
+
+process.once('SIGTERM', () => {
+  server.close()
+  server.closeIdleConnections()
+  void tasks.close({ drainMs: 1000 }).then(async () => {
+    await store.close()
+    for (const client of [records, jobs]) client.disconnect()
+    server.closeAllConnections()
+  })
+})

@@ -1,0 +1,53 @@
+import { cpus, totalmem } from 'node:os'
+import type { SoakReport } from './soak.js'
+import { MOST_RUNS, type Vitals } from './terms.js'
+
+const mib = (bytes: number): string => `${(bytes / 1_048_576).toFixed(0)} MiB`
+const row = (...cells: readonly (string | number)[]): string => `| ${cells.join(' | ')} |`
+
+/** The report as a page of docs/. */
+export function toMarkdown({ seconds, seed, perSecond, broken, ledger, blows, runs, keys, callbacks, before, after }: SoakReport): string {
+  const counts = new Map<string, number>()
+  for (const { blow } of blows) counts.set(blow, (counts.get(blow) ?? 0) + 1)
+  const finals = new Map<string, number>()
+  for (const { final = 'unknown' } of ledger.promised.values()) {
+    const state = final.split(' ')[0] ?? ''
+    finals.set(state, (finals.get(state) ?? 0) + 1)
+  }
+  const list = (map: Iterable<readonly [string | number, number]>): string => [...map].map(([what, count]) => `${String(what)} ${String(count)}`).join(', ')
+  const vital = (name: string, of: (vitals: Vitals) => string | number): string => row(name, ...before.flatMap((vitals, at) => [of(vitals), of(after[at] ?? vitals)]))
+  return `# The soak test's last report
+
+\`npm run test:soak -- --minutes ${(seconds / 60).toFixed(seconds % 60 === 0 ? 0 : 1)} --seed ${String(seed)}\`, ${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}, ${String(cpus().length)} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GiB.
+
+Two web processes and a worker on BullMQ, one Redis (AOF, \`appendfsync always\`) that is killed, paused, filled and drops its clients at random; the worker is killed, stopped and
+frozen too. ${String(perSecond)} clients a second begin something: tasks, jobs, \`respond-async, wait=2\`, keyed submissions that are sent again to either process, direct work, NDJSON uploads,
+batches; polls, long polls, event streams, cancels; callbacks to a receiver that refuses every fifth. A ledger of its own knows what was acknowledged.
+
+**${broken.length === 0 ? 'Nothing was broken.' : `Broken: ${broken.join('; ')}.`}**
+
+| what | how often |
+|---|---|
+${row('tasks that were promised', ledger.promised.size)}
+${row('how they ended', list(finals))}
+${row('runs begun of one task: tasks', `${list([...runs].sort(([one], [other]) => one - other).map(([times, count]) => [`${String(times)}×:`, count] as const))} (at most ${String(MOST_RUNS)} are documented)`)}
+${row('submissions without a 202 whose record may be there', ledger.unsure)}
+${row('Idempotency-Keys, one task each', ledger.keys.size)}
+${row('tasks whose callback was heard; repeated deliveries', `${String(callbacks.heard)}; ${String(callbacks.repeated)}`)}
+${row('blows', list(counts))}
+${row('slowest answer of any kind, long polls and streams included', `${(ledger.slowestMs / 1000).toFixed(1)} s`)}
+${row('keys left in Redis', list(Object.entries(keys)))}
+
+Answers: ${list([...ledger.statuses].sort(([one], [other]) => (one < other ? -1 : 1)))}. (\`none\`: no answer; \`cut\`: one that broke off.)
+
+| web process | 1, before | after | 2, before | after |
+|---|---|---|---|---|
+${vital('RSS', ({ rss }) => mib(rss))}
+${vital('heap after a collection', ({ heapUsed }) => mib(heapUsed))}
+${vital('descriptors', ({ descriptors }) => descriptors)}
+${vital('timers', ({ resources }) => resources['Timeout'] ?? 0)}
+${vital('event loop delay, p50', ({ delayMs }) => `${delayMs.p50.toFixed(0)} ms`)}
+${vital('event loop delay, p99', ({ delayMs }) => `${delayMs.p99.toFixed(0)} ms`)}
+${vital('event loop delay, longest', ({ delayMs }) => `${delayMs.max.toFixed(0)} ms`)}
+`
+}

@@ -1,0 +1,28 @@
+/** What the load and the processes agree on. */
+export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+/** Of each task. */
+export const ATTEMPTS = 2
+/** How often a job may lose its worker. */
+export const STALLS = 5
+/** docs/guarantees.md: each attempt may be made, and each loss of a worker may cost one run more. */
+export const MOST_RUNS = ATTEMPTS + STALLS
+
+/** `ok` completes, `fails` always fails, `flaky` fails the first time. */
+export type Mode = 'ok' | 'fails' | 'flaky'
+
+export interface WorkInput {
+  /** Names the submission. */
+  readonly n: number
+  readonly ms: number
+  readonly mode: Mode
+}
+
+/** How a process is, after a collection of garbage. */
+export interface Vitals {
+  readonly rss: number
+  readonly heapUsed: number
+  readonly descriptors: number
+  readonly resources: Readonly<Record<string, number>>
+  readonly kept: number
+  readonly delayMs: { readonly p50: number, readonly p99: number, readonly max: number }
+}
