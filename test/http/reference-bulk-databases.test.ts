@@ -63,15 +63,17 @@ const drafts = (count: number): UserDraft[] => Array.from({ length: count }, (_,
 /** A thousand, of which the 517th explodes. */
 const thousand = (): UserDraft[] => drafts(1000).map((draft, at) => (at === AT ? { ...draft, name: EXPLODES } : draft))
 
-async function send(handler: Handler, body: unknown): Promise<{ status: number, code?: string, items: BulkItem[], summary: BulkReport['summary'] }> {
-  const text = JSON.stringify(body)
-  const method = Array.isArray(body) ? 'POST' : 'PATCH'
+type Told = BulkReport & { readonly status: number, readonly code?: string, readonly items: BulkItem[], readonly position?: { readonly item: number } }
+
+async function send(handler: Handler, body: unknown): Promise<Told> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const method = text.startsWith('[') ? 'POST' : 'PATCH'
   const answer = await handler({ ...fakeRequest({ body: text, headers: { 'content-length': String(Buffer.byteLength(text)) } }), method })
   let told = ''
   if (typeof answer?.body === 'string') told = answer.body
   else for await (const piece of answer?.body as AsyncIterable<Uint8Array | string>) told += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
   assert.doesNotMatch(told, /secret/)
-  return { status: answer?.status ?? 0, ...JSON.parse(told) as BulkReport & { items: BulkItem[] } }
+  return { ...JSON.parse(told) as Told, status: answer?.status ?? 0 }
 }
 
 async function everybody(users: Users): Promise<User[]> {
@@ -122,6 +124,22 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
       }
     })
   }
+  test('SPEC 4.3, 4.4.1: a streamed body that breaks off: exactly what is told was written, or nothing', async () => {
+    const users = await open()
+    const body = drafts(3000)
+    const text = JSON.stringify(body).slice(0, 150_000)
+    const before = await everybody(users)
+    const create = (atomic: boolean) => bulkCreate<User, UserDraft>({ ...common, ...streamed, atomic, repository: users })
+    const none = await send(create(true), text)
+    assert.deepEqual([none.status, none.code, none.summary.succeeded], [400, 'malformed_json', 0])
+    assert.deepEqual(none.items.map(({ index, status }) => [index, status]), body.slice(0, none.position?.item).map((_, at) => [at, 424]))
+    assert.deepEqual(await everybody(users), before)
+    const some = await send(create(false), text)
+    assert.deepEqual([some.status, some.position], [400, none.position])
+    assert.ok(some.items.length > 2000, `${some.items.length}`)
+    assert.deepEqual(some.items.map(({ index, status }) => [index, status]), body.slice(0, some.position?.item).map((_, at) => [at, 201]))
+    assert.deepEqual(await added(users, before), emailsOf(body.slice(0, some.items.length)))
+  })
   test('SPEC 7.4: many in one statement: those of the one that fails are unknown, all others are written', async () => {
     const users = await open()
     const [before, body] = [await everybody(users), thousand()]

@@ -196,6 +196,25 @@ describe('atomic', () => {
   })
 })
 
+test('a schema that answers at once is not waited for: a thousand items take no more turns of the microtasks than ten', async () => {
+  const turns = async (items: number): Promise<number> => {
+    const handler = handlerOf(new Users())
+    let count = 0
+    let over = false
+    const tick = (): void => {
+      count++
+      if (!over) queueMicrotask(tick)
+    }
+    const answer = ask(handler, { body: people(items) }).then(({ status }) => { over = true; return status })
+    queueMicrotask(tick)
+    assert.equal(await answer, 201)
+    return count
+  }
+  const few = await turns(10)
+  assert.equal(await turns(500), few)
+  assert.ok(few < 60, `${few} turns`)
+})
+
 describe('a schema that answers late', () => {
   test('is waited for, a few items at a time, and the order is kept', async () => {
     let now = 0
