@@ -112,7 +112,7 @@ describe('tasks', () => {
     await page.getByRole('button', { name: 'demo-writer' }).click()
     await page.locator('.task').getByRole('button', { name: 'Cancel' }).click()
     await state(page.locator('.task'), 'cancelled')
-    await page.getByRole('button', { name: 'Clear those that ended' }).click()
+    await page.getByRole('button', { name: 'Clear ended ones' }).click()
     await page.getByText('No tasks yet.').waitFor()
   })
 
