@@ -66,7 +66,7 @@ export const rules = {
     if (/^\/[\w/.-]*(?:\?[\w=&?]*)?$/.test(target)) assert.equal(at + search, target)
     const absolute = /^https?:\/\/[\w.:-]+(?<rest>[/?][!-~]*)?$/i.exec(target)
     // A parser walks over dot segments and backslashes, which we leave as they are.
-    if (absolute && URL.canParse(target) && !/[\\#]|\.|%2e/i.test(absolute.groups?.['rest'] ?? '')) {
+    if (absolute && URL.canParse(target) && !/[\\#]|\.|%2e|%(?![0-9a-f]{2})/i.test(absolute.groups?.['rest'] ?? '')) {
       const { pathname, search: query } = new URL(target)
       assert.equal(decodable(at), decodable(pathname))
       if (!query.includes('%') && search !== '?') assert.equal(search.replaceAll(/["<>']/g, ''), query.replaceAll(/["<>']/g, ''))
