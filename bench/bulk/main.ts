@@ -1,4 +1,4 @@
-// npm run bench:bulk [-- --quick --only reader|handler|memory]: many records in one request, beside the peers.
+// npm run bench:bulk [-- --quick --starts N --only reader|handler|memory]: many records in one request, beside the peers.
 import { parseArgs } from 'node:util'
 import { buildPrograms } from '../frame/build.js'
 import { compare, type Row, type Scenario } from '../frame/compare.js'
@@ -11,11 +11,13 @@ import { usersText } from './users.js'
 
 interface Told { readonly samples: Readonly<Record<string, number[]>> }
 
-const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
+const { values: { quick, only, starts: wantedStarts } } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, only: { type: 'string' }, starts: { type: 'string' } },
+})
 const SERVERS = ['limit', 'longhaul', 'express-ajv', 'express-zod', 'express-valibot', 'fastify-ajv', 'fastify-zod', 'fastify-valibot']
 const QUICK = ['limit', 'longhaul', 'fastify-ajv', 'express-zod']
 const names = quick ? QUICK : SERVERS
-const starts = quick ? 1 : 3
+const starts = Number(wantedStarts ?? (quick ? 1 : 3))
 const rounds = quick ? 3 : 6
 const program = await buildPrograms('bulk', {
   read: 'bench/bulk/read-program.ts', ...Object.fromEntries(names.map((name) => [name, `bench/bulk/servers/${name}.ts`])),
@@ -61,9 +63,9 @@ async function handlers(): Promise<string> {
     return { name, batch, warmUp: batch, prepare: async () => ({ requests: [request], expectStatus: 201 }) }
   }
   const scenarios = [
-    scenario('10 items', 10, quick ? 2000 : 4000, ''),
-    scenario('1,000 items', 1000, quick ? 100 : 200, ''),
-    scenario('100,000 items, only=failed', 100_000, quick ? 3 : 6, '?only=failed'),
+    scenario('10 items', 10, 800, ''),
+    scenario('1,000 items', 1000, 40, ''),
+    scenario('100,000 items, only=failed', 100_000, 2, '?only=failed'),
   ]
   const rows = await compare({
     servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
