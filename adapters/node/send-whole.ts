@@ -13,7 +13,8 @@ export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): voi
   const { body, status } = answer
   const bare = hasNoContent(req, status)
   const whole = isStreamed(body) ? undefined : body
-  const close = !req.complete && leavesBody(call)
+  // Whoever was too slow is not waited for any longer, though somebody reads still (RFC 9110 section 15.5.9).
+  const close = !req.complete && (status === 408 || leavesBody(call))
   const length = lengthOf(whole, bare, status)
   writeHead(res, answer, length, close)
   const content = bare ? undefined : whole

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { compose, cors, createTasks, rateLimit, requestId } from 'longhaul'
+import { compose, cors, createTasks, rateLimit, requestId, timeouts } from 'longhaul'
 import { MemoryBlobs } from 'longhaul/memory'
 import { attach, tunnel } from 'longhaul/node'
 import { authorize, identify, type Context } from './auth.js'
@@ -19,9 +19,15 @@ import { openUsers } from './users/open.js'
 /** How long answers may go on after running tasks have stopped: as long as a direct answer may take, and a little. */
 const ANSWERS_MS = 35_000
 
+/** How long a client may take for the head of a request, and for taking something of its answer. */
+const HEAD_MS = 60_000
+const SEND_MS = 120_000
+
 export interface StartOptions extends Config {
   /** How long running tasks may go on after the stop, in milliseconds. Default 10 000. */
   readonly drainMs?: number
+  /** How long a client may take for each next piece of a body, in milliseconds. Default 60 000. */
+  readonly readMs?: number
 }
 
 export interface RunningServer {
@@ -33,7 +39,9 @@ export interface RunningServer {
 
 /** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
-  const { host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = 'memory', trace = false, connectAllow = [], drainMs = 10_000 } = options
+  const {
+    host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = 'memory', trace = false, connectAllow = [], drainMs = 10_000, readMs = 60_000,
+  } = options
   const users = await openUsers(database)
   const engine = openEngine(redisUrl)
   const { store, queue, callbackQueue } = engine
@@ -52,14 +60,18 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     requestId(),
     // Browsers send no token by themselves, so a page of any origin can only do what it has a token for.
     cors({ origins: '*', maxAge: 600 }),
-    identify(tokens), limited, routes({ tasks, users, ndjson, bulk, document, demoTokens: publicTokens(tokens), trace }),
+    identify(tokens), limited, timeouts({ readMs }),
+    routes({ tasks, users, ndjson, bulk, document, demoTokens: publicTokens(tokens), trace }),
   )
   document.of(handler)
 
-  // An upload may take longer than the five minutes that Node gives a request; idle ones are the proxy's to end.
-  const server = createServer({ requestTimeout: 0 })
+  // An upload may take longer than the five minutes that Node gives a request, as long as it moves. Without a limit for the whole request
+  // Node has none for its head either, unless told so.
+  const server = createServer({ requestTimeout: 0, headersTimeout: HEAD_MS })
   const policies = [requestId<Context>(), identify(tokens), limited, authorize]
-  attach<Context>(server, handler, { ...connectAllow.length > 0 && { connect: tunnel<Context>({ allow: connectAllow, policies }) } })
+  attach<Context>(server, handler, {
+    sendTimeoutMs: SEND_MS, ...connectAllow.length > 0 && { connect: tunnel<Context>({ allow: connectAllow, policies }) },
+  })
   const connections = new Connections(server)
 
   server.listen({ host, port })

@@ -53,7 +53,7 @@ export function timeouts<C = unknown>({ readMs, runMs, retryAfterSeconds = 5 }: 
       })
     })
   }
-  return Object.assign(policy, { place: PLACE, describe: failing('request_timeout', 'run_timeout') })
+  return Object.assign(policy, { place: PLACE, describe: runMs === undefined ? failing('request_timeout') : failing('request_timeout', 'run_timeout') })
 }
 
 /** A body whose reader does not wait forever. */
