@@ -26,7 +26,7 @@ export class PostgresStore implements Store {
 
   /** Makes the tables where they are missing. Call it once, at start. */
   static async open(db: Database): Promise<PostgresStore> {
-    for (const statement of SCHEMA) await db.query(statement, [])
+    await db.query(SCHEMA, [])
     return new PostgresStore(db)
   }
 

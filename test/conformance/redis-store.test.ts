@@ -9,14 +9,16 @@ import { redisUrl } from '../servers/redis-server.js'
 
 const url = await redisUrl()
 const cluster = await clusterForFile()
+/** By default a node that does not tell its slots within a second is none. */
+const PATIENT = { slotsRefreshTimeout: 20_000 }
 const nodes = cluster.map(({ port }) => ({ host: '127.0.0.1', port }))
 
 const clients: Readonly<Record<string, () => RedisClient>> = {
   'a single server, ioredis 6': () => new Redis(url),
   'a single server, ioredis 6 with auto-pipelining': () => new Redis(url, { enableAutoPipelining: true }),
   'a single server, ioredis 5': () => new Redis5(url),
-  'a cluster, ioredis 6': () => new Cluster(nodes),
-  'a cluster, ioredis 5 with auto-pipelining': () => new Cluster5(nodes, { enableAutoPipelining: true }),
+  'a cluster, ioredis 6': () => new Cluster(nodes, PATIENT),
+  'a cluster, ioredis 5 with auto-pipelining': () => new Cluster5(nodes, { ...PATIENT, enableAutoPipelining: true }),
 }
 
 describe('RedisStore', { concurrency: 8 }, () => {

@@ -71,9 +71,9 @@ export class Wire {
   }
 }
 
-/** Waits until `condition` holds; fails after 5 s. */
+/** Waits until `condition` holds; fails after 20 s. */
 export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const late = Date.now() + 5000
+  const late = Date.now() + 20_000
   while (!await condition()) {
     if (Date.now() > late) throw new Error(`never happened: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
