@@ -7,16 +7,13 @@ import type { HostResponse } from './host.js'
  */
 export function atHead(res: HostResponse, act: () => void): void {
   const write = res.writeHead.bind(res) as (...args: unknown[]) => ServerResponse
-  let done = false
   const writeHead = (status: unknown, ...rest: unknown[]): ServerResponse => {
-    if (done || res.headersSent) return write(status, ...rest)
+    if (res.headersSent) return write(status, ...rest)
     const [first, second] = rest
     setAll(res, typeof first === 'string' ? second : second ?? first)
     act()
-    const written = typeof first === 'string' ? write(status, first) : write(status)
-    // Only now: a host whose first try was refused (a bad status) comes again with its error page.
-    done = true
-    return written
+    // A host whose first try is refused here (a bad status) comes again with its error page.
+    return typeof first === 'string' ? write(status, first) : write(status)
   }
   res.writeHead = writeHead
 }

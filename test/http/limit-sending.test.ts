@@ -50,6 +50,18 @@ describe('limitSending: the rule', () => {
     }
   })
 
+  test('a connection that has ended is not looked at any more', (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] })
+    const { socket } = serving()
+    let looks = 0
+    Object.defineProperty(socket, 'writableLength', { get: () => { looks++; return 0 } })
+    t.mock.timers.tick(500)
+    assert.equal(looks, 2)
+    socket.emit('close')
+    t.mock.timers.tick(5000)
+    assert.equal(looks, 2)
+  })
+
   test('one that has nothing to send is left alone, however long', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const { socket } = serving()
