@@ -59,6 +59,18 @@ describe('NDJSON upload', () => {
     assert.deepEqual(await failedLines(page), FAILED)
   })
 
+  test('an upload is cancelled; the focus does not go with the button', async () => {
+    const page = await kit.open()
+    // Never answered.
+    await page.route('**/upload-ndjson', () => undefined)
+    await page.getByLabel('Lines').fill(LINES)
+    await page.getByRole('button', { name: 'Upload the lines' }).click()
+    await page.getByRole('button', { name: 'Cancel the upload' }).click()
+    await page.getByText('The upload was cancelled').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Cancel the upload' }).isVisible(), false)
+    assert.equal(await page.evaluate('document.activeElement.textContent'), 'Upload the lines')
+  })
+
   test('a refusal has its code', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     await page.getByRole('button', { name: 'Example with mistakes' }).first().click()

@@ -116,6 +116,28 @@ describe('tasks', () => {
     await page.getByText('No tasks yet.').waitFor()
   })
 
+  test('a task that the server has forgotten is not asked for again', async () => {
+    const page = await kit.open()
+    await page.evaluate('sessionStorage.setItem(\'longhaul.tasks\', JSON.stringify({ \'demo-writer\': [{ task: \'wait\', handle: { id: \'gone\', statusUrl: \'/api/status/gone\' } }] }))')
+    await page.reload()
+    await page.locator('.task .error', { hasText: 'task_not_found (404)' }).waitFor()
+    assert.equal(await page.locator('.task button').count(), 0)
+    assert.equal(await page.evaluate("JSON.parse(sessionStorage.getItem('longhaul.tasks'))['demo-writer'].length"), 0)
+    await page.getByRole('button', { name: 'Clear ended ones' }).click()
+    await page.getByText('No tasks yet.').waitFor()
+  })
+
+  test('a task that could not be watched is watched again when one says so', async () => {
+    const page = await kit.open()
+    await page.route('**/api/status/*', (route) => route.fulfill({ status: 400, contentType: 'application/json', body: '{"error": "Not like this.", "code": "made_up"}' }))
+    const row = await submitWait(page, 3)
+    await row.locator('.error', { hasText: 'made_up (400) Not like this.' }).waitFor()
+    await page.unroute('**/api/status/*')
+    await row.getByRole('button', { name: 'Watch again' }).click()
+    await state(row, 'completed')
+    assert.equal(await row.locator('.error').count(), 0)
+  })
+
   test('more tasks than a browser has connections leave room for the rest of the page', async () => {
     const page = await kit.open()
     for (let count = 0; count < 9; count++) await submitWait(page, 60)

@@ -10,6 +10,8 @@ const WORDS = { queued: 'waits', processing: 'runs', completed: 'completed', fai
 /** One task in the list: what it is, how far it is, what came of it, and who was told. */
 export class TaskRow {
   ended = false
+  /** Whether the server knows nothing of it any more. */
+  lost = false
   #gone = new AbortController()
   #state = h('span', { class: 'badge' }, 'accepted')
   #bar
@@ -18,12 +20,12 @@ export class TaskRow {
   #cancel
   #callback = h('p', { class: 'callback', hidden: true })
   #outcome = h('div')
-  #onGone
+  #onLost
 
-  constructor(handle, task, { onGone }) {
+  constructor(handle, task, { onLost }) {
     this.handle = handle
     this.task = task
-    this.#onGone = onGone
+    this.#onLost = onLost
     const short = (handle.id ?? '').slice(0, 6)
     this.#heading = h('h3', { tabindex: -1 }, task, ' ', h('code', { class: 'dim' }, short))
     this.#bar = h('progress', { max: 100, value: 0, 'aria-label': `Progress of ${task} ${short}` })
@@ -145,8 +147,9 @@ export class TaskRow {
     if (error.status !== 404) return
     again.remove()
     this.ended = true
+    this.lost = true
     this.#cancel.remove()
-    this.#onGone()
+    this.#onLost()
   }
 }
 

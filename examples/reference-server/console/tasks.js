@@ -63,7 +63,7 @@ async function start() {
 }
 
 function add(handle, task) {
-  const row = new TaskRow(handle, task, { onGone: () => { keep(rows.filter((other) => other !== row)) } })
+  const row = new TaskRow(handle, task, { onLost: () => { keep(rows) } })
   list.prepend(row.element)
   keep([row, ...rows])
   void row.watch()
@@ -84,7 +84,7 @@ function keep(next) {
   byId('task-none').hidden = rows.length > 0
   if (currentToken() === '') return
   const all = savedTasks()
-  all[currentToken()] = rows.map(({ task, handle }) => ({ task, handle }))
+  all[currentToken()] = rows.filter(({ lost }) => !lost).map(({ task, handle }) => ({ task, handle }))
   write(SAVED, JSON.stringify(all))
 }
 
