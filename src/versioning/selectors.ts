@@ -102,7 +102,7 @@ export function byQuery({ parameter = 'version' }: { readonly parameter?: string
 export function byVendorMediaType({ vendor }: { readonly vendor: string }): Selector {
   const before = `vnd.${checkName('byVendorMediaType: vendor', vendor)}.v`
   const isVendorType = (type: string, subtype: string): boolean =>
-    type === 'application' && subtype.startsWith(before) && subtype.endsWith('+json') && subtype.length >= before.length + '+json'.length
+    type === 'application' && subtype.startsWith(before) && subtype.endsWith('+json')
   return {
     way: 'media-type',
     unsupported: 406,

@@ -20,7 +20,8 @@ const only = (increment: Store['increment']): Store => ({ increment } as Partial
 const away = only(() => Promise.reject(new StoreUnavailableError('away')))
 
 describe('rateLimit', () => {
-  test('SPEC 8.2, 7.429: so many pass, then 429 with Retry-After, until the window ends', async () => {
+  test('SPEC 8.2, 7.429: so many pass, then 429 with Retry-After, until the window ends', async (t) => {
+    t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2026, 0, 1) })
     const handler = limited([three])
     for (const left of [2, 1, 0]) {
       const { status, headers } = await ask(handler, as('ann'))
@@ -67,6 +68,34 @@ describe('rateLimit', () => {
       ['200 r=3', '429 r=3', '200 r=0', '200 r=0', '429 r=0', '200 r=0'], 'one after the other')
     assert.match(await cost(11), /^413/, 'never')
     assert.match(await cost(Number.NaN), /^500/, 'a mistake of the host')
+  })
+
+  test('whom a counter is for: kinds of callers never share one, and its key is short and well-formed, whatever they are called', async () => {
+    const keyOf = async (by: 'principal' | 'address' | ((asked: unknown) => string | undefined), what: Parameters<typeof ask>[1]): Promise<string | undefined> => {
+      let found: string | undefined
+      const store = only((key, value, { expiresAt }) => { found = key; return { value, expiresAt } })
+      assert.equal((await ask(limited([{ ...three, by }], { store }), what)).status, 200)
+      return found
+    }
+    const from = { peerAddress: '192.0.2.1' }
+    assert.deepEqual([
+      await keyOf('principal', { ...as('192.0.2.1'), ...from }), await keyOf('principal', from), await keyOf('address', { ...as('ann'), ...from }),
+      await keyOf('principal', {}), await keyOf(() => '192.0.2.1', from), await keyOf(() => undefined, from),
+    ], ['rl:default:p:192.0.2.1', 'rl:default:a:192.0.2.1', 'rl:default:a:192.0.2.1', 'rl:default:a:unknown', 'rl:default:k:192.0.2.1', undefined])
+    const odd = ['ann\nbob', '', '#', 'ä', '\ud800', '\ud801', 'x'.repeat(129), 'x'.repeat(1000)]
+    const keys = await Promise.all(odd.map((subject) => keyOf('principal', as(subject))))
+    for (const key of keys) assert.match(key ?? '', /^rl:default:p:#[\w-]{43}$/)
+    assert.equal(new Set(keys).size, odd.length)
+  })
+
+  test('consume charges the limits in front too', async () => {
+    const store = memory().store
+    const policy = (name: string) => rateLimit({ store, onStoreError: 'deny', policies: [{ name, limit: 10, windowSeconds: 60 }] })
+    const handler = compose(policy('outer'), policy('inner'), async (asked) => { await consume(asked, 4); return json(200, {}) })
+    const { headers } = await ask(handler, as('ann'))
+    assert.deepEqual(String(headers['ratelimit']).split(', ').map((each) => each.split(';').slice(0, 2).join(';')), ['"inner";r=5', '"outer";r=5'])
+    const named = compose(policy('a'), policy('b'), async (asked) => { await consume(asked, 4, 'a'); return json(200, {}) })
+    assert.match(String((await ask(named, as('ann'))).headers['ratelimit']), /^"b";r=9;t=\d+, "a";r=5;t=\d+$/)
   })
 
   test('bytes as announced', () => {

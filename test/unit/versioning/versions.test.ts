@@ -75,6 +75,14 @@ describe('deprecation', () => {
     assert.equal((await ask(versions(future, { select, afterSunset: 'gone' }), { path: '/v1' })).status, 200, 'not yet')
   })
 
+  test('gone is gone from the very moment of the sunset', async (t) => {
+    t.mock.timers.enable({ apis: ['Date'], now: Date.parse(SUNSET) - 1 })
+    const handler = versions({ '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET } }, { select, afterSunset: 'gone' })
+    assert.equal((await ask(handler, { path: '/v1' })).status, 200)
+    t.mock.timers.tick(1)
+    assert.equal((await ask(handler, { path: '/v1' })).status, 410)
+  })
+
   test('what is declined stays declined', async () => {
     assert.equal((await ask(versions({ '1': { handler: () => undefined, deprecated: PAST } }, { select }))).status, 0, 'not mine')
     assert.equal((await ask(compose(deprecated({ deprecated: PAST }), () => undefined))).status, 0, 'not mine')
