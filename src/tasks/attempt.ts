@@ -203,7 +203,8 @@ export class TaskAttempt implements Lasting {
   private async giveBack(progress: TaskProgress | undefined, why: string): Promise<void> {
     const now = await this.write({ progress, state: 'queued' }, true)
     this.see(now)
-    if (now?.moved) throw new AttemptFailed(why)
+    // Not moved, and yet as we wanted it: an earlier try of this very write landed, and its answer was lost.
+    if (now?.record.state === 'queued' && now.record.attempt === this.fence) throw new AttemptFailed(why)
   }
 }
 

@@ -391,6 +391,23 @@ describe('a store that fails for a while', () => {
     }
   })
 
+  test('does not lose a task between two attempts, whichever write lands without an answer', async (t) => {
+    for (const shared of [true, false]) {
+      for (let nth = 1; nth <= 4; nth++) {
+        const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: fast, run: async (_, { attempt }) => {
+          await Promise.resolve()
+          if (attempt === 1) throw new Error('It fails the first time')
+          return { message: 'done' }
+        } })
+        const { tasks, spy } = use(t, { definitions: [flaky], shared })
+        let written = 0
+        spy.fault = (call) => (call.startsWith('replace task') && ++written === nth ? 'after' : undefined)
+        const { id } = await tasks.submit(flaky, 1)
+        assert.equal((await ended(tasks, id)).status, 'completed', `${String(shared)} ${String(nth)}`)
+      }
+    }
+  })
+
   test('at the start of a run costs no attempt', async (t) => {
     let runs = 0
     const count = defineTask({ name: 'count', run: () => { runs++ } })
