@@ -15,7 +15,7 @@ function run(order: LoadOrder): Promise<LoadReport> {
     const end = (error?: Error): void => {
       for (const socket of sockets) socket.destroy()
       if (error) reject(error)
-      else resolve({ seconds: (performance.now() - started) / 1000, bodies: [] })
+      else resolve({ seconds: (performance.now() - started) / 1000, p99: 0, bodies: [] })
     }
     const open = (): void => {
       let head = ''

@@ -32,6 +32,10 @@ export interface Row {
   readonly micros: Spread
   /** The limit's CPU time over this one's, batch beside batch: 1 is as good as the limit. */
   readonly ratio: Spread
+  /** The same of the time that a batch took: the load generator and the kernel have their share in it. */
+  readonly wall: Spread
+  /** Milliseconds in which 99 of a hundred answers came. */
+  readonly p99: Spread
 }
 
 interface Sample {
@@ -39,6 +43,8 @@ interface Sample {
   readonly scenario: string
   readonly micros: number
   readonly ratio: number
+  readonly wall: number
+  readonly p99: number
 }
 
 /**
@@ -53,7 +59,8 @@ export async function compare(plan: Plan): Promise<Row[]> {
   }
   return plan.scenarios.flatMap(({ name: scenario }) => Object.keys(plan.servers).map((server) => {
     const own = samples.filter((sample) => sample.server === server && sample.scenario === scenario)
-    return { server, scenario, micros: spread(own.map(({ micros }) => micros)), ratio: spread(own.map(({ ratio }) => ratio)) }
+    const of = (what: 'micros' | 'ratio' | 'wall' | 'p99'): Spread => spread(own.map((sample) => sample[what]))
+    return { server, scenario, micros: of('micros'), ratio: of('ratio'), wall: of('wall'), p99: of('p99') }
   }))
 }
 
@@ -74,12 +81,13 @@ async function oneStart(plan: Plan, samples: Sample[]): Promise<void> {
       }
       for (let round = 0; round < plan.rounds; round++) {
         let limit = Number.NaN
+        let limitSeconds = Number.NaN
         for (const [name, server] of running) {
           const before = await server.cpu()
-          await load.run({ ...orders.get(name) as Omit<LoadOrder, 'count'>, count: scenario.batch })
+          const { seconds, p99 } = await load.run({ ...orders.get(name) as Omit<LoadOrder, 'count'>, count: scenario.batch })
           const micros = (await server.cpu() - before) / scenario.batch
-          if (Number.isNaN(limit)) limit = micros
-          samples.push({ server: name, scenario: scenario.name, micros, ratio: limit / micros })
+          if (Number.isNaN(limit)) [limit, limitSeconds] = [micros, seconds]
+          samples.push({ server: name, scenario: scenario.name, micros, ratio: limit / micros, wall: limitSeconds / seconds, p99 })
         }
       }
     }

@@ -16,6 +16,8 @@ export interface LoadOrder {
 
 export interface LoadReport {
   readonly seconds: number
+  /** So long took 99 of a hundred answers at the most, in milliseconds from the request on. */
+  readonly p99: number
   readonly bodies: readonly string[]
 }
 
@@ -26,6 +28,7 @@ function run(order: LoadOrder): Promise<LoadReport> {
   const requests = order.requests.map((text) => Buffer.from(text))
   const bodies: string[] = []
   const keep = order.keepBodies ?? 0
+  const took: number[] = []
   const started = performance.now()
   let sent = 0
   let answered = 0
@@ -34,12 +37,14 @@ function run(order: LoadOrder): Promise<LoadReport> {
     const end = (error?: Error): void => {
       for (const socket of sockets) socket.destroy()
       if (error) reject(error)
-      else resolve({ seconds: (performance.now() - started) / 1000, bodies })
+      else resolve({ seconds: (performance.now() - started) / 1000, p99: took.sort((a, b) => a - b)[Math.floor(took.length * 0.99)] ?? 0, bodies })
     }
     const open = (): void => {
       let left: Buffer | undefined
+      let asked = 0
       const socket = connect({ port: order.port, host: '127.0.0.1', noDelay: true })
       const send = (): void => {
+        asked = performance.now()
         if (sent < order.count) socket.write(requests[sent++ % requests.length] as Buffer)
       }
       const receive = (chunk: Buffer): void => {
@@ -56,6 +61,7 @@ function run(order: LoadOrder): Promise<LoadReport> {
         }
         if (Number(head.slice(9, 12)) !== order.expectStatus) return end(new Error(`expected ${order.expectStatus}, got: ${data.toString()}`))
         if (bodies.length < keep) bodies.push(data.toString('utf8', at + HEAD_END.length, whole))
+        took.push(performance.now() - asked)
         if (++answered === order.count) end()
         else send()
       }

@@ -8,7 +8,7 @@ import { BODY } from './work.js'
 
 const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 
-const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'hono', 'express']
+const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'h3', 'hono', 'koa', 'express']
 const QUICK = ['bare', 'hand-written', 'longhaul', 'fastify']
 const HELD = ['hand-written', 'longhaul']
 const RESULT_BYTES = '{"message":"The report for 2026-10 is ready.","rows":1002}'.length

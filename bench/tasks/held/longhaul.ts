@@ -4,7 +4,7 @@ import { tellHeld } from '../../frame/heap.js'
 import { BODY, doWork, type Input } from '../work.js'
 
 const report = defineTask({ name: 'report', run: (input: Input) => doWork(input) })
-const { store, queue } = memory()
+const { store, queue } = memory({ maxEntries: 2_000_000, maxBytes: 4_294_967_296 })
 const tasks = createTasks({ store, queue, definitions: [report] })
 const count = Number(process.argv[2])
 

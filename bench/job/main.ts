@@ -1,0 +1,35 @@
+// npm run bench -- job [--quick]: whole jobs, from the submission to the poll that shows the result, beside the peers.
+import { parseArgs } from 'node:util'
+import { buildPrograms } from '../frame/build.js'
+import { compare, type Row } from '../frame/compare.js'
+import { PINNED } from '../frame/program.js'
+import { table } from '../frame/table.js'
+import { BODY } from '../tasks/work.js'
+
+const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'h3', 'hono', 'koa', 'express']
+const names = quick ? ['bare', 'longhaul', 'fastify', 'h3'] : SERVERS
+const submit = [
+  'POST /reports HTTP/1.1', 'Host: 127.0.0.1', 'User-Agent: bench', 'Accept: */*', 'Prefer: respond-async',
+  'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(BODY)}`, '', BODY,
+].join('\r\n')
+const poll = ['GET /tasks/{id} HTTP/1.1', 'Host: 127.0.0.1', 'User-Agent: bench', 'Accept: */*', '', ''].join('\r\n')
+
+const program = await buildPrograms('job', {
+  load: 'bench/job/load.ts', ...Object.fromEntries(names.map((name) => [name, `bench/tasks/servers/${name}.ts`])),
+})
+const starts = quick ? 1 : 5
+const rounds = quick ? 3 : 8
+const rows = await compare({
+  servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
+  scenarios: [{ name: 'job', batch: quick ? 2000 : 4000, warmUp: quick ? 2000 : 6000, prepare: async () => ({ requests: [submit, poll], expectStatus: 200 }) }],
+  starts, rounds, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
+})
+const shown = ({ median, low, high }: Row['ratio']): string => `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`
+process.stdout.write(`A job: POST, 202, work that takes no time, polls until its result is there. Node ${process.versions.node}, ${starts} starts of ${rounds} rounds, 32 connections, ${PINNED ? 'each server pinned to one core' : 'not pinned'}.
+Ratio: what bare node:http takes for the same bytes over what the server takes; median (quartiles). The bare one needs no second poll.
+
+${table(['job', 'by CPU', 'by time', 'CPU', 'p99'], rows.map((row) => [
+    row.server, shown(row.ratio), shown(row.wall), `${row.micros.median.toFixed(1)} µs`, `${row.p99.median.toFixed(1)} ms`,
+  ]))}
+`)

@@ -1,0 +1,82 @@
+// npm run bench [-- --quick] [NAME …]: all scenarios, or some, one after the other; a report and a picture of it.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { cpus } from 'node:os'
+import { dirname, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { picture, type Panel } from './frame/picture.js'
+import { panelsIn } from './frame/read-tables.js'
+
+interface Scenario {
+  readonly file: string
+  /** What it says on the picture. */
+  readonly title: string
+  /** Left out of `--quick` unless it is named. */
+  readonly slow?: boolean
+}
+
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  tasks: { file: 'tasks/main.ts', title: 'take a task in, show it' },
+  job: { file: 'job/main.ts', title: 'a whole job' },
+  policies: { file: 'policies/main.ts', title: 'authenticated, limited, versioned' },
+  redis: { file: 'redis/main.ts', title: 'with Redis' },
+  bullmq: { file: 'bullmq/main.ts', title: 'with BullMQ' },
+  bulk: { file: 'bulk/main.ts', title: 'bulk' },
+  ndjson: { file: 'ndjson/main.ts', title: 'NDJSON' },
+  content: { file: 'content/main.ts', title: 'content and ranges' },
+  fanout: { file: 'fanout/main.ts', title: 'watchers' },
+  held: { file: 'held/main.ts', title: 'held tasks' },
+  hostile: { file: 'ndjson/hostile.ts', title: 'hostile uploads', slow: true },
+}
+
+const { values: { quick, out }, positionals } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, out: { type: 'string' } }, allowPositionals: true,
+})
+for (const name of positionals) {
+  if (!(name in SCENARIOS)) throw new Error(`bench: there is no ${name}; there are ${Object.keys(SCENARIOS).join(', ')}`)
+}
+const chosen = Object.entries(SCENARIOS).filter(([name, { slow }]) => (positionals.length > 0 ? positionals.includes(name) : !(quick && slow === true)))
+const folder = resolve(import.meta.dirname)
+const began = Date.now()
+const reports: string[] = []
+const panels: Panel[] = []
+const failed: string[] = []
+
+for (const [name, { file, title }] of chosen) {
+  const since = Date.now()
+  process.stdout.write(`\n== ${name}\n\n`)
+  const report = await run(file)
+  if (report === undefined) {
+    failed.push(name)
+    continue
+  }
+  reports.push(`## ${name}\n\n${report.trim()}\n\n${Math.round((Date.now() - since) / 1000)} s`)
+  panels.push(...panelsIn(title, report))
+}
+
+const [{ model = 'unknown' } = {}] = cpus()
+const machine = `Node ${process.versions.node} on ${cpus().length} cores (${model}), ${new Date().toISOString().slice(0, 10)}${quick ? ', --quick' : ''}`
+const heading = 'CPU of the limit over CPU of each: longer is better, 1 is the limit'
+// Only a whole run says what the picture of the project shows.
+const target = out ?? (positionals.length === 0 && !quick ? resolve(folder, '../docs/bench.svg') : resolve(folder, '../node_modules/.cache/longhaul-bench/bench.svg'))
+await mkdir(dirname(target), { recursive: true })
+await writeFile(target, picture(`${heading}. ${machine}`, panels))
+await writeFile(target.replace(/\.svg$/, '.md'), `# Benchmarks\n\n${machine}, \`npm run bench${quick ? ' -- --quick' : ''}${positionals.map((name) => ` ${name}`).join('')}\`. What is measured and where the time goes: bench/README.md.\n\n${reports.join('\n\n')}\n`)
+process.stdout.write(`\n${chosen.length - failed.length} of ${chosen.length} scenarios in ${Math.round((Date.now() - began) / 1000)} s; the picture and the report: ${target}\n`)
+if (failed.length > 0) {
+  process.stderr.write(`failed: ${failed.join(', ')}\n`)
+  process.exitCode = 1
+}
+
+/** What a scenario has said, which is shown as it comes; `undefined` when it failed. */
+async function run(file: string): Promise<string | undefined> {
+  const child = spawn(process.execPath, ['--import', 'tsx', resolve(folder, file), ...quick ? ['--quick'] : []], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let text = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    text += chunk.toString()
+    process.stdout.write(chunk)
+  })
+  const [code] = await once(child, 'close') as [number | null]
+  return code === 0 ? text : undefined
+}
