@@ -11,7 +11,7 @@ interface Described {
   readonly responses: Readonly<Record<string, { readonly headers?: Fragment, readonly content?: Readonly<Record<string, Fragment>>, readonly $ref?: string }>>
 }
 
-/** Of the connection and the framing, or said by the content of the document; what CORS adds for browsers goes without saying too. */
+/** Of the connection and the framing, or said by the content of the document. */
 const UNSAID = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'content-type', 'content-encoding', 'trailer', 'accept-encoding'])
 const LONGEST = 4_000_000
 const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = { gzip: gunzipSync, deflate: inflateSync, br: brotliDecompressSync }
@@ -91,7 +91,8 @@ export class AnswerWatch {
     const method = (request.method ?? '').toLowerCase()
     const name = route?.methods[method] ? method : method === 'head' ? 'get' : method
     const operation = route?.methods[name]
-    const text = body === undefined ? undefined : decoded(body, fields.get('content-encoding'))
+    // An answer to HEAD names the coding of what it does not have.
+    const text = body === undefined || method === 'head' ? undefined : decoded(body, fields.get('content-encoding'))
     if (route === undefined || operation === undefined) {
       // A path that is not ours, a method that is not allowed, and OPTIONS: nothing that a document has a place for.
       if (status >= 400 && text !== undefined && method !== 'head') this.#error(fields, text)
@@ -102,7 +103,7 @@ export class AnswerWatch {
     const response = operation.responses[key] ?? {}
     const told = new Set(Object.keys(response.headers ?? {}).map((field) => field.toLowerCase()))
     if (key !== 'default') {
-      for (const field of fields.keys()) if (!told.has(field) && !UNSAID.has(field) && !field.startsWith('access-control-')) throw new Error(`the field ${field} is not described`)
+      for (const field of fields.keys()) if (!told.has(field) && !UNSAID.has(field)) throw new Error(`the field ${field} is not described`)
     }
     if (text === undefined || method === 'head' || (text.length === 0 && response.content === undefined)) return
     const type = fields.get('content-type') ?? ''
