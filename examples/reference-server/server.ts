@@ -22,6 +22,8 @@ const ANSWERS_MS = 35_000
 /** How long a client may take for the head of a request, and for taking something of its answer. */
 const HEAD_MS = 60_000
 const SEND_MS = 120_000
+/** How long an idle connection is kept: longer than clients and proxies keep it, so that they close it, and no request meets a closed one. */
+const IDLE_MS = 65_000
 
 export interface StartOptions extends Config {
   /** How long running tasks may go on after the stop, in milliseconds. Default 10 000. */
@@ -67,7 +69,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
 
   // An upload may take longer than the five minutes that Node gives a request, as long as it moves. Without a limit for the whole request
   // Node has none for its head either, unless told so.
-  const server = createServer({ requestTimeout: 0, headersTimeout: HEAD_MS })
+  const server = createServer({ requestTimeout: 0, headersTimeout: HEAD_MS, keepAliveTimeout: IDLE_MS })
   const policies = [requestId<Context>(), identify(tokens), limited, authorize]
   attach<Context>(server, handler, {
     sendTimeoutMs: SEND_MS, ...connectAllow.length > 0 && { connect: tunnel<Context>({ allow: connectAllow, policies }) },

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { compose, type RequestHeaders } from '../../../src/http/exchange.js'
 import { principalOf, type Principal } from '../../../src/http/principal.js'
@@ -6,7 +7,7 @@ import { json } from '../../../src/http/respond.js'
 import { authenticate, type AuthenticateOptions } from '../../../src/policies/authenticate.js'
 import { authorize } from '../../../src/policies/authorize.js'
 import { apiKey, basic, bearer, hostUser, tokens } from '../../../src/policies/schemes.js'
-import { sameSecret } from '../../../src/policies/secret.js'
+import { sameSecret, secretDigest } from '../../../src/policies/secret.js'
 import { cors } from '../../../src/resources/cors.js'
 import { ask } from './request.js'
 
@@ -313,6 +314,19 @@ describe('authorize', () => {
   test('a check that fails is no permission', async () => {
     const broken = compose(authorize({ allow: () => Promise.reject(new Error('away')), reason: 'no' }), whoAmI)
     assert.equal((await ask(broken, as('x'))).status, 500, 'masked')
+  })
+
+  test('whom the host knows is asked each time, with a cache too: all of them have the same credentials, none', async () => {
+    const session = hostUser(({ headers }) => headers['x-session'] === undefined ? undefined : { subject: String(headers['x-session']) })
+    const handler = compose(authenticate({ schemes: [session], cache: { max: 10, ttlMs: 60_000 } }), whoAmI)
+    for (const name of ['ann', 'bob', 'ann']) assert.equal((await ask(handler, { headers: { 'x-session': name } })).json['subject'], name)
+    assert.equal((await ask(handler)).status, 401)
+  })
+
+  test('digests of secrets are those of this process alone', () => {
+    assert.notEqual(secretDigest('tok-ann'), createHash('sha256').update('tok-ann').digest('base64url'))
+    assert.equal(secretDigest('tok-ann'), secretDigest('tok-ann'))
+    assert.match(secretDigest(''), /^[\w-]{43}$/)
   })
 
   test('the wrong order throws when it is composed, through a composed handler too', () => {
