@@ -8,13 +8,16 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { mutationsOf } from './mutations.mjs'
 
-/** What is broken, and the tests that have to notice. The first of them that is named as the source is runs first. */
+/** What is broken, the tests that have to notice, the one that is named as the source first; `wider` ones are asked only about what these let pass. */
 const ROOMS = [
-  { sources: 'src/http/', tests: ['test/unit/http/', 'test/unit/content/', 'test/unit/resources/'] },
+  {
+    sources: 'src/http/', tests: ['test/unit/http/', 'test/unit/content/', 'test/unit/resources/'],
+    wider: ['test/unit/ndjson/', 'test/unit/bulk', 'test/http/node-', 'test/http/upstream', 'test/http/fetch-binding'],
+  },
   { sources: /^src\/tasks\/(?:state|record|ledger|idempotency|attempt)\.ts$/, tests: ['test/unit/tasks/', 'test/http/tasks-'] },
-  { sources: 'src/ndjson/', tests: ['test/unit/ndjson/', 'test/http/ndjson-'] },
+  { sources: 'src/ndjson/', wider: ['test/http/reference-ndjson', 'test/unit/client/ndjson'], tests: ['test/unit/ndjson/', 'test/http/ndjson-'] },
   { sources: 'src/policies/', tests: ['test/unit/policies/', 'test/http/limit-sending'] },
-  { sources: 'src/versioning/', tests: ['test/unit/versioning/'] },
+  { sources: 'src/versioning/', tests: ['test/unit/versioning/'], wider: ['test/http/versions-reference', 'test/http/reference-openapi'] },
 ]
 const { values, positionals } = parseArgs({
   options: {
@@ -47,9 +50,9 @@ function sampled(list, count, seed) {
   return list.map((mutation) => ({ mutation, at: random() })).sort((a, b) => a.at - b.at).slice(0, count).map(({ mutation }) => mutation)
 }
 
-function testsFor(file) {
+function testsFor(file, parts = roomOf(file).tests) {
   const name = basename(file, '.ts')
-  const files = tracked.filter((test) => test.endsWith('.test.ts') && !left.has(test) && roomOf(file).tests.some((part) => test.startsWith(part)))
+  const files = tracked.filter((test) => test.endsWith('.test.ts') && !left.has(test) && parts.some((part) => test.startsWith(part)))
   return files.sort((a, b) => Number(b.includes(name)) - Number(a.includes(name)) || Number(a.startsWith('test/http')) - Number(b.startsWith('test/http')) || a.localeCompare(b))
 }
 
@@ -104,7 +107,8 @@ async function work(worker) {
     const path = join(cwd, mutation.file)
     const text = readFileSync(path, 'utf8')
     writeFileSync(path, text.slice(0, mutation.from) + mutation.put + text.slice(mutation.to))
-    if (await passes(cwd, testsFor(mutation.file))) {
+    const wider = testsFor(mutation.file, roomOf(mutation.file).wider ?? [])
+    if (await passes(cwd, testsFor(mutation.file)) && (wider.length === 0 || await passes(cwd, wider))) {
       survivors.push(mutation)
       console.log(`survived  ${describe(mutation)}`)
     }
