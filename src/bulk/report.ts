@@ -112,8 +112,8 @@ export class Report {
     const [tail, textTail] = [`,"status":${this.status}`, `,"status":${this.status},"id":"`]
     // What ends an item goes with the beginning of the next: each text that is joined costs.
     const [behindText, behindOther] = [`"}${separator}{"index":`, `}${separator}{"index":`]
-    let { text } = this
-    let lead = text === '' ? '{"index":' : `${separator}{"index":`
+    let text = ''
+    let lead = '{"index":'
     for (let place = 0; place < size; place++) {
       const id = ids[place]
       if (typeof id === 'string' && isPlain(id)) {
@@ -124,7 +124,7 @@ export class Report {
         lead = behindOther
       }
     }
-    this.text = text + (lead === behindText ? '"}' : '}')
+    this.tell(text + (lead === behindText ? '"}' : '}'))
   }
 
   private good(index: number, id: ItemId | undefined): void {

@@ -38,6 +38,16 @@ describe('the report of a bulk create', () => {
     assert.match(answer.json.items[4].error.message ?? '', /^Item 0 of this batch/)
     assert.deepEqual(users.emails, ['user-1@example.com', person(0).email, person(1).email])
   })
+  test('an id is told with its own item, whatever is at fault before it', async () => {
+    for (const bad of [[0], [1], [1, 2], [0, 2], [3]]) {
+      const users = new Users()
+      const { json } = await ask(handlerOf(users, { batchSize: 2 }), { body: people(6).map((its, at) => (bad.includes(at) ? {} : its)) })
+      for (const { index, id, status } of json.items) {
+        assert.equal(status, bad.includes(index) ? 400 : 201)
+        assert.equal(users.users.get(id as number)?.email, bad.includes(index) ? undefined : person(index).email)
+      }
+    }
+  })
   test('SPEC 2.1: a create without email is a 400 for that item, and 422 where there is no other', async () => {
     const answer = await ask(handlerOf(new Users()), { body: [{ name: 'No email' }] })
     assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [422, 'batch_failed', [400]])
@@ -71,9 +81,10 @@ describe('the report of a bulk create', () => {
     assert.deepEqual([bad.status, Object.keys(bad.json), bad.headers['preference-applied']], [422, ['error', 'code', 'summary'], 'return=minimal'])
   })
   test('an id may be text, is escaped, and may be left out', async () => {
-    const ids = ['"a"', 'é\n', undefined]
+    const long = 'x'.repeat(20)
+    const ids = ['"a"', 'é\n', undefined, 'a', '\\', 'a\u0001', 7, 'a\u007f', 'b', long, `${long}"`, `${long}\\`, `${long}\n`, undefined, long]
     const repository = { create: ({ name }: Draft) => ({ id: ids[Number(name)] as unknown as number, name, email: '', role: '' }) }
-    const { json } = await ask(handlerOf(repository), { body: [0, 1, 2].map((at) => ({ ...person(at), name: String(at) })) })
+    const { json } = await ask(handlerOf(repository), { body: ids.map((_, at) => ({ ...person(at), name: String(at) })) })
     assert.deepEqual(json.items.map(({ id }) => id), ids)
   })
   test('behind maxReportBytes a fault is told by its code alone, and every item is there', async () => {
@@ -141,6 +152,8 @@ describe('a repository that fails', () => {
     const none = await ask(handlerOf({ create: () => undefined as unknown as User }), { body: people(2) })
     for (const answer of [short, none]) assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [500, 'write_outcome_unknown', [500, 500]])
     assert.deepEqual(told.map((error) => (error as Error).name), ['TypeError', 'TypeError', 'TypeError'])
+    const many = await ask(handlerOf({ createMany: () => [1, 2, 3].map((id) => ({ ...person(id), id, role: '' })) }), { body: people(2) })
+    assert.deepEqual([many.status, codes(many)], [500, ['write_outcome_unknown', 'write_outcome_unknown']])
   })
   test('its own refusals keep their status, code and message', async () => {
     const repository = { create: () => { throw new HttpError(402, 'no_credit', { message: 'You have no credit.' }) } }
@@ -188,6 +201,17 @@ describe('atomic', () => {
     } }
     const answer = await ask(handlerOf(twice, { atomic: true }), { body: people(3) })
     assert.deepEqual([answer.status, answer.json.summary.total, users.users.size], [201, 3, 3])
+  })
+  test('one that begins its work again when what was streamed is gone has failed, and nothing is told to be written', async () => {
+    told.length = 0
+    const users = new Users()
+    const twice = { createMany: users.createMany.bind(users), transaction: async <R>(work: (inside: never) => Promise<R>): Promise<R> => {
+      await users.transaction(async (inside) => { await work(inside as never); throw new Error('serialization failure') }).catch(() => undefined)
+      return users.transaction((inside) => work(inside as never))
+    } }
+    const answer = await ask(handlerOf(twice, { atomic: true, streamAboveBytes: 1000 }), { body: people(3000) })
+    assert.deepEqual([answer.status, answer.json.summary, users.users.size], [500, { total: 3000, succeeded: 0, failed: 3000 }, 0])
+    assert.match((told[0] as Error).message, /called its work again/)
   })
   test("'if-possible' without a transaction is partial", async () => {
     const users = new Users()
@@ -262,6 +286,13 @@ describe('concurrency', () => {
     users.fails = ({ name }) => { if (name === 'Person 3') controller.abort() }
     await ask(handlerOf(only(users, 'create'), { concurrency: 1 }), { body: people(10), signal: controller.signal })
     assert.equal(users.users.size, 4)
+  })
+  test('an aborted request writes no further slice', async () => {
+    const controller = new AbortController()
+    const users = new Users()
+    users.fails = ({ name }) => { if (name === 'Person 3') controller.abort() }
+    await ask(handlerOf(only(users, 'createMany'), { batchSize: 2 }), { body: people(10), signal: controller.signal })
+    assert.deepEqual(users.calls, ['createMany 2', 'createMany 2'])
   })
   test('what has gone before anything was written is not begun, in a transaction or without', async () => {
     for (const options of [{}, { atomic: true }, { streamAboveBytes: 10 }]) {

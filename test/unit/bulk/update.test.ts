@@ -44,6 +44,12 @@ describe('bulk update', () => {
     assert.throws(() => handlerOf(only(users, 'update'), { atomic: true }), /transaction/)
     assert.throws(() => handlerOf({}), /updateMany or update/)
   })
+  test('a wrong number of outcomes says nothing of any record', async () => {
+    for (const outcomes of [[], [{ id: 1 }], [{ id: 1 }, { id: 2 }, { id: 3 }]]) {
+      const answer = await patch(handlerOf({ updateMany: () => outcomes }), to('editor', 1, 2))
+      assert.deepEqual([answer.status, codes(answer)], [500, ['write_outcome_unknown', 'write_outcome_unknown']])
+    }
+  })
   test('two updates of one record in a batch: the later one is refused', async () => {
     const users = new Users(2)
     const answer = await patch(handlerOf(users, { atomic: false }), [...to('editor', 1), ...to('admin', 1)])
