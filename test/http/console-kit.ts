@@ -91,6 +91,19 @@ export function useConsole(): ConsoleKit {
   return kit
 }
 
+/** Submits a task that waits, and gives its row in the list. */
+export async function submitWait(page: Page, seconds: number): Promise<Locator> {
+  const before = await page.locator('.task').count()
+  await page.getByLabel('Seconds').fill(String(seconds))
+  await page.getByRole('button', { name: 'Submit the task' }).click()
+  await page.locator('.task').nth(before).waitFor()
+  const id = await page.locator('.task').first().getAttribute('data-id')
+  return page.locator(`.task[data-id="${id ?? ''}"]`)
+}
+
+/** Resolves once a row of the list shows a state. */
+export const state = (row: Locator, words: string): Promise<void> => row.locator('.badge', { hasText: words }).waitFor()
+
 /** How full a bar is, from 0 to 100. */
 export const share = (bar: Locator): Promise<number> => bar.evaluate((element) => (element as unknown as { value: number }).value)
 
