@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/index.js'
+import { fakeRequest } from '../http/fake-request.js'
 import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from './kit.js'
 
 const handlerOf = (users: Users, options: Partial<BulkCreateOptions<User, Draft>> = {}) => (
@@ -144,6 +145,21 @@ describe('a streamed body', () => {
     const users = new Users()
     const answer = await ask(handlerOf(users, { ...streamed, maxItems: 2500 }), { body: many })
     assert.deepEqual([answer.status, answer.json.code, answer.json.summary.total, users.users.size], [413, 'body_too_large', 2500, 2500])
+  })
+  test('is let go of when its reading stops early', async () => {
+    let closed = false
+    const fake = fakeRequest()
+    const stream = async function* (): AsyncGenerator<Uint8Array> {
+      try {
+        for (let at = 0; at < 1000; at++) yield Buffer.from(`${at === 0 ? '[' : ''}${'{},'.repeat(1000)}`)
+        assert.fail('all of it was read')
+      } finally {
+        closed = true
+      }
+    }
+    const handler = handlerOf(new Users(), { streamAboveBytes: 5000, maxItems: 10 })
+    assert.equal((await handler({ ...fake, body: { ...fake.body, stream } }))?.status, 413)
+    assert.equal(closed, true)
   })
   test('an empty array with much white space is an empty batch', async () => {
     assert.deepEqual(await refused({ body: `[${' '.repeat(5000)}]` }, streamed), [400, 'empty_batch'])
