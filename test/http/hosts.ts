@@ -206,8 +206,13 @@ const fastifyPlugin: Host = {
       reply.headers({ 'x-host': 'here', 'vary': 'Origin', 'set-cookie': 'host=1' })
       done()
     })
-    if (setup.parse) app.route({ method: app.supportedMethods, url: '/api/*', exposeHeadRoute: false, handler: parsedRoute(setup) })
-    else app.register(longhaul<Context>, { prefix: '/api', handler: setup.handler, ...options(setup) })
+    if (setup.parse) {
+      app.register((scope, _options, done) => {
+        scope.route({ method: app.supportedMethods, url: '/*', exposeHeadRoute: false, handler: parsedRoute(setup) })
+        done()
+      }, { prefix: '/api' })
+    }
+    if (!setup.parse) app.register(longhaul<Context>, { prefix: '/api', handler: setup.handler, ...options(setup) })
     if (setup.fallback) app.setNotFoundHandler((_request, reply) => reply.code(200).send('host'))
     await app.listen({ port: 0, host: '127.0.0.1' })
     return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }
