@@ -8,21 +8,28 @@ import { subject } from '../frame/subject.js'
 
 let context: TaskContext | undefined
 let ticks = 0
+let asked = false
+const parts = memory()
 const forever = defineTask({
   name: 'forever',
   timeoutMs: 3_600_000,
   run: (_: unknown, given: TaskContext) => {
     context = given
+    // Progress is written now and then; the delay of a change begins when it has been.
+    void parts.store.watch(`task:${String(given.taskId)}`, () => {
+      if (asked) process.send?.({ at: performance.timeOrigin + performance.now() })
+      asked = false
+    })
     return new Promise<{ message: string }>((resolve) => { given.signal.addEventListener('abort', () => { resolve({ message: 'over' }) }) })
   },
 })
-const tasks = createTasks({ ...memory(), definitions: [forever], maxWaiters: 100_000 })
+const tasks = createTasks({ ...parts, definitions: [forever], maxWaiters: 100_000 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', maxWaitSeconds: 600 })
 
 process.on('message', (message) => {
   if (message === 'tick') {
+    asked = true
     context?.progress(++ticks)
-    process.send?.({ at: performance.timeOrigin + performance.now() })
   } else if (message === 'held') void settledHeap().then((heap) => process.send?.({ heap, rss: process.memoryUsage().rss }))
 })
 subject(createServer({ requestTimeout: 0 }, toNode(router({ 'POST /tasks': endpoints.submit(forever), 'GET /tasks/{id}': endpoints.status }))))

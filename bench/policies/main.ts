@@ -19,8 +19,11 @@ const scenario = (name: string, request: string): Scenario =>
   ({ name, batch, warmUp: 3 * batch, prepare: async () => ({ requests: [request], expectStatus: 202 }) })
 const scenarios = [scenario('no version named', post('/reports', '*/*')), scenario('by query', post('/reports?version=2', 'application/json'))]
 
-const names = ['plain', 'policies']
-const program = await buildPrograms('policies', Object.fromEntries(names.map((name) => [name, `bench/policies/servers/${name}.ts`])))
+const names = ['plain', 'policies', 'express', 'express-policies', 'fastify', 'fastify-policies']
+/** The peers without policies are those of bench/tasks. */
+const program = await buildPrograms('policies', Object.fromEntries(names.map((name) => [
+  name, `bench/${name === 'express' || name === 'fastify' ? 'tasks' : 'policies'}/servers/${name}.ts`,
+])))
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
   scenarios, starts: quick ? 3 : 6, rounds: quick ? 4 : 8, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
@@ -32,4 +35,11 @@ const added = rows.filter(({ server }) => server === 'policies').map(({ scenario
 process.stdout.write(`CPU that authentication, rate limit and versions add to the accept flow, of that flow's own; median (quartiles). The limit is ${BUDGET * 100} %.
 
 ${table(['', 'added', 'CPU with them'], added)}
+
+The same beside the peers: bearer, limit and a version in the query by hand, with express-rate-limit and rate-limiter-flexible. Ratio: longhaul's flow without all that over each.
+
+${table(['', ...scenarios.flatMap(({ name }) => [name, 'CPU'])], names.map((server) => [
+  server === 'plain' ? 'longhaul, plain' : server === 'policies' ? 'longhaul' : server,
+  ...rows.filter((row) => row.server === server).flatMap(({ ratio, micros }) => [`${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`, `${micros.median.toFixed(1)} µs`]),
+]))}
 `)

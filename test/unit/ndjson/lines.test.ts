@@ -77,6 +77,8 @@ describe('lines', () => {
   test('an excerpt never ends in half a character', () => {
     const [error] = read(`{${'x'.repeat(78)}😀😀`).errors
     assert.equal(error?.excerpt, `{${'x'.repeat(78)}`)
+    // The first and the last of them, too.
+    for (const char of ['\u{10000}', '\u{10ffff}']) assert.equal(read(`{${'x'.repeat(78)}${char}${char}`).errors[0]?.excerpt, `{${'x'.repeat(78)}`)
   })
   test('bytes that are not UTF-8 spoil their own line', () => {
     const bytes = Buffer.concat([Buffer.from('{"a":"ä"}\n{"b":"'), Buffer.from([0xc3, 0x28, 0xff]), Buffer.from('"}\n{"c":"日本"}\n')])
