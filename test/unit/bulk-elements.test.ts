@@ -145,7 +145,8 @@ describe('a large array', () => {
       const expected = whole(bytesOf(text))
       const { items, fault } = await read(bytesOf(text), { ...options, member: 'updates' }, cuts)
       const updates = (expected.value as { updates?: unknown } | undefined)?.updates
-      if (fault?.code === 'invalid_input') assert.ok(!Array.isArray(updates) || text.split('"updates"').length > 2)
+      // What stands beside the member is held as a whole, so little of it is allowed: a text whose member got another name may be too much.
+      if (fault?.code === 'invalid_input' || fault?.code === 'body_too_large') assert.ok(!Array.isArray(updates) || text.split('"updates"').length > 2)
       else {
         assert.equal(fault?.code, expected.fault?.code, text)
         if (fault === undefined) assert.deepEqual(items, updates)
