@@ -1,11 +1,12 @@
 import type { MaybePromise } from '../../src/http/exchange.js'
+import { retryDelay } from '../../src/queues/backoff.js'
 import {
   QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
 } from '../../src/queues/queue.js'
 import { Transit } from '../../src/queues/transit.js'
-import { retryDelay } from './backoff.js'
 import { wholeNumber } from './limits.js'
 import { Line, Queued, RunningAttempt } from './queued.js'
+import { rejected } from './rejected.js'
 
 /** The longest delay that a timer of Node takes; beyond it a timer fires at once. */
 const MAX_TIMER = 2 ** 31 - 1
@@ -239,9 +240,4 @@ async function within(done: Promise<unknown>, ms: number): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined
   await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])
   clearTimeout(timer)
-}
-
-/** A rejection with whatever was thrown. */
-async function rejected(error: unknown): Promise<never> {
-  throw error
 }

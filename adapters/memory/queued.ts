@@ -1,5 +1,5 @@
 import { type Attempt, type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
-import { checkBackoff } from './backoff.js'
+import { checkBackoff } from '../../src/queues/backoff.js'
 
 /** `ready` and `delayed` wait; `ended` is out of the queue. */
 export type QueuedState = 'ready' | 'delayed' | 'running' | 'ended'

@@ -8,6 +8,7 @@ import {
 import { Counters } from './counters.js'
 import { Entries, Held } from './entries.js'
 import { wholeNumber } from './limits.js'
+import { rejected } from './rejected.js'
 import { Sweeper } from './sweeper.js'
 import { Watches } from './watches.js'
 
@@ -197,9 +198,4 @@ function full(message: string): StoreUnavailableError {
 
 function closed(): Promise<never> {
   return Promise.reject(new StoreUnavailableError('The store is closed'))
-}
-
-/** A rejection with whatever was thrown. */
-async function rejected(error: unknown): Promise<never> {
-  throw error
 }

@@ -1,3 +1,4 @@
+import { isPending } from '../../src/http/around.js'
 import { httpError } from '../../src/http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../../src/http/exchange.js'
 import { guard, type OnError } from '../../src/http/boundary.js'
@@ -58,7 +59,7 @@ export class Binding<C> {
     }
     const call = this.call(req, res, facts, waiting, mountPath)
     const answer = this.handle(call)
-    if (isPromise(answer)) void answer.then((late) => this.settle(call, late, next))
+    if (isPending(answer)) void answer.then((late) => this.settle(call, late, next))
     else this.settle(call, answer, next)
   }
 
@@ -91,8 +92,4 @@ export class Binding<C> {
   private async rescue(call: NodeRequest<C>, error: unknown): Promise<HttpResponse> {
     return await guard<C>(() => { throw error }, this.boundary)(call) as HttpResponse
   }
-}
-
-function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
 }

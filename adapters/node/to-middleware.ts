@@ -1,4 +1,5 @@
 import { validateHeaderName, validateHeaderValue, type IncomingMessage } from 'node:http'
+import { after } from '../../src/http/after.js'
 import { isPending } from '../../src/http/around.js'
 import { compose, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Policy, type ResponseHeaders } from '../../src/http/exchange.js'
 import { principalOf } from '../../src/http/principal.js'
@@ -94,8 +95,7 @@ function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
   }
   const read = (answer: HttpResponse | undefined): HttpResponse | Passed<C> =>
     answer === undefined || HOSTS in answer ? { request: inner, headers: answer?.headers ?? {} } : answer
-  const answer = policy(request, next)
-  return isPending(answer) ? answer.then(read) : read(answer)
+  return after(policy(request, next), read)
 }
 
 /** The host goes on while the policy waits for the head of its answer, or for its end without one. */

@@ -7,7 +7,7 @@ import type { Report, Shown } from './report.js'
 import type { TextSink } from './text-sink.js'
 
 /** Why a bulk request as a whole is an error, or `undefined` when some of it went well. */
-export function refusalOf<T>(plan: Plan<T>, report: Report): HttpError | undefined {
+function refusalOf<T>(plan: Plan<T>, report: Report): HttpError | undefined {
   const { succeeded, unknown, broken, culprit } = report
   if (succeeded > 0) return undefined
   if (unknown > 0) return httpError('write_outcome_unknown', { message: 'Something went wrong, and it is not known which of the items were written.' })

@@ -19,7 +19,7 @@ export interface Intake {
 type Shape = Pick<Plan<never>, 'member' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'>
 
 /** Whether the body is known to be small, and not coded, so that it can be taken in one go. */
-export function isSmall({ streamAboveBytes }: Shape, { headers, body }: HttpRequest): boolean {
+function isSmall({ streamAboveBytes }: Shape, { headers, body }: HttpRequest): boolean {
   const length = headers['content-length']
   return body.parsed === undefined && typeof length === 'string' && Number(length) <= streamAboveBytes && requestCoding(headers) === 'identity'
 }
@@ -47,7 +47,7 @@ export async function smallBody(plan: Shape, request: HttpRequest): Promise<Uint
 }
 
 /** A body that is JSON; an item that is too deep fails alone. Throws `malformed_json`, `unsafe_key`, `missing_body`, and as `intakeOfValue`. */
-export function intakeOfBytes(shape: Shape, bytes: Uint8Array): Intake {
+function intakeOfBytes(shape: Shape, bytes: Uint8Array): Intake {
   const text = jsonTextOf(bytes)
   return intakeOfValue(shape, parseJson(text, Infinity), isPlain(text))
 }
@@ -77,7 +77,7 @@ async function* joined(first: Uint8Array[], rest: AsyncIterator<Uint8Array>): As
 }
 
 /** The array of a body that was parsed. Throws `invalid_input` where it is not there, `empty_batch`, and `body_too_large` for too many items. */
-export function intakeOfValue({ member, maxItems }: Shape, body: unknown, plain: boolean): Intake {
+function intakeOfValue({ member, maxItems }: Shape, body: unknown, plain: boolean): Intake {
   const items = member === undefined ? body : memberOf(body, member)
   if (!Array.isArray(items)) throw notAnArray(member)
   if (items.length === 0) throw httpError('empty_batch')

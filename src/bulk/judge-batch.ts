@@ -1,5 +1,6 @@
 import type { MaybePromise } from '../http/exchange.js'
 import { isTooDeep } from '../http/json-depth.js'
+import { isJsonObject } from '../http/json-object.js'
 import { judge, type Validation } from '../schema/index.js'
 import { Batch, type RawBatch } from './batch.js'
 import { FAILED, INEXACT_MESSAGE, itemFault, type ItemFault } from './fault.js'
@@ -47,7 +48,7 @@ function judgeItem<T>(run: Run<T>, item: unknown, plain: boolean): MaybePromise<
     if (details.length > 0) return itemFault('inexact_value', INEXACT_MESSAGE, details)
   }
   const { plan: { schema }, tell } = run
-  if (schema === undefined) return isRecord(item) ? { value: item as T } : { details: [{ pointer: '', message: 'must be object' }] }
+  if (schema === undefined) return isJsonObject(item) ? { value: item as T } : { details: [{ pointer: '', message: 'must be object' }] }
   try {
     const verdict = judge(schema, item)
     return verdict instanceof Promise ? verdict.catch((error: unknown) => failed(tell, error)) : verdict
@@ -82,8 +83,4 @@ function take<T>(plan: Plan<T>, batch: Batch<T>, place: number, value: T, seen: 
 
 function refuse(batch: Batch<unknown>, place: number, verdict: ItemFault | Exclude<Validation<unknown>, { readonly value: unknown }>): void {
   batch.faults.set(place, 'code' in verdict ? verdict : itemFault('invalid_input', 'The item is not valid.', verdict.details))
-}
-
-function isRecord(item: unknown): boolean {
-  return typeof item === 'object' && item !== null && !Array.isArray(item)
 }

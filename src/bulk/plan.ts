@@ -1,6 +1,6 @@
 import type { HttpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
-import { warn } from '../http/warning.js'
+import { telling } from '../http/warning.js'
 import type { Call } from '../repositories/repository.js'
 import type { Schema } from '../schema/index.js'
 import type { ItemId } from './batch.js'
@@ -72,13 +72,7 @@ export function throwIfOver(call: BulkCall): void {
 export function startRun<T>(plan: Plan<T>, call: BulkCall): Run<T> {
   let told = 0
   const tell = (error: unknown): void => {
-    if (told++ >= MAX_TOLD) return
-    try {
-      const telling = plan.onError(error)
-      if (telling instanceof Promise) telling.catch(warn)
-    } catch (failure) {
-      warn(failure)
-    }
+    if (told++ < MAX_TOLD) telling(() => plan.onError(error))
   }
   return { plan, call, tell }
 }

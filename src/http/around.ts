@@ -1,6 +1,5 @@
 import type { Handler, HttpRequest, HttpResponse, MaybePromise, ResponseHeaders } from './exchange.js'
 import { addFailureHeaders } from './failure.js'
-import { addVary } from './fields.js'
 
 /** Adds to the headers of an answer, in place. Called for answers and for failures alike. */
 export type Finish = (headers: ResponseHeaders) => void
@@ -22,16 +21,6 @@ export function around<C>(next: Handler<C>, request: HttpRequest<C>, finish: Fin
 /** Whether an answer is still to come. */
 export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | undefined)?.then === 'function'
-}
-
-/** Copies one set of fields into another: `vary` is joined, what is there already stays. */
-export function mergeHeaders(into: ResponseHeaders, from: Readonly<ResponseHeaders>): void {
-  for (const name in from) {
-    const value = from[name] as string | string[]
-    if (name === 'vary') addVary(into, ...String(value).split(','))
-    else if (name === 'link' && into['link'] !== undefined) into['link'] = [into['link'], value].flat()
-    else into[name] ??= value
-  }
 }
 
 function finished(answer: HttpResponse | undefined, finish: Finish): HttpResponse | undefined {

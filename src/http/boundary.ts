@@ -1,7 +1,7 @@
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from './exchange.js'
 import { readFailure } from './failure.js'
 import { errorResponse } from './respond.js'
-import { warn } from './warning.js'
+import { telling, warn } from './warning.js'
 
 /**
  * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that failed, and `HttpError`s
@@ -68,14 +68,6 @@ function noResponse(): TypeError {
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
   if (readFailure(error).expected) return
-  if (onError === undefined) {
-    warn(error)
-    return
-  }
-  try {
-    const told = onError(error, request)
-    if (told instanceof Promise) told.catch(warn)
-  } catch (failure) {
-    warn(failure)
-  }
+  if (onError === undefined) warn(error)
+  else telling(() => onError(error, request))
 }

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { after } from '../http/after.js'
 import { around, isPending } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
@@ -78,8 +79,7 @@ export function authenticate<P extends Principal, C = unknown>(options: Authenti
       if (!optional) throw httpError('unauthorized', { headers: { 'www-authenticate': challenge() } })
       return challenged(withContext(request, { principal }), next, challenge)
     }
-    const found = identify(request, refused, 0)
-    return isPending(found) ? found.then(go) : go(found)
+    return after(identify(request, refused, 0), go)
   }
   return Object.assign(policy, { place: optional ? OPTIONAL : PLACE, describe: securedBy(schemes as readonly Scheme[], optional) })
 }

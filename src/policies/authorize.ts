@@ -1,4 +1,4 @@
-import { isPending } from '../http/around.js'
+import { after } from '../http/after.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
 import { principalOf, type Principal } from '../http/principal.js'
@@ -39,8 +39,7 @@ export function authorize<P extends Principal, C = unknown>({ allow, reason, mes
         ...text === undefined ? {} : { message: text },
       })
     }
-    const allowed = allow(principal, request)
-    return isPending(allowed) ? allowed.then(go) : go(allowed)
+    return after(allow(principal, request), go)
   }
   return Object.assign(policy, { place: PLACE, describe: failing('unauthorized', 'forbidden') })
 }

@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { around } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
+import { newId } from '../http/random-id.js'
 import { isToken } from '../http/reader.js'
 import { header as describeHeader } from '../openapi/index.js'
 import { adding } from './describe.js'
@@ -20,8 +20,6 @@ export interface RequestIdOptions {
 const PLACE: PolicyPlace = { name: 'requestId' }
 const idField = describeHeader('Names this request in the logs of the server')
 const HARMLESS = /^[A-Za-z0-9._~+/=:@-]{1,128}$/
-const BYTES = 16
-const POOL = 256
 
 /** Gives each request an id, in `requestIdOf(request)` and in a field of every answer, failures too. */
 export function requestId<C = unknown>({ header = 'x-request-id', trust = false }: RequestIdOptions = {}): Policy<C> {
@@ -38,16 +36,4 @@ export function requestId<C = unknown>({ header = 'x-request-id', trust = false 
 /** The id that `requestId` has given. */
 export function requestIdOf(request: HttpRequest<unknown>): string | undefined {
   return (request.context as { readonly requestId?: string } | null | undefined)?.requestId
-}
-
-// Random bytes in one go are far cheaper than sixteen at a time.
-let pool = Buffer.alloc(0)
-let at = 0
-
-function newId(): string {
-  if (at >= pool.length) {
-    pool = randomBytes(BYTES * POOL)
-    at = 0
-  }
-  return pool.toString('base64url', at, at += BYTES)
 }

@@ -1,13 +1,14 @@
 import { negotiate } from '../http/accept.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse, MaybePromise, ResponseHeaders } from '../http/exchange.js'
+import { isJsonObject } from '../http/json-object.js'
 import { evaluatePreconditions } from '../http/preconditions.js'
 import type { Call, Repository } from '../repositories/repository.js'
 import type { CollectionOptions, IdFormat } from './collection.js'
 import { contentTag } from './content-tag.js'
 import { invalidInput, PATCH_TYPES, readBody, validated } from './item-body.js'
 import { written } from './item-written.js'
-import { isObject, mergePatch } from './merge-patch.js'
+import { mergePatch } from './merge-patch.js'
 
 const OFFERS = ['application/json']
 
@@ -77,7 +78,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const id = this.#idOf(request)
     this.#checkConditional(request)
     const patch = await readBody(request, this.#maxBytes, PATCH_TYPES)
-    if (!isObject(patch)) throw invalidInput('', 'must be object')
+    if (!isJsonObject(patch)) throw invalidInput('', 'must be object')
     this.#checkId(patch, request)
     const { changeSchema } = this.#options
     const change = changeSchema && await validated(changeSchema, patch)
@@ -125,7 +126,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   async #merged(item: Item, patch: Readonly<Record<string, unknown>>): Promise<Change> {
     const merged = mergePatch(item, patch) as Readonly<Record<string, unknown>>
     const draft: unknown = await validated(this.#options.schema, merged)
-    const known = isObject(draft) ? draft : {}
+    const known = isJsonObject(draft) ? draft : {}
     return Object.fromEntries(Object.keys(patch).map((name) => [name, Object.hasOwn(known, name) ? known[name] : null])) as Change
   }
 
@@ -139,7 +140,7 @@ export class Items<Item extends object, Draft, Change, Id> {
 
   /** A body may name the record once more, but no other. */
   #checkId(body: unknown, { params }: Request): void {
-    const named = isObject(body) && Object.hasOwn(body, 'id') ? body['id'] : undefined
+    const named = isJsonObject(body) && Object.hasOwn(body, 'id') ? body['id'] : undefined
     if (named === undefined || ((typeof named === 'string' || typeof named === 'number') && String(named) === params[this.#param])) return
     throw invalidInput('/id', 'must be the id in the path, or left out')
   }

@@ -1,25 +1,3 @@
-import { randomFillSync } from 'node:crypto'
-
-const SIZE = 16
-const pool = Buffer.allocUnsafe(SIZE * 256)
-let next = pool.length
-
-/**
- * A new task id: 128 random bits as 22 characters of base64url. Drawn from a pool of random bytes,
- * because one call to the system for each id costs more than all the rest of an accept.
- */
-export function newId(): string {
-  if (next === pool.length) {
-    randomFillSync(pool)
-    next = 0
-  }
-  const id = pool.toString('base64url', next, next + SIZE)
-  // Bytes that became an id are never kept in memory for the next reader.
-  pool.fill(0, next, next + SIZE)
-  next += SIZE
-  return id
-}
-
 /** Whether `id` could be a task's id: what stands in paths and keys unescaped. */
 export function isTaskId(id: string): boolean {
   return id.length <= 128 && /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(id)

@@ -7,8 +7,9 @@ import { readElements } from '../../src/bulk/elements.js'
 import { type HttpError } from '../../src/http/errors.js'
 import { isTooDeep } from '../../src/http/json-depth.js'
 import { jsonFault } from '../../src/http/json-fault.js'
+import { isJsonObject } from '../../src/http/json-object.js'
 import { hasUnsafeKey, parseJson, parseJsonBytes } from '../../src/http/json-text.js'
-import { isObject, mergePatch } from '../../src/resources/merge-patch.js'
+import { mergePatch } from '../../src/resources/merge-patch.js'
 import { fromPointer, toPointer } from '../../src/schema/pointer.js'
 import { linear } from './frame/linear.js'
 import { mutated, mutatedBytes } from './frame/mutate.js'
@@ -103,7 +104,7 @@ export const rules = {
     const merged = mergePatch(target, patch)
     assert.equal(JSON.stringify([target, patch]), before)
     assert.deepEqual(mergePatch(merged, patch), merged)
-    if (isObject(patch)) for (const [key, value] of Object.entries(patch)) if (value === null) assert.ok(!Object.hasOwn(merged as object, key))
+    if (isJsonObject(patch)) for (const [key, value] of Object.entries(patch)) if (value === null) assert.ok(!Object.hasOwn(merged as object, key))
   }),
   'a pointer leads back to its keys': fc.property(fc.array(fc.string({ unit: 'binary', maxLength: 8 }), { maxLength: 6 }), (keys) => { assert.deepEqual(fromPointer(toPointer(keys)), keys) }),
   'takes linear time as a text': linear([...PIECES, ' ', '\n', '1,', '{"a":', '\\\\'], (text) => parseJson(text)),

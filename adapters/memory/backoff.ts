@@ -1,1 +1,0 @@
-export { checkBackoff, retryDelay } from '../../src/queues/backoff.js'
