@@ -47,15 +47,27 @@ interface Sample {
   readonly p99: number
 }
 
+interface Batch {
+  readonly micros: number
+  readonly seconds: number
+  readonly p99: number
+}
+
+/** Nobody is always the first, who finds an emptier machine than the others. */
+function turned<T>(list: readonly T[], by: number): T[] {
+  const at = by % list.length
+  return [...list.slice(at), ...list.slice(0, at)]
+}
+
 /**
- * Measures all servers in turn (A B C A B C …) in each scenario, so that whatever else the machine does falls on all of them
+ * Measures all servers in turn (A B C, B C A, …) in each scenario, so that whatever else the machine does falls on all of them
  * alike. Each batch is held against the limit's batch of the same round.
  */
 export async function compare(plan: Plan): Promise<Row[]> {
   const samples: Sample[] = []
   for (let start = 1; start <= plan.starts; start++) {
     plan.onProgress?.(`start ${start} of ${plan.starts}`)
-    await oneStart(plan, samples)
+    await oneStart(plan, start, samples)
   }
   return plan.scenarios.flatMap(({ name: scenario }) => Object.keys(plan.servers).map((server) => {
     const own = samples.filter((sample) => sample.server === server && sample.scenario === scenario)
@@ -64,12 +76,12 @@ export async function compare(plan: Plan): Promise<Row[]> {
   }))
 }
 
-async function oneStart(plan: Plan, samples: Sample[]): Promise<void> {
+async function oneStart(plan: Plan, start: number, samples: Sample[]): Promise<void> {
   const { connections } = plan
   const load = await Load.start(plan.load)
   const running = new Map<string, ServerProgram>()
   try {
-    for (const [name, file] of Object.entries(plan.servers)) running.set(name, await ServerProgram.start(file))
+    for (const [name, file] of turned(Object.entries(plan.servers), start)) running.set(name, await ServerProgram.start(file))
     // One after the other: what a kind of request leaves to the collector of garbage is not for the next to pay.
     for (const scenario of plan.scenarios) {
       const orders = new Map<string, Omit<LoadOrder, 'count'>>()
@@ -80,14 +92,15 @@ async function oneStart(plan: Plan, samples: Sample[]): Promise<void> {
         orders.set(name, order)
       }
       for (let round = 0; round < plan.rounds; round++) {
-        let limit = Number.NaN
-        let limitSeconds = Number.NaN
-        for (const [name, server] of running) {
+        const batches = new Map<string, Batch>()
+        for (const [name, server] of turned([...running], round)) {
           const before = await server.cpu()
           const { seconds, p99 } = await load.run({ ...orders.get(name) as Omit<LoadOrder, 'count'>, count: scenario.batch })
-          const micros = (await server.cpu() - before) / scenario.batch
-          if (Number.isNaN(limit)) [limit, limitSeconds] = [micros, seconds]
-          samples.push({ server: name, scenario: scenario.name, micros, ratio: limit / micros, wall: limitSeconds / seconds, p99 })
+          batches.set(name, { micros: (await server.cpu() - before) / scenario.batch, seconds, p99 })
+        }
+        const limit = batches.get(Object.keys(plan.servers)[0] as string) as Batch
+        for (const [server, { micros, seconds, p99 }] of batches) {
+          samples.push({ server, scenario: scenario.name, micros, ratio: limit.micros / micros, wall: limit.seconds / seconds, p99 })
         }
       }
     }

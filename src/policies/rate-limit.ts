@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { around, isPending } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
-import type { HttpRequest, MaybePromise, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
+import type { Handler, HttpRequest, MaybePromise, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
 import { isToken } from '../http/reader.js'
 import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { clientAddress, type ClientAddressOptions } from './address.js'
@@ -76,26 +76,28 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
 
   const policy: Policy<C> = (request, next) => {
     const charge = new Charge(store, limitsOf(request), passes, chargeOf(request))
-    const tellLeft = (headers: ResponseHeaders): void => {
-      addToList(headers, 'ratelimit-policy', announced)
-      addToList(headers, 'ratelimit', charge.field)
-    }
-    const go = (): ReturnType<Policy<C>> => around((inner) => next(withContext(inner, { [Charge.key]: charge })), request, tellLeft)
-    const failed = (error: unknown): ReturnType<Policy<C>> => {
-      if (passes(error)) {
-        tell('store_away', undefined, request, error)
-        return next(request)
-      }
-      if (charge.refusedBy !== undefined) tell('refused', charge.refusedBy, request, undefined)
-      return around(() => { throw error }, request, tellLeft)
-    }
     let taking: MaybePromise<void>
     try {
       taking = charge.take()
     } catch (error) {
-      return failed(error)
+      return failed(error, charge, request, next)
     }
-    return isPending(taking) ? taking.then(go, failed) : go()
+    if (!isPending(taking)) return go(charge, request, next)
+    return taking.then(() => go(charge, request, next), (error: unknown) => failed(error, charge, request, next))
+  }
+  const go = (charge: Charge, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> =>
+    around(next, withContext(request, { [Charge.key]: charge }), (headers) => { tellLeft(headers, charge) })
+  const failed = (error: unknown, charge: Charge, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> => {
+    if (passes(error)) {
+      tell('store_away', undefined, request, error)
+      return next(request)
+    }
+    if (charge.refusedBy !== undefined) tell('refused', charge.refusedBy, request, undefined)
+    return around(() => { throw error }, request, (headers) => { tellLeft(headers, charge) })
+  }
+  const tellLeft = (headers: ResponseHeaders, charge: Charge): void => {
+    addToList(headers, 'ratelimit-policy', announced)
+    addToList(headers, 'ratelimit', charge.field)
   }
   const limitsOf = (request: HttpRequest<C>): Limit[] => {
     const limits: Limit[] = []

@@ -95,8 +95,8 @@ export function hostUser<P extends Principal>(find: (request: HttpRequest) => Ma
 }
 
 /**
- * A `verify` for a handful of fixed tokens or keys: `tokens({ 's3cret': { subject: 'ann' } })`. Compares digests under
- * a salt of this process, so its time tells nothing about the tokens, and it does not keep them.
+ * A `verify` for a handful of fixed tokens or keys: `tokens({ 's3cret': { subject: 'ann' } })`. Its time tells the lengths
+ * of the tokens at most. Above 16 of them it compares digests under a salt of this process.
  */
 export function tokens<P extends Principal>(table: Readonly<Record<string, P>>): (token: string) => P | undefined {
   const known = new SecretTable<P>()

@@ -42,6 +42,7 @@ export function choose(request: HttpRequest, select: readonly Selector[], best: 
       else wanted.push({ candidate, selector })
     }
   }
+  if (verdicts.length + wanted.length === 0) return undefined
   const [first, ...others] = verdicts
   if (others.some(({ identity }) => identity !== first?.identity)) throw httpError('version_ambiguous')
   if (wanted.length === 0) return first && insist(first, all)

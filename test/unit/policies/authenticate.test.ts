@@ -323,6 +323,14 @@ describe('authorize', () => {
     assert.equal((await ask(handler)).status, 401)
   })
 
+  test('one of many tokens is found as one of a few is, and nobody by a part, a longer text or another case', () => {
+    for (const count of [1, 16, 17, 200]) {
+      const whom = tokens(Object.fromEntries(Array.from({ length: count }, (_, at) => [`töken-${at}`, { subject: `s${at}` }])))
+      for (const at of [0, count - 1]) assert.equal(whom(`töken-${at}`)?.subject, `s${at}`, `${at} of ${count}`)
+      for (const other of ['', 'töken-', 'töken-0 ', 'Töken-0', 't\u00c3\u00b6ken-0', `töken-${count}`]) assert.equal(whom(other), undefined, `${other} of ${count}`)
+    }
+  })
+
   test('digests of secrets are those of this process alone', () => {
     assert.notEqual(secretDigest('tok-ann'), createHash('sha256').update('tok-ann').digest('base64url'))
     assert.equal(secretDigest('tok-ann'), secretDigest('tok-ann'))
