@@ -88,6 +88,19 @@ describe('negotiate', () => {
     assert.equal(negotiate('application/vnd.x+json;version=3', versions), undefined)
     assert.equal(negotiate('application/json; charset=UTF-8', offers), 'application/json')
     assert.equal(negotiate('application/json; charset=latin1', offers), undefined)
+    assert.equal(negotiate('application/json;q=0.1, application/json;charset=utf-8;q=0.9, application/x-ndjson;q=0.5', offers), 'application/x-ndjson', 'no condition: nor more specific')
+  })
+
+  test('the more specific range counts, wherever it stands: any type, any subtype, exact, with a parameter, with two', () => {
+    const [two, other] = ['text/plain;a=1;b=2', 'image/png']
+    const ranges = ['*/*', 'text/*', 'text/plain', 'text/plain;a=1', 'text/plain;a=1;b=2']
+    for (let less = 0; less < ranges.length; less++) {
+      for (let more = less + 1; more < ranges.length; more++) {
+        const [a, b] = [ranges[less], ranges[more]] as [string, string]
+        for (const header of [`${a};q=0.2, ${b};q=0.9, ${other};q=0.5`, `${b};q=0.9, ${a};q=0.2, ${other};q=0.5`]) assert.equal(negotiate(header, [other, two]), two, header)
+        for (const header of [`${a};q=0.9, ${b};q=0.2, ${other};q=0.5`, `${b};q=0.2, ${a};q=0.9, ${other};q=0.5`]) assert.equal(negotiate(header, [two, other]), other, header)
+      }
+    }
   })
 
   test('an offer that is no media type is the host\'s mistake', () => {

@@ -54,7 +54,7 @@ describe('guard', () => {
 
   test('SPEC 7.3: everything else is answered masked and reported whole', async () => {
     const cases: [unknown, number][] = [
-      [new Error('x'), 500], ['text', 500], [undefined, 500], [null, 500], [httpError('bad_gateway'), 502], [httpError('malformed_json', { cause: new Error('y') }), 400],
+      [new Error('x'), 500], ['text', 500], [undefined, 500], [null, 500], [httpError('bad_gateway'), 502], [httpError('internal_error'), 500], [httpError('malformed_json', { cause: new Error('y') }), 400],
       [new StoreUnavailableError('down'), 503], [createError(503), 503], [{ status: 404 }, 500],
     ]
     for (const [error, expected] of cases) assert.deepEqual(await told(error), { status: expected, seen: [error] })

@@ -65,6 +65,15 @@ describe('a content coding is undone', () => {
     })
   }
 
+  for (const coding of ['deflate', 'br']) {
+    test(`${coding} is one member: another one behind it is refused`, async () => {
+      const encode = ENCODERS[coding] as Encode
+      const [one, more] = [encode(Buffer.from('one ')), encode(Buffer.from('two '))]
+      await assert.rejects(read(decodeBytes(parts(Buffer.concat([one, more])), coding, wide)), failsWith('malformed_coding'))
+      await assert.rejects(read(decodeBytes(parts(one, more), coding, wide)), failsWith('malformed_coding'))
+    })
+  }
+
   for (const coding of ['gzip', 'zstd'].filter((name) => name in ENCODERS)) {
     test(`${coding} of several members, cut at every place`, async () => {
       const encode = ENCODERS[coding] as Encode

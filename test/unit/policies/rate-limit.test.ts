@@ -100,6 +100,7 @@ describe('rateLimit', () => {
 
   test('bytes as announced', () => {
     const cost = bodyBytes(1000)
+    for (const unit of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) assert.throws(() => bodyBytes(unit), /bodyBytes: unit/, String(unit))
     for (const [length, expected] of [[undefined, 1], ['0', 1], ['1', 1], ['1000', 1], ['1001', 2], ['x', 1]] as const) {
       assert.equal(cost(request({ headers: length === undefined ? {} : { 'content-length': length } })), expected, String(length))
     }

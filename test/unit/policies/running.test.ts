@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
 import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
 import { httpError } from '../../../src/http/errors.js'
@@ -61,7 +62,11 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ runMs: 1000, readMs: 1000 }), ok))).status, 200, 'direct')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => { throw httpError('conflict') }))).status, 409, 'its failure')
     assert.throws(() => timeouts({}), TypeError, 'nothing set')
-    assert.throws(() => timeouts({ runMs: 0 }), TypeError, 'zero')
+    for (const ms of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31]) {
+      assert.throws(() => timeouts({ runMs: ms }), TypeError, `runMs ${ms}`)
+      assert.throws(() => timeouts({ readMs: ms }), TypeError, `readMs ${ms}`)
+    }
+    assert.doesNotThrow(() => timeouts({ readMs: 2 ** 31 - 1 }))
   })
 })
 
@@ -112,6 +117,29 @@ describe('limitConcurrency', () => {
     open[1]?.()
     assert.equal((await third).status, 200, 'its place was free')
     assert.equal(open.length, 2, 'and nobody else ran')
+  })
+
+  test('one that has its turn leaves nothing behind with its signal, nor one that is refused', async (t) => {
+    awake(t)
+    const { open, handler } = gate()
+    const limited = compose(limitConcurrency({ max: 1, maxQueued: 2, maxWaitMs: 20 }), handler)
+    const { signal } = new AbortController()
+    const first = ask(limited)
+    const [second, third] = [ask(limited, { signal }), ask(limited, { signal })]
+    assert.equal(getEventListeners(signal, 'abort').length, 2, 'both wait')
+    open[0]?.()
+    await first
+    await tick()
+    assert.equal(getEventListeners(signal, 'abort').length, 1, 'one runs')
+    assert.equal((await third).status, 503, 'too late')
+    assert.equal(getEventListeners(signal, 'abort').length, 0, 'and none waits')
+    open[1]?.()
+    assert.equal((await second).status, 200)
+  })
+
+  test('a turn that is over at once leaves room', async () => {
+    const limited = compose(limitConcurrency({ max: 1 }), ok)
+    for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 200, String(time))
   })
 
   test('a failure ends a turn, thrown or rejected', async () => {

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { compose, describe as describes, type Handler, type Operation, type Policy } from '../../../src/http/exchange.js'
+import { apiKey, authenticate, authorize, bearer, hostUser, limitBody, rateLimit, tokens } from '../../../src/policies/index.js'
+import { memory } from '../../../adapters/memory/index.js'
+
+const verify = tokens({ 's3cret': { subject: 'ann' } })
+const inside = (responses: object): Handler =>
+  describes(() => undefined, [{ method: 'GET', path: '/users', openapi: { responses } } satisfies Operation])
+/** How the one operation behind a policy is described. */
+function described(policy: Policy, responses: object = { 200: { description: 'All of them' } }): Operation {
+  return compose(policy, inside(responses)).operations?.[0] as Operation
+}
+const responsesOf = ({ openapi }: Operation) => openapi['responses'] as Record<string, { readonly headers?: object }>
+
+describe('what policies add to a description', () => {
+  test('authenticate: the 401, and that any one of the schemes will do', () => {
+    const operation = described(authenticate({ schemes: [bearer({ verify }), apiKey({ header: 'x-api-key', verify })] }))
+    assert.deepEqual(Object.keys(responsesOf(operation)), ['200', '401'])
+    assert.deepEqual(operation.openapi['security'], [{ bearer: [] }, { apiKey: [] }])
+    assert.deepEqual(operation.securitySchemes, { bearer: { type: 'http', scheme: 'bearer' }, apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' } })
+  })
+
+  test('optional: nothing has to be sent, but where the handler answers 401 by itself', () => {
+    const policy = authenticate({ schemes: [bearer({ verify })], optional: true })
+    const open = described(policy)
+    assert.deepEqual([Object.keys(responsesOf(open)), open.openapi['security'], open.securitySchemes], [['200'], [], undefined])
+    const closed = described(policy, { 401: { description: 'Who are you?' } })
+    assert.deepEqual([closed.openapi['security'], Object.keys(closed.securitySchemes ?? {})], [[{ bearer: [] }], ['bearer']])
+  })
+
+  test('a user of the host\'s own is no scheme that a client could be told of', () => {
+    const operation = described(authenticate({ schemes: [hostUser(() => undefined)] }))
+    assert.ok('401' in responsesOf(operation))
+    assert.deepEqual([operation.openapi['security'], operation.securitySchemes], [undefined, undefined])
+  })
+
+  test('the others: their failures, and the fields that they add to every answer', () => {
+    assert.deepEqual(Object.keys(responsesOf(described(authorize({ allow: () => true, reason: 'no' })))), ['200', '401', '403'])
+    assert.deepEqual(Object.keys(responsesOf(described(limitBody({ maxBytes: 1 })))), ['200', '413'])
+    const responses = responsesOf(described(rateLimit({ ...memory(), onStoreError: 'allow', policies: [{ name: 'a', limit: 1, windowSeconds: 1 }] })))
+    for (const status of ['200', '429']) {
+      for (const name of ['RateLimit', 'RateLimit-Policy']) assert.ok(name in (responses[status]?.headers ?? {}), `${status} ${name}`)
+    }
+  })
+})
