@@ -19,8 +19,7 @@ import { openUsers } from './users/open.js'
 /** How long answers may go on after running tasks have stopped: as long as a direct answer may take, and a little. */
 const ANSWERS_MS = 35_000
 
-/** How long a client may take for the head of a request, and for taking something of its answer. */
-const HEAD_MS = 60_000
+/** How long a client may take for taking something of its answer. */
 const SEND_MS = 120_000
 /** How long an idle connection is kept: longer than clients and proxies keep it, so that they close it, and no request meets a closed one. */
 const IDLE_MS = 65_000
@@ -30,6 +29,8 @@ export interface StartOptions extends Config {
   readonly drainMs?: number
   /** How long a client may take for each next piece of a body, in milliseconds. Default 60 000. */
   readonly readMs?: number
+  /** How long a client may take for the head of a request, in milliseconds. Default 60 000. */
+  readonly headMs?: number
 }
 
 export interface RunningServer {
@@ -43,6 +44,7 @@ export interface RunningServer {
 export async function startServer(options: StartOptions): Promise<RunningServer> {
   const {
     host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = 'memory', trace = false, connectAllow = [], drainMs = 10_000, readMs = 60_000,
+    headMs = 60_000,
   } = options
   const users = await openUsers(database)
   const engine = openEngine(redisUrl)
@@ -69,7 +71,9 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
 
   // An upload may take longer than the five minutes that Node gives a request, as long as it moves. Without a limit for the whole request
   // Node has none for its head either, unless told so.
-  const server = createServer({ requestTimeout: 0, headersTimeout: HEAD_MS, keepAliveTimeout: IDLE_MS })
+  const server = createServer({
+    requestTimeout: 0, headersTimeout: headMs, connectionsCheckingInterval: Math.min(30_000, headMs), keepAliveTimeout: IDLE_MS,
+  })
   const policies = [requestId<Context>(), identify(tokens), limited, authorize]
   attach<Context>(server, handler, {
     sendTimeoutMs: SEND_MS, ...connectAllow.length > 0 && { connect: tunnel<Context>({ allow: connectAllow, policies }) },

@@ -9,12 +9,20 @@ import { Wire } from './wire.js'
 const client = new Client('')
 let server: RunningServer | undefined
 before(async () => {
-  server = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), rateLimit: 1000, readMs: 300 })
+  server = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), rateLimit: 1000, readMs: 300, headMs: 300 })
   client.url = server.url
 })
 after(() => server?.stop())
 
 describe('clients that stop sending', () => {
+  for (const begun of ['GET /users HTT', 'GET /users HTTP/1.1\r\nHost: x\r\nX-Slow: ']) {
+    test(`SPEC 8.3: within the head, ${JSON.stringify(begun)}: 408 and the connection ends, while others are answered`, async () => {
+      const wire = new Wire(Number(new URL(client.url).port), begun)
+      assert.equal((await client.ask('GET', '/users')).status, 200)
+      assert.match(await wire.end(), /^HTTP\/1\.1 408 Request Timeout\r\n[^]*"code":"request_timeout"/)
+    })
+  }
+
   for (const [path, type, begun] of [
     ['/api/long-running-task', 'application/json', '{"task":'], ['/api/users', 'application/json', '{"name":'], ['/api/users/bulk', 'application/json', '[{"name":'],
     ['/upload-ndjson', 'application/x-ndjson', '{"id":1,"name":"Ann","email":"ann@example.com"}\n{"id":'],
