@@ -1,10 +1,10 @@
-import { addRoute, createRouter, findRoute } from 'rou3'
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest } from '../http/exchange.js'
 import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
 import { finishParams } from './params.js'
 import { parseRoute, type Route } from './route.js'
+import { RouteTree } from './route-tree.js'
 import { routeOperation } from './route-operation.js'
 
 interface Entry<C> {
@@ -39,7 +39,7 @@ export interface RouterOptions<C = unknown> {
  * @throws TypeError for routes that are malformed or in each other's way, with what to do
  */
 export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>, { trace }: RouterOptions<C> = {}): Handler<C> {
-  const tree = createRouter<Entry<C>>()
+  const tree = new RouteTree<Entry<C>>()
   const shapes = new Map<string, Entry<C>>()
   const described: { route: Route, table: MethodTable<C>, handler: Handler<C> }[] = []
   const known = new Set(STANDARD_METHODS)
@@ -51,7 +51,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     if (entry === undefined) {
       entry = { route, table: new MethodTable() }
       shapes.set(route.shape, entry)
-      addRoute(tree, '', route.pattern, entry)
+      tree.add(route, entry)
     } else if (entry.route.template !== route.template) {
       throw new TypeError(`router: ${JSON.stringify(entry.route.key)} and ${JSON.stringify(key)} are the same path; name its parameters the same in both`)
     }
@@ -75,7 +75,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     const { method } = request
     const path = localPath(request)
     if (path === undefined) return method === 'OPTIONS' && request.path === '*' ? optionsResponse(serverAllow) : undefined
-    const found = findRoute(tree, '', path)
+    const found = tree.find(path)
     if (found === undefined) return undefined
     const { route: { names }, table } = found.data
     const handler = table.find(method)
