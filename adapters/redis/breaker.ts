@@ -3,11 +3,14 @@ import { StoreUnavailableError } from '../../src/stores/store.js'
 /** A deadline has come after so many ticks. Ticks, not milliseconds: a process that was busy itself must not blame Redis. */
 const TICKS = 10
 
-interface Pending {
-  /** The tick that is too late. */
-  readonly due: number
-  readonly probe: boolean
-  readonly reject: (error: Error) => void
+/** A call that waits for its answer, in line with the others: a Set that entries come to and leave all the time keeps them for too long. */
+class Pending {
+  before: Pending | undefined
+  after: Pending | undefined
+  over = false
+
+  /** `due`: the tick that is too late. */
+  constructor(readonly due: number, readonly probe: boolean, readonly reject: (error: Error) => void) {}
 }
 
 /**
@@ -16,7 +19,8 @@ interface Pending {
  * one deadline, not for one for each of its calls. One timer serves all calls.
  */
 export class Breaker {
-  private readonly pending = new Set<Pending>()
+  private first: Pending | undefined
+  private last: Pending | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
   private ticks = 0
   private suspect = false
@@ -33,8 +37,7 @@ export class Breaker {
     return new Promise((resolve, reject) => {
       // Misuse throws here, before anything is waited for.
       const working = work()
-      const call: Pending = { due: this.ticks + TICKS + 1, probe, reject }
-      this.pending.add(call)
+      const call = this.begin(new Pending(this.ticks + TICKS + 1, probe, reject))
       if (probe) this.probing = true
       if (this.timer === undefined) this.arm()
       working.then((reply) => {
@@ -53,21 +56,36 @@ export class Breaker {
   private arm(): void {
     this.timer = setTimeout(() => {
       this.ticks++
-      for (const call of this.pending) {
-        // Calls are kept in the order in which they came.
-        if (call.due > this.ticks) break
+      // Calls are kept in the order in which they came.
+      for (let call = this.first; call !== undefined && call.due <= this.ticks; call = this.first) {
         this.end(call)
         this.suspect = true
         call.reject(new StoreUnavailableError(`Redis has not answered within ${String(this.timeoutMs)} ms`))
       }
-      if (this.pending.size > 0) this.arm()
+      if (this.first) this.arm()
       else this.timer = undefined
     }, this.timeoutMs / TICKS)
     this.timer.unref()
   }
 
+  private begin(call: Pending): Pending {
+    call.before = this.last
+    if (this.last) this.last.after = call
+    else this.first = call
+    this.last = call
+    return call
+  }
+
   private end(call: Pending): void {
-    if (this.pending.delete(call) && call.probe) this.probing = false
+    if (call.over) return
+    call.over = true
+    const { before, after } = call
+    if (before) before.after = after
+    else this.first = after
+    if (after) after.before = before
+    else this.last = before
+    call.before = call.after = undefined
+    if (call.probe) this.probing = false
   }
 }
 
