@@ -4,6 +4,21 @@ export const MAX_JSON_DEPTH = 512
 /** A text of so many UTF-16 units or fewer is not nested more deeply: each level takes two brackets. */
 export const SHALLOW_UNITS = 2 * MAX_JSON_DEPTH + 1
 
+/** Beyond so many lists a text is not looked at any further. */
+const MOST_LISTS = 256
+
+/**
+ * A line of `text`, or all of it, that has so many UTF-16 units or fewer is not nested more deeply, which is more than
+ * `SHALLOW_UNITS` where there are few lists: an object with an object or a list in it takes five, `{"":` and `}`.
+ */
+export function shallowUnits(text: string): number {
+  let lists = 0
+  for (let at = text.indexOf('['); at !== -1; at = text.indexOf('[', at + 1)) {
+    if (++lists > MOST_LISTS) return SHALLOW_UNITS
+  }
+  return 5 * MAX_JSON_DEPTH + 1 - 3 * lists
+}
+
 /** Whether lists and objects are nested more deeply than `most` levels. A value that holds itself is. */
 export function isTooDeep(value: unknown, most = MAX_JSON_DEPTH): boolean {
   return most !== Infinity && typeof value === 'object' && value !== null && !ArrayBuffer.isView(value) && isDeeper(value, most)

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isHttpError, type HttpError } from '../../../src/http/errors.js'
 import { jsonFault } from '../../../src/http/json-fault.js'
-import { hasUnsafeKey, parseJson, parseJsonBytes } from '../../../src/http/json-text.js'
+import { hasUnsafeKey, mayHoldUnsafeKey, parseJson, parseJsonBytes } from '../../../src/http/json-text.js'
 
 function refusal(work: () => unknown): HttpError {
   try {
@@ -172,4 +172,31 @@ test('hasUnsafeKey looks at circular values once', () => {
   loop['self'] = loop
   assert.equal(hasUnsafeKey(loop), false)
   assert.equal(hasUnsafeKey({ loop, bad: JSON.parse('{"__proto__":null}') }), true)
+})
+
+describe('mayHoldUnsafeKey', () => {
+  /** A key with some of its letters behind escapes, in either case of digits. */
+  const written = (key: string, mask: number): string => [...key].map((char, at) => {
+    const hex = char.charCodeAt(0).toString(16).padStart(4, '0')
+    return (mask >> at) % 2 === 0 ? char : `\\u${(mask >> (at + 3)) % 2 === 0 ? hex : hex.toUpperCase()}`
+  }).join('')
+
+  test('property: every text with a key that is refused, whichever letters of it are escaped', () => {
+    const key = fc.tuple(fc.constantFrom('__proto__', 'constructor', 'prototype', 'type'), fc.nat(0xffff)).map(([name, mask]) => written(name, mask))
+    const text = fc.letrec<{ value: string }>((tie) => ({
+      value: fc.oneof({ maxDepth: 4 }, fc.constantFrom('1', '"proto"', '{}'), fc.tuple(key, tie('value')).map(([name, value]) => `{"a":[],"${name}" :${value}}`)),
+    })).value
+    let unsafe = 0
+    fc.assert(fc.property(text, (json) => {
+      if (!hasUnsafeKey(JSON.parse(json))) return
+      unsafe++
+      assert.ok(mayHoldUnsafeKey(json), json)
+      assert.throws(() => parseJson(json), json)
+    }), { numRuns: 3000 })
+    assert.ok(unsafe > 300)
+  })
+
+  test('words and escapes that are common are no reason to look', () => {
+    for (const text of ['{"protocol":"https","type":"constructor"}', '"J\\u00fcrgen \\u0031\\u000a\\u2014"', '{"proto":1}']) assert.equal(mayHoldUnsafeKey(text), false, text)
+  })
 })

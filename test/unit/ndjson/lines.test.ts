@@ -202,6 +202,40 @@ describe('the same records whatever the chunks', () => {
   })
 })
 
+describe('a line says the same in any company', () => {
+  const nested = (open: string, close: string, levels: number): string => `{"a":${open.repeat(levels - 1)}${close.repeat(levels - 1)}}`
+  const MAX = 6000
+  /** Lines, and what each is: a code, `undefined` for a record, `blank`. */
+  const LINES: readonly (readonly [string | Uint8Array, string?])[] = [
+    ['{"a":1}'], ['{"a":[1,{"b":"x"}]}\r'], [' {"ü":"日本語 😀"}\t'], ['{"é":"ÿ"}\r'], ['', 'blank'], [' \r', 'blank'], ['{"e":"\\u00e9\\n"}'],
+    ['{"text":"__proto__ and prototype","\\u0041":2}'], ['{"protocol":"constructor"}'], ['{"\\u0070rototype":1}'],
+    ['{"__proto__":1}', 'line_unsafe_key'], ['{"a":{"constructor":{"prototype":1}}}\r', 'line_unsafe_key'], ['{"constructor":{"\\u0070rototype":1}}', 'line_unsafe_key'],
+    ['{"a":', 'line_malformed'], ['{"a":1}}', 'line_malformed'], ['{"ü"}', 'line_malformed'], ['{}\r}\r', 'line_malformed'], ['[1]', 'line_not_object'], ['x\r', 'line_not_object'],
+    [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'line_not_utf8'], [Buffer.from([0xe6, 0x97]), 'line_not_utf8'],
+    [nested('[', ']', 512)], [nested('[', ']', 513), 'line_too_deep'], [nested('{"":', '}', 500).replace('}', '1}')],
+    [`${'{"":'.repeat(512)}{}${'}'.repeat(512)}`, 'line_too_deep'], [`${'{"":'.repeat(511)}{}${'}'.repeat(511)}\r`],
+    [`{"long":"${'x'.repeat(3000)}","lists":[${'[],'.repeat(300)}1]}`], [`{"long":"${'語'.repeat(1500)}"}`], [`{"long":"${'語'.repeat(2500)}"}`, 'line_too_long'],
+  ]
+
+  test('property: among lines of all kinds, in one block or in several', () => {
+    const lines = fc.array(fc.nat(LINES.length - 1), { minLength: 1, maxLength: 60 })
+    fc.assert(fc.property(lines, fc.constantFrom('', '\ufeff'), fc.integer({ min: 1, max: 70_000 }), (chosen, mark, size) => {
+      const records: unknown[] = []
+      const bad: string[] = []
+      for (const [at, index] of chosen.entries()) {
+        const [line, code] = LINES[index] as (typeof LINES)[number]
+        if (code === undefined) records.push([at + 1, JSON.parse(line as string)])
+        else if (code !== 'blank') bad.push(`${at + 1} ${code}`)
+      }
+      const bytes = Buffer.concat([Buffer.from(mark), ...chosen.flatMap((index) => [Buffer.from(LINES[index]?.[0] as string), Buffer.from('\n')])])
+      const places = Array.from({ length: Math.floor(bytes.length / size) }, (_, at) => (at + 1) * size)
+      const all = readAll(cut(bytes, places), { maxLineBytes: MAX, maxErrors: Infinity })
+      assert.deepEqual(all.records.map((record, at) => [all.lines[at], record]), records)
+      assert.deepEqual(codes(all), bad)
+    }), { numRuns: 500 })
+  })
+})
+
 describe('readRecords', () => {
   async function* source(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
     for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
