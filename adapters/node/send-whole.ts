@@ -1,5 +1,6 @@
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { closeUnread, isStreamed } from '../../src/http/source.js'
+import { endWith } from './end-with.js'
 import { hasNoContent, writeHead } from './head.js'
 import { isGone, type NodeRequest } from './request.js'
 import { dropRest, leavesBody, linger } from './unread.js'
@@ -20,7 +21,7 @@ export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): voi
   const content = bare ? undefined : whole
   if (!close) {
     // Text as long as its bytes is ASCII, and Node writes head and body together in one copy when told so.
-    if (typeof content === 'string' && content.length === length) res.end(content, 'latin1')
+    if (typeof content === 'string') endWith(res, content, content.length === length ? 'latin1' : 'utf8')
     else res.end(content)
     dropRest(call)
     return

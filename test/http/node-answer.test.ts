@@ -68,6 +68,37 @@ describe('toNode: whole answers', () => {
     })
   })
 
+  for (const name of ['end', 'write'] as const) {
+    test(`a host that has put its own ${name} in place gets the text in one call, by end`, () => {
+      const calls: unknown[][] = []
+      const handle = toNode(() => text('größer'))
+      return serving((req, res) => {
+        const end = res.end.bind(res)
+        // What instrumentation does: it looks and hands on.
+        if (name === 'write') res.write = () => { throw new Error('not asked for') }
+        res.end = ((...all: Parameters<typeof end>) => { calls.push(all); return end(...all) }) as typeof res.end
+        handle(req, res)
+      }, async (port) => {
+        assert.equal((await ask(port, 'GET', '/')).body, 'größer')
+        assert.deepEqual(calls, [['größer', 'utf8']])
+      })
+    })
+  }
+
+  test('a short answer goes out at once, in one piece, and is over then', () => {
+    const sent: unknown[] = []
+    return serving((req, res) => {
+      const { socket } = req
+      const writev = socket._writev?.bind(socket)
+      socket._writev = (chunks, done) => { sent.push(chunks.length); writev?.(chunks, done) }
+      toNode(() => text('short'))(req, res)
+      assert.ok(res.writableEnded)
+    }, async (port) => {
+      assert.equal((await ask(port, 'GET', '/')).body, 'short')
+      assert.deepEqual(sent, [], 'no list of pieces')
+    })
+  })
+
   test("a length that the host has set does not outlive the handler's answer", () => {
     const handle = toNode(({ path }) => path === '/stream' ? text(pieces('a', 'b')) : text('abc'))
     return serving((req, res) => {
