@@ -12,7 +12,7 @@ import { mutationsOf } from './mutations.mjs'
 const ROOMS = [
   {
     sources: 'src/http/', tests: ['test/unit/http/', 'test/unit/content/', 'test/unit/resources/'],
-    wider: ['test/unit/docs-errors', 'test/unit/ndjson/', 'test/unit/bulk', 'test/http/node-', 'test/http/upstream', 'test/http/fetch-binding'],
+    wider: ['test/unit/docs-errors', 'test/unit/ndjson/', 'test/unit/bulk', 'test/unit/policies/', 'test/http/node-', 'test/http/upstream', 'test/http/fetch-binding'],
   },
   { sources: /^src\/tasks\/(?:state|record|ledger|idempotency|attempt)\.ts$/, tests: ['test/unit/tasks/', 'test/http/tasks-'] },
   { sources: 'src/ndjson/', wider: ['test/http/reference-ndjson', 'test/unit/client/ndjson'], tests: ['test/unit/ndjson/', 'test/http/ndjson-'] },

@@ -323,6 +323,15 @@ describe('authorize', () => {
     assert.equal((await ask(handler)).status, 401)
   })
 
+  test('a key that can be none is not even asked about', async () => {
+    const asked: string[] = []
+    const handler = only(apiKey({ header: 'x-api-key', verify: (key) => { asked.push(key); return { subject: 'any' } } }))
+    for (const [key, status] of [['fine', 200], ['x'.repeat(8192), 200], ['x'.repeat(8193), 401], ['a\tb', 401], ['a\u007f', 401], ['', 401]] as const) {
+      assert.equal((await ask(handler, { headers: { 'x-api-key': key } })).status, status, key.slice(0, 20))
+    }
+    assert.equal(asked.length, 2)
+  })
+
   test('one of many tokens is found as one of a few is, and nobody by a part, a longer text or another case', () => {
     for (const count of [1, 16, 17, 200]) {
       const whom = tokens(Object.fromEntries(Array.from({ length: count }, (_, at) => [`töken-${at}`, { subject: `s${at}` }])))

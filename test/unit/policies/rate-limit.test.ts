@@ -170,6 +170,17 @@ describe('rateLimit', () => {
     assert.equal((await ask(limited([three], { store: broken, onStoreError: 'allow' }), as('ann'))).status, 500, 'a bug is no outage')
   })
 
+  test('what costs 1 is one question to the store, what costs more is looked at before, and what costs nothing is told', async () => {
+    const { store } = memory()
+    const asked: number[] = []
+    const counting = only((key, by, options) => { asked.push(by); return store.increment(key, by, options) })
+    for (const [cost, expected] of [[1, [1]], [0, [0]], [2, [0, 2]]] as const) {
+      asked.length = 0
+      assert.equal((await ask(limited([{ ...three, cost: () => cost }], { store: counting }), as(`costs ${cost}`))).status, 200, String(cost))
+      assert.deepEqual(asked, expected, String(cost))
+    }
+  })
+
   test('misuse throws when it is made', () => {
     const { store } = memory()
     const wrong: [Partial<RateLimitOptions>, RegExp][] = [
@@ -182,11 +193,14 @@ describe('rateLimit', () => {
       [{ policies: [{ ...three, windowSeconds: 0.5 }] }, /windowSeconds/],
       [{ trustedProxies: ['localhost'] }, /trustedProxies/],
       [{ ipv6Prefix: 0 }, /ipv6Prefix/],
+      [{ ipv6Prefix: 129 }, /ipv6Prefix/],
+      [{ ipv6Prefix: 1.5 }, /ipv6Prefix/],
       [{ prefix: 'a b' }, /prefix/],
     ]
     for (const [options, what] of wrong) {
       assert.throws(() => rateLimit({ store, onStoreError: 'deny', policies: [three], ...options }), (error) => error instanceof TypeError && what.test(error.message), String(what))
     }
+    for (const ipv6Prefix of [1, 128]) assert.doesNotThrow(() => rateLimit({ store, onStoreError: 'deny', policies: [three], ipv6Prefix }), String(ipv6Prefix))
     const who = authenticate({ schemes: [bearer({ verify: tokens({ t: { subject: 'ann' } }) })] })
     const limit = (by: 'principal' | 'address') => rateLimit({ store, onStoreError: 'deny', policies: [{ ...three, by }] })
     assert.throws(() => compose(limit('principal'), who, ok), /rateLimit stands before authenticate/, 'by principal')

@@ -58,8 +58,35 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ runMs: 10 }), inPieces), { body: slow })).status, 408, 'a run that waits for its body')
   })
 
+  test('pieces that come in time come through whole', async () => {
+    const echo: Handler = async (request) => {
+      const pieces: Uint8Array[] = []
+      for await (const piece of request.body.stream()) pieces.push(piece)
+      return json(200, Buffer.concat(pieces).toString())
+    }
+    const quick = body(() => never, async function * () { yield Buffer.from('one '); yield Buffer.from('two') })
+    assert.equal((await ask(compose(timeouts({ readMs: 1000 }), echo), { body: quick })).json, 'one two')
+  })
+
+  test('an answer whose head was in time may take longer: nothing is aborted behind it', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    let inner: AbortSignal | undefined
+    let closed = false
+    const handler = compose(timeouts({ runMs: 50 }), async ({ signal }) => {
+      inner = signal
+      return { status: 200, headers: {}, body: (async function * () { try { yield 'x' } finally { closed = true } })() }
+    })
+    const { body: source } = await ask(handler)
+    t.mock.timers.tick(1000)
+    assert.deepEqual([inner?.aborted, closed], [false, false])
+    const got: unknown[] = []
+    for await (const piece of source as AsyncIterable<string>) got.push(piece)
+    assert.deepEqual(got, ['x'])
+  })
+
   test('what is in time is untouched, with its failures', async () => {
     assert.equal((await ask(compose(timeouts({ runMs: 1000, readMs: 1000 }), ok))).status, 200, 'direct')
+    assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => json(201, {})))).status, 201, 'later')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => { throw httpError('conflict') }))).status, 409, 'its failure')
     assert.throws(() => timeouts({}), TypeError, 'nothing set')
     for (const ms of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31]) {
