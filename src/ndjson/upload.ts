@@ -123,7 +123,7 @@ async function* resultLines(results: AsyncIterable<string>, report: UploadReport
 }
 
 /** The same failure, with what was taken before it. */
-export function withReport(error: unknown, report: UploadReport): unknown {
+function withReport(error: unknown, report: UploadReport): unknown {
   if (report.total === 0) return error
   const { status, code, message, details, headers, expected } = readFailure(error)
   const { summary, errors } = report

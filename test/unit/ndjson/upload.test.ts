@@ -86,6 +86,15 @@ describe('the answer', () => {
     assert.equal(lines.length, 3001)
     assert.ok(lines.slice(0, -1).every(({ line, status }, at) => line === at + 1 && status === (at % 3 === 0 ? 400 : 200)))
   })
+  test('streamed, a line that the schema refuses is a 400 of its own, with what is wrong in it', async () => {
+    const { response, batches } = await post({ record: user }, { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } })
+    assert.deepEqual(await linesOf(response), [
+      { line: 1, status: 200 },
+      { line: 2, status: 400, error: { code: 'record_invalid', message: 'The record is not valid.', details: [{ pointer: '/id', message: 'must be integer' }] } },
+      { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 } },
+    ])
+    assert.deepEqual(batches, [[{ id: 1 }]])
+  })
 })
 
 describe('batches', () => {
