@@ -1,14 +1,9 @@
 /** Settles with `work`, or rejects after `ms`; what comes later is not heard. */
-export async function within<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  work.catch(() => undefined)
-  try {
-    return await Promise.race([work, new Promise<never>((_, reject) => {
-      timer = setTimeout(() => { reject(new Error(`BullMQ: ${what} took longer than ${String(ms)} ms`)) }, ms)
-    })])
-  } finally {
-    clearTimeout(timer)
-  }
+export function within<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => { reject(new Error(`BullMQ: ${what} took longer than ${String(ms)} ms`)) }, ms)
+    work.finally(() => { clearTimeout(timer) }).then(resolve, reject)
+  })
 }
 
 /** Whether `work` settles within `ms`, however it does. */

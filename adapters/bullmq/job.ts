@@ -7,6 +7,8 @@ export interface JobData {
   readonly taskId: string
   readonly input: unknown
   readonly context?: unknown
+  /** See `Job`. */
+  readonly record?: string
 }
 
 /** BullMQ refuses ids that are whole numbers, and colons; the second no task id has. */
@@ -16,9 +18,12 @@ export function toJobId(id: string): string {
 
 /** The job as our contract knows it. */
 export function toJob(job: BullJob<JobData>): Job {
-  const { taskId, input, context } = job.data
+  const { taskId, input, context, record } = job.data
   const id = job.id ?? taskId
-  return { id: /^id-\d+$/.test(id) ? id.slice(3) : id, taskId, name: job.name, input, ...(context === undefined ? {} : { context }) }
+  return {
+    id: /^id-\d+$/.test(id) ? id.slice(3) : id, taskId, name: job.name, input,
+    ...(context === undefined ? {} : { context }), ...(record === undefined ? {} : { record }),
+  }
 }
 
 /** Our back-off as BullMQ keeps it: its own two kinds know no upper bound, so ours is computed in the worker. */

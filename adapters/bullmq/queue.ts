@@ -1,7 +1,8 @@
 import { Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob } from 'bullmq'
 import {
-  isQueueClosing, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
+  QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
+import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { settles, within } from './deadline.js'
 import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
 
@@ -42,7 +43,7 @@ export class BullMQQueue implements Queue {
   private readonly options: BullMQQueueOptions
   private readonly timeoutMs: number
   private readonly onError: (error: Error) => void
-  private readonly stops = new Set<AbortController>()
+  private readonly running = new Set<RunningAttempt>()
   private worker: Worker<JobData> | undefined
   private timer: ReturnType<typeof setInterval> | undefined
   private sweeping: Promise<void> | undefined
@@ -68,7 +69,8 @@ export class BullMQQueue implements Queue {
   async enqueue(job: Job, { delayMs = 0, attempts = 1, backoff }: EnqueueOptions = {}): Promise<'accepted' | 'full'> {
     checkOptions(attempts, delayMs, backoff)
     if (this.closing) return 'full'
-    const data: JobData = { taskId: job.taskId, input: job.input, ...(job.context === undefined ? {} : { context: job.context }) }
+    const { taskId, input, context, record } = job
+    const data: JobData = { taskId, input, ...(context === undefined ? {} : { context }), ...(record === undefined ? {} : { record }) }
     // With Redis down an add may stay pending for ever, whatever its options say.
     await within(this.timeoutMs, 'enqueue', this.queue.add(job.name, data, {
       jobId: toJobId(job.id), delay: delayMs, attempts, ...toBackoff(backoff),
@@ -112,17 +114,17 @@ export class BullMQQueue implements Queue {
 
   private async run(run: RunJob, job: BullJob<JobData>, token: string | undefined): Promise<void> {
     if (this.closing) return handBack(job, token)
-    const stop = new AbortController()
-    this.stops.add(stop)
-    const lastAttempt = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
+    const made = job.attemptsMade + 1
+    const attempt = new RunningAttempt(made, made >= (job.opts.attempts ?? 1))
+    this.running.add(attempt)
     try {
-      await run(toJob(job), { attempt: job.attemptsMade + 1, lastAttempt, signal: stop.signal })
+      await run(toJob(job), attempt)
     } catch (error) {
-      if (isQueueClosing(stop.signal.reason)) return await handBack(job, token)
+      if (attempt.reason !== undefined) return await handBack(job, token)
       throw error instanceof Error ? error : new Error('The run failed')
     } finally {
-      this.stops.delete(stop)
-      if (this.stops.size === 0) this.onIdle?.()
+      this.running.delete(attempt)
+      if (this.running.size === 0) this.onIdle?.()
     }
   }
 
@@ -174,10 +176,10 @@ export class BullMQQueue implements Queue {
       await settles(worker.pause(true), this.timeoutMs)
       const drained = new Promise<void>((resolve) => {
         this.onIdle = resolve
-        if (this.stops.size === 0) resolve()
+        if (this.running.size === 0) resolve()
       })
       const isDrained = await settles(drained, drainMs)
-      if (!isDrained) for (const stop of this.stops) stop.abort(new QueueClosingError())
+      if (!isDrained) for (const attempt of this.running) attempt.abort(new QueueClosingError())
       const force = !isDrained && !await settles(drained, GRACE_MS)
       await settles(worker.close(force), this.timeoutMs)
     }

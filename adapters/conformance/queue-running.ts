@@ -18,6 +18,16 @@ export const running: Cases<QueueBench> = {
     assert.deepEqual(bench.dead, [])
   },
 
+  'what it is told of the record comes back as it was, or not at all': async (bench) => {
+    bench.process()
+    const record = 'caf\u00e9-1 ["queued",1,0,"\u{1f600}"]'
+    await bench.accepted({ ...bench.job(), record })
+    await bench.ran(1)
+    const { job } = bench.runs[0] ?? {}
+    if (job?.record !== undefined) assert.equal(job.record, record)
+    assert.deepEqual({ ...job, record }, { ...bench.job(), record })
+  },
+
   'any JSON value may be the input': async (bench) => {
     const inputs = [null, 0, '', false, [], 'text', { a: { b: [] } }]
     for (const [i, input] of inputs.entries()) await bench.accepted(bench.job(i, input), { attempts: i % 2 + 1 })

@@ -3,9 +3,10 @@ import { retryDelay } from '../../src/queues/backoff.js'
 import {
   QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
 } from '../../src/queues/queue.js'
+import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { Transit } from '../../src/queues/transit.js'
 import { wholeNumber } from './limits.js'
-import { Line, Queued, RunningAttempt } from './queued.js'
+import { Line, Queued } from './queued.js'
 import { rejected } from './rejected.js'
 
 /** The longest delay that a timer of Node takes; beyond it a timer fires at once. */

@@ -1,5 +1,6 @@
-import { type Attempt, type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
 import { checkBackoff } from '../../src/queues/backoff.js'
+import { type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
+import type { RunningAttempt } from '../../src/queues/running-attempt.js'
 
 /** `ready` and `delayed` wait; `ended` is out of the queue. */
 export type QueuedState = 'ready' | 'delayed' | 'running' | 'ended'
@@ -44,32 +45,6 @@ export class Queued {
     this.state = 'ended'
     this.#job = undefined
     this.running = undefined
-  }
-}
-
-/** What `run` gets. The signal is made when it is asked for: most runs never look at it. */
-export class RunningAttempt implements Attempt {
-  readonly attempt: number
-  readonly lastAttempt: boolean
-  #controller: AbortController | undefined
-  #reason: Error | undefined
-
-  constructor(attempt: number, lastAttempt: boolean) {
-    this.attempt = attempt
-    this.lastAttempt = lastAttempt
-  }
-
-  get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController()
-      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
-    }
-    return this.#controller.signal
-  }
-
-  abort(reason: Error): void {
-    this.#reason = reason
-    this.#controller?.abort(reason)
   }
 }
 

@@ -45,6 +45,8 @@ export interface Job {
   readonly input: unknown
   /** Request and trace context that travels with the job. */
   readonly context?: unknown
+  /** What is known of the task's record, for the run to read. A queue that gives it back saves a look into the store; it may leave it out. */
+  readonly record?: string | undefined
 }
 
 /** When a job runs, and how often it is tried. */

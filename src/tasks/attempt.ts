@@ -65,7 +65,7 @@ export class TaskAttempt implements Lasting {
 
   /** Where others write to the store: a cancel in another process is seen by its write to the record. */
   private async runFollowed(): Promise<void> {
-    this.stop.watch()
+    this.stop.mind()
     const lookout = new Lookout(this.settings.ledger, this.job.taskId, (now) => {
       if (!now || now.attempt > this.fence || isFinal(now.state)) this.stop.abort(CANCELLED)
     })
@@ -77,8 +77,9 @@ export class TaskAttempt implements Lasting {
   }
 
   private run(): MaybePromise<void> {
-    const { job, settings: { definitions } } = this
-    const carried = TaskJob.unload(job)
+    const { job, attempt, settings: { definitions } } = this
+    // A later attempt knows that others have written to the record since.
+    const carried = attempt.attempt === 1 ? TaskJob.unload(job) : undefined
     const definition = definitions.get(job.name)
     const begun = carried && definition && this.claim(carried)
     return begun ? this.work(definition, begun) : this.begin(carried, definition)

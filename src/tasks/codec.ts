@@ -9,10 +9,15 @@ import type { TaskState } from './state.js'
  * and writes no JSON of its own.
  */
 export function encode(record: TaskRecord, face = toFaceText(record)): string {
+  return `${encodeHead(record)}\n${face}`
+}
+
+/** The line that only longhaul reads. */
+export function encodeHead(record: TaskRecord): string {
   const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot, callback, holder, keeps } = record
   const held = holder === undefined && keeps === undefined ? '' : `,${textOr0(holder)}${keeps === undefined ? '' : `,${JSON.stringify(keeps)}`}`
   const told = callback !== undefined ? `,${JSON.stringify(callback)}` : held === '' ? '' : ',0'
-  return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}${told}${held}]\n${face}`
+  return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}${told}${held}]`
 }
 
 function textOr0(text: string | undefined): string {
@@ -72,8 +77,18 @@ export function snapshotOf(record: TaskRecord, face = toFaceText(record)): TaskS
 
 /** Reads all of it, to be changed and written again. */
 export function decode(id: string, value: string): TaskRecord {
-  const [[state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, callback, holder, keeps], face] = split(value)
-  const body = JSON.parse(face) as FaceBody
+  const [head, face] = split(value)
+  return toRecord(id, head, JSON.parse(face) as FaceBody)
+}
+
+/** Reads a record of which nothing but its beginning is known, from its first line. */
+export function decodeNew(id: string, name: string, head: string): TaskRecord {
+  return toRecord(id, JSON.parse(head) as Head, { task: name })
+}
+
+function toRecord(
+  id: string, [state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, callback, holder, keeps]: Head, body: FaceBody,
+): TaskRecord {
   const record: TaskRecord = {
     id, name: body.task, state, version, attempt, createdAt, expiresAt,
     owner: owner === 0 ? undefined : owner,

@@ -22,6 +22,7 @@ export class Stop implements Lasting {
   private controller: AbortController | undefined
   private unwatch: (() => void) | undefined
   private watched = false
+  private minded = false
   /** The run has ended. */
   over = false
   /** When the time is over, on `performance.now()`. */
@@ -58,11 +59,18 @@ export class Stop implements Lasting {
     this.graceMs = graceMs
     this.onGraceOver = onGraceOver
     if (this.watched || timeoutMs <= SHORT_MS) this.watch()
-    else afterMicrotasks(this)
+    else if (!this.minded) afterMicrotasks(this)
   }
 
   turnOver(): void {
-    if (!this.over) mind(this)
+    this.mind()
+  }
+
+  /** Follows the source, and the clock, from 20 ms on. */
+  mind(): void {
+    if (this.over || this.minded) return
+    this.minded = true
+    mind(this)
   }
 
   /** The run has ended: nothing is called any more. */

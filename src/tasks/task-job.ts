@@ -1,7 +1,11 @@
 import type { Job } from '../queues/queue.js'
-import type { Held } from './ledger.js'
+import { decodeNew, encodeHead } from './codec.js'
+import { taskKey, type Held } from './ledger.js'
 
-/** The job that runs a task. As long as it stays in this process it carries the record, which JSON knows nothing of. */
+/**
+ * The job that runs a task, and carries its record as it was when the task was taken in: its first run has no need to read it. As long as
+ * the job stays in this process the record is an object, which JSON knows nothing of.
+ */
 export class TaskJob implements Job {
   readonly id: string
   readonly taskId: string
@@ -14,16 +18,26 @@ export class TaskJob implements Job {
     if (context !== undefined) this.context = context
   }
 
-  /** Gives the record along: a run in this process then has no need to read it. */
+  /** Gives the record along. */
   carry(held: Held): void {
     this.#held = held
   }
 
-  /** The record that this very job carries, once; it may be out of date. Another object has none. */
+  /** The record as text, for a queue that leaves this process. */
+  get record(): string | undefined {
+    return this.#held && `${this.#held.revision} ${encodeHead(this.#held.record)}`
+  }
+
+  /** The record that a job carries, once; it may be out of date. */
   static unload(job: Job): Held | undefined {
-    if (!(#held in job)) return undefined
+    if (!(#held in job)) return job.record === undefined ? undefined : toHeld(job, job.record)
     const held = job.#held
     job.#held = undefined
     return held
   }
+}
+
+function toHeld({ taskId, name }: Job, text: string): Held {
+  const end = text.indexOf(' ')
+  return { record: decodeNew(taskId, name, text.slice(end + 1)), revision: text.slice(0, end), key: taskKey(taskId) }
 }

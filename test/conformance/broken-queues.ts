@@ -45,6 +45,9 @@ export const BROKEN_QUEUES: readonly Broken<Queue>[] = [
   broken('the context gets lost', 'a job runs once, with all its data', (real) => ({
     enqueue: ({ id, taskId, name, input }, options) => real.enqueue({ id, taskId, name, input }, options)
   })),
+  running('what was told of the record is another one', 'what it is told of the record comes back as it was, or not at all', (run) => (job, attempt) => (
+    run({ ...job, record: `${job.record ?? ''}?` }, attempt)
+  )),
   broken('an input that is false counts as none', 'any JSON value may be the input', (real) => ({
     enqueue: (job, options) => real.enqueue({ ...job, input: job.input || {} }, options)
   })),
