@@ -23,6 +23,18 @@ export function members(text: string): string[] {
   return found.map((member) => member.replace(/^[ \t]+|[ \t]+$/g, ''))
 }
 
+/** The entity tags of a list, cut at commas outside quotes: they have no escapes (RFC 9110 section 8.8.3). */
+export function entityTags(field: string): string[] {
+  const parts: string[] = ['']
+  let quoted = false
+  for (const char of field) {
+    if (char === '"') quoted = !quoted
+    if (char === ',' && !quoted) parts.push('')
+    else parts.push((parts.pop() ?? '') + char)
+  }
+  return parts.map((part) => part.replace(/^[ \t]+|[ \t]+$/g, '')).filter((part) => /^(?:W\/)?"[^\0-\x20"\x7f]*"$/.test(part))
+}
+
 export function unquote(word: string | undefined): string {
   if (word === undefined) return ''
   return word.startsWith('"') ? word.slice(1, -1).replace(/\\(.)/gs, '$1') : word
