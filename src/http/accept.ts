@@ -21,10 +21,8 @@ export interface MediaRange {
 type Header = string | readonly string[] | undefined
 
 const NOTHING: readonly MediaRange[] = Object.freeze([])
-const JSON_TYPE: MediaType = { type: 'application/json', params: new Map() }
 const ranges = new Memo(parseRanges)
 const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | undefined }>>()
-const problems = new Memo((text: string) => ({ wanted: wantsProblem(ranges.get(text)) }))
 
 /**
  * Reads an Accept header (RFC 9110 section 12.5.1) in the order sent. `q` counts wherever it stands
@@ -74,21 +72,8 @@ function choose(asked: readonly MediaRange[], offers: readonly string[]): string
   return best
 }
 
-/**
- * Whether errors go out as `application/problem+json`: only where the client names that very type with
- * a `q` above 0 and not below what the header gives `application/json`, by name or by a wildcard.
- */
-export function prefersProblem(header: Header): boolean {
-  return header !== undefined && header !== '*/*' && problems.get(fieldText(header)).wanted
-}
-
-function wantsProblem(asked: readonly MediaRange[]): boolean {
-  const named = asked.find((range) => range.type === 'application' && range.subtype === 'problem+json')
-  return named !== undefined && named.q > 0 && named.q >= (closest(asked, JSON_TYPE)?.q ?? 0)
-}
-
 /** The most specific range that matches, the first one of equals. */
-function closest(asked: readonly MediaRange[], offer: MediaType): MediaRange | undefined {
+export function closest(asked: readonly MediaRange[], offer: MediaType): MediaRange | undefined {
   let found: MediaRange | undefined
   let most = 0
   for (const range of asked) {

@@ -1,8 +1,9 @@
 import type { ResponseHeaders } from './exchange.js'
 
-export { httpDate, parseHttpDate } from './dates.js'
+export { httpDate } from './dates.js'
 export { etagMatches } from './entity-tag.js'
 export { linkValue, type Link } from './link.js'
+export { parseHttpDate } from './parse-date.js'
 
 const UNSAFE = /[^\t\x20-\x7e\x80-\xff]/
 

@@ -1,6 +1,6 @@
-import { parseHttpDate } from './dates.js'
 import { etagMatches } from './entity-tag.js'
 import type { RequestHeaders } from './exchange.js'
+import { parseHttpDate } from './parse-date.js'
 import { fieldText } from './reader.js'
 
 /** What a conditional request is held against. */

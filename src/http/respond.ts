@@ -1,7 +1,7 @@
-import { prefersProblem } from './accept.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from './exchange.js'
 import { readFailure, type Failure } from './failure.js'
 import { addVary } from './fields.js'
+import { prefersProblem } from './prefers-problem.js'
 import { reasonPhrase } from './reasons.js'
 
 const JSON_TYPE = 'application/json'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { httpDate, parseHttpDate } from '../../src/http/dates.js'
+import { httpDate, parseHttpDate } from '../../src/http/fields.js'
 import { etagMatches } from '../../src/http/entity-tag.js'
 import { evaluatePreconditions, ifRangeHolds } from '../../src/http/preconditions.js'
 import { entityTags } from '../unit/http/list-grammar.js'
