@@ -20,7 +20,8 @@ export { isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
   azureFace, createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type Asker, type AzureFaceOptions, type CallbackEvent, type Face, type FaceAnswer, type FaceDescription,
+  type Accepted, type AnyTaskDefinition, type Asker, type AzureFaceOptions, type CallbackFault, type Callbacks,
+  type CallbackState, type CallbackView, type Face, type FaceAnswer, type FaceDescription,
   type FindCallback, type Kept, type KeptAnswer, type ReadWork,
   type Select,
   type Selected,
@@ -48,9 +49,7 @@ export {
   type BulkTaskOptions, type BulkTaskResult, type BulkUpdateOptions, type ItemId, type Shown, type SpooledBatch,
 } from './bulk/index.js'
 export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'
-export type {
-  CallbackFault, CallbackOptions, CallbackReply, CallbackRequest, CallbackSender, CallbackState, CallbackView, SendFault,
-} from './callbacks/index.js'
+export type { CallbackEvent } from './callbacks/index.js'
 export {
   apiKey, authenticate, authorize, basic, bearer, bodyBytes, clientAddress, consume, hostUser, limitBody, limitConcurrency, limitHeaders, rateLimit,
   requestId, requestIdOf, sameSecret, timeouts, tokens,

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { HttpError, type CallbackOptions, type FindCallback, type Queue } from 'longhaul'
-import { httpSender } from 'longhaul/callbacks'
+import { HttpError, type Callbacks, type FindCallback, type Queue } from 'longhaul'
+import { callbacks, httpSender } from 'longhaul/callbacks'
 import type { Context, Token } from './auth.js'
 
 /** What the environment says of callbacks. */
@@ -13,17 +13,17 @@ export interface CallbackConfig {
 }
 
 /** Callbacks to whom this server may call, in a queue of their own: receivers that are gone take no room from tasks. */
-export function callbacks(config: CallbackConfig, queue: Queue): CallbackOptions {
+export function openCallbacks(config: CallbackConfig, queue: Queue): Callbacks {
   const { callbackSecret, tokens, callbackAllow = [] } = config
   const secrets = callbackSecrets(tokens)
-  return {
+  return callbacks({
     sender: httpSender({ allow: callbackAllow }), queue,
     secrets: (owner) => {
       const secret = callbackSecret ?? secrets.get(owner ?? '')
       if (secret === undefined) throw new HttpError(403, 'forbidden', { message: 'There is no secret to sign your callbacks with.' })
       return [secret]
     },
-  }
+  })
 }
 
 /**

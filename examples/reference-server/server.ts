@@ -6,7 +6,7 @@ import { MemoryBlobs } from 'longhaul/memory'
 import { attach, tunnel } from 'longhaul/node'
 import { authorize, identify, type Context } from './auth.js'
 import { BulkUsers } from './bulk.js'
-import { callbacks } from './callbacks.js'
+import { openCallbacks } from './callbacks.js'
 import { publicTokens, type Config } from './config.js'
 import { Connections } from './connections.js'
 import { openEngine } from './engine.js'
@@ -55,7 +55,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const bulk = new BulkUsers(users, blobs)
   const ownTasks = [...ndjson.task ? [ndjson.task] : [], ...bulk.tasks]
   const tasks = createTasks({
-    store, queue, callbacks: callbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(users), ...ownTasks],
+    store, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(users), ...ownTasks],
   })
   const document = new ApiDocument()
   // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.

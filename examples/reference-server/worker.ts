@@ -1,5 +1,5 @@
 import { createTasks } from 'longhaul'
-import { callbacks, type CallbackConfig } from './callbacks.js'
+import { openCallbacks, type CallbackConfig } from './callbacks.js'
 import { openEngine } from './engine.js'
 import { definitions } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
@@ -22,7 +22,7 @@ export async function startWorker(config: WorkerOptions): Promise<RunningWorker>
   const users = await openUsers(database)
   const engine = openEngine(redisUrl)
   const { store, queue, callbackQueue } = engine
-  const tasks = createTasks({ store, queue, callbacks: callbacks(config, callbackQueue), definitions: definitions(users) })
+  const tasks = createTasks({ store, queue, callbacks: openCallbacks(config, callbackQueue), definitions: definitions(users) })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {

@@ -1,17 +1,18 @@
 import type { MaybePromise } from '../http/exchange.js'
 import { checkBackoff } from '../queues/backoff.js'
 import type { Backoff, Queue } from '../queues/queue.js'
+import type { CallbackHost } from '../tasks/index.js'
 import type { CallbackSender } from './sender.js'
 
 /** How callbacks are made. Times are in milliseconds. */
 export interface CallbackOptions {
-  /** `httpSender()` of `longhaul/callbacks`, or one of your own. */
-  readonly sender: CallbackSender
   /**
    * The secrets that requests for this owner's tasks are signed with, newest first: one, or several while
    * they are being changed. Each is base64, with or without `whsec_` (Standard Webhooks). Asked at each attempt.
    */
   readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
+  /** Makes the requests: `httpSender` with options, or one of your own. Default: `httpSender()`. */
+  readonly sender?: CallbackSender
   /**
    * Where callbacks wait. Default: the queue of the tasks; one of its own keeps receivers that are slow or gone from
    * taking room and workers from tasks.
@@ -29,28 +30,38 @@ export interface CallbackOptions {
   readonly maxWaiting?: number
 }
 
+/** The options of whom a sender has been found for. */
+export type SentOptions = CallbackOptions & { readonly sender: CallbackSender }
+
 /** The options with their defaults. */
 export interface CallbackSettings extends Required<CallbackOptions> {
   readonly ownQueue: boolean
 }
 
-/** Fills in defaults. Throws a `TypeError` when an option makes no sense. */
-export function callbackSettings(options: CallbackOptions, queue: Queue, concurrency: number): CallbackSettings {
-  const fault = (what: string) => new TypeError(`createTasks: callbacks.${what}`)
-  const { sender, secrets, attempts = 14, backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 } } = options
-  const ownQueue = options.queue !== undefined && options.queue !== queue
-  const { maxInFlight = ownQueue ? 20 : Math.max(1, Math.floor(concurrency / 2)), maxWaiting = 500 } = options
-  const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = options
+/** Throws a `TypeError` when an option makes no sense by itself. */
+export function checkOptions({ sender, secrets, backoff, attempts, maxInFlight, maxPerHost, maxWaiting }: SentOptions): void {
+  const fault = (what: string) => new TypeError(`callbacks: ${what}`)
   if (typeof sender?.send !== 'function' || typeof sender.check !== 'function') {
     throw fault('sender must be a CallbackSender, such as httpSender() of longhaul/callbacks')
   }
   if (typeof secrets !== 'function') throw fault('secrets must be a function from an owner to a list of secrets')
-  if (ownQueue && queue.durable && !options.queue?.durable) {
-    throw fault('queue is not durable but that of the tasks is; callbacks would be lost with this process')
-  }
-  for (const [name, value] of Object.entries({ attempts, maxInFlight, maxPerHost, maxWaiting })) {
+  for (const [name, value = 1] of Object.entries({ attempts, maxInFlight, maxPerHost, maxWaiting })) {
     if (!Number.isInteger(value) || value < 1) throw fault(`${name} must be a whole number from 1, not ${String(value)}`)
   }
-  checkBackoff(backoff)
-  return { sender, secrets, queue: options.queue ?? queue, ownQueue, attempts, backoff, maxInFlight, maxPerHost, maxWaiting }
+  if (backoff !== undefined) checkBackoff(backoff)
+}
+
+/** Fills in defaults. Throws a `TypeError` when the options don't go with these tasks. */
+export function callbackSettings(options: SentOptions, { queue: queueOfTasks, shared, concurrency }: CallbackHost): CallbackSettings {
+  const fault = (what: string) => new TypeError(`createTasks: ${what}`)
+  const { sender, secrets, queue = queueOfTasks, attempts = 14, maxWaiting = 500 } = options
+  const { backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 } } = options
+  const ownQueue = queue !== queueOfTasks
+  const { maxInFlight = ownQueue ? 20 : Math.max(1, Math.floor(concurrency / 2)) } = options
+  const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = options
+  if (queueOfTasks.durable && !queue.durable) {
+    throw fault('the queue of callbacks is not durable but that of the tasks is; callbacks would be lost with this process')
+  }
+  if (queue.durable && !shared) throw fault('the queue of callbacks spans processes but the store does not')
+  return { sender, secrets, queue, ownQueue, attempts, backoff, maxInFlight, maxPerHost, maxWaiting }
 }

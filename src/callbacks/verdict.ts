@@ -1,8 +1,8 @@
 import { parseHttpDate } from '../http/fields.js'
 import { retryDelay } from '../queues/backoff.js'
 import type { Backoff } from '../queues/queue.js'
+import type { CallbackFault } from '../tasks/index.js'
 import type { CallbackReply } from './sender.js'
-import type { CallbackFault } from './state.js'
 
 /** Nobody is waited for longer than this, whatever its Retry-After says. */
 const MAX_WAIT_MS = 86_400_000

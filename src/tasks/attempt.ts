@@ -16,6 +16,7 @@ import { runOnce, type Outcome } from './run.js'
 import { isFinal } from './state.js'
 import type { Stop } from './stop.js'
 import { TaskJob } from './task-job.js'
+import { tell, type OnTaskError } from './tell.js'
 
 /** What an executor needs to know. */
 export interface ExecutorSettings {
@@ -25,8 +26,7 @@ export interface ExecutorSettings {
   readonly retentionMs: number
   readonly maxResultBytes: number
   readonly progressIntervalMs: number
-  /** Told of every failure that clients see masked, and of failures of the store. What it throws is dropped. */
-  readonly onError: (error: unknown, at: { taskId: string; name: string; attempt: number }) => unknown
+  readonly onError: OnTaskError
   /** Called when a record is found final or has become so by this process's hand; may be called again for one record. */
   readonly onFinal: (record: TaskRecord) => MaybePromise<void>
 }
@@ -231,16 +231,6 @@ function endingOf(outcome: Outcome): Ending {
 function ended({ state, result, error, errorStatus }: Ending, progress: TaskProgress | undefined, retentionMs: number): TaskChange {
   const finishedAt = Date.now()
   return { state, result, error, errorStatus, progress, finishedAt, expiresAt: finishedAt + retentionMs }
-}
-
-/** The host's listener must not decide how a task ends. */
-export function tell({ onError }: Pick<ExecutorSettings, 'onError'>, cause: unknown, job: Pick<Job, 'taskId' | 'name'>, attempt: number): void {
-  try {
-    const told = onError(cause, { taskId: job.taskId, name: job.name, attempt })
-    if (told instanceof Promise) told.catch(() => undefined)
-  } catch {
-    // There is nobody left to tell.
-  }
 }
 
 /** What the queue sees of a failed try: enough for a log line, nothing that was masked. */

@@ -1,5 +1,4 @@
 import { channel } from 'node:diagnostics_channel'
-import type { CallbackFault } from '../callbacks/index.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { Accepted } from './accept.js'
 import type { TaskRecord } from './record.js'
@@ -27,27 +26,8 @@ export interface TaskEvent {
   readonly finishedAt: number | undefined
 }
 
-/** What `diagnostics_channel` `longhaul:callback` tells of each attempt, in the process that made it. */
-export interface CallbackEvent {
-  /** `again`: another attempt will follow. */
-  readonly outcome: 'delivered' | 'again' | 'failed'
-  readonly taskId: string
-  readonly owner: string | undefined
-  /** Host and port of the receiver; the rest of its URL may hold a secret. */
-  readonly host: string
-  /** From 1. */
-  readonly attempt: number
-  /** The status of the answer, if there was one. */
-  readonly status: number | undefined
-  readonly fault: CallbackFault | undefined
-  /** How long the request took, in milliseconds. */
-  readonly ms: number
-}
-
 /** `hasSubscribers` is to be asked first: to make an event costs more than to tell it to nobody. */
 export const taskEvents = channel('longhaul:task')
-/** As `taskEvents`. */
-export const callbackEvents = channel('longhaul:callback')
 
 /** Tells of a task that is new here, once it has been taken in. */
 export async function tellAccepted(name: string, taken: MaybePromise<Accepted>): Promise<Accepted> {

@@ -1,4 +1,4 @@
-import type { CallbackState } from '../callbacks/index.js'
+import type { CallbackState } from './callback-state.js'
 import type { TaskFailure, TaskProgress, TaskRecord } from './record.js'
 import { toFaceText } from './record.js'
 import type { TaskState } from './state.js'

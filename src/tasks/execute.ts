@@ -1,11 +1,12 @@
 import { isPending } from '../http/around.js'
 import type { Attempt, DeadReason, Job } from '../queues/queue.js'
 import { Transit } from '../queues/transit.js'
-import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, tell, type ExecutorSettings } from './attempt.js'
+import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, type ExecutorSettings } from './attempt.js'
 import { failureOf } from './failure.js'
 import { patiently } from './retry.js'
 import { isFinal } from './state.js'
 import { Stop } from './stop.js'
+import { tell } from './tell.js'
 
 const DONE = Promise.resolve()
 

@@ -1,4 +1,4 @@
-import { callbackText, type CallbackState } from '../callbacks/index.js'
+import { callbackText, type CallbackState } from './callback-state.js'
 import { canMove, isFinal, type TaskState } from './state.js'
 
 /** How far the work is, in units of the task's own. */

@@ -89,6 +89,12 @@ export function toInput(definition: AnyTaskDefinition, rawInput: unknown): Maybe
   return judged instanceof Promise ? judged.then(valueOf) : valueOf(judged)
 }
 
+/** Judges input by schema and business rule; throws what the client is to see. */
+export async function judgeInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<void> {
+  const input = await toInput(definition, rawInput)
+  await definition.check?.(input)
+}
+
 function valueOf(outcome: Validation<unknown>): never {
   if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
   return outcome.value as never

@@ -85,7 +85,7 @@ export async function acceptRead<C>(
 /** Throws a `TypeError` where a callback URL could be given but nobody would call it. */
 export function mustHaveCallbacks<C>(tasks: Tasks, callback: FindCallback<C> | undefined): void {
   if (callback && !tasks.hasCallbacks) {
-    throw new TypeError('callback: createTasks has no callbacks; give it { sender: httpSender(), secrets }')
+    throw new TypeError('callback: createTasks has no callbacks; give it callbacks({ secrets }) of longhaul/callbacks')
   }
 }
 

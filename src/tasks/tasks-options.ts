@@ -1,6 +1,6 @@
-import type { CallbackOptions } from '../callbacks/index.js'
 import type { Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
+import type { Callbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 
 /** Times are in milliseconds, sizes in bytes. */
@@ -26,8 +26,8 @@ export interface TasksOptions {
   readonly leaseMs?: number
   /** Progress is written no more often than this. Default 200. */
   readonly progressIntervalMs?: number
-  /** Tells callback URLs of tasks that have ended; without it no task may have one. Default: none. */
-  readonly callbacks?: CallbackOptions
+  /** Tells callback URLs of tasks that have ended: `callbacks({ secrets })` of `longhaul/callbacks`. Default: none, and no task may have one. */
+  readonly callbacks?: Callbacks
   /** Hears of every failure that clients see masked. Default: a process warning, as of the error boundary. */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
 }

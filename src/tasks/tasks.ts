@@ -1,42 +1,28 @@
-import { callbackSettings } from '../callbacks/index.js'
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { newId } from '../http/random-id.js'
 import { warn } from '../http/warning.js'
-import type { Attempt, DeadReason, Job, Queue } from '../queues/queue.js'
+import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
 import { Intake, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { isVisible, type Asker } from './asker.js'
-import { checkNumbers } from './check-options.js'
+import { CALLBACK_JOB, type CallbackCourier } from './callbacks.js'
+import { checkOptions } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
-import { Courier } from './courier.js'
 import type { AnyTaskDefinition } from './define.js'
-import { CALLBACK_JOB } from './delivery.js'
 import { Executor } from './execute.js'
 import { isTaskId } from './ids.js'
-import { settleClaim } from './idempotency.js'
-import { releaseKept } from './kept.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
-import { toInput } from './run.js'
-import { freeSlot } from './slots.js'
+import { judgeInput } from './run.js'
 import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
+import { hasTies, untie } from './ties.js'
 import type { TaskView, Typed } from './view.js'
-import { answers, Follower, Waiters } from './wait.js'
-
-/** What to wait for, and for how long. */
-export interface WaitOptions {
-  readonly timeoutMs: number
-  /** Ends the wait early. */
-  readonly signal?: AbortSignal
-  readonly owner?: Asker
-  /** What to wait for. Default: that the task is final. */
-  readonly until?: (task: TaskSnapshot) => boolean
-}
+import { answers, waitFor, Waiters, type WaitOptions } from './wait.js'
 
 /**
  * Takes tasks in, keeps their records, runs them. Made by `createTasks`; endpoints and the host's own
@@ -55,26 +41,15 @@ export class Tasks {
   private readonly queue: Queue
   private readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
   private readonly executor: Executor
-  private readonly courier: Courier | undefined
-  private readonly callbackQueue: Queue | undefined
+  private readonly courier: CallbackCourier | undefined
   private readonly leases: Leases | undefined
   private closing: Promise<void> | undefined
 
   /** Use `createTasks`. */
   constructor(options: TasksOptions) {
-    const fault = (what: string) => new TypeError(`createTasks: ${what}`)
-    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000 } = options
-    const { onError = warn } = options
-    if (queue.durable && !store.shared) {
-      throw fault('this queue spans processes but the store does not; use a store that does, such as longhaul/redis')
-    }
-    const local = definitions.find(({ shared }) => shared === false)
-    if (queue.durable && local) {
-      throw fault(`this queue spans processes but ${local.name} needs what only one has; give it blobs that all processes see`)
-    }
-    checkNumbers(options)
+    checkOptions(options)
+    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warn } = options
     this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
-    if (this.definitions.size < definitions.length) throw fault('two definitions have the same name')
     this.store = store
     this.queue = queue
     this.retentionMs = retentionMs
@@ -89,20 +64,11 @@ export class Tasks {
       maxResultBytes: this.maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
       onFinal: (record) => this.afterFinal(record),
     })
-    if (this.definitions.has(CALLBACK_JOB)) throw fault(`a definition can't be named ${CALLBACK_JOB}`)
-    if (options.callbacks) {
-      const settings = callbackSettings(options.callbacks, queue, concurrency)
-      if (settings.queue.durable && !store.shared) throw fault('the queue of callbacks spans processes but the store does not')
-      this.courier = new Courier({ ...settings, ledger: this.ledger, onError })
-      if (settings.ownQueue) this.callbackQueue = settings.queue
-    }
+    this.courier = options.callbacks?.open({ ledger: this.ledger, shared: store.shared, queue, concurrency, onError })
     if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of), options.leaseMs ?? 15_000)
     if (worker) {
-      queue.process((job, attempt) => this.run(job, attempt), { concurrency, onDead: (job, reason) => this.bury(job, reason) })
-      // Callbacks that find no place put themselves off, and some have to be taken up for that.
-      this.callbackQueue?.process((job, attempt) => this.run(job, attempt), {
-        concurrency: 2 * (options.callbacks?.maxInFlight ?? 20), onDead: (job, reason) => this.bury(job, reason),
-      })
+      queue.process(this.run, { concurrency, onDead: this.bury })
+      this.courier?.work(this.run, this.bury)
     }
   }
 
@@ -137,7 +103,7 @@ export class Tasks {
     if (this.definitions.get(definition.name) !== definition) {
       throw new TypeError(`${definition.name} is not among the definitions of createTasks`)
     }
-    if (definition.input || definition.check) return judgeBy(definition, input)
+    if (definition.input || definition.check) return judgeInput(definition, input)
   }
 
   /** Whether tasks may have callbacks here. */
@@ -176,6 +142,7 @@ export class Tasks {
 
   /** To be told of each record that is read: its process may have died. */
   readonly see = (task: TaskSnapshot): void => { this.leases?.see(task) }
+
   /** The record as endpoints need it. Whoever is not its owner learns nothing. */
   async look(id: string, owner?: Asker): Promise<TaskSnapshot | undefined> {
     return this.glance(id, owner)
@@ -199,21 +166,7 @@ export class Tasks {
    * when there is none. Reports of progress do not end the wait.
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
-    const { timeoutMs, signal = new AbortController().signal, owner, until = (task) => isFinal(task.state) } = options
-    if (!isTaskId(id)) return undefined
-    const deadline = Date.now() + timeoutMs
-    const follower = await Follower.open(this.store, taskKey(id))
-    try {
-      for (;;) {
-        const entry = await follower.next(deadline - Date.now(), signal)
-        const task = entry && toSnapshot(id, entry.value)
-        if (!task || !isVisible(task, owner)) return undefined
-        this.see(task)
-        if (until(task) || Date.now() >= deadline || signal.aborted) return task
-      }
-    } finally {
-      follower.close()
-    }
+    return isTaskId(id) ? waitFor(this.store, id, options, this.see) : undefined
   }
 
   /**
@@ -242,13 +195,7 @@ export class Tasks {
    */
   async redeliver(id: string): Promise<boolean> {
     const courier = this.mustHave()
-    const held = isTaskId(id) ? await this.ledger.load(id) : undefined
-    const now = held && await this.ledger.move(held, ({ state, callback }) => (
-      callback && isFinal(state) ? { callback: { url: callback.url, state: 'pending', attempts: callback.attempts, lastStatus: callback.lastStatus } } : undefined
-    ))
-    if (!now?.moved || !now.record.callback) return false
-    await courier.redeliver(now.record, now.record.callback)
-    return true
+    return isTaskId(id) && courier.redeliver(id)
   }
 
   /** Forgets a task that has ended. `false` when there is none or it has not ended. */
@@ -271,11 +218,10 @@ export class Tasks {
     this.closing ??= (async () => {
       const { drainMs = 10_000 } = options
       const end = Date.now() + drainMs
-      if (this.courier && !this.callbackQueue) this.courier.closing = true
+      this.courier?.hurry()
       try {
         await this.queue.close({ drainMs })
-        // After the other: tasks that end while it drains have callbacks too.
-        await this.callbackQueue?.close({ drainMs: Math.max(end - Date.now(), 0) })
+        await this.courier?.close(Math.max(end - Date.now(), 0))
       } finally {
         this.waiters.close()
         await this.leases?.close()
@@ -284,35 +230,22 @@ export class Tasks {
     return this.closing
   }
 
-  private run(job: Job, attempt: Attempt): Promise<void> {
-    return job.name === CALLBACK_JOB ? this.mustHave().run(job, attempt) : this.executor.run(job, attempt)
-  }
+  private readonly run: RunJob = (job, attempt) => (
+    job.name === CALLBACK_JOB ? this.mustHave().run(job, attempt) : this.executor.run(job, attempt)
+  )
 
-  private bury(job: Job, reason: DeadReason): Promise<void> {
-    return job.name === CALLBACK_JOB ? this.mustHave().bury(job) : this.executor.bury(job, reason)
-  }
+  private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
+    job.name === CALLBACK_JOB ? this.mustHave().bury(job) : this.executor.bury(job, reason)
+  )
 
-  private mustHave(): Courier {
+  private mustHave(): CallbackCourier {
     if (this.courier) return this.courier
-    throw new TypeError('There is a callback URL but createTasks has no callbacks: give it { sender: httpSender(), secrets }')
+    throw new TypeError('There is a callback URL but createTasks has no callbacks: give it callbacks({ secrets }) of longhaul/callbacks')
   }
 
   private afterFinal(record: TaskRecord): MaybePromise<void> {
-    const { claim, slot, callback, keeps } = record
-    if (claim !== undefined || slot !== undefined || callback !== undefined || keeps !== undefined) return this.letGo(record)
+    if (hasTies(record)) return untie(record, this.store, this.definitions, (told) => this.mustHave().announce(told))
   }
-
-  private async letGo(record: TaskRecord): Promise<void> {
-    if (record.callback?.state === 'pending') await this.mustHave().announce(record)
-    if (record.claim !== undefined) await settleClaim(this.store, record.claim, record.expiresAt).catch(() => undefined)
-    if (record.slot !== undefined) await freeSlot(this.store, record.slot, record.id).catch(() => undefined)
-    if (record.keeps !== undefined) await releaseKept(this.definitions.get(record.name), record.keeps)
-  }
-}
-
-async function judgeBy(definition: AnyTaskDefinition, input: unknown): Promise<void> {
-  const value = await toInput(definition, input)
-  await definition.check?.(value)
 }
 
 /** Tasks over a store and a queue: `createTasks({ ...memory(), definitions: [report] })`. */

@@ -1,4 +1,4 @@
-import type { CallbackView } from '../callbacks/index.js'
+import type { CallbackView } from './callback-state.js'
 import { HttpError, httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { TaskSnapshot } from './codec.js'

@@ -1,4 +1,18 @@
 import type { Entry, Store, Unsubscribe } from '../stores/store.js'
+import { isVisible, type Asker } from './asker.js'
+import { toSnapshot, type TaskSnapshot } from './codec.js'
+import { taskKey } from './ledger.js'
+import { isFinal } from './state.js'
+
+/** What to wait for, and for how long. */
+export interface WaitOptions {
+  readonly timeoutMs: number
+  /** Ends the wait early. */
+  readonly signal?: AbortSignal
+  readonly owner?: Asker
+  /** What to wait for. Default: that the task is final. */
+  readonly until?: (task: TaskSnapshot) => boolean
+}
 
 /** A notice may be lost, so whoever waits reads again this often. */
 const REREAD_MS = 3000
@@ -56,6 +70,24 @@ export class Follower {
       signal.addEventListener('abort', done, { once: true })
       this.wake = done
     })
+  }
+}
+
+/** The task when it is as it is waited for, or as it is when the time is over. `see` is told of each record that is read. */
+export async function waitFor(store: Store, id: string, options: WaitOptions, see: (task: TaskSnapshot) => void): Promise<TaskSnapshot | undefined> {
+  const { timeoutMs, signal = new AbortController().signal, owner, until = (task) => isFinal(task.state) } = options
+  const deadline = Date.now() + timeoutMs
+  const follower = await Follower.open(store, taskKey(id))
+  try {
+    for (;;) {
+      const entry = await follower.next(deadline - Date.now(), signal)
+      const task = entry && toSnapshot(id, entry.value)
+      if (!task || !isVisible(task, owner)) return undefined
+      see(task)
+      if (until(task) || Date.now() >= deadline || signal.aborted) return task
+    }
+  } finally {
+    follower.close()
   }
 }
 

@@ -7,7 +7,7 @@ import type { AppControllerRoute, AppViewRoute, BullBoardQueues, IServerAdapter 
 import { Redis } from 'ioredis'
 import { createTasks, defineTask } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
-import { httpSender } from 'longhaul/callbacks'
+import { callbacks, httpSender } from 'longhaul/callbacks'
 import { RedisStore } from 'longhaul/redis'
 import { eventually } from '../../adapters/conformance/waiting.js'
 import { SECRET } from '../http/callbacks-kit.js'
@@ -43,7 +43,7 @@ test('Bull Board shows the definition as the name, the task\'s id, its input and
   const report = defineTask({ name: 'monthly-report', attempts: 3, run: () => ({ message: 'done' }) })
   const options = {
     store, definitions: [report],
-    callbacks: { sender: httpSender({ allow: ['127.0.0.1'], timeoutMs: 200 }), secrets: () => [SECRET], queue: callbackQueue },
+    callbacks: callbacks({ sender: httpSender({ allow: ['127.0.0.1'], timeoutMs: 200 }), secrets: () => [SECRET], queue: callbackQueue }),
   }
   const tasks = createTasks({ ...options, queue, worker: false })
   const board = new Routes()

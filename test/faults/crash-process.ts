@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { Redis } from 'ioredis'
 import { createTasks, router, taskEndpoints, type EnqueueOptions, type Job, type Revision, type WriteOptions } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
-import { httpSender } from 'longhaul/callbacks'
+import { callbacks, httpSender } from 'longhaul/callbacks'
 import { toNode } from 'longhaul/node'
 import { RedisStore } from 'longhaul/redis'
 import { SECRET, TIMES, workOn } from './crash-work.js'
@@ -45,10 +45,10 @@ const work = workOn(client)
 const tasks = createTasks({
   store: new CrashingStore({ client }), queue: new CrashingQueue({ connection, ...TIMES, maxStalledCount: Number(stalls) }),
   definitions: [work], worker: role === 'worker', concurrency: 4,
-  callbacks: {
+  callbacks: callbacks({
     sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 3, backoff: { type: 'fixed', delayMs: 100 },
     queue: new CrashingQueue({ connection, ...TIMES, name: 'callbacks' }),
-  },
+  }),
 })
 if (role === 'worker') console.log('ready')
 else {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { Redis } from 'ioredis'
 import { createTasks } from 'longhaul'
-import { httpSender } from 'longhaul/callbacks'
+import { callbacks, httpSender } from 'longhaul/callbacks'
 import { MemoryQueue } from 'longhaul/memory'
 import { RedisStore } from 'longhaul/redis'
 import { eventually, pause } from '../../adapters/conformance/waiting.js'
@@ -42,7 +42,7 @@ test('with records in Redis and the queue in memory, a callback that waits for i
   const store = new RedisStore({ client })
   const tasks = createTasks({
     store, queue: new MemoryQueue(), definitions: [], leaseMs: 1000,
-    callbacks: { sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], queue: new MemoryQueue() },
+    callbacks: callbacks({ sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], queue: new MemoryQueue() }),
   })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
-import { httpSender } from '../../adapters/callbacks/index.js'
 import { memory } from '../../adapters/memory/index.js'
 import { createTasks, defineTask, taskEndpoints } from '../../src/tasks/index.js'
 import { eventually } from '../unit/tasks/kit.js'
@@ -102,7 +101,7 @@ describe('a callback', () => {
   })
 })
 
-describe('without a sender', () => {
+describe('without callbacks', () => {
   const work = defineTask({ name: 'work', run: () => 1 })
   test('a callback URL is a mistake that shows, never dropped', async (t) => {
     const { store, queue } = memory()
@@ -113,17 +112,6 @@ describe('without a sender', () => {
     assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}' })
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
-  })
-
-  test('options that make no sense are refused', () => {
-    const { store, queue } = memory()
-    const sender = httpSender()
-    const secrets = () => [SECRET]
-    const make = (callbacks: object) => () => createTasks({ store, queue, definitions: [work], worker: false, callbacks: callbacks as never })
-    for (const wrong of [{ secrets }, { sender }, { sender, secrets, attempts: 0 }, { sender, secrets, maxInFlight: 1.5 }, { sender, secrets, maxPerHost: 0 },
-      { sender, secrets, backoff: { type: 'x', delayMs: 1 } }]) assert.throws(make(wrong), TypeError, JSON.stringify(wrong))
-    for (const allow of ['10.0.0.0/33', '1.2.3', 'a b', '999.1.1.1', '*']) assert.throws(() => httpSender({ allow: [allow] }), TypeError, allow)
-    assert.throws(() => httpSender({ timeoutMs: 0 }), TypeError)
   })
 
   test('an owner without a usable secret is found out when the task comes in', async (t) => {

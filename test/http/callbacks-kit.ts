@@ -2,9 +2,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
-import { httpSender, type HttpSenderOptions } from '../../adapters/callbacks/index.js'
+import { callbacks, httpSender, type CallbackOptions, type HttpSenderOptions } from '../../adapters/callbacks/index.js'
 import { memory, MemoryQueue } from '../../adapters/memory/index.js'
-import type { CallbackOptions } from '../../src/callbacks/index.js'
 import { createTasks, defineTask, type Tasks } from '../../src/tasks/index.js'
 import { eventually } from '../unit/tasks/kit.js'
 
@@ -73,10 +72,10 @@ export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSen
   })
   const tasks = createTasks({
     store, queue, definitions: [echo], concurrency, onError: (error) => { heard.push(error) },
-    callbacks: {
+    callbacks: callbacks({
       sender: httpSender({ allow, timeoutMs, maxAnswerBytes, ...(resolve ? { resolve } : {}) }), secrets: () => [SECRET],
       backoff: { type: 'exponential', delayMs: 5, jitter: 0 }, attempts: 3, ...(ownQueue ? { queue: new MemoryQueue() } : {}), ...rest,
-    },
+    }),
   })
   t.after(async () => {
     await tasks.close({ drainMs: 0 })

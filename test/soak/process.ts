@@ -10,7 +10,7 @@ import {
   bulkCreate, createTasks, defineTask, httpError, jobFace, json, jsonSchema, ndjsonUpload, router, taskEndpoints, type HttpResponse,
 } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
-import { httpSender } from 'longhaul/callbacks'
+import { callbacks, httpSender } from 'longhaul/callbacks'
 import { attach } from 'longhaul/node'
 import { RedisStore } from 'longhaul/redis'
 import { ATTEMPTS, SECRET, STALLS, type Vitals, type WorkInput } from './terms.js'
@@ -43,10 +43,10 @@ const store = new RedisStore({ client: records })
 const how = { connection: jobs, lockDurationMs: 4000, stalledIntervalMs: 2000, maxStalledCount: STALLS }
 const tasks = createTasks({
   store, queue: new BullMQQueue(how), definitions: [work], worker: role === 'worker', concurrency: 20, onError: () => undefined,
-  callbacks: {
+  callbacks: callbacks({
     sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 30, backoff: { type: 'fixed', delayMs: 300 },
     queue: new BullMQQueue({ ...how, name: 'callbacks' }),
-  },
+  }),
 })
 
 const kept = new Set<number>()

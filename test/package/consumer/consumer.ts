@@ -10,10 +10,10 @@ import { fastify } from 'fastify'
 import Koa from 'koa'
 import {
   blobSource, content, createTasks, defineTask, isStoreUnavailable, jsonSchema, ndjsonDownload, ndjsonUpload, router, taskEndpoints, uploadTask,
-  type CallbackSender, type Handler, type Queue, type Store
+  type Handler, type Queue, type Store
 } from 'longhaul'
 import { BullMQQueue, type BullMQQueueOptions } from 'longhaul/bullmq'
-import { httpSender } from 'longhaul/callbacks'
+import { callbacks, httpSender, type CallbackRequest, type CallbackSender } from 'longhaul/callbacks'
 import { readNdjson } from 'longhaul/client'
 import { blobsConformance, queueConformance, storeConformance } from 'longhaul/conformance'
 import { longhaul } from 'longhaul/fastify'
@@ -34,7 +34,16 @@ const double = defineTask({
 })
 
 const { store, queue } = memory()
-const tasks = createTasks({ store, queue, definitions: [double] })
+const sent: CallbackRequest[] = []
+const sender: CallbackSender = {
+  check: httpSender({ timeoutMs: 1000 }).check,
+  send: async (request) => {
+    sent.push(request)
+    return Promise.resolve({ status: 200 })
+  }
+}
+const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']
+const tasks = createTasks({ store, queue, definitions: [double], callbacks: callbacks({ sender, secrets }) })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
 const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
 
@@ -74,20 +83,32 @@ async function main(): Promise<void> {
   await assert.rejects(write('b'), isStoreUnavailable)
   await small.store.close()
 
+  await told()
   await files()
   await frameworks()
 
   // What needs a server of its own is compiled, and is there.
   const redis = (client: RedisClient): Store => new RedisStore({ client })
   const bullmq = (options: BullMQQueueOptions): Queue => new BullMQQueue(options)
-  const sender: CallbackSender = httpSender({ timeoutMs: 1000 })
-  for (const each of [redis, bullmq, sender.send, storeConformance, queueConformance, blobsConformance]) assert.equal(typeof each, 'function')
+  for (const each of [redis, bullmq, storeConformance, queueConformance, blobsConformance]) assert.equal(typeof each, 'function')
 
   server.close()
   server.closeAllConnections()
   await tasks.close()
   await queue.close()
   await store.close()
+}
+
+/** A callback is signed and sent, and shown. What it takes comes from an entry point of its own. */
+async function told(): Promise<void> {
+  await assert.rejects(tasks.submit(double, { amount: 4 }, { callbackUrl: 'http://127.0.0.1/' }), { code: 'callback_url_forbidden' })
+  const { id } = await tasks.submit(double, { amount: 4 }, { callbackUrl: 'https://example.com/hook' })
+  for (let tries = 0; tries < 500 && (await tasks.get(id))?.callback?.state !== 'delivered'; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  assert.equal((await tasks.get(id))?.callback?.state, 'delivered')
+  assert.deepEqual(sent.map(({ url }) => url), ['https://example.com/hook'])
+  assert.match(sent[0]?.headers['webhook-signature'] ?? '', /^v1,/)
 }
 
 /** Records go into the blobs of a folder as they were sent; a task reads them; files and blobs are served in parts. */

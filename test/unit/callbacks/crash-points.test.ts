@@ -1,8 +1,8 @@
 // What a durable queue makes of a process that stops between any two writes.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { callbacks, type CallbackReply, type CallbackRequest } from '../../../adapters/callbacks/index.js'
 import { MemoryStore } from '../../../adapters/memory/index.js'
-import type { CallbackReply, CallbackRequest } from '../../../src/callbacks/index.js'
 import type { EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from '../../../src/queues/queue.js'
 import { createTasks, defineTask } from '../../../src/tasks/index.js'
 import { Spy, SpyStore } from '../tasks/kit.js'
@@ -42,21 +42,22 @@ class ScriptQueue implements Queue {
   async die(id: string) { await this.options?.onDead(this.jobs.get(id)?.job as Job, 'stalled') }
 }
 
-function setUp(replies: CallbackReply[] = []) {
+function setUp(replies: (CallbackReply | Promise<CallbackReply>)[] = []) {
   const spy = new Spy()
   const queue = new ScriptQueue()
   const sent: CallbackRequest[] = []
   const work = defineTask({ name: 'work', run: () => ({ message: 'done' }) })
+  const store = new SpyStore(new MemoryStore(), spy, true)
   const tasks = createTasks({
-    store: new SpyStore(new MemoryStore(), spy, true), queue, definitions: [work], onError: () => undefined,
-    callbacks: {
+    store, queue, definitions: [work], onError: () => undefined,
+    callbacks: callbacks({
       secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
       sender: { check: () => undefined, send: async (request) => { sent.push(request); return replies.shift() ?? { status: 200 } } },
       backoff: { type: 'fixed', delayMs: 7000 }, attempts: 3,
-    },
+    }),
   })
   const submit = async () => (await tasks.submit(work, 1, { callbackUrl: 'https://example.com/hook' })).id
-  return { tasks, queue, sent, spy, submit }
+  return { tasks, store, work, queue, sent, spy, submit }
 }
 
 const callback = async (tasks: ReturnType<typeof createTasks>, id: string) => (await tasks.get(id))?.callback
@@ -114,6 +115,32 @@ describe('a crash', () => {
     await queue.work(`callback~${id}~1`)
     assert.deepEqual(queue.ids, [`callback~${id}~2`], 'not one next')
     assert.deepEqual([sent.length, sent[0]?.headers['webhook-id'] === sent[1]?.headers['webhook-id'], sent[0]?.body === sent[1]?.body], [2, true, true], 'not the same message')
+  })
+
+  test('that was none, of a worker that goes on: what it notes late takes nothing back', async () => {
+    let end: ((reply: CallbackReply) => void) | undefined
+    const { tasks, queue, submit } = setUp([new Promise((resolve) => { end = resolve }), { status: 500 }, { status: 502 }])
+    const id = await submit()
+    await queue.work(id)
+    const late = queue.work(`callback~${id}~1`, { crash: true })
+    await queue.work(`callback~${id}~1`)
+    await queue.work(`callback~${id}~2`)
+    end?.({ status: 404 })
+    assert.equal(await late, true, 'the late one has to be run again')
+    const view = await callback(tasks, id)
+    assert.deepEqual([view?.state, view?.attempts, view?.lastStatus], ['pending', 2, 502], 'taken back')
+  })
+
+  test('after all was told: a process without callbacks can end the job', async () => {
+    const { store, work, queue, submit } = setUp()
+    const id = await submit()
+    await queue.work(id, { crash: true })
+    const other = new ScriptQueue()
+    createTasks({ store, queue: other, definitions: [work] })
+    await other.enqueue({ id, taskId: id, name: 'work', input: 1 })
+    assert.equal(await other.work(id), false, 'acknowledged before anybody was told')
+    await queue.work(`callback~${id}~1`)
+    assert.equal(await other.work(id), true, 'there is nothing left to tell')
   })
 
   test('of whoever cancelled, before it told: the job that is still there does', async (t) => {

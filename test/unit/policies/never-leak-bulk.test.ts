@@ -1,9 +1,9 @@
 // The same for bulk endpoints, for what is done in the background, and for callbacks: answers, status resources and reports.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { callbacks, type CallbackSender } from '../../../adapters/callbacks/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask } from '../../../src/bulk/index.js'
-import type { CallbackSender } from '../../../src/callbacks/index.js'
 import { blobSource, content } from '../../../src/content/index.js'
 import type { Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
@@ -65,7 +65,7 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   const upload = uploadTask({ name: 'n', blobs, write: async () => { throw fail() } })
   const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => ({}) })
   const sender: CallbackSender = { check: () => { throw fail() }, send: async () => { throw fail() } }
-  const tasks = createTasks({ store, queue: parts.queue, definitions: [bulks.create, bulks.update, upload, work], callbacks: { sender, secrets: () => { throw fail() } }, onError: quiet })
+  const tasks = createTasks({ store, queue: parts.queue, definitions: [bulks.create, bulks.update, upload, work], callbacks: callbacks({ sender, secrets: () => { throw fail() } }), onError: quiet })
   const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}' })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'
   const ndjson = { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson', ...async } }

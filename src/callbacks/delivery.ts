@@ -1,9 +1,6 @@
-import { messageBody } from '../callbacks/index.js'
 import type { Job } from '../queues/queue.js'
-import type { TaskRecord } from './record.js'
-
-/** The name of jobs that are callbacks. */
-export const CALLBACK_JOB = 'longhaul.callback'
+import { CALLBACK_JOB, type TaskRecord } from '../tasks/index.js'
+import { messageBody } from './message.js'
 
 /** What one attempt needs; all of it, because a callback outlives its task's record. */
 export interface Delivery {

@@ -1,7 +1,5 @@
-import type { SendFault } from './sender.js'
-
 /** Why a callback was not delivered, or not yet: nobody answered, a status that is no 2xx, no room, or a process that went away. */
-export type CallbackFault = SendFault | 'status' | 'gone' | 'no_room' | 'interrupted'
+export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'no_room' | 'interrupted'
 
 /** What is known of one task's callback. Times are milliseconds since 1970. */
 export interface CallbackState {

@@ -1,0 +1,15 @@
+import { Courier, checkOptions, type CallbackOptions } from '../../src/callbacks/index.js'
+import type { Callbacks } from '../../src/tasks/index.js'
+import { httpSender } from './sender.js'
+
+/**
+ * Callbacks for `createTasks`: URLs are told of tasks that have ended, by requests that are signed (Standard Webhooks), tried again,
+ * and never made to an address that is not public. `createTasks({ …, callbacks: callbacks({ secrets }) })`.
+ * Throws a `TypeError` when an option makes no sense.
+ */
+export function callbacks(options: CallbackOptions): Callbacks {
+  const { sender = httpSender() } = options
+  const sent = { ...options, sender }
+  checkOptions(sent)
+  return { open: (host) => new Courier(sent, host) }
+}

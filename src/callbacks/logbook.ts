@@ -1,0 +1,42 @@
+import { isStoreUnavailable } from '../stores/store.js'
+import { CALLBACK_JOB, isFinal, patiently, tell, type CallbackHost, type CallbackState, type TaskRecord } from '../tasks/index.js'
+import type { Delivery } from './delivery.js'
+
+/** What the records of tasks say of their callbacks. */
+export class Logbook {
+  constructor(private readonly host: Pick<CallbackHost, 'ledger' | 'onError'>) {}
+
+  /** Whether the record says that this attempt was made. Without a record it is not known, and made. */
+  async isDone({ taskId, createdAt, attempt }: Delivery): Promise<boolean> {
+    const held = await patiently(() => this.host.ledger.load(taskId))
+    if (held?.record.createdAt !== createdAt || !held.record.callback) return false
+    return held.record.callback.state !== 'pending' || held.record.callback.attempts >= attempt
+  }
+
+  /** Writes what came of an attempt to the record, if that is still there and knows of no later one. */
+  async note({ taskId, createdAt, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
+    const { ledger } = this.host
+    try {
+      const held = await patiently(() => ledger.load(taskId))
+      if (!held) return
+      await ledger.move(held, (record) => (
+        record.createdAt === createdAt && isFinal(record.state) && record.callback?.state === 'pending' && record.callback.attempts < attempt
+          ? { callback: { url: record.callback.url, ...what } } : undefined
+      ), true)
+    } catch (error) {
+      // A store that is full takes no note: not worth another request.
+      if (!isStoreUnavailable(error) || error.reason !== 'full') throw error
+      tell(this.host, error, { taskId, name: CALLBACK_JOB }, attempt)
+    }
+  }
+
+  /** Makes the callback of a task that has ended due once more. `undefined` when there is nothing to tell. */
+  async reopen(id: string): Promise<TaskRecord | undefined> {
+    const { ledger } = this.host
+    const held = await ledger.load(id)
+    const now = held && await ledger.move(held, ({ state, callback }) => (
+      callback && isFinal(state) ? { callback: { url: callback.url, state: 'pending', attempts: callback.attempts, lastStatus: callback.lastStatus } } : undefined
+    ))
+    return now?.moved ? now.record : undefined
+  }
+}

@@ -1,0 +1,21 @@
+import type { Store } from '../stores/store.js'
+import type { AnyTaskDefinition } from './define.js'
+import { settleClaim } from './idempotency.js'
+import { releaseKept } from './kept.js'
+import type { TaskRecord } from './record.js'
+import { freeSlot } from './slots.js'
+
+/** Whether there is anything beside the record that its end means something to. */
+export function hasTies({ claim, slot, callback, keeps }: TaskRecord): boolean {
+  return claim !== undefined || slot !== undefined || callback !== undefined || keeps !== undefined
+}
+
+/** Does what the end of a task asks for; may be called again. Rejects when its callback could not be enqueued. */
+export async function untie(
+  record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>, announce: (record: TaskRecord) => Promise<void>,
+): Promise<void> {
+  if (record.callback?.state === 'pending') await announce(record)
+  if (record.claim !== undefined) await settleClaim(store, record.claim, record.expiresAt).catch(() => undefined)
+  if (record.slot !== undefined) await freeSlot(store, record.slot, record.id).catch(() => undefined)
+  if (record.keeps !== undefined) await releaseKept(definitions.get(record.name), record.keeps)
+}
