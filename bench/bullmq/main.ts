@@ -1,4 +1,5 @@
-// npm run bench:bullmq [-- --quick]: a whole flow through BullMQ, from the submission to the poll that shows the result, beside the same by hand.
+// npm run bench:bullmq [-- --quick]: a whole flow through BullMQ, from the submission to the poll that shows the result, beside the same by hand,
+// once as BullMQ's guide has it and once with the duties that longhaul has.
 import { parseArgs } from 'node:util'
 import { RedisServer } from '../../test/servers/redis-server.js'
 import { buildPrograms } from '../frame/build.js'
@@ -9,14 +10,14 @@ import { flow } from './flow.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const [starts, rounds, count] = quick ? [2, 3, 300] : [5, 6, 1000]
-const names = ['fastify', 'longhaul'] as const
+const names = ['fastify', 'fastify-checked', 'longhaul'] as const
 
 interface Sample { readonly perSecond: number, readonly micros: number }
 
 const redis = process.env['REDIS_URL'] === undefined ? await RedisServer.start() : undefined
 if (redis) process.env['REDIS_URL'] = redis.url
 const program = await buildPrograms('bullmq', Object.fromEntries(names.map((name) => [name, `bench/bullmq/servers/${name}.ts`])))
-const samples: Record<string, Sample[]> = { fastify: [], longhaul: [] }
+const samples: Record<string, Sample[]> = {}
 for (let start = 1; start <= starts; start++) {
   process.stderr.write(`start ${start} of ${starts}\n`)
   const running = new Map<string, { port: number, processes: Program[] }>()
@@ -35,7 +36,8 @@ for (let start = 1; start <= starts; start++) {
     for (const [name, { port, processes }] of running) {
       const before = await cpu(processes)
       const seconds = await flow(port, count)
-      samples[name]?.push({ perSecond: count / seconds, micros: (await cpu(processes) - before) / count })
+      const own = samples[name] ??= []
+      own.push({ perSecond: count / seconds, micros: (await cpu(processes) - before) / count })
     }
   }
   for (const { processes } of running.values()) for (const each of processes) await each.stop()

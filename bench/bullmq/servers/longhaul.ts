@@ -1,4 +1,4 @@
-// The same through longhaul, mounted on node:http: a web process that runs nothing, and a worker.
+// The same through longhaul, mounted on node:http: a web process that runs nothing, and a worker. One client serves store and queue.
 import { createServer } from 'node:http'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
@@ -7,9 +7,9 @@ import { toNode } from 'longhaul/node'
 import { RedisStore } from 'longhaul/redis'
 import { subject } from '../../frame/subject.js'
 
-const url = process.env['REDIS_URL'] ?? ''
-const store = new RedisStore({ client: new Redis(url, { enableAutoPipelining: true }) })
-const queue = new BullMQQueue({ connection: new Redis(url, { maxRetriesPerRequest: null }) })
+const client = new Redis(process.env['REDIS_URL'] ?? '', { maxRetriesPerRequest: null })
+const store = new RedisStore({ client })
+const queue = new BullMQQueue({ connection: client })
 const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
 const isWorker = process.argv[2] === 'worker'
 const tasks = createTasks({ store, queue, definitions: [report], worker: isWorker, concurrency: 10 })
