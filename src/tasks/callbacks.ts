@@ -6,6 +6,11 @@ import type { OnTaskError } from './tell.js'
 /** The name of jobs that are callbacks. */
 export const CALLBACK_JOB = 'longhaul.callback'
 
+/** What is thrown where a callback URL is given, or could be, but nobody would call it. */
+export function noCallbacks(): TypeError {
+  return new TypeError('There may be a callback URL but createTasks has no callbacks: give it callbacks({ secrets }) of longhaul/callbacks')
+}
+
 /** How callback URLs are told that tasks have ended. Made by `callbacks()` of `longhaul/callbacks`: what it brings, only those who use it get. */
 export interface Callbacks {
   /**

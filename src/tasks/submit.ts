@@ -2,8 +2,10 @@ import { after } from '../http/after.js'
 import { readJson } from '../http/body.js'
 import { HttpError, httpError, isHttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
+import { isJsonObject } from '../http/json-object.js'
 import { parsePrefer, type Preferences } from '../http/prefer.js'
 import { accepted, acceptTask } from './accept-task.js'
+import { noCallbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { parseIdempotencyKey } from './idempotency.js'
@@ -84,16 +86,13 @@ export async function acceptRead<C>(
 
 /** Throws a `TypeError` where a callback URL could be given but nobody would call it. */
 export function mustHaveCallbacks<C>(tasks: Tasks, callback: FindCallback<C> | undefined): void {
-  if (callback && !tasks.hasCallbacks) {
-    throw new TypeError('callback: createTasks has no callbacks; give it callbacks({ secrets }) of longhaul/callbacks')
-  }
+  if (callback && !tasks.hasCallbacks) throw noCallbacks()
 }
 
 async function judgeCallback<C>(
   tasks: Tasks, callback: FindCallback<C>, body: unknown, request: HttpRequest<C>, owner: string | undefined,
 ): Promise<string | undefined> {
-  const members = typeof body === 'object' && body !== null && !Array.isArray(body) ? body as Record<string, unknown> : {}
-  const url = callback(members, request)
+  const url = callback(isJsonObject(body) ? body : {}, request)
   return url === undefined ? undefined : tasks.checkCallback(url, owner)
 }
 

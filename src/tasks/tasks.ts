@@ -8,7 +8,7 @@ import type { Entry, Store } from '../stores/store.js'
 import { Intake, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { isVisible, type Asker } from './asker.js'
-import { CALLBACK_JOB, type CallbackCourier } from './callbacks.js'
+import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
 import { checkOptions } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
@@ -240,7 +240,7 @@ export class Tasks {
 
   private mustHave(): CallbackCourier {
     if (this.courier) return this.courier
-    throw new TypeError('There is a callback URL but createTasks has no callbacks: give it callbacks({ secrets }) of longhaul/callbacks')
+    throw noCallbacks()
   }
 
   private afterFinal(record: TaskRecord): MaybePromise<void> {
