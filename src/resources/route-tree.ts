@@ -2,7 +2,7 @@ import { addRoute, createRouter, findRoute } from 'rou3'
 import type { Route } from './route.js'
 
 /** What a path has led to. */
-export interface Found<T> {
+interface Found<T> {
   readonly data: T
   /** As they stand in the path, in an object without a prototype; absent where the route has none. */
   readonly params?: Record<string, string> | undefined
