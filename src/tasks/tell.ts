@@ -1,14 +1,13 @@
+import { telling } from '../http/warning.js'
 import type { Job } from '../queues/queue.js'
 
-/** Told of every failure that clients see masked, and of failures of the store. What it throws is dropped. */
+/**
+ * Told of every failure that clients see masked, and of failures of the store. What it throws or rejects with is a process warning
+ * named `LonghaulError`.
+ */
 export type OnTaskError = (error: unknown, at: { taskId: string; name: string; attempt: number }) => unknown
 
 /** Tells the host of a failure. Its listener must not decide how a task ends. */
 export function tell({ onError }: { readonly onError: OnTaskError }, cause: unknown, job: Pick<Job, 'taskId' | 'name'>, attempt: number): void {
-  try {
-    const told = onError(cause, { taskId: job.taskId, name: job.name, attempt })
-    if (told instanceof Promise) told.catch(() => undefined)
-  } catch {
-    // There is nobody left to tell.
-  }
+  telling(() => onError(cause, { taskId: job.taskId, name: job.name, attempt }))
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { describe, test, type TestContext } from 'node:test'
 import { z } from 'zod'
 import { memory, MemoryStore } from '../../../adapters/memory/index.js'
@@ -283,12 +284,15 @@ describe('what run may do', () => {
     assert.deepEqual(seen, ['{"list":[1]}', '{"list":[1]}'])
   })
 
-  test('an onError that throws or rejects changes nothing', async (t) => {
+  test('an onError that throws or rejects changes nothing for the task, and is told as a warning', async (t) => {
     const listeners: (() => unknown)[] = [() => { throw new Error('listener') }, () => Promise.reject(new Error('listener'))]
     for (const onError of listeners) {
-      const broken = defineTask({ name: 'broken', run: () => { throw new HttpError(422, 'mine', { message: 'm' }) } })
+      const broken = defineTask({ name: 'broken', run: () => { throw new Error('x') } })
       const { tasks } = use(t, { definitions: [broken], onError })
-      assert.equal((await ended(tasks, (await tasks.submit(broken, 1)).id)).error?.code, 'mine')
+      const warned = once(process, 'warning') as Promise<[Error]>
+      assert.equal((await ended(tasks, (await tasks.submit(broken, 1)).id)).status, 'failed')
+      const [{ name, message }] = await warned
+      assert.deepEqual([name, message.includes('listener')], ['LonghaulError', true])
     }
   })
 })
