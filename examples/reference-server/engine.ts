@@ -14,18 +14,20 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** One process and its memory, or with a Redis as many processes as you like. */
-export function openEngine(redisUrl: string | undefined): Engine {
+/** One process and its memory, or with a Redis as many processes as you like. `web`: it answers polls, which share their round trips then. */
+export function openEngine(redisUrl: string | undefined, { web }: { readonly web: boolean }): Engine {
   if (redisUrl === undefined) {
     const { store, queue } = memory()
     return { store, queue, callbackQueue: new MemoryQueue(), close: () => store.close() }
   }
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
-  const records = new Redis(redisUrl, { enableAutoPipelining: true, retryStrategy })
   // BullMQ's workers wait at Redis for as long as it takes.
   const jobs = new Redis(redisUrl, { maxRetriesPerRequest: null, retryStrategy })
+  // A worker alone does best with one client for both.
+  const records = web ? new Redis(redisUrl, { enableAutoPipelining: true, retryStrategy }) : jobs
   const report = reporter()
-  for (const client of [records, jobs]) client.on('error', report)
+  const clients = new Set([records, jobs])
+  for (const client of clients) client.on('error', report)
   const store = new RedisStore({ client: records })
   // The work of a killed worker starts again within 20 s: its lock ends, and the look after that finds it.
   const how = { connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000, onError: report }
@@ -35,7 +37,7 @@ export function openEngine(redisUrl: string | undefined): Engine {
     store, queue, callbackQueue,
     close: async () => {
       await store.close()
-      for (const client of [records, jobs]) client.disconnect()
+      for (const client of clients) client.disconnect()
     },
   }
 }

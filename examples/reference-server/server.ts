@@ -47,7 +47,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     headMs = 60_000,
   } = options
   const users = await openUsers(database)
-  const engine = openEngine(redisUrl)
+  const engine = openEngine(redisUrl, { web: true })
   const { store, queue, callbackQueue } = engine
   // Uploads wait where only this process sees them, so only it may read them.
   const blobs = redisUrl === undefined ? new MemoryBlobs() : undefined

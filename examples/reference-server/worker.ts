@@ -20,7 +20,7 @@ export interface WorkerOptions extends CallbackConfig {
 export async function startWorker(config: WorkerOptions): Promise<RunningWorker> {
   const { redisUrl, database = 'memory', drainMs = 10_000 } = config
   const users = await openUsers(database)
-  const engine = openEngine(redisUrl)
+  const engine = openEngine(redisUrl, { web: false })
   const { store, queue, callbackQueue } = engine
   const tasks = createTasks({ store, queue, callbacks: openCallbacks(config, callbackQueue), definitions: definitions(users) })
   let stopped: Promise<void> | undefined
