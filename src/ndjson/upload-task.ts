@@ -69,8 +69,13 @@ export function uploadTask<T = object>(options: UploadTaskOptions<T>): UploadTas
     const report = new UploadReport(options.maxErrors ?? 100)
     const { signal, owner, context } = task
     const watched = watch(bytes, signal, (done) => { task.progress(done, size, report.message) })
+    const write: typeof options.write = (records, where) => {
+      // A piece that is read may have many batches.
+      signal.throwIfAborted()
+      return options.write(records, where)
+    }
     try {
-      for await (const _ of new Intake(options, report, { signal, owner, context }, false).run(decodeBytes(watched, coding, limits)));
+      for await (const _ of new Intake({ ...options, write }, report, { signal, owner, context }, false).run(decodeBytes(watched, coding, limits)));
     } catch (error) {
       throw withMessage(error, report)
     }

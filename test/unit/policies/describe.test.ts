@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { compose, describe as describes, type Handler, type Operation, type Policy } from '../../../src/http/exchange.js'
-import { apiKey, authenticate, authorize, bearer, hostUser, limitBody, rateLimit, tokens } from '../../../src/policies/index.js'
+import { apiKey, authenticate, authorize, bearer, hostUser, limitBody, rateLimit, timeouts, tokens } from '../../../src/policies/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 
 const verify = tokens({ 's3cret': { subject: 'ann' } })
@@ -38,6 +38,8 @@ describe('what policies add to a description', () => {
   test('the others: their failures, and the fields that they add to every answer', () => {
     assert.deepEqual(Object.keys(responsesOf(described(authorize({ allow: () => true, reason: 'no' })))), ['200', '401', '403'])
     assert.deepEqual(Object.keys(responsesOf(described(limitBody({ maxBytes: 1 })))), ['200', '413'])
+    assert.deepEqual(Object.keys(responsesOf(described(timeouts({ readMs: 1 })))), ['200', '408'])
+    assert.deepEqual(Object.keys(responsesOf(described(timeouts({ runMs: 1 })))), ['200', '408', '503'])
     const responses = responsesOf(described(rateLimit({ ...memory(), onStoreError: 'allow', policies: [{ name: 'a', limit: 1, windowSeconds: 1 }] })))
     for (const status of ['200', '429']) {
       for (const name of ['RateLimit', 'RateLimit-Policy']) assert.ok(name in (responses[status]?.headers ?? {}), `${status} ${name}`)

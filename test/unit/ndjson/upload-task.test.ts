@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { isHttpError } from '../../../src/http/errors.js'
+import { PartialLine } from '../../../src/ndjson/partial-line.js'
+import { uploadTask } from '../../../src/ndjson/index.js'
+import type { TaskContext } from '../../../src/tasks/index.js'
+import { fakeRequest } from '../http/fake-request.js'
+
+const BLOB = `ndjson-upload/${'a'.repeat(22)}`
+const PIECES = ['{"id":1}\n', '{"id":2}\n{"id":3}\n', '{"id":4}\n'].map((text) => Buffer.from(text))
+const SIZE = PIECES.reduce((sum, { byteLength }) => sum + byteLength, 0)
+
+async function* given(pieces: readonly Buffer[]): AsyncGenerator<Uint8Array> {
+  yield* pieces
+}
+
+/** A task whose upload is there, and what its run is given. */
+async function spooled({ signal = new AbortController().signal, write = () => undefined }: { signal?: AbortSignal, write?: () => undefined } = {}) {
+  const blobs = new MemoryBlobs()
+  await blobs.put(BLOB, given(PIECES), { expiresAt: Date.now() + 60_000 })
+  const told: [number, number | undefined][] = []
+  const context: TaskContext = {
+    taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: 'ann', context: undefined, progress: (done, total) => { told.push([done, total]) },
+  }
+  const task = uploadTask<{ id: number }>({ name: 'up', blobs, write, batchSize: 1 })
+  return { blobs, task, told, run: () => task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context) }
+}
+
+describe('the run of a spooled upload', () => {
+  test('tells how far it is, in bytes as they were sent', async () => {
+    const { told, run } = await spooled()
+    assert.deepEqual((await run()).summary, { total: 4, succeeded: 4, failed: 0 })
+    assert.deepEqual(told.at(-1), [SIZE, SIZE])
+    assert.deepEqual(told.map(([done]) => done), [...told.map(([done]) => done)].sort((a, b) => a - b), 'never less')
+    assert.ok(told.every(([done]) => done > 0))
+  })
+
+  test('ends when the task is stopped, and writes no more', async () => {
+    const stop = new AbortController()
+    let written = 0
+    const { run } = await spooled({ signal: stop.signal, write: () => { written++; stop.abort(new Error('stopped')) } })
+    await assert.rejects(async () => run(), /stopped/)
+    assert.equal(written, 1)
+  })
+
+  test('is a 410 where the upload is no longer there', async () => {
+    const { blobs, run } = await spooled()
+    await blobs.delete(BLOB)
+    await assert.rejects(async () => run(), (error) => isHttpError(error) && error.status === 410)
+  })
+
+  test('has the attempts that it was given, or none', () => {
+    const options = { name: 'up', blobs: new MemoryBlobs(), write: () => undefined }
+    const { attempts, maxPerOwner, retentionMs } = uploadTask({ ...options, attempts: 3, maxPerOwner: 2, retentionMs: 5000 })
+    assert.deepEqual([attempts, maxPerOwner, retentionMs], [3, 2, 5000])
+    for (const name of ['maxPerOwner', 'retentionMs'] as const) assert.equal(uploadTask(options)[name], undefined, name)
+    assert.doesNotThrow(() => uploadTask({ ...options, keepMs: 1000 }))
+    for (const keepMs of [999, Number.NaN]) assert.throws(() => uploadTask({ ...options, keepMs }), /keepMs/, String(keepMs))
+    for (const name of ['maxBytes', 'maxDecodedBytes', 'maxRatio'] as const) {
+      assert.doesNotThrow(() => uploadTask({ ...options, [name]: 1 }), name)
+      for (const value of [0.5, 0, Number.NaN]) assert.throws(() => uploadTask({ ...options, [name]: value }), new RegExp(name), `${name} ${value}`)
+    }
+  })
+
+  test('is known by what was sent, and forgets it when the task is not taken', async () => {
+    const { task, blobs } = await spooled()
+    const spool = (text: string) => task.spool(fakeRequest({ body: text }), 'identity', 1000)
+    const [one, same, other] = [await spool('{"id":1}'), await spool('{"id":1}'), await spool('{"id":2}')]
+    assert.deepEqual(one.body, same.body)
+    assert.notDeepEqual(one.body, other.body)
+    const { blob } = one.input as { blob: string }
+    assert.ok(await blobs.open(blob))
+    await one.discard?.()
+    assert.equal(await blobs.open(blob), undefined)
+  })
+})
+
+test('of a line that is too long its beginning is kept, and no more than it may have', () => {
+  const line = new PartialLine(10)
+  assert.equal(line.add(Buffer.from('abcd')), undefined)
+  assert.equal(line.add(Buffer.from('efghijklmnopqrstuvwxyz'))?.toString(), 'abcdefghij')
+  assert.equal(line.add(Buffer.from('more')), undefined)
+  assert.equal(line.end(), undefined)
+})
