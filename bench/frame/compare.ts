@@ -1,6 +1,7 @@
 import type { LoadOrder } from './load.js'
 import { Load, ServerProgram } from './program.js'
 import { spread, type Spread } from './stats.js'
+import { turned } from './turn.js'
 
 /** One kind of request that all servers answer. */
 export interface Scenario {
@@ -51,12 +52,6 @@ interface Batch {
   readonly micros: number
   readonly seconds: number
   readonly p99: number
-}
-
-/** Nobody is always the first, who finds an emptier machine than the others. */
-function turned<T>(list: readonly T[], by: number): T[] {
-  const at = by % list.length
-  return [...list.slice(at), ...list.slice(0, at)]
 }
 
 /**

@@ -4,6 +4,7 @@ import { buildPrograms } from '../frame/build.js'
 import { Program, SERVER_CORE } from '../frame/program.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
+import { turned } from '../frame/turn.js'
 import { READ_KINDS, WRITE_KINDS } from './data.js'
 import { NO_BAD_LINES, READERS } from './readers.js'
 import { writers } from './writers.js'
@@ -17,7 +18,7 @@ const program = await buildPrograms('ndjson', { read: 'bench/ndjson/read-program
 
 /**
  * Ratios of the first subject's CPU time to each one's. Each subject has a process of its own, so its garbage is its own matter; no collection is
- * forced, since that takes away the young generation's room and nobody does it in production. They run in turn (A B C A B C …), over several starts.
+ * forced, since that takes away the young generation's room and nobody does it in production. They run in turn, in an order that turns (A B C, B C A, …), over several starts.
  */
 async function measure(name: string, kinds: readonly string[], subjects: (kind: string) => readonly string[]): Promise<string> {
   const cells = new Map<string, string[]>()
@@ -28,12 +29,11 @@ async function measure(name: string, kinds: readonly string[], subjects: (kind: 
       const children = new Map<string, Program>()
       for (const subject of subjects(kind)) children.set(subject, (await Program.start(program(name), SERVER_CORE, { args: [kind, subject] }))[0])
       for (let round = -WARM_UP; round < rounds; round++) {
-        let limit = Number.NaN
-        for (const [subject, child] of children) {
-          const { micros } = await child.ask<{ micros: number }>('once')
-          if (Number.isNaN(limit)) limit = micros
-          if (round >= 0) ratios.set(subject, [...ratios.get(subject) ?? [], limit / micros])
-        }
+        const micros = new Map<string, number>()
+        for (const [subject, child] of turned([...children], start + round + WARM_UP)) micros.set(subject, (await child.ask<{ micros: number }>('once')).micros)
+        if (round < 0) continue
+        const limit = micros.get(subjects(kind)[0] as string) as number
+        for (const subject of children.keys()) ratios.set(subject, [...ratios.get(subject) ?? [], limit / (micros.get(subject) as number)])
       }
       for (const child of children.values()) await child.stop()
     }
