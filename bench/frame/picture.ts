@@ -11,9 +11,15 @@ export interface Panel {
 }
 
 const WIDTH = 760
-const LABEL = 190
+const LABEL = 250
+const LONGEST_NAME = 32
 const ROW = 20
 const TITLE = 34
+
+/** Whether a row is longhaul's. */
+export function isOwn(name: string): boolean {
+  return /^(?:longhaul|LineReader|readRecords|readElements)/.test(name)
+}
 
 /** Bars of CPU ratios as an SVG, in colours that can be read on light and on dark pages. */
 export function picture(heading: string, panels: readonly Panel[]): string {
@@ -25,9 +31,10 @@ export function picture(heading: string, panels: readonly Panel[]): string {
     y += TITLE
     parts.push(`<text x="0" y="${y - 10}" font-weight="bold">${escaped(title)}</text>`)
     for (const { name, ratio } of bars) {
-      const own = name.startsWith('longhaul')
+      const own = isOwn(name)
+      const label = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name
       parts.push(
-        `<text x="${LABEL - 8}" y="${y + 14}" text-anchor="end"${own ? ' font-weight="bold"' : ''}>${escaped(name)}</text>`,
+        `<text x="${LABEL - 8}" y="${y + 14}" text-anchor="end"${own ? ' font-weight="bold"' : ''}>${escaped(label)}</text>`,
         `<rect x="${LABEL}" y="${y + 3}" width="${(ratio * unit).toFixed(1)}" height="${ROW - 6}" rx="2" fill="${own ? '#2f6fde' : '#8a94a3'}"/>`,
         `<text x="${(LABEL + ratio * unit + 6).toFixed(1)}" y="${y + 14}">${ratio.toFixed(2)}</text>`,
       )

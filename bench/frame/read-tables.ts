@@ -1,4 +1,4 @@
-import type { Panel } from './picture.js'
+import { isOwn, type Panel } from './picture.js'
 
 const RATIO = /^(\d+\.\d\d)(?: \(\d+\.\d\d–\d+\.\d\d\))?$/
 
@@ -11,13 +11,16 @@ export function panelsIn(scenario: string, report: string): Panel[] {
   const tables = report.split('\n\n').filter((part) => part.startsWith('|'))
   for (const table of tables) {
     const [head = [], , ...rows] = table.split('\n').filter((line) => line.startsWith('|')).map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim()))
-    head.forEach((title, column) => {
-      if (column === 0 || /time|p99/.test(title)) return
-      const bars = rows.flatMap((row) => {
-        const ratio = RATIO.exec(row[column] ?? '')?.[1]
+    // One table may have several scenarios below each other.
+    const kinds = head[1] === 'scenario' ? [...new Set(rows.map((row) => row[1] ?? ''))] : [undefined]
+    for (const kind of kinds) head.forEach((column, at) => {
+      if (at === 0 || /time|p99|^ms /.test(column)) return
+      const title = [column === 'ratio' ? '' : column, kind ?? ''].filter((part) => part !== '').join(', ')
+      const bars = rows.filter((row) => kind === undefined || row[1] === kind).flatMap((row) => {
+        const ratio = RATIO.exec(row[at] ?? '')?.[1]
         return ratio === undefined ? [] : [{ name: row[0] ?? '', ratio: Number(ratio) }]
       })
-      if (bars.length > 1 && bars.some(({ name }) => name.includes('longhaul'))) panels.push({ title: [scenario, title === 'ratio' ? '' : title].filter((part) => part !== '').join(': '), bars })
+      if (bars.length > 1 && bars.some(({ name }) => isOwn(name))) panels.push({ title: [scenario, title].filter((part) => part !== '').join(': '), bars })
     })
   }
   return panels
