@@ -1,8 +1,9 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { decodeBytes, REQUEST_CODINGS } from '../http/decode.js'
 import { HttpError, httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
+import { newId } from '../http/random-id.js'
 import { jsonSchema } from '../schema/index.js'
 import type { Blobs } from '../stores/blobs.js'
 import { defineTask, type ReadWork, type TaskContext, type TaskDefinition, type TaskOptions } from '../tasks/index.js'
@@ -89,7 +90,7 @@ export function uploadTask<T = object>(options: UploadTaskOptions<T>): UploadTas
   })
 
   const spool: UploadTask['spool'] = async (request, coding, maxBytes) => {
-    const blob = PREFIX + randomBytes(16).toString('base64url')
+    const blob = PREFIX + newId()
     const hash = createHash('sha256')
     const { size } = await blobs.put(blob, hashed(decodeBytes(request.body.stream(), 'identity', { maxBytes }), hash), {
       expiresAt: Date.now() + keepMs, signal: request.signal,

@@ -1,6 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { decodeBytes, REQUEST_CODINGS } from '../http/decode.js'
 import { httpError } from '../http/errors.js'
+import { newId } from '../http/random-id.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { TaskOptions } from './define.js'
 
@@ -56,7 +57,7 @@ export class Spool {
     bytes: AsyncIterable<Uint8Array>,
     { coding, maxBytes, signal }: { readonly coding: string, readonly maxBytes: number, readonly signal: AbortSignal },
   ): Promise<{ readonly spooled: SpooledBody, readonly sha256: string }> {
-    const blob = this.#prefix + randomBytes(16).toString('base64url')
+    const blob = this.#prefix + newId()
     const hash = createHash('sha256')
     const { size } = await this.#blobs.put(blob, hashed(decodeBytes(bytes, 'identity', { maxBytes }), hash), {
       expiresAt: Date.now() + this.#keepMs, signal,
