@@ -3,13 +3,7 @@ import { checkBackoff, retryDelay } from '../../src/queues/backoff.js'
 import type { Backoff, Job } from '../../src/queues/queue.js'
 
 /** What a board shows of a job, beside its name and id. */
-export interface JobData {
-  readonly taskId: string
-  readonly input: unknown
-  readonly context?: unknown
-  /** See `Job`. */
-  readonly record?: string
-}
+export type JobData = Omit<Job, 'id' | 'name'>
 
 /** BullMQ refuses ids that are whole numbers, and colons; the second no task id has. */
 export function toJobId(id: string): string {
@@ -18,12 +12,8 @@ export function toJobId(id: string): string {
 
 /** The job as our contract knows it. */
 export function toJob(job: BullJob<JobData>): Job {
-  const { taskId, input, context, record } = job.data
-  const id = job.id ?? taskId
-  return {
-    id: /^id-\d+$/.test(id) ? id.slice(3) : id, taskId, name: job.name, input,
-    ...(context === undefined ? {} : { context }), ...(record === undefined ? {} : { record }),
-  }
+  const { id = job.data.taskId, name, data } = job
+  return { ...data, id: /^id-\d+$/.test(id) ? id.slice(3) : id, name }
 }
 
 /** Our back-off as BullMQ keeps it: its own two kinds know no upper bound, so ours is computed in the worker. */

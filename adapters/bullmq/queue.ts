@@ -70,7 +70,7 @@ export class BullMQQueue implements Queue {
     checkOptions(attempts, delayMs, backoff)
     if (this.closing) return 'full'
     const { taskId, input, context, record } = job
-    const data: JobData = { taskId, input, ...(context === undefined ? {} : { context }), ...(record === undefined ? {} : { record }) }
+    const data: JobData = { taskId, input, context, record }
     // With Redis down an add may stay pending for ever, whatever its options say.
     await within(this.timeoutMs, 'enqueue', this.queue.add(job.name, data, {
       jobId: toJobId(job.id), delay: delayMs, attempts, ...toBackoff(backoff),
