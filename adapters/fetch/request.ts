@@ -25,8 +25,8 @@ export class FetchRequest<C> implements HttpRequest<C> {
   readonly method: string
   readonly path: string
   readonly mountPath: string
+  readonly search: string
   readonly body: FetchBody
-  private readonly search: string
   private readonly facts: FetchFacts<C>
   private readonly makeContext: (request: Request) => C
   private madeHeaders: RequestHeaders | undefined

@@ -24,10 +24,10 @@ export class NodeRequest<C> implements HttpRequest<C> {
   readonly method: string
   readonly path: string
   readonly mountPath: string
+  readonly search: string
   readonly body: NodeBody
   /** The whole answer was handed over, though the connection is not done with it yet. */
   answered = false
-  private readonly search: string
   private readonly facts: CallFacts<C> | undefined
   private readonly makeContext: (req: HostRequest) => C
   private madeParams: Readonly<Record<string, string>> | undefined

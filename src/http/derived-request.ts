@@ -31,6 +31,7 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   get mountPath(): string { return this.#changes.mountPath ?? this.#request.mountPath }
   get params(): Readonly<Record<string, string>> { return this.#changes.params ?? this.#request.params }
   get query(): URLSearchParams { return this.#request.query }
+  get search(): string | undefined { return this.#request.search }
   get headers(): RequestHeaders { return this.#changes.headers ?? this.#request.headers }
   get body(): BodySource { return this.#changes.body ?? this.#request.body }
   get signal(): AbortSignal { return this.#signal ??= this.#changes.signal?.() ?? this.#request.signal }
@@ -38,9 +39,18 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   get context(): C { return (this.#changes.context ?? { value: this.#request.context as C }).value }
   get peerAddress(): string | undefined { return this.#request.peerAddress }
   get raw(): unknown { return this.#request.raw }
+
+  /** The same with another context. Beside the one before it, not on top, unless a signal is made there: the fewer in a row the better. */
+  withContext(value: C): DerivedRequest<C> {
+    const { signal } = this.#changes
+    return signal === undefined
+      ? new DerivedRequest<C>(this.#request, Object.assign({}, this.#changes, { context: { value } }))
+      : new DerivedRequest<C>(this, { context: { value } })
+  }
 }
 
 /** The same request with more in its context: for policies that tell those behind them something. */
 export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
-  return new DerivedRequest<C>(request, { context: { value: Object.assign({}, request.context, more) } })
+  const value: C = Object.assign({}, request.context, more)
+  return request instanceof DerivedRequest ? request.withContext(value) : new DerivedRequest<C>(request, { context: { value } })
 }

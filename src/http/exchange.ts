@@ -38,6 +38,8 @@ export interface HttpRequest<C = unknown> {
   readonly params: Readonly<Record<string, string>>
   /** The query, parsed when first asked for. */
   readonly query: URLSearchParams
+  /** The query as sent, `''` or from its `?` on: tells that there is none without parsing. Absent where a binding can't tell. */
+  readonly search?: string | undefined
   readonly headers: RequestHeaders
   readonly body: BodySource
   /** Aborts when the client has gone before the answer was complete. Made when first asked for. */

@@ -69,25 +69,25 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   if (new Set(policies.map(({ name }) => name)).size < policies.length) throw new TypeError('rateLimit: two policies have one name')
   const addressOf = clientAddress(options)
   const announced = policies.map(({ name, limit, windowSeconds }) => `"${name}";q=${limit};w=${windowSeconds}`).join(', ')
-  const counted = policies.map(({ name, limit, windowSeconds, cost, by = 'principal' }) =>
+  const limits = policies.map(({ name, limit, windowSeconds, cost, by = 'principal' }): Limit<C> =>
     ({ name, limit, windowMs: windowSeconds * 1000, cost, keyOf: limitKeys(`${prefix}:${name}`, by, addressOf) }))
 
   const passes = (error: unknown): boolean => onStoreError === 'allow' && isStoreUnavailable(error)
 
   const policy: Policy<C> = (request, next) => {
-    const charge = new Charge(store, limitsOf(request), passes, chargeOf(request))
+    const charge = new Charge(store, limits, passes, chargeOf(request))
     let taking: MaybePromise<void>
     try {
-      taking = charge.take()
+      taking = charge.take(request)
     } catch (error) {
       return failed(error, charge, request, next)
     }
     if (!isPending(taking)) return go(charge, request, next)
     return taking.then(() => go(charge, request, next), (error: unknown) => failed(error, charge, request, next))
   }
-  const go = (charge: Charge, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> =>
+  const go = (charge: Charge<C>, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> =>
     around(next, withContext(request, { [Charge.key]: charge }), (headers) => { tellLeft(headers, charge) })
-  const failed = (error: unknown, charge: Charge, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> => {
+  const failed = (error: unknown, charge: Charge<C>, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> => {
     if (passes(error)) {
       tell('store_away', undefined, request, error)
       return next(request)
@@ -95,17 +95,12 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
     if (charge.refusedBy !== undefined) tell('refused', charge.refusedBy, request, undefined)
     return around(() => { throw error }, request, (headers) => { tellLeft(headers, charge) })
   }
-  const tellLeft = (headers: ResponseHeaders, charge: Charge): void => {
-    addToList(headers, 'ratelimit-policy', announced)
-    addToList(headers, 'ratelimit', charge.field)
-  }
-  const limitsOf = (request: HttpRequest<C>): Limit[] => {
-    const limits: Limit[] = []
-    for (const { name, limit, windowMs, cost, keyOf } of counted) {
-      const key = keyOf(request)
-      if (key !== undefined) limits.push({ name, limit, windowMs, cost: cost === undefined ? 1 : cost(request), key })
-    }
-    return limits
+  const tellLeft = (headers: ResponseHeaders, charge: Charge<C>): void => {
+    // Beside what a rateLimit behind this one has said.
+    const { 'ratelimit-policy': policiesBehind, ratelimit: behind } = headers
+    headers['ratelimit-policy'] = policiesBehind === undefined ? announced : `${String(policiesBehind)}, ${announced}`
+    const { field } = charge
+    if (field !== '') headers['ratelimit'] = behind === undefined ? field : `${String(behind)}, ${field}`
   }
   const byPrincipal = policies.some(({ by = 'principal' }) => by === 'principal')
   const place: PolicyPlace = { name: 'rateLimit', behind: byPrincipal ? BEHIND : OUTER }
@@ -124,12 +119,6 @@ export function consume(request: HttpRequest<unknown>, amount: number, policy?: 
 
 function chargeOf(request: HttpRequest<unknown>): Charge | undefined {
   return (request.context as { readonly [Charge.key]?: Charge } | null | undefined)?.[Charge.key]
-}
-
-/** Beside what a `rateLimit` behind this one has said. */
-function addToList(headers: ResponseHeaders, name: string, members: string): void {
-  const said = headers[name]
-  if (members !== '') headers[name] = said === undefined ? members : `${String(said)}, ${members}`
 }
 
 /** A `cost` by the length of the body: one for each `unit` bytes begun, at least one; one where no length is announced. */

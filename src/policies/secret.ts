@@ -22,27 +22,29 @@ const FEW = 16
 
 /** Texts that are secret, and what each stands for. What a look-up takes tells the lengths of the secrets at most. */
 export class SecretTable<V> {
-  readonly #few: { readonly bytes: Buffer, readonly value: V }[] = []
+  readonly #few: { readonly bytes: Buffer, readonly asked: Buffer, readonly value: V }[] = []
   readonly #byDigest = new Map<string, V>()
 
-  /** False when the secret is there already. */
-  add(secret: string, value: V): boolean {
+  /** One that is there already keeps what it stands for. */
+  add(secret: string, value: V): void {
     const digest = secretDigest(secret)
-    if (this.#byDigest.has(digest)) return false
+    if (this.#byDigest.has(digest)) return
     this.#byDigest.set(digest, value)
-    this.#few.push({ bytes: Buffer.from(secret), value })
-    return true
+    const bytes = Buffer.from(secret)
+    this.#few.push({ bytes, asked: Buffer.alloc(bytes.length), value })
   }
 
   get(secret: string): V | undefined {
-    return this.#few.length > FEW ? this.#byDigest.get(secretDigest(secret)) : this.#compare(Buffer.from(secret))
+    return this.#few.length > FEW ? this.#byDigest.get(secretDigest(secret)) : this.#compare(secret)
   }
 
   /** With all of them: the one that is found ends nothing sooner. */
-  #compare(asked: Buffer): V | undefined {
+  #compare(secret: string): V | undefined {
+    const length = Buffer.byteLength(secret)
     let found: V | undefined
-    for (const { bytes, value } of this.#few) {
-      if (bytes.length === asked.length && timingSafeEqual(bytes, asked)) found = value
+    for (const { bytes, asked, value } of this.#few) {
+      // Written over each time: a buffer for each request costs more than the comparison.
+      if (bytes.length === length && asked.write(secret) === length && timingSafeEqual(bytes, asked)) found = value
     }
     return found
   }

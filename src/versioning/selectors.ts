@@ -91,6 +91,7 @@ export function byQuery({ parameter = 'version' }: { readonly parameter?: string
     way: 'query',
     unsupported: 400,
     ask: (request) => {
+      if (request.search === '') return undefined
       const texts = request.query.getAll(parameter)
       return texts.length === 0 ? undefined : { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
     },

@@ -71,7 +71,8 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
   const isOld = (name: string): boolean => table.get(name)?.deprecation !== undefined
   const fallback = defaultVersion(options.default ?? 'latest', named, isOld)
   const vary = [...new Set(select.flatMap((selector) => selector.vary ?? []))]
-  const told = advertise ? advertisement(named, isOld) : {}
+  const listed = (old: boolean): string => advertise ? named.filter(({ name }) => isOld(name) === old).map(({ name }) => name).join(', ') : ''
+  const [supported, superseded] = [listed(false), listed(true)]
   const all = named.map(({ name }) => name).join(', ')
   const inner = innerRequests<C>(select)
   const known = new Memo((text: string) => ({ name: bestVersion(text, named) }))
@@ -85,11 +86,11 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
       const { method, path } = request
       uses.publish({ version, way, deprecated: deprecation !== undefined, principal: principal(request), method, path } satisfies VersionUse)
     }
+    if (deprecation === undefined && chosen.mediaType === undefined) return handler(inner(request))
     const next: Handler<C> = (own) => {
       if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) throw httpError('version_gone')
       return handler(own)
     }
-    if (deprecation === undefined && chosen.mediaType === undefined) return handler(inner(request))
     return around(next, inner(request), (headers) => {
       if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') headers['content-type'] = chosen.mediaType
       if (deprecation) addDeprecation(headers, deprecation)
@@ -97,7 +98,8 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
   }
   const finish = (headers: ResponseHeaders): void => {
     if (vary.length > 0) headers['vary'] = varied.get(String(headers['vary'] ?? '')).text
-    for (const name in told) headers[name] = told[name] as string
+    if (supported !== '') headers['api-supported-versions'] = supported
+    if (superseded !== '') headers['api-deprecated-versions'] = superseded
   }
   const unfinished: Handler<C> = (request) => {
     const chosen = choose(request, select, best, all) ?? fallback
@@ -129,12 +131,6 @@ function defaultVersion(policy: string, named: readonly Named[], isDeprecated: (
       : named.find(({ name, full }) => name === policy || (isVersion(policy) && full.compare(toFull(policy)) === 0))
   if (!found) throw new TypeError(`versions: default ${JSON.stringify(policy)} is neither latest, lowest, required nor a version that is served`)
   return { name: found.name, way: 'default', mediaType: undefined }
-}
-
-function advertisement(named: readonly Named[], isDeprecated: (name: string) => boolean): Record<string, string> {
-  const list = (wanted: boolean) => named.filter(({ name }) => isDeprecated(name) === wanted).map(({ name }) => name).join(', ')
-  const [supported, old] = [list(false), list(true)]
-  return { ...(supported ? { 'api-supported-versions': supported } : {}), ...(old ? { 'api-deprecated-versions': old } : {}) }
 }
 
 function withVary(text: string, names: readonly string[]): string {

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DerivedRequest, withContext } from '../../../src/http/derived-request.js'
+import type { BodySource, HttpRequest } from '../../../src/http/exchange.js'
+
+const body: BodySource = { parsed: undefined, bytes: () => Promise.resolve(undefined), stream: () => { throw new Error('nobody reads it') } }
+const plain = (): HttpRequest<{ user: string }> => ({
+  method: 'POST', path: '/v1/reports', mountPath: '', params: {}, query: new URLSearchParams('a=1'), search: '?a=1', headers: { accept: 'text/plain' },
+  body, signal: new AbortController().signal, context: { user: 'ann' }, peerAddress: '192.0.2.1', raw: 'raw',
+})
+
+describe('a derived request', () => {
+  it('keeps what others have changed when more goes into its context', () => {
+    const derived = new DerivedRequest<{ user: string }>(plain(), { mountPath: '/v1', headers: { accept: '*/*' }, params: { id: '7' } })
+    const { mountPath, headers, params, path, search, context } = withContext(derived, { requestId: 'r1' })
+    assert.deepEqual({ mountPath, headers, params, path, search, context }, {
+      mountPath: '/v1', headers: { accept: '*/*' }, params: { id: '7' }, path: '/v1/reports', search: '?a=1', context: { user: 'ann', requestId: 'r1' },
+    })
+  })
+
+  it('leaves the request before it as it was', () => {
+    const first = withContext(plain(), { a: 1 })
+    const second = withContext(first, { a: 2, b: 2 })
+    assert.deepEqual([first.context, second.context], [{ user: 'ann', a: 1 }, { user: 'ann', a: 2, b: 2 }])
+  })
+
+  it('makes its signal once, however many ask on top of it', () => {
+    let made = 0
+    const derived = new DerivedRequest<{ user: string }>(plain(), { signal: () => { made++; return AbortSignal.abort() } })
+    const later = withContext(derived, { a: 1 })
+    assert.equal(later.signal, derived.signal)
+    assert.equal(later.gone, true)
+    assert.equal(made, 1)
+  })
+
+  it('tells the context underneath, and an undefined one of its own', () => {
+    assert.deepEqual(new DerivedRequest(plain(), {}).context, { user: 'ann' })
+    assert.equal(new DerivedRequest<undefined>(plain(), { context: { value: undefined } }).context, undefined)
+  })
+})
