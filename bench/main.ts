@@ -43,6 +43,13 @@ const reports: string[] = []
 const panels: Panel[] = []
 const failed: string[] = []
 
+const [{ model = 'unknown' } = {}] = cpus()
+const machine = `Node ${process.versions.node} on ${cpus().length} cores (${model}), ${new Date().toISOString().slice(0, 10)}${quick ? ', --quick' : ''}`
+const heading = 'CPU of the limit over CPU of each: longer is better, 1 is the limit'
+const command = `npm run bench${quick || positionals.length > 0 ? ' --' : ''}${quick ? ' --quick' : ''}${positionals.map((name) => ` ${name}`).join('')}`
+// Only a whole run says what the picture of the project shows.
+const target = out ?? (positionals.length === 0 && !quick ? resolve(folder, '../docs/bench.svg') : resolve(folder, '../node_modules/.cache/longhaul-bench/bench.svg'))
+
 for (const [name, { file, title }] of chosen) {
   const since = Date.now()
   process.stdout.write(`\n== ${name}\n\n`)
@@ -53,20 +60,21 @@ for (const [name, { file, title }] of chosen) {
   }
   reports.push(`## ${name}\n\n${report.trim()}\n\n${Math.round((Date.now() - since) / 1000)} s`)
   panels.push(...panelsIn(title, report))
+  // As far as it has come: half an hour is long, and what was measured by then is true if the rest is stopped.
+  await publish()
 }
-
-const [{ model = 'unknown' } = {}] = cpus()
-const machine = `Node ${process.versions.node} on ${cpus().length} cores (${model}), ${new Date().toISOString().slice(0, 10)}${quick ? ', --quick' : ''}`
-const heading = 'CPU of the limit over CPU of each: longer is better, 1 is the limit'
-// Only a whole run says what the picture of the project shows.
-const target = out ?? (positionals.length === 0 && !quick ? resolve(folder, '../docs/bench.svg') : resolve(folder, '../node_modules/.cache/longhaul-bench/bench.svg'))
-await mkdir(dirname(target), { recursive: true })
-await writeFile(target, picture(`${heading}. ${machine}`, panels))
-await writeFile(target.replace(/\.svg$/, '.md'), `# Benchmarks\n\n${machine}, \`npm run bench${quick ? ' -- --quick' : ''}${positionals.map((name) => ` ${name}`).join('')}\`. What is measured and where the time goes: bench/README.md.\n\n${reports.join('\n\n')}\n`)
 process.stdout.write(`\n${chosen.length - failed.length} of ${chosen.length} scenarios in ${Math.round((Date.now() - began) / 1000)} s; the picture and the report: ${target}\n`)
 if (failed.length > 0) {
   process.stderr.write(`failed: ${failed.join(', ')}\n`)
   process.exitCode = 1
+}
+
+/** Writes the report and the picture of what has been measured so far. */
+async function publish(): Promise<void> {
+  const soFar = reports.length < chosen.length ? ` So far ${reports.length} of ${chosen.length} scenarios.` : ''
+  await mkdir(dirname(target), { recursive: true })
+  await writeFile(target, picture(`${heading}. ${machine}`, panels))
+  await writeFile(target.replace(/\.svg$/, '.md'), `# Benchmarks\n\n${machine}, \`${command}\`. What is measured and where the time goes: bench/README.md.${soFar}\n\n${reports.join('\n\n')}\n`)
 }
 
 /** What a scenario has said, which is shown as it comes; `undefined` when it failed. */

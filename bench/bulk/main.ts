@@ -18,7 +18,7 @@ const SERVERS = ['limit', 'longhaul', 'express-ajv', 'express-zod', 'express-val
 const QUICK = ['limit', 'longhaul', 'fastify-ajv', 'express-zod']
 const names = quick ? QUICK : SERVERS
 const starts = Number(wantedStarts ?? (quick ? 1 : 3))
-const rounds = quick ? 3 : 6
+const rounds = quick ? 3 : 4
 const program = await buildPrograms('bulk', {
   read: 'bench/bulk/read-program.ts', ...Object.fromEntries(names.map((name) => [name, `bench/bulk/servers/${name}.ts`])),
 })

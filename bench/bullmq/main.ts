@@ -9,7 +9,7 @@ import { table } from '../frame/table.js'
 import { flow } from './flow.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
-const [starts, rounds, count] = quick ? [2, 3, 300] : [5, 6, 1000]
+const [starts, rounds, count] = quick ? [2, 3, 300] : [5, 4, 1000]
 const names = ['fastify', 'fastify-checked', 'longhaul'] as const
 
 interface Sample { readonly perSecond: number, readonly micros: number }

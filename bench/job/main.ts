@@ -19,7 +19,7 @@ const program = await buildPrograms('job', {
   load: 'bench/job/load.ts', ...Object.fromEntries(names.map((name) => [name, `bench/tasks/servers/${name}.ts`])),
 })
 const starts = quick ? 1 : 5
-const rounds = quick ? 3 : 8
+const rounds = quick ? 3 : 5
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
   scenarios: [{ name: 'job', batch: quick ? 2000 : 4000, warmUp: quick ? 2000 : 6000, prepare: async () => ({ requests: [submit, poll], expectStatus: 200 }) }],

@@ -11,7 +11,7 @@ import { writers } from './writers.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const starts = quick ? 1 : 4
-const rounds = quick ? 3 : 8
+const rounds = quick ? 3 : 6
 /** Rounds that are not counted: what is hot is compiled by then, and the heap has its size. */
 const WARM_UP = 2
 const program = await buildPrograms('ndjson', { read: 'bench/ndjson/read-program.ts', write: 'bench/ndjson/write-program.ts' })

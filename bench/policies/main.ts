@@ -14,7 +14,7 @@ const post = (path: string, accept: string): string => [
   `POST ${path} HTTP/1.1`, 'Host: 127.0.0.1', 'User-Agent: bench', `Accept: ${accept}`, `Authorization: Bearer ${TOKEN}`, 'Prefer: respond-async',
   'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(BODY)}`, '', BODY,
 ].join('\r\n')
-const batch = quick ? 3000 : 5000
+const batch = quick ? 3000 : 4000
 const scenario = (name: string, request: string): Scenario =>
   ({ name, batch, warmUp: 3 * batch, prepare: async () => ({ requests: [request], expectStatus: 202 }) })
 const scenarios = [scenario('no version named', post('/reports', '*/*')), scenario('by query', post('/reports?version=2', 'application/json'))]

@@ -42,7 +42,7 @@ const program = await buildPrograms('tasks', {
   ...Object.fromEntries(HELD.map((name) => [`held-${name}`, `bench/tasks/held/${name}.ts`])),
 })
 const starts = quick ? 2 : 5
-const rounds = quick ? 4 : 8
+const rounds = quick ? 4 : 5
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
   scenarios, starts, rounds, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
