@@ -39,7 +39,7 @@ export {
 export {
   LineReader, ndjsonBytes, ndjsonDownload, ndjsonUpload, readRecords, uploadTask,
   type DownloadOptions, type IntakeOptions, type Layout, type LineError, type LineErrorCode, type LineReaderOptions, type RecordBatch,
-  type RecordFault, type RecordOutcome, type RecordSource, type SpooledUpload, type UploadError, type UploadLimits, type UploadOptions,
+  type RecordFault, type RecordOutcome, type RecordSource, type UploadError, type UploadLimits, type UploadOptions,
   type UploadResult, type UploadSummary, type UploadTask, type UploadTaskOptions, type WriteContext,
 } from './ndjson/index.js'
 export {

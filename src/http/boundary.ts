@@ -1,3 +1,4 @@
+import { isPending } from './around.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from './exchange.js'
 import { readFailure } from './failure.js'
 import { errorResponse } from './respond.js'
@@ -27,7 +28,7 @@ export function guard<C>(handler: Handler<C>, { onError }: GuardOptions = {}): H
     try {
       const result: unknown = handler(request)
       if (result === undefined || isResponse(result)) return result
-      return isThenable(result) ? settle(result, request, onError) : failed(noResponse(), request, onError)
+      return isPending(result) ? settle(result, request, onError) : failed(noResponse(), request, onError)
     } catch (error) {
       return failed(error, request, onError)
     }
@@ -56,10 +57,6 @@ function failed(error: unknown, request: HttpRequest, onError: OnError | undefin
 
 function isResponse(result: unknown): result is HttpResponse {
   return typeof (result as HttpResponse | null)?.status === 'number'
-}
-
-function isThenable(result: unknown): result is PromiseLike<unknown> {
-  return typeof (result as PromiseLike<unknown> | null)?.then === 'function'
 }
 
 function noResponse(): TypeError {

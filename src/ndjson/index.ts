@@ -6,4 +6,4 @@ export { LineReader, type LineReaderOptions, type RecordBatch } from './lines.js
 export { readRecords } from './read-records.js'
 export type { RecordFault, RecordOutcome, UploadError, UploadResult, UploadSummary } from './report.js'
 export { ndjsonUpload, type UploadLimits, type UploadOptions } from './upload.js'
-export { uploadTask, type SpooledUpload, type UploadTask, type UploadTaskOptions } from './upload-task.js'
+export { uploadTask, type UploadTask, type UploadTaskOptions } from './upload-task.js'
