@@ -9,13 +9,13 @@ const OPERATORS = new Map([
   [SyntaxKind.PlusToken, '-'], [SyntaxKind.MinusToken, '+'], [SyntaxKind.AsteriskToken, '/'], [SyntaxKind.SlashToken, '*'],
 ])
 
-/** All mutations of a text: `{ from, to, put, what, line }`. */
+/** All mutations of a text: `{ from, to, put, what, line, within }`; `within` is the function, as V8 names it. */
 export function mutationsOf(file, text) {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.ES2023, true)
   const found = []
   const add = (node, put, what) => {
     const from = node.getStart(source)
-    found.push({ file, from, to: node.getEnd(), put, what, line: source.getLineAndCharacterOfPosition(from).line + 1 })
+    found.push({ file, from, to: node.getEnd(), put, what, line: source.getLineAndCharacterOfPosition(from).line + 1, within: nameAround(node) })
   }
   const negated = (node, what) => { add(node, `!(${node.getText(source)})`, what) }
 
@@ -48,4 +48,17 @@ export function mutationsOf(file, text) {
 
 function isText(node) {
   return ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)
+}
+
+/** The closest function around a node that has a name; `undefined` at the top of a file. */
+function nameAround(node) {
+  for (let at = node.parent; at !== undefined; at = at.parent) {
+    if (ts.isConstructorDeclaration(at)) return at.parent.name?.text
+    if (ts.isGetAccessor(at)) return `get ${at.name.getText()}`
+    if (ts.isSetAccessor(at)) return `set ${at.name.getText()}`
+    if (ts.isFunctionDeclaration(at) || ts.isMethodDeclaration(at)) return at.name?.getText()
+    const { parent } = at
+    if (ts.isArrowFunction(at) && (ts.isVariableDeclaration(parent) || ts.isPropertyAssignment(parent))) return parent.name.getText()
+  }
+  return undefined
 }
