@@ -1,12 +1,10 @@
 import { afterMicrotasks, type Lasting } from './after-microtasks.js'
+import { afterShort, SHORT_MS, type Short } from './after-short.js'
 
 /** Who else may stop a run: the attempt of a queue, a request. Its signal is made when it is read. */
 export interface StopSource {
   readonly signal: AbortSignal
 }
-
-/** Runs that end sooner need no timer and no listener of their own. */
-const SHORT_MS = 20
 
 /** The abort reason of a run whose time is over. */
 export const TIMED_OUT = new Error('The task ran longer than it may')
@@ -14,9 +12,9 @@ export const TIMED_OUT = new Error('The task ran longer than it may')
 /**
  * Stops one run: when its task is cancelled, its time is over, or its queue or request says so. An
  * AbortController, a listener and a timer cost more than all the rest of a short run, so they are made once the run
- * asks for its signal, or has been going for 20 ms.
+ * asks for its signal, or has outlasted the short ones.
  */
-export class Stop implements Lasting {
+export class Stop implements Lasting, Short {
   aborted = false
   reason: unknown
   private controller: AbortController | undefined
@@ -58,7 +56,7 @@ export class Stop implements Lasting {
     this.deadline = performance.now() + timeoutMs
     this.graceMs = graceMs
     this.onGraceOver = onGraceOver
-    if (this.watched || timeoutMs <= SHORT_MS) this.watch()
+    if (this.watched || timeoutMs <= 2 * SHORT_MS) this.watch()
     else if (!this.minded) afterMicrotasks(this)
   }
 
@@ -66,11 +64,15 @@ export class Stop implements Lasting {
     this.mind()
   }
 
-  /** Follows the source, and the clock, from 20 ms on. */
+  /** Follows the source, and the clock, once the run has outlasted the short ones. */
   mind(): void {
     if (this.over || this.minded) return
     this.minded = true
-    mind(this)
+    afterShort(this)
+  }
+
+  outlast(): void {
+    this.watch()
   }
 
   /** The run has ended: nothing is called any more. */
@@ -99,18 +101,4 @@ export class Stop implements Lasting {
     signal.addEventListener('abort', stop, { once: true })
     this.unwatch = () => { signal.removeEventListener('abort', stop) }
   }
-}
-
-/** Runs that have outlived the turn that they began in. One timer looks after those that have not ended by then. */
-let young: Stop[] = []
-let timer: ReturnType<typeof setTimeout> | undefined
-
-function mind(stop: Stop): void {
-  young.push(stop)
-  timer ??= setTimeout(() => {
-    const grown = young
-    young = []
-    timer = undefined
-    for (const each of grown) each.watch()
-  }, SHORT_MS).unref()
 }

@@ -1,0 +1,29 @@
+/** What ends sooner needs no timer, no listener and no subscription of its own. In milliseconds. */
+export const SHORT_MS = 20
+
+/** Something that mostly ends soon. */
+export interface Short {
+  /** It has ended, and is not told any more. */
+  readonly over: boolean
+  /** Is called once it has gone on for 20 to 40 ms. */
+  outlast(): void
+}
+
+/** Those that began in this period, and those of the one before it. */
+let young: Short[] = []
+let old: Short[] = []
+let timer: ReturnType<typeof setTimeout> | undefined
+
+/** One timer for all that begin: to make and clear one for each costs more than much that is short. */
+export function afterShort(each: Short): void {
+  young.push(each)
+  timer ??= setTimeout(turn, SHORT_MS).unref()
+}
+
+function turn(): void {
+  const lasting = old
+  old = young.filter((each) => !each.over)
+  young = []
+  timer = old.length > 0 ? setTimeout(turn, SHORT_MS).unref() : undefined
+  for (const each of lasting) if (!each.over) each.outlast()
+}
