@@ -2,7 +2,13 @@
 export function within<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => { reject(new Error(`BullMQ: ${what} took longer than ${String(ms)} ms`)) }, ms)
-    work.finally(() => { clearTimeout(timer) }).then(resolve, reject)
+    work.then((value) => {
+      clearTimeout(timer)
+      resolve(value)
+    }, (error: Error) => {
+      clearTimeout(timer)
+      reject(error)
+    })
   })
 }
 

@@ -73,9 +73,9 @@ export class BullMQQueue implements Queue {
     const data: JobData = { taskId, input, context, record }
     // With Redis down an add may stay pending for ever, whatever its options say.
     await within(this.timeoutMs, 'enqueue', this.queue.add(job.name, data, {
-      jobId: toJobId(job.id), delay: delayMs, attempts, ...toBackoff(backoff),
-      // Gone once done, so that the same id can be taken again; what died stays until it is buried.
-      removeOnComplete: true, removeOnFail: false,
+      jobId: toJobId(job.id), attempts, ...(delayMs > 0 ? { delay: delayMs } : {}), ...toBackoff(backoff),
+      // Gone once done, so that the same id can be taken again; what died stays until it is buried, as BullMQ has it by itself.
+      removeOnComplete: true,
     }))
     return 'accepted'
   }

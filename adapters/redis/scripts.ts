@@ -62,11 +62,9 @@ return 0
 `)
 
 /** Runs a script by its name; a server that does not know it (new, restarted, failed over) is given the source. */
-export async function runScript(client: RedisClient, { source, sha }: Script, keys: number, ...args: (string | number)[]): Promise<unknown> {
-  try {
-    return await client.evalsha(sha, keys, ...args)
-  } catch (error) {
+export function runScript(client: RedisClient, { source, sha }: Script, keys: number, ...args: (string | number)[]): Promise<unknown> {
+  return client.evalsha(sha, keys, ...args).catch((error: unknown) => {
     if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
     return client.eval(source, keys, ...args)
-  }
+  })
 }
