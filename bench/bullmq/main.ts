@@ -6,10 +6,13 @@ import { buildPrograms } from '../frame/build.js'
 import { Program, SERVER_CORE } from '../frame/program.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
+import { turned } from '../frame/turn.js'
 import { flow } from './flow.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const [starts, rounds, count] = quick ? [2, 3, 300] : [5, 4, 1000]
+/** Flows before the first that counts. V8 is busy for thousands of runs with compiling what a run of each has of its own. */
+const warmUp = quick ? 1000 : 6000
 const names = ['fastify', 'fastify-checked', 'longhaul'] as const
 
 interface Sample { readonly perSecond: number, readonly micros: number }
@@ -31,9 +34,9 @@ for (let start = 1; start <= starts; start++) {
     for (const each of processes) sum += (await each.ask<{ cpu: number }>('cpu')).cpu
     return sum
   }
-  for (const { port } of running.values()) await flow(port, count)
+  for (const { port } of running.values()) await flow(port, warmUp)
   for (let round = 0; round < rounds; round++) {
-    for (const [name, { port, processes }] of running) {
+    for (const [name, { port, processes }] of turned([...running], round)) {
       const before = await cpu(processes)
       const seconds = await flow(port, count)
       const own = samples[name] ??= []
