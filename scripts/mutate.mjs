@@ -18,7 +18,7 @@ const TESTS = [
 const { values, positionals } = parseArgs({
   options: {
     sample: { type: 'string' }, seed: { type: 'string', default: '1' }, jobs: { type: 'string', default: String(availableParallelism()) },
-    timeout: { type: 'string', default: '60' },
+    timeout: { type: 'string', default: '20' },
   },
   allowPositionals: true,
 })

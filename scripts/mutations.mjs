@@ -50,15 +50,13 @@ function isText(node) {
   return ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)
 }
 
-/** The closest function around a node that has a name; `undefined` at the top of a file. */
+/** The closest function around a node that V8 knows by name; `undefined` at the top of a file. An arrow function has none once tsx has compiled it. */
 function nameAround(node) {
   for (let at = node.parent; at !== undefined; at = at.parent) {
     if (ts.isConstructorDeclaration(at)) return at.parent.name?.text
     if (ts.isGetAccessor(at)) return `get ${at.name.getText()}`
     if (ts.isSetAccessor(at)) return `set ${at.name.getText()}`
     if (ts.isFunctionDeclaration(at) || ts.isMethodDeclaration(at)) return at.name?.getText()
-    const { parent } = at
-    if (ts.isArrowFunction(at) && (ts.isVariableDeclaration(parent) || ts.isPropertyAssignment(parent))) return parent.name.getText()
   }
   return undefined
 }
