@@ -50,7 +50,7 @@ function isText(node) {
   return ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)
 }
 
-/** The closest function around a node that V8 knows by name; `undefined` at the top of a file. An arrow function has none once tsx has compiled it. */
+/** The closest function around a node that V8 knows by name; `undefined` at the top of a file. Once tsx has compiled it, an arrow has none. */
 function nameAround(node) {
   for (let at = node.parent; at !== undefined; at = at.parent) {
     if (ts.isConstructorDeclaration(at)) return at.parent.name?.text
