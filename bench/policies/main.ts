@@ -1,12 +1,15 @@
-// npm run bench:policies [-- --quick]: what authentication, a rate limit and versions together add to taking a task in.
+// npm run bench:policies [-- --quick | --instructions]: what authentication, a rate limit and versions together add to taking a task in.
 import { parseArgs } from 'node:util'
 import { buildPrograms } from '../frame/build.js'
 import { compare, type Scenario } from '../frame/compare.js'
+import { instructionsFor } from '../frame/instructions.js'
 import { table } from '../frame/table.js'
 import { BODY } from '../tasks/work.js'
 import { TOKEN } from './flow.js'
 
-const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+const { values: { quick, instructions } } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, instructions: { type: 'boolean', default: false } },
+})
 /** Of the accept flow's CPU, at most. */
 const BUDGET = 0.15
 
@@ -17,13 +20,32 @@ const post = (path: string, accept: string): string => [
 const batch = quick ? 3000 : 4000
 const scenario = (name: string, request: string): Scenario =>
   ({ name, batch, warmUp: 3 * batch, prepare: async () => ({ requests: [request], expectStatus: 202 }) })
-const scenarios = [scenario('no version named', post('/reports', '*/*')), scenario('by query', post('/reports?version=2', 'application/json'))]
+const requests = { 'no version named': post('/reports', '*/*'), 'by query': post('/reports?version=2', 'application/json') }
+const scenarios = Object.entries(requests).map(([name, request]) => scenario(name, request))
 
 const names = ['plain', 'policies', 'express', 'express-policies', 'fastify', 'fastify-policies']
 /** The peers without policies are those of bench/tasks. */
 const program = await buildPrograms('policies', Object.fromEntries(names.map((name) => [
   name, `bench/${name === 'express' || name === 'fastify' ? 'tasks' : 'policies'}/servers/${name}.ts`,
 ])))
+if (instructions) {
+  // A count, which no other program on the machine disturbs; what the kernel does is not in it.
+  const pairs = { longhaul: ['plain', 'policies'], fastify: ['fastify', 'fastify-policies'], express: ['express', 'express-policies'] } as const
+  const counts: string[][] = []
+  for (const [name, pair] of Object.entries(pairs)) {
+    for (const [asked, request] of Object.entries(requests)) {
+      process.stderr.write(`${name}, ${asked}\n`)
+      const [without, all] = [
+        await instructionsFor(program(pair[0]), program('load'), { requests: [request], expectStatus: 202 }),
+        await instructionsFor(program(pair[1]), program('load'), { requests: [request], expectStatus: 202 }),
+      ]
+      counts.push([`${name}, ${asked}`, without.toFixed(0), all.toFixed(0), `${((all / without - 1) * 100).toFixed(1)} %`])
+    }
+  }
+  process.stdout.write(`Instructions in user mode for one request, warm.\n\n${table(['', 'accept flow', 'with policies', 'added'], counts)}\n`)
+  process.exit()
+}
+
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
   scenarios, starts: quick ? 3 : 12, rounds: 4, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
