@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
-import { compose, type RequestHeaders } from '../../../src/http/exchange.js'
+import { httpError } from '../../../src/http/errors.js'
+import { compose, type Handler, type RequestHeaders } from '../../../src/http/exchange.js'
 import { principalOf, type Principal } from '../../../src/http/principal.js'
 import { json } from '../../../src/http/respond.js'
 import { authenticate, type AuthenticateOptions } from '../../../src/policies/authenticate.js'
@@ -257,6 +258,27 @@ describe('authenticate', () => {
     const own = compose(authenticate({ schemes, optional: true }), () => json(401, {}))
     assert.equal((await ask(own)).headers['www-authenticate'], BEARER, 'an answer with 401')
     assert.equal((await ask(open)).headers['www-authenticate'], undefined, 'no challenge without a 401')
+  })
+
+  test('optional: what comes late is asked the same', async () => {
+    const optional = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })], optional: true })
+    const challengeOf = async (handler: Handler): Promise<unknown[]> => {
+      const { status, headers, body } = await ask(compose(optional, handler))
+      return [status, headers['www-authenticate'], body]
+    }
+    assert.deepEqual(await challengeOf(async () => json(401, {})), [401, BEARER, '{}'], 'an answer with 401')
+    assert.deepEqual(await challengeOf(async () => json(200, {})), [200, undefined, '{}'], 'another')
+    assert.deepEqual(await challengeOf(async () => { throw httpError('forbidden') }).then((told) => told.slice(0, 2)), [403, undefined], 'another failure')
+    assert.deepEqual(await challengeOf(async () => { throw httpError('unauthorized') }).then((told) => told.slice(0, 2)), [401, BEARER], 'a failure with 401')
+    for (const declines of [async () => undefined, () => undefined]) assert.deepEqual(await challengeOf(declines), [0, undefined, undefined], 'not mine')
+  })
+
+  test('schemes that take time are tried in turn, up to the first that knows', async () => {
+    const asked: string[] = []
+    const late = (name: string, known: boolean) => apiKey({ header: name, verify: async () => { asked.push(name); return known ? { subject: name } : undefined } })
+    const handler = compose(authenticate({ schemes: [late('x-a', false), late('x-b', true), late('x-c', true)] }), whoAmI)
+    assert.deepEqual((await ask(handler, { headers: { 'x-a': '1', 'x-b': '1', 'x-c': '1' } })).json, { subject: 'x-b' })
+    assert.deepEqual(asked, ['x-a', 'x-b'])
   })
 
   test('misuse throws when it is made', () => {

@@ -208,6 +208,67 @@ describe('rateLimit', () => {
   })
 })
 
+describe('several limits, whether the store answers at once or late', () => {
+  for (const [when, at] of [['at once', <T>(value: T) => value], ['late', <T>(value: T) => Promise.resolve(value)]] as const) {
+    test(`each that applies is charged once, and told, ${when}`, async () => {
+      const charged: [string, number][] = []
+      const store = only((key, by, { expiresAt }) => { charged.push([key, by]); return at({ value: by, expiresAt }) })
+      const handler = limited([
+        { ...three, name: 'a', by: () => 'x' }, { ...three, name: 'b', by: () => undefined }, { ...three, name: 'c', by: () => 'z' }, { ...three, name: 'd', by: () => 'w' },
+      ], { store })
+      const { status, headers } = await ask(handler)
+      assert.equal(status, 200)
+      assert.deepEqual(charged, [['rl:a:k:x', 1], ['rl:c:k:z', 1], ['rl:d:k:w', 1]])
+      assert.equal(headers['ratelimit'], '"a";r=2;t=60, "c";r=2;t=60, "d";r=2;t=60')
+    })
+
+    test(`one that does not apply is not charged late either, ${when}`, async () => {
+      const charged: [string, number][] = []
+      const store = only((key, by, { expiresAt }) => { charged.push([key, by]); return at({ value: by, expiresAt }) })
+      const policies = [{ ...three, name: 'a', by: () => undefined }, { ...three, name: 'b', by: () => 'y' }]
+      const handler = limited(policies, { store }, async (asked) => { await consume(asked, 1); return json(200, {}) })
+      assert.equal((await ask(handler)).status, 200)
+      assert.deepEqual(charged, [['rl:b:k:y', 1], ['rl:b:k:y', 1]])
+    })
+  }
+
+  test('a cost that is no whole number from 0 on is a failure of the host', async () => {
+    for (const cost of [-1, 0.5, Number.NaN, 2 ** 53]) {
+      const { status, heard } = await ask(limited([{ ...three, cost: () => cost }]), as('ann'))
+      assert.equal(status, 500, String(cost))
+      assert.match(String(heard[0]), /the cost of default must be a whole number/, String(cost))
+    }
+  })
+
+  test('a request that costs nothing passes where nothing is left', async () => {
+    const costs = [3, 0, 1]
+    const handler = limited([{ ...three, cost: () => costs.shift() ?? 1 }])
+    const told = [await ask(handler, as('ann')), await ask(handler, as('ann')), await ask(handler, as('ann'))]
+    assert.deepEqual(told.map(({ status }) => status), [200, 200, 429])
+  })
+})
+
+describe('clientAddress: bounds', () => {
+  const seen = (forwarded: string, trustedProxies: string[], peerAddress = '10.0.0.1') =>
+    clientAddress({ trustedProxies })(request({ peerAddress, headers: { 'x-forwarded-for': forwarded } }))
+
+  test('sixteen hops are walked, and no more', () => {
+    const hops = (count: number): string => `1.2.3.4${', 10.0.0.2'.repeat(count)}`
+    assert.deepEqual([seen(hops(15), ['10.0.0.0/8']), seen(hops(16), ['10.0.0.0/8'])], ['1.2.3.4', '10.0.0.2'])
+  })
+  test('a single trusted address is that one alone', () => {
+    assert.deepEqual([seen('1.2.3.4', ['10.0.0.1']), seen('1.2.3.4', ['10.0.0.0']), seen('1.2.3.4', ['11.0.0.1'])], ['1.2.3.4', '10.0.0.1', '10.0.0.1'])
+    assert.deepEqual(['2001:db8::1', '2001:db8::'].map((own) => seen('1.2.3.4', [own], '2001:db8::1')), ['1.2.3.4', '2001:db8::/64'])
+  })
+  test('a peer without an address in the network, as on a Unix socket, is counted by what it is', () => {
+    assert.equal(clientAddress({})(request({ peerAddress: 'unix:' })), 'unix:')
+  })
+  test('of a field that stands on several lines the last line was written last', () => {
+    const headers = { 'x-forwarded-for': ['6.6.6.6', '10.0.0.3'] }
+    assert.equal(clientAddress({ trustedProxies: ['10.0.0.0/8'] })(request({ peerAddress: '10.0.0.1', headers })), '6.6.6.6')
+  })
+})
+
 describe('clientAddress', () => {
   const trustedProxies = ['127.0.0.1', '10.0.0.0/8', '2001:db8:ffff::/48']
   const rows: [peer: string | undefined, forwarded: string | string[] | undefined, expected: string | undefined, trusting?: boolean][] = [
