@@ -24,6 +24,15 @@ const count: Handler = async (request) => {
   return json(200, size)
 }
 
+test('limits take the least that makes sense', async () => {
+  const nothing = compose(limitBody({ maxBytes: 0 }), count)
+  assert.deepEqual([(await ask(nothing, { body: body() })).body, (await ask(nothing, { body: body('x') })).status], ['0', 413])
+  const one = compose(limitHeaders({ maxFields: 1 }), () => json(200, {}))
+  assert.deepEqual([(await ask(one, { headers: { a: '' } })).status, (await ask(one, { headers: { a: '', b: '' } })).status], [200, 431])
+  const byte = compose(limitHeaders({ maxBytes: 1 }), () => json(200, {}))
+  assert.deepEqual([(await ask(byte, { headers: { a: '' } })).status, (await ask(byte, { headers: { a: 'b' } })).status], [200, 431])
+})
+
 describe('limitBody', () => {
   const limited = (handler: Handler) => compose(limitBody({ maxBytes: 10 }), handler)
 

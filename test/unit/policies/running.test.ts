@@ -98,6 +98,35 @@ describe('timeouts', () => {
 })
 
 describe('limitConcurrency', () => {
+  test('the bound holds for those who have waited, and for those who come after them', async (t) => {
+    awake(t)
+    let [running, most] = [0, 0]
+    const limited = compose(limitConcurrency({ max: 2, maxQueued: 20, maxWaitMs: 60_000 }), async () => {
+      most = Math.max(most, ++running)
+      await new Promise(setImmediate)
+      running--
+      return json(200, {})
+    })
+    for (const wave of [1, 2, 3]) {
+      const answers = await Promise.all(Array.from({ length: 7 }, () => ask(limited)))
+      assert.deepEqual(answers.map(({ status }) => status), Array(7).fill(200), `wave ${wave}`)
+      assert.equal(most, 2, `wave ${wave}`)
+    }
+  })
+
+  test('one whose turn has come keeps no timer', async (t) => {
+    const cleared = t.mock.method(globalThis, 'clearTimeout')
+    const waiting: (() => void)[] = []
+    const limited = compose(limitConcurrency({ max: 1, maxQueued: 1, maxWaitMs: 60_000 }), () => new Promise((resolve) => { waiting.push(() => resolve(json(200, {}))) }))
+    const [first, second] = [ask(limited), ask(limited)]
+    waiting.shift()?.()
+    await first
+    while (waiting.length === 0) await new Promise(setImmediate)
+    assert.equal(cleared.mock.callCount(), 1)
+    waiting.shift()?.()
+    assert.equal((await second).status, 200)
+  })
+
   const gate = () => {
     const open: (() => void)[] = []
     const handler: Handler = () => new Promise((resolve) => { open.push(() => { resolve({ status: 200, headers: {} }) }) })
@@ -174,6 +203,7 @@ describe('limitConcurrency', () => {
       const limited = compose(limitConcurrency({ max: 1 }), failing)
       for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 500, 'its own failure')
     }
+    assert.doesNotThrow(() => limitConcurrency({ max: 1, maxQueued: 0, maxWaitMs: 1 }), 'the least')
     for (const options of [{ max: 0 }, { max: 1, maxQueued: -1 }, { max: 1, maxWaitMs: 0 }]) assert.throws(() => limitConcurrency(options), TypeError, JSON.stringify(options))
   })
 })
