@@ -273,6 +273,35 @@ describe('authenticate', () => {
     for (const declines of [async () => undefined, () => undefined]) assert.deepEqual(await challengeOf(declines), [0, undefined, undefined], 'not mine')
   })
 
+  test('results of a name and password and of an API key may be remembered too', async () => {
+    let asked = 0
+    const verify = () => { asked++; return { subject: 'ann' } }
+    const cache = { max: 10, ttlMs: 60_000 }
+    const rows = [
+      [basic({ verify }), auth(`Basic ${Buffer.from('ann:pw').toString('base64')}`)], [apiKey({ header: 'x-key', verify }), { 'x-key': 'k1' }],
+    ] as const
+    for (const [scheme, headers] of rows) {
+      asked = 0
+      const handler = compose(authenticate({ schemes: [scheme], cache }), whoAmI)
+      for (const _ of [1, 2]) assert.deepEqual((await ask(handler, { headers })).json, { subject: 'ann' }, scheme.name)
+      assert.equal(asked, 1, scheme.name)
+    }
+  })
+
+  test('an API key that stands on no line, one or two', async () => {
+    const handler = compose(authenticate({ schemes: [apiKey({ header: 'x-key', verify: (key) => (key === 'k1' ? { subject: 'ann' } : undefined) })] }), whoAmI)
+    const statuses: number[] = []
+    for (const lines of [[], ['k1'], ['k1', 'k1']]) statuses.push((await ask(handler, { headers: { 'x-key': lines } })).status)
+    assert.deepEqual(statuses, [401, 200, 401])
+  })
+
+  test('credentials of 8,192 characters are read, longer ones are not', async () => {
+    const long = 'a'.repeat(8192)
+    const handler = compose(authenticate({ schemes: [bearer({ verify: (token) => ({ subject: String(token.length) }) })] }), whoAmI)
+    const answers = [await ask(handler, { headers: auth(`Bearer ${long.slice(1)}`) }), await ask(handler, { headers: auth(`Bearer ${long}a`) })]
+    assert.deepEqual(answers.map(({ status }) => status), [200, 401])
+  })
+
   test('schemes that take time are tried in turn, up to the first that knows', async () => {
     const asked: string[] = []
     const late = (name: string, known: boolean) => apiKey({ header: name, verify: async () => { asked.push(name); return known ? { subject: name } : undefined } })

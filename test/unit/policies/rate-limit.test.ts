@@ -248,6 +248,21 @@ describe('several limits, whether the store answers at once or late', () => {
   })
 })
 
+describe('rateLimit: bounds', () => {
+  test('bodyBytes counts begun units, one where no length is said', () => {
+    const cost = (length: string | undefined, unit?: number): number => bodyBytes(unit)(request({ headers: length === undefined ? {} : { 'content-length': length } }))
+    assert.deepEqual(['0', '1', '1024', '1025', undefined, 'x'].map((length) => cost(length)), [1, 1, 1, 2, 1, 1])
+    assert.equal(cost('7', 1), 7, 'the least unit')
+  })
+
+  test('the least limit, the shortest window, the longest name', () => {
+    const make = (name: string, limit: number, windowSeconds: number) => () => rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name, limit, windowSeconds }] })
+    assert.doesNotThrow(make('n'.repeat(64), 1, 1))
+    for (const wrong of [make('n'.repeat(65), 1, 1), make('n', 0, 1), make('n', 1, 0)]) assert.throws(wrong, TypeError)
+    assert.equal(consume(request(), 0), undefined, 'nothing may be charged')
+  })
+})
+
 describe('clientAddress: bounds', () => {
   const seen = (forwarded: string, trustedProxies: string[], peerAddress = '10.0.0.1') =>
     clientAddress({ trustedProxies })(request({ peerAddress, headers: { 'x-forwarded-for': forwarded } }))
