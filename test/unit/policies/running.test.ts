@@ -35,6 +35,46 @@ describe('timeouts', () => {
     assert.equal(closed, false, 'a source that never began has nothing to close')
   })
 
+  test('the body of an answer that comes too late is closed, though nobody has read of it', async (t) => {
+    awake(t)
+    let told = false
+    const source = { [Symbol.asyncIterator]: () => ({ next: () => never, return: async () => { told = true; return { done: true as const, value: undefined } } }) }
+    let finish: (() => void) | undefined
+    const handler = compose(timeouts({ runMs: 5 }), () => new Promise((resolve) => { finish = () => { resolve({ status: 200, headers: {}, body: source }) } }))
+    assert.equal((await ask(handler)).status, 503)
+    finish?.()
+    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+    assert.equal(told, true)
+  })
+
+  test('a body that has been read is not what a late run waits for: 503 and no 408, at once or in pieces', async (t) => {
+    awake(t)
+    const sent = body(async () => new Uint8Array(1), async function * () { yield new Uint8Array(1) })
+    for (const read of [(from: BodySource) => from.bytes(10), async (from: BodySource) => { for await (const _ of from.stream()); }]) {
+      const handler = compose(timeouts({ runMs: 20, readMs: 10_000 }), async (asked) => { await read(asked.body); return await never })
+      assert.equal((await ask(handler, { body: sent })).json['code'], 'run_timeout')
+    }
+  })
+
+  test('a body that its reader leaves is let go of, one that ends is not, and what a parser left is there', async () => {
+    let returned = 0
+    const pieces = { [Symbol.asyncIterator]: () => {
+      let left = 2
+      return { next: async () => (left-- > 0 ? { done: false as const, value: new Uint8Array(1) } : { done: true as const, value: undefined }), return: async () => { returned++; return { done: true as const, value: undefined } } }
+    } }
+    const source = { ...body(async () => undefined, () => pieces), parsed: { value: 7 } }
+    const counts: unknown[] = []
+    for (const most of [1, 9]) {
+      const handler = compose(timeouts({ readMs: 1000 }), async ({ body: own }) => {
+        let count = 0
+        for await (const _ of own.stream()) if (++count === most) break
+        return json(200, [count, own.parsed?.value])
+      })
+      counts.push((await ask(handler, { body: source })).body, returned)
+    }
+    assert.deepEqual(counts, ['[1,7]', 1, '[2,7]', 1])
+  })
+
   test('a handler that fails after its time fails unheard', async (t) => {
     awake(t)
     const handler = compose(timeouts({ runMs: 10 }), async ({ signal }) => {
