@@ -9,6 +9,8 @@ export interface Scenario {
   /** Requests for one batch; `batch` gives how many. */
   readonly batch: number
   readonly warmUp: number
+  /** Default: those of the plan. */
+  readonly connections?: number
   /** Makes the requests for one server. It may ask the server for what they need, once per start. */
   readonly prepare: (run: (order: Omit<LoadOrder, 'port' | 'connections'>) => Promise<readonly string[]>) => Promise<Omit<LoadOrder, 'port' | 'connections' | 'count'>>
 }
@@ -72,13 +74,13 @@ export async function compare(plan: Plan): Promise<Row[]> {
 }
 
 async function oneStart(plan: Plan, start: number, samples: Sample[]): Promise<void> {
-  const { connections } = plan
   const load = await Load.start(plan.load)
   const running = new Map<string, ServerProgram>()
   try {
     for (const [name, file] of turned(Object.entries(plan.servers), start)) running.set(name, await ServerProgram.start(file))
     // One after the other: what a kind of request leaves to the collector of garbage is not for the next to pay.
     for (const scenario of plan.scenarios) {
+      const { connections = plan.connections } = scenario
       const orders = new Map<string, Omit<LoadOrder, 'count'>>()
       for (const [name, { port }] of running) {
         const prepared = await scenario.prepare(async (order) => (await load.run({ ...order, port, connections })).bodies)

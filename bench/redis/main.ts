@@ -31,7 +31,7 @@ const names = ['raw', 'fields', 'longhaul']
 const program = await buildPrograms('redis', Object.fromEntries(names.map((name) => [name, `bench/redis/servers/${name}.ts`])))
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
-  scenarios, starts: quick ? 2 : 5, rounds: quick ? 4 : 6, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
+  scenarios, starts: quick ? 1 : 5, rounds: quick ? 4 : 6, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
 })
 await redis?.stop()
 process.stdout.write(`Ratio: CPU for a request of node:http with one raw ioredis command over that of the server; median (quartiles).

@@ -41,7 +41,7 @@ const program = await buildPrograms('tasks', {
   ...Object.fromEntries(names.map((name) => [name, `bench/tasks/servers/${name}.ts`])),
   ...Object.fromEntries(HELD.map((name) => [`held-${name}`, `bench/tasks/held/${name}.ts`])),
 })
-const starts = quick ? 2 : 5
+const starts = quick ? 1 : 4
 const rounds = quick ? 4 : 5
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),

@@ -5,7 +5,7 @@ import { readFailure } from '../http/failure.js'
 import { jsonSchema } from '../schema/index.js'
 import type { Blobs } from '../stores/blobs.js'
 import { defineTask, Spool, type ReadWork, type SpooledBody, type TaskContext, type TaskDefinition, type TaskOptions } from '../tasks/index.js'
-import { intakeOfPieces } from './intake.js'
+import { intakeOfPieces, type Intake } from './intake.js'
 import { startRun, type Plan } from './plan.js'
 import { Report, type BulkReport, type Shown } from './report.js'
 import { runBulk } from './run.js'
@@ -67,7 +67,7 @@ export function bulkTask<T>(caller: string, plan: Plan<T>, options: BulkTaskOpti
     const sink = new TaskReport(blobs, taskId, Date.now() + keepMs, maxInlineBytes, own.tell)
     const report = new Report(sink, plan.status, 'all', plan.maxReportBytes)
     const intake = await open(spooled)
-    const told = { ...intake, batches: watched(intake.batches, () => { progress(report.total, spooled.items, messageOf(plan, report)) }) }
+    const told = watched(intake, () => { progress(report.total, spooled.items, messageOf(plan, report)) })
     let failure: { readonly error: unknown } | undefined
     try {
       await runBulk(own, told, report)
@@ -117,7 +117,13 @@ async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undef
 }
 
 /** Tells how far the work is before each batch. */
-async function* watched<B>(batches: Iterable<B> | AsyncIterable<B>, tell: () => void): AsyncGenerator<B, void, undefined> {
+function watched(intake: Intake, tell: () => void): Intake {
+  if (!intake.whole) return { whole: false, batches: toldOf(intake.batches, tell) }
+  tell()
+  return intake
+}
+
+async function* toldOf<B>(batches: AsyncIterable<B>, tell: () => void): AsyncGenerator<B, void, undefined> {
   for await (const batch of batches) {
     tell()
     yield batch

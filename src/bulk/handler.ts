@@ -1,3 +1,4 @@
+import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
 import { parsePrefer } from '../http/prefer.js'
@@ -29,19 +30,20 @@ export function bulkHandler<T, C>(name: string, plan: Plan<T>, background: BulkB
 
 async function answer<T>(plan: Plan<T>, request: HttpRequest, shown: Shown): Promise<HttpResponse> {
   const intake = await readIntake(plan, request)
-  return (await answerDirectly(plan, request, intake, shown, new DirectCall(request))).response
+  const answered = answerDirectly(plan, request, intake, shown, new DirectCall(request))
+  return (isPending(answered) ? await answered : answered).response
 }
 
 /** The request of a retry may come when the client of the first has gone, so that one goes on to its end. */
 async function answerOnce<T, C>(plan: Plan<T>, request: HttpRequest<C>, { endpoints }: BulkBackground<C>, shown: Shown): Promise<HttpResponse> {
   const intake = await readIntake(plan, request)
   if (!intake.whole) {
-    await (intake.batches as AsyncGenerator).return(undefined)
+    await intake.batches.return(undefined)
     throw httpError('idempotency_needs_async', {
       message: 'A body of this size can have an Idempotency-Key only when it is taken in the background: send "Prefer: respond-async", or leave the key out.',
     })
   }
-  const [batch] = intake.batches as [{ readonly items: readonly unknown[] }]
+  const [batch] = intake.batches
   return endpoints.answerOnce(request, batch.items, async () => {
     const call = { signal: new AbortController().signal, context: request.context }
     const { response, summary } = await answerDirectly(plan, request, intake, shown, call)

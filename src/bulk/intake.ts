@@ -9,12 +9,10 @@ import { readElements } from './elements.js'
 import { isPlain } from './element-text.js'
 import type { Plan } from './plan.js'
 
-/** What a request brings. */
-export interface Intake {
-  readonly batches: Iterable<RawBatch> | AsyncIterable<RawBatch>
-  /** All of it is one batch, so duplicates inside of it can be found before anything is written. */
-  readonly whole: boolean
-}
+/** What a request brings: all of it in one batch, so that duplicates are found before anything is written, or what comes by and by. */
+export type Intake =
+  | { readonly whole: true, readonly batches: readonly [RawBatch] }
+  | { readonly whole: false, readonly batches: AsyncGenerator<RawBatch> }
 
 type Shape = Pick<Plan<never>, 'member' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'>
 
@@ -32,18 +30,16 @@ export function checkHead({ maxBytes }: Pick<Plan<never>, 'maxBytes'>, { headers
 }
 
 /** Takes the body of a request. Nothing is written yet when it throws. Rejects with errors of 400, 413 and 415. */
-export async function readIntake(plan: Shape & DecodeOptions, request: HttpRequest): Promise<Intake> {
+export function readIntake(plan: Shape & DecodeOptions, request: HttpRequest): Promise<Intake> {
   const { parsed } = request.body
-  if (parsed !== undefined && typeof parsed.value !== 'string' && !(parsed.value instanceof Uint8Array)) {
-    return intakeOfValue(plan, await readJson(request, plan), false)
-  }
-  return isSmall(plan, request) ? intakeOfBytes(plan, await smallBody(plan, request)) : intakeOfPieces(plan, decodeBody(request, plan))
+  if (parsed !== undefined && typeof parsed.value !== 'string' && !(parsed.value instanceof Uint8Array)) return intakeOfParsed(plan, request)
+  if (!isSmall(plan, request)) return intakeOfPieces(plan, decodeBody(request, plan))
+  // Its Content-Length says that there are no more bytes.
+  return request.body.bytes(plan.streamAboveBytes).then((bytes) => intakeOfBytes(plan, bytes ?? new Uint8Array()))
 }
 
-/** The bytes of a body that `isSmall`. */
-export async function smallBody(plan: Shape, request: HttpRequest): Promise<Uint8Array> {
-  // Its Content-Length says that there are no more.
-  return await request.body.bytes(plan.streamAboveBytes) ?? new Uint8Array()
+async function intakeOfParsed(plan: Shape & DecodeOptions, request: HttpRequest): Promise<Intake> {
+  return intakeOfValue(plan, await readJson(request, plan), false)
 }
 
 /** A body that is JSON; an item that is too deep fails alone. Throws `malformed_json`, `unsafe_key`, `missing_body`, and as `intakeOfValue`. */

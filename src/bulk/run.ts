@@ -1,5 +1,6 @@
-import { isPending } from '../http/around.js'
+import { after } from '../http/after.js'
 import { httpError } from '../http/errors.js'
+import type { MaybePromise } from '../http/exchange.js'
 import type { Batch, RawBatch } from './batch.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME } from './fault.js'
 import type { Intake } from './intake.js'
@@ -9,41 +10,35 @@ import type { Report } from './report.js'
 import { writeAll, writeEach } from './write-batch.js'
 
 /**
- * Judges and writes all that comes in, and writes down what became of each item. Rejects with what ends the reading,
- * what aborted the run, and, where the batch is atomic, what the transaction failed with; what the report says then is still true.
+ * Judges and writes all that comes in, and writes down what became of each item. Rejects (throws, where nothing was waited for) with what ends
+ * the reading, what aborted the run, and, where the batch is atomic, what the transaction failed with; what the report says then is still true.
  */
-export async function runBulk<T>(run: Run<T>, intake: Intake, report: Report): Promise<void> {
+export function runBulk<T>(run: Run<T>, intake: Intake, report: Report): MaybePromise<void> {
   const { transaction } = run.plan
-  if (transaction) await runAtomic(run, intake, report, transaction)
-  else await runEach(run, intake, report)
+  if (transaction) return runAtomic(run, intake, report, transaction)
+  // What is there already is not waited for: with ten items, promises cost as much as the items.
+  return intake.whole ? writeOne(run, intake.batches[0], seenKeys(run.plan), report) : runEach(run, intake.batches, report)
+}
+
+async function runEach<T>(run: Run<T>, batches: AsyncIterable<RawBatch>, report: Report): Promise<void> {
+  for await (const raw of batches) await writeOne(run, raw, undefined, report)
   // Small bodies are refused sooner.
   if (report.total === 0) throw httpError('empty_batch')
 }
 
-async function runEach<T>(run: Run<T>, { batches, whole }: Intake, report: Report): Promise<void> {
-  const seen = seenKeys(run.plan, whole)
-  // What is there already need not be waited for.
-  if (Symbol.iterator in batches) for (const raw of batches) await writeOne(run, raw, seen, report)
-  else for await (const raw of batches) await writeOne(run, raw, seen, report)
-}
-
-async function writeOne<T>(run: Run<T>, raw: RawBatch, seen: SeenKeys | undefined, report: Report): Promise<void> {
+function writeOne<T>(run: Run<T>, raw: RawBatch, seen: SeenKeys | undefined, report: Report): MaybePromise<void> {
   throwIfOver(run.call)
-  const judging = judgeBatch(run, raw, seen)
-  const batch = isPending(judging) ? await judging : judging
-  try {
-    await writeEach(run, batch)
-  } finally {
+  return after(judgeBatch(run, raw, seen), (batch) => after(writeEach(run, batch), (ended) => {
     report.add(batch)
-  }
-  const flushing = report.flush()
-  if (flushing) await flushing
+    if (!ended) throwIfOver(run.call)
+    return report.flush()
+  }))
 }
 
 type Transaction<T> = NonNullable<Plan<T>['transaction']>
 
 async function runAtomic<T>(run: Run<T>, { batches, whole }: Intake, report: Report, transaction: Transaction<T>): Promise<void> {
-  const seen = seenKeys(run.plan, whole)
+  const seen = whole ? seenKeys(run.plan) : undefined
   const source = iterate(batches)
   let taken = 0
   const next = async (): Promise<Batch<T> | undefined> => {
@@ -56,7 +51,7 @@ async function runAtomic<T>(run: Run<T>, { batches, whole }: Intake, report: Rep
   try {
     // Judged before the transaction is begun: most faulty batches need none.
     let batch = await next()
-    if (batch === undefined) return
+    if (batch === undefined) throw httpError('empty_batch')
     if (batch.faults.size === 0) {
       const outcome = await inTransaction(run, batch, next, report, transaction, () => taken)
       if (outcome === 'applied') return
@@ -116,8 +111,8 @@ async function inTransaction<T>(
   }
 }
 
-function seenKeys<T>({ key }: Plan<T>, whole: boolean): SeenKeys | undefined {
-  return whole && key !== undefined ? new Map() : undefined
+function seenKeys<T>({ key }: Plan<T>): SeenKeys | undefined {
+  return key === undefined ? undefined : new Map()
 }
 
 function iterate<T>(batches: Iterable<T> | AsyncIterable<T>): AsyncIterator<T> | Iterator<T> {

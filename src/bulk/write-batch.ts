@@ -1,37 +1,55 @@
+import { after } from '../http/after.js'
 import { isPending } from '../http/around.js'
 import { httpError, isHttpError } from '../http/errors.js'
+import type { MaybePromise } from '../http/exchange.js'
 import type { Batch } from './batch.js'
 import { FAILED, NO_RECORD, NOT_APPLIED, refusedBy, UNKNOWN_OUTCOME, type ItemFault } from './fault.js'
 import { isOver, throwIfOver, type Run, type Writer, type Written } from './plan.js'
 
 /**
  * Writes the good items of a batch, each on its own. What the repository throws fails the items of that one call: nobody knows
- * whether they were written. Rejects only when the run was aborted; items that it had not come to are `not_applied` then.
+ * whether they were written. Gives whether it came to the end: when the run was aborted, items that it had not come to are `not_applied`.
  */
-export async function writeEach<T>(run: Run<T>, batch: Batch<T>): Promise<void> {
+export function writeEach<T>(run: Run<T>, batch: Batch<T>): MaybePromise<boolean> {
   const { plan: { writer } } = run
-  const begun = writer.many ? await inSlices(run, batch, writer.many) : await oneByOne(run, batch)
-  if (begun === batch.values.length) return
-  for (let at = begun; at < batch.values.length; at++) batch.refused(at, NOT_APPLIED)
-  throwIfOver(run.call)
+  return after(writer.many ? inSlices(run, batch, writer.many, 0) : oneByOne(run, batch), (begun) => {
+    for (let at = begun; at < batch.values.length; at++) batch.refused(at, NOT_APPLIED)
+    return begun >= batch.values.length
+  })
 }
 
-/** How many items were begun with. */
-async function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>): Promise<number> {
-  const { plan: { batchSize }, call, tell } = run
+/** How many items were begun with, at the least. A repository that answers at once is not waited for. */
+function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>, begin: number): MaybePromise<number> {
+  const { plan: { batchSize }, call } = run
   const { values } = batch
-  let from = 0
+  let from = begin
   for (; from < values.length && !isOver(call); from += batchSize) {
     const slice = sliceOf(values, from, batchSize)
     try {
       const writing = write(slice, call)
-      settleAll(run, batch, from, slice, isPending(writing) ? await writing : writing)
+      if (isPending(writing)) return inSlicesAfter(run, batch, write, from, slice, writing)
+      settleAll(run, batch, from, slice, writing)
     } catch (error) {
-      tell(error)
-      slice.forEach((_, at) => { batch.refused(from + at, UNKNOWN_OUTCOME) })
+      unknown(run, batch, from, slice, error)
     }
   }
-  return Math.min(from, values.length)
+  return from
+}
+
+async function inSlicesAfter<T>(
+  run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>, from: number, slice: readonly T[], writing: Promise<readonly Written[]>,
+): Promise<number> {
+  try {
+    settleAll(run, batch, from, slice, await writing)
+  } catch (error) {
+    unknown(run, batch, from, slice, error)
+  }
+  return inSlices(run, batch, write, from + run.plan.batchSize)
+}
+
+function unknown<T>({ tell }: Run<T>, batch: Batch<T>, from: number, slice: readonly T[], error: unknown): void {
+  tell(error)
+  slice.forEach((_, at) => { batch.refused(from + at, UNKNOWN_OUTCOME) })
 }
 
 async function oneByOne<T>(run: Run<T>, batch: Batch<T>): Promise<number> {
