@@ -45,6 +45,10 @@ describe('parseAccept', () => {
     ])
   })
 
+  test('empty members count for nothing, nor does the white space behind them', () => {
+    assert.deepEqual(plain(', a/b ,, ,\tc/d,').map(({ type, subtype }) => `${type}/${subtype}`), ['a/b', 'c/d'])
+  })
+
   test('skips what is malformed, a malformed q too', () => {
     for (const bad of ['*', '*/json', 'a', 'a/', '/b', 'a/b/c', 'a/b;q=2', 'a/b;q=-1', 'a/b;q=x', 'a/b;q=', 'a/b;q=1.1', 'a/b;q=.', 'a/b c', '"a/b"']) {
       assert.deepEqual(plain(`${bad}, x/y`), [{ type: 'x', subtype: 'y', params: {}, q: 1 }], bad)
@@ -92,9 +96,9 @@ describe('negotiate', () => {
     assert.equal(negotiate('application/json;q=0.1, application/json;charset=utf-8;q=0.9, application/x-ndjson;q=0.5', offers), 'application/x-ndjson', 'no condition: nor more specific')
   })
 
-  test('the more specific range counts, wherever it stands: any type, any subtype, exact, with a parameter, with two', () => {
+  test('the more specific range counts, wherever it stands: any type, any subtype, exact, and among these the one with more parameters', () => {
     const [two, other] = ['text/plain;a=1;b=2', 'image/png']
-    const ranges = ['*/*', 'text/*', 'text/plain', 'text/plain;a=1', 'text/plain;a=1;b=2']
+    const ranges = ['*/*', '*/*;a=1;b=2', 'text/*', 'text/*;b=2', 'text/*;a=1;b=2', 'text/plain', 'text/plain;a=1', 'text/plain;a=1;b=2']
     for (let less = 0; less < ranges.length; less++) {
       for (let more = less + 1; more < ranges.length; more++) {
         const [a, b] = [ranges[less], ranges[more]] as [string, string]
@@ -138,7 +142,7 @@ describe('negotiateCoding', () => {
       ['*', 'br'], ['br;q=0, *', 'gzip'], ['gzip;q=0', 'identity'], ['gzip;q=0.1', 'gzip'],
       ['identity;q=0.5, gzip;q=0.2', 'identity'], ['identity, gzip', 'gzip'], ['gzip;q=0.3, *;q=0.5, br;q=0', 'identity'],
       ['identity;q=0', undefined], ['*;q=0', undefined], ['*;q=0, identity', 'identity'], ['identity;q=0, gzip;q=0.001', 'gzip'],
-      ['gzip;q=2, br;q=x', 'identity'], ['gzip br', 'identity'], ['gzip;q=0, gzip', 'identity'],
+      ['gzip;q=2, br;q=x', 'identity'], [', gzip', 'gzip'], ['br;q=0,,\tgzip', 'gzip'], ['gzip br', 'identity'], ['gzip;q=0, gzip', 'identity'],
     ]
     for (const [header, expected] of cases) assert.equal(negotiateCoding(header, codings), expected, String(header))
   })
