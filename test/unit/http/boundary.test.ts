@@ -71,6 +71,12 @@ describe('guard', () => {
     }
   })
 
+  test('a response that fails as soon as it is looked at is answered, at once and late', async () => {
+    const trap = Object.defineProperty({}, 'status', { get: thrower(httpError('gone')) as () => unknown }) as HttpResponse
+    assert.equal((guard(() => trap)(request) as HttpResponse).status, 410)
+    assert.equal((await guard(async () => trap)(request))?.status, 410)
+  })
+
   test('thenables of any make are waited for', async () => {
     const thenable = (settle: (resolve: (value: unknown) => void, reject: (error: unknown) => void) => void): Handler =>
       (() => ({ then: settle })) as never

@@ -18,6 +18,14 @@ describe('a derived request', () => {
     })
   })
 
+  it('tells all that nobody has changed as the request underneath does', () => {
+    const members = ({ method, path, mountPath, params, query, search, headers, body: source, signal, gone, context, peerAddress, raw }: HttpRequest): unknown => (
+      { method, path, mountPath, params, query, search, headers, body: source, signal, gone, context, peerAddress, raw }
+    )
+    const underneath = { ...plain(), mountPath: '/v1', params: { id: '7' }, signal: AbortSignal.abort(), gone: true }
+    assert.deepEqual(members(new DerivedRequest(underneath, {})), members(underneath))
+  })
+
   it('leaves the request before it as it was', () => {
     const first = withContext(plain(), { a: 1 })
     const second = withContext(first, { a: 2, b: 2 })
