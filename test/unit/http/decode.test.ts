@@ -83,6 +83,11 @@ describe('a content coding is undone', () => {
       }
     })
   }
+  test('another coding is the host\'s mistake', async () => {
+    for (const coding of ['compress', 'zstd'].filter((name) => !(name in ENCODERS))) {
+      await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), coding, wide)), { name: 'TypeError', message: `decodeBytes: ${coding} is not one of ${REQUEST_CODINGS.join(', ')}` })
+    }
+  })
   test('deflate without the wrapper of zlib', async () => {
     const coded = zlib.deflateRawSync(TEXT)
     assert.equal(await read(decodeBytes(pieces(coded, 7), 'deflate', wide)), TEXT)
@@ -119,6 +124,12 @@ describe('bounds', () => {
     got = 0
     for await (const piece of decodeBytes(parts(bomb), 'gzip', { ...wide, maxRatio: 2000 })) got += piece.byteLength
     assert.equal(got, 64 << 20)
+  })
+  test('the ratio counts from the first byte above 1 MiB on, and may just be reached', async () => {
+    const zeros = (bytes: number): AsyncGenerator<Uint8Array> => parts(zlib.gzipSync(Buffer.alloc(bytes)))
+    assert.equal((await read(decodeBytes(zeros(1 << 20), 'gzip', wide))).length, 1 << 20)
+    await assert.rejects(read(decodeBytes(zeros((1 << 20) + 1), 'gzip', wide)), failsWith('body_too_large'))
+    assert.equal((await read(decodeBytes(parts(Buffer.alloc(2 << 20)), 'identity', { ...wide, maxRatio: 1 }))).length, 2 << 20)
   })
   test('nobody reads on: the source is closed, also within a piece', async () => {
     let closed = false
@@ -158,6 +169,18 @@ describe('the body of a request', () => {
   })
   test('is refused by its Content-Length before anything is read', () => {
     assert.throws(() => decodeBody(fakeRequest({ headers: { 'content-length': '11' } }), { maxBytes: 10 }), failsWith('body_too_large'))
+  })
+  test('is read where its Content-Length is just the limit', async () => {
+    const request = fakeRequest({ headers: { 'content-length': '10' }, body: '0123456789' })
+    assert.equal(await read(decodeBody(request, { maxBytes: 10 })), '0123456789')
+  })
+  test('is read whole, in however many pieces it comes', async () => {
+    for (const texts of [[], ['one '], ['one ', 'two '], ['one ', 'two ', 'three']]) {
+      const request = fakeRequest()
+      const stream = (): AsyncGenerator<Uint8Array> => parts(...texts.map((text) => Buffer.from(text)))
+      const whole = await readDecoded({ ...request, body: { ...request.body, stream } }, wide)
+      assert.equal(Buffer.from(whole).toString(), texts.join(''))
+    }
   })
   test('is decoded; one that the host has read is not decoded again', async () => {
     const headers = { 'content-encoding': 'gzip' }

@@ -138,6 +138,14 @@ describe('etagMatches', () => {
     assert.equal(etagMatches('"a,b", W/"c,"', '"c,"', 'weak'), true)
   })
 
+  test('a tag has any characters but quotes, blanks and controls, or none at all', () => {
+    for (const tag of ['""', '"!"', '"#~"', '"\x80ÿ"', '"a\\"']) {
+      assert.equal(etagMatches(`"b", ${tag}`, tag, 'strong'), true, tag)
+      assert.equal(etagMatches(`${tag}, "b"`, `W/${tag}`, 'weak'), true, tag)
+    }
+    for (const none of ['"a b"', '"a\tb"', '"\x1f"', '"\x7f"']) assert.equal(etagMatches(`"b", ${none}`, none, 'weak'), false, none)
+  })
+
   test('any text means what the grammar says', () => {
     const unit = fc.constantFrom('"', 'a', 'b', ',', ' ', 'W/', '"a"', '*', '\t', '\u0001')
     fc.assert(fc.property(fc.string({ unit, maxLength: 16 }), (field) => {
