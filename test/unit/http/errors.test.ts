@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { HttpError, httpError, isHttpError } from '../../../src/http/errors.js'
+
+describe('HttpError', () => {
+  test('has a status of a failure, from 400 to 599', () => {
+    for (const status of [400, 401, 598, 599]) assert.equal(new HttpError(status, 'own_code').status, status)
+    for (const status of [399, 600, 0, -400, 400.5, 499.5, Number.NaN, Infinity]) {
+      assert.throws(() => new HttpError(status, 'own_code'), { name: 'RangeError', message: `HttpError: status must be a whole number from 400 to 599, not ${status}` })
+    }
+    assert.throws(() => new HttpError('404' as unknown as number, 'own_code'), RangeError)
+  })
+
+  test('says its code where it has no sentence, and nothing that it was not given', () => {
+    const error = new HttpError(418, 'teapot')
+    assert.deepEqual([error.name, error.message, error.details, error.members, error.headers], ['HttpError', 'teapot', undefined, undefined, {}])
+    assert.ok(!('cause' in error))
+  })
+
+  test('keeps what it was given', () => {
+    const given = { message: 'No tea.', details: [{ pointer: '/a', message: 'b' }], members: { pot: 1 }, headers: { 'retry-after': '1' }, cause: new Error('why') }
+    const { message, details, members, headers, cause } = new HttpError(418, 'teapot', given)
+    assert.deepEqual({ message, details, members, headers, cause }, given)
+  })
+
+  test('is known by its mark, of whatever copy of the package it is', () => {
+    assert.equal(isHttpError(httpError('not_found')), true)
+    assert.equal(isHttpError({ [Symbol.for('longhaul.HttpError')]: true }), true)
+    for (const other of [new Error('x'), { status: 404 }, null, undefined, 'HttpError', 404]) assert.equal(isHttpError(other), false)
+  })
+
+  test('one of longhaul\'s codes has its own status and sentence, unless another sentence is given', () => {
+    const told = ({ status, code, message }: HttpError): unknown[] => [status, code, message]
+    assert.deepEqual(told(httpError('not_found')), [404, 'not_found', 'There is nothing here.'])
+    assert.deepEqual(told(httpError('gone', { message: 'Sold.' })), [410, 'gone', 'Sold.'])
+  })
+})

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { compose, type Handler, type Policy } from '../../../src/http/exchange.js'
+
+const handler: Handler = () => undefined
+const plain: Policy = (request, next) => next(request)
+const named = (name: string): Policy => Object.assign<Policy, object>((request, next) => next(request), { place: { name } })
+
+describe('compose', () => {
+  test('tells the places of its policies, outermost first, also through others', () => {
+    const places = (composed: Handler): unknown => composed.places?.map(({ name }) => name)
+    assert.deepEqual(places(compose(named('one'), plain, named('two'), handler)), ['one', 'two'])
+    assert.deepEqual(places(compose(named('zero'), compose(plain, named('one'), handler))), ['zero', 'one'])
+  })
+
+  test('tells no places and no operations where there are none', () => {
+    assert.deepEqual(Object.keys(compose(plain, plain, handler)), [])
+  })
+
+  test('a handler alone is given back as it is', () => {
+    assert.equal(compose(handler), handler)
+  })
+})
