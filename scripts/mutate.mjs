@@ -86,7 +86,7 @@ function passes(cwd, files, limitMs = timeoutMs, more = {}) {
   })
 }
 
-/** What each test file runs: `{ ms, runs }`, by its path; `runs` gives the names of the functions of each source. */
+/** What each test file runs: `{ ms, runs, text }`, by its path; `runs` gives the names of the functions of each source. */
 const known = new Map()
 
 /** Runs each test file by itself once, with V8 telling what it runs. One that fails with nothing broken is left out. */
@@ -96,7 +96,7 @@ async function learn(cwd, files) {
     const since = Date.now()
     const sound = await passes(cwd, [test], 4 * timeoutMs, { NODE_V8_COVERAGE: to })
     const ms = Date.now() - since
-    if (sound) known.set(test, { ms, runs: functionsIn(to, cwd) })
+    if (sound) known.set(test, { ms, runs: functionsIn(to, cwd), text: readFileSync(join(cwd, test), 'utf8') })
     else console.log(`left out, since it fails with nothing broken: ${test}`)
     rmSync(to, { recursive: true, force: true })
   }
@@ -117,11 +117,12 @@ function functionsIn(reports, cwd) {
   return runs
 }
 
-/** The tests that run what is broken, those that say it soonest first. */
+/** The tests that run what is broken, those that are likely to say it soonest first. */
 function testsFor({ file, within }) {
   const name = basename(file, '.ts')
   const has = ([, { runs }]) => runs.has(file) && (within === undefined || runs.get(file).has(within))
-  const cost = ([test, { ms }]) => ms / (test.includes(name) ? 4 : 1)
+  // A test that imports the module, or is called after it, is about it.
+  const cost = ([test, { ms, text }]) => ms / (test.includes(name) || text.includes(`/${name}.js'`) ? 20 : 1)
   return [...known].filter(has).sort((a, b) => cost(a) - cost(b)).map(([test, { ms }]) => ({ test, ms }))
 }
 

@@ -12,22 +12,22 @@ import { isOver, throwIfOver, type Run, type Writer, type Written } from './plan
  */
 export function writeEach<T>(run: Run<T>, batch: Batch<T>): MaybePromise<boolean> {
   const { plan: { writer } } = run
-  return after(writer.many ? inSlices(run, batch, writer.many, 0) : oneByOne(run, batch), (begun) => {
+  return after(writer.many ? inSlices(run, batch, writer.many) : oneByOne(run, batch), (begun) => {
     for (let at = begun; at < batch.values.length; at++) batch.refused(at, NOT_APPLIED)
     return begun >= batch.values.length
   })
 }
 
 /** How many items were begun with, at the least. A repository that answers at once is not waited for. */
-function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>, begin: number): MaybePromise<number> {
+function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>): MaybePromise<number> {
   const { plan: { batchSize }, call } = run
   const { values } = batch
-  let from = begin
+  let from = 0
   for (; from < values.length && !isOver(call); from += batchSize) {
     const slice = sliceOf(values, from, batchSize)
     try {
       const writing = write(slice, call)
-      if (isPending(writing)) return inSlicesAfter(run, batch, write, from, slice, writing)
+      if (isPending(writing)) return inLateSlices(run, batch, write, from, writing)
       settleAll(run, batch, from, slice, writing)
     } catch (error) {
       unknown(run, batch, from, slice, error)
@@ -36,15 +36,24 @@ function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>[
   return from
 }
 
-async function inSlicesAfter<T>(
-  run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>, from: number, slice: readonly T[], writing: Promise<readonly Written[]>,
+/** The rest of them, from one on that is being written. */
+async function inLateSlices<T>(
+  run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>, begin: number, begun: Promise<readonly Written[]>,
 ): Promise<number> {
-  try {
-    settleAll(run, batch, from, slice, await writing)
-  } catch (error) {
-    unknown(run, batch, from, slice, error)
+  const { plan: { batchSize }, call } = run
+  const { values } = batch
+  let writing: Promise<readonly Written[]> | undefined = begun
+  let from = begin
+  for (; from < values.length && (writing !== undefined || !isOver(call)); from += batchSize) {
+    const slice = sliceOf(values, from, batchSize)
+    try {
+      settleAll(run, batch, from, slice, await (writing ?? write(slice, call)))
+    } catch (error) {
+      unknown(run, batch, from, slice, error)
+    }
+    writing = undefined
   }
-  return inSlices(run, batch, write, from + run.plan.batchSize)
+  return from
 }
 
 function unknown<T>({ tell }: Run<T>, batch: Batch<T>, from: number, slice: readonly T[], error: unknown): void {
