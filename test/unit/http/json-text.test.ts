@@ -52,6 +52,15 @@ describe('jsonFault', () => {
     assert.deepEqual(place('[1,\r\n2,\r  }'), [3, 3])
     assert.deepEqual(place('x'), [1, 1])
     assert.deepEqual(place('[\n\n'), [3, 1])
+    // What is wrong may be the end of a line itself.
+    assert.deepEqual([place('"a\nb"'), place('["",\n"\r\n"]')], [[1, 3], [2, 2]])
+  })
+
+  test('a number ends with any white space, a comma or a bracket', () => {
+    for (const end of [' ', '\t', '\n', '\r', '']) assert.equal(jsonFault(`{"a":[1${end},2${end}],"b":3${end}}`), undefined)
+    for (const [text, offset] of [['[1!]', 2], ['[1\v]', 2], ['[1\f]', 2], ['[1\u00a0]', 2], ['[1-]', 2], ['[1^]', 2], ['[1~]', 2]] as const) {
+      assert.deepEqual([jsonFault(text)?.offset, jsonFault(text)?.expected], [offset, 'the end of the number'], text)
+    }
   })
 
   test('valid texts have none', () => {
