@@ -1,10 +1,11 @@
 import { decodeBytes, requestCoding } from '../http/decode.js'
-import { HttpError, httpError } from '../http/errors.js'
+import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { readFailure } from '../http/failure.js'
 import { jsonSchema } from '../schema/index.js'
 import type { Blobs } from '../stores/blobs.js'
-import { defineTask, Spool, type ReadWork, type SpooledBody, type TaskContext, type TaskDefinition, type TaskOptions } from '../tasks/index.js'
+import {
+  failedAfter, Spool, spooledTask, type ReadWork, type SpooledBody, type SpooledTaskOptions, type TaskContext, type TaskDefinition,
+} from '../tasks/index.js'
 import { intakeOfPieces, type Intake } from './intake.js'
 import { startRun, type Plan } from './plan.js'
 import { Report, type BulkReport, type Shown } from './report.js'
@@ -25,8 +26,7 @@ export interface BulkTaskResult extends BulkReport {
 }
 
 /** How batches are done in the background. Times are in milliseconds. */
-export interface BulkTaskOptions
-  extends Pick<TaskOptions<SpooledBatch, BulkTaskResult>, 'name' | 'timeoutMs' | 'attempts' | 'backoff' | 'retentionMs' | 'maxPerOwner'> {
+export interface BulkTaskOptions extends SpooledTaskOptions<SpooledBatch, BulkTaskResult> {
   /** Where batches wait for their task, and reports for their readers. */
   readonly blobs: Blobs
   /** How long both are kept at the most: longer than a task may have to wait, and longer than its record is kept. Default 7 days. */
@@ -48,11 +48,10 @@ export interface BulkTask extends TaskDefinition<SpooledBatch, BulkTaskResult> {
 }
 
 const WEEK_MS = 604_800_000
-const HOUR_MS = 3_600_000
 
 /** Makes the task of a plan. Throws a `TypeError` when an option makes no sense. */
 export function bulkTask<T>(caller: string, plan: Plan<T>, options: BulkTaskOptions): BulkTask {
-  const { name, blobs, keepMs = WEEK_MS, maxInlineBytes = 262_144, timeoutMs = HOUR_MS, attempts, backoff, retentionMs, maxPerOwner } = options
+  const { blobs, keepMs = WEEK_MS, maxInlineBytes = 262_144 } = options
   if (!(maxInlineBytes >= 0)) throw new TypeError(`${caller}: maxInlineBytes must be 0 or more`)
   const spool = new Spool(caller, `bulk-${plan.kind}/`, blobs, keepMs)
   const { type, required, properties } = spool.schema
@@ -75,18 +74,14 @@ export function bulkTask<T>(caller: string, plan: Plan<T>, options: BulkTaskOpti
       failure = { error }
     }
     const kept = await sink.end()
-    if (failure) throw withMessage(failure.error, messageOf(plan, report), report.total)
+    if (failure) throw failedAfter(failure.error, report.total, messageOf(plan, report))
     progress(report.total, spooled.items, messageOf(plan, report))
     const items = spooled.shown === 'none' ? undefined : sink.items?.filter(({ status }) => spooled.shown === 'all' || status >= 400)
     const where = items === undefined && spooled.shown !== 'none' ? kept ? ' Its items are at the path of this status, with /items behind it.' : ' Its items could not be kept.' : ''
     return { message: messageOf(plan, report) + where, summary: report.summary, ...items && { items } }
   }
 
-  const definition = defineTask<SpooledBatch, BulkTaskResult>({
-    name, input, run, timeoutMs, ...spool.task,
-    ...attempts !== undefined && { attempts }, ...backoff && { backoff }, ...retentionMs !== undefined && { retentionMs },
-    ...maxPerOwner !== undefined && { maxPerOwner },
-  })
+  const definition = spooledTask<SpooledBatch, BulkTaskResult>(spool, options, input, run)
 
   const take: BulkTask['spool'] = async (request, shown) => {
     const { signal, body: { parsed }, headers } = request
@@ -133,11 +128,4 @@ async function* toldOf<B>(batches: AsyncIterable<B>, tell: () => void): AsyncGen
 function messageOf<T>({ kind }: Plan<T>, { total, succeeded, failed }: Report): string {
   const done = kind === 'create' ? 'created' : 'updated'
   return `${total} ${total === 1 ? 'item' : 'items'}: ${succeeded} ${done}, ${failed} failed.`
-}
-
-/** A failed task shows no report, so its message says how far it came, where it shows at all; the items are to be had all the same. */
-function withMessage(error: unknown, report: string, total: number): unknown {
-  const { status, code, message, headers, expected } = readFailure(error)
-  if (!expected || total === 0) return error
-  return new HttpError(status, code, { message: `${message} Before that, ${report}`, headers })
 }

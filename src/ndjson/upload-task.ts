@@ -1,16 +1,15 @@
 import { decodeBytes } from '../http/decode.js'
-import { HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { readFailure } from '../http/failure.js'
 import { jsonSchema } from '../schema/index.js'
 import type { Blobs } from '../stores/blobs.js'
-import { defineTask, Spool, type ReadWork, type SpooledBody, type TaskContext, type TaskDefinition, type TaskOptions } from '../tasks/index.js'
+import {
+  failedAfter, Spool, spooledTask, type ReadWork, type SpooledBody, type SpooledTaskOptions, type TaskContext, type TaskDefinition,
+} from '../tasks/index.js'
 import { checkIntake, Intake, type IntakeOptions } from './intake.js'
 import { UploadReport, type UploadResult } from './report.js'
 import { decodeOptions, type UploadLimits } from './upload.js'
 
-export interface UploadTaskOptions<T = object> extends IntakeOptions<T>, UploadLimits,
-  Pick<TaskOptions<SpooledBody, UploadResult>, 'name' | 'timeoutMs' | 'attempts' | 'backoff' | 'retentionMs' | 'maxPerOwner'> {
+export interface UploadTaskOptions<T = object> extends IntakeOptions<T>, UploadLimits, SpooledTaskOptions<SpooledBody, UploadResult> {
   /** Where uploads wait for their task. */
   readonly blobs: Blobs
   /** How long an upload is kept at the most, in milliseconds: longer than its task may have to wait. Default 7 days. */
@@ -23,8 +22,6 @@ export interface UploadTask extends TaskDefinition<SpooledBody, UploadResult> {
   spool(request: HttpRequest, coding: string, maxBytes: number): Promise<ReadWork>
 }
 
-const HOUR_MS = 3_600_000
-
 /**
  * Defines the task that reads spooled uploads: give it to `createTasks`, and to `ndjsonUpload` as `background`. Its result is the body of the
  * direct answer. Default time-out: one hour.
@@ -36,8 +33,7 @@ const HOUR_MS = 3_600_000
 export function uploadTask<T = object>(options: UploadTaskOptions<T>): UploadTask {
   checkIntake('uploadTask', options)
   const limits = decodeOptions('uploadTask', options)
-  const { name, blobs, keepMs, timeoutMs = HOUR_MS, attempts, backoff, retentionMs, maxPerOwner } = options
-  const spool = new Spool('uploadTask', 'ndjson-upload/', blobs, keepMs)
+  const spool = new Spool('uploadTask', 'ndjson-upload/', options.blobs, options.keepMs)
   const input = jsonSchema<SpooledBody>(spool.schema)
 
   const run = async (spooled: SpooledBody, task: TaskContext): Promise<UploadResult> => {
@@ -54,16 +50,12 @@ export function uploadTask<T = object>(options: UploadTaskOptions<T>): UploadTas
     try {
       for await (const _ of new Intake({ ...options, write }, report, { signal, owner, context }, false).run(decodeBytes(watched, coding, limits)));
     } catch (error) {
-      throw withMessage(error, report)
+      throw failedAfter(error, report.total, report.message)
     }
     return report.result
   }
 
-  const definition = defineTask<SpooledBody, UploadResult>({
-    name, input, run, timeoutMs, ...spool.task,
-    ...attempts !== undefined && { attempts }, ...backoff && { backoff }, ...retentionMs !== undefined && { retentionMs },
-    ...maxPerOwner !== undefined && { maxPerOwner },
-  })
+  const definition = spooledTask<SpooledBody, UploadResult>(spool, options, input, run)
 
   const take: UploadTask['spool'] = async ({ body, signal }, coding, maxBytes) => {
     const { spooled, sha256 } = await spool.take(body.stream(), { coding, maxBytes, signal })
@@ -83,11 +75,4 @@ async function* watch(
     done += piece.byteLength
     progress(done)
   }
-}
-
-/** A failed task shows no report, so its message says how far it came, where it shows at all. */
-function withMessage(error: unknown, report: UploadReport): unknown {
-  const { status, code, message, headers, expected } = readFailure(error)
-  if (!expected || report.total === 0) return error
-  return new HttpError(status, code, { message: `${message} Before that: ${report.message}`, headers })
 }
