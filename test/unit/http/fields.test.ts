@@ -28,6 +28,7 @@ describe('HTTP dates', () => {
       assert.equal(parseHttpDate(text), SUNDAY, text)
     }
     assert.equal(parseHttpDate('Sun Nov 16 08:49:37 1994'), SUNDAY + 10 * 86_400_000)
+    assert.equal(parseHttpDate('Wednesday, 09-Nov-94 08:49:37 GMT'), SUNDAY + 3 * 86_400_000, 'the longest text that is a date')
     assert.equal(parseHttpDate('Sat, 31 Dec 2016 23:59:60 GMT'), Date.UTC(2017, 0, 1))
     assert.equal(parseHttpDate('Mon, 01 Jan 0001 00:00:00 GMT'), Date.parse('0001-01-01T00:00:00Z'))
   })
@@ -48,7 +49,7 @@ describe('HTTP dates', () => {
   test('what is no such date is nothing', () => {
     for (const text of [
       '', '0', '1994-11-06T08:49:37Z', 'Sun, 6 Nov 1994 08:49:37 GMT', 'Sun, 06 Nov 1994 08:49:37 UTC', 'sun, 06 nov 1994 08:49:37 gmt',
-      'Sun, 06 Nov 1994 24:00:00 GMT', 'Sun, 06 Nov 1994 08:60:00 GMT', 'Sun, 31 Nov 1994 08:49:37 GMT', 'Sun, 00 Nov 1994 08:49:37 GMT',
+      'Sun, 06 Nov 1994 24:00:00 GMT', 'Sun, 06 Nov 1994 08:60:00 GMT', 'Sun, 06 Nov 1994 08:49:61 GMT', 'Sun, 31 Nov 1994 08:49:37 GMT', 'Sun, 00 Nov 1994 08:49:37 GMT',
       'Sun, 29 Feb 2023 00:00:00 GMT', 'Xyz, 06 Nov 1994 08:49:37 GMT', ' Sun, 06 Nov 1994 08:49:37 GMT', 'Sun, 06 Nov 1994 08:49:37 GMT\n',
       'Sun Nov 6 08:49:37 1994', 'x'.repeat(20_000),
     ]) assert.equal(parseHttpDate(text), undefined, text.slice(0, 40))

@@ -17,6 +17,16 @@ test('a text that is asked for again outlives a flood of others, and the flood i
   assert.equal(made.filter((text) => text === 'often').length, 1)
 })
 
+test('how many texts are held is told, of both generations', () => {
+  const memo = new Memo((text) => ({ text }))
+  const sizes = Array.from({ length: 300 }, (_, at) => {
+    memo.get(`text ${at}`)
+    return memo.size
+  })
+  // The 257th takes the place of the oldest 128.
+  assert.deepEqual([sizes[0], sizes[127], sizes[128], sizes[255], sizes[256], sizes[299]], [1, 128, 129, 256, 129, 172])
+})
+
 test('long texts are not kept', () => {
   const memo = new Memo((text) => ({ text }))
   assert.equal(memo.get('x'.repeat(255)), memo.get('x'.repeat(255)))

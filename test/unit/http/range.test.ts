@@ -65,6 +65,9 @@ describe('Range, RFC 9110 section 14.2', () => {
     ['bytes=,', 10, 'whole'],
     ['bytes=-', 10, 'whole'],
     ['bytes=a-b', 10, 'whole'],
+    // The neighbours of the digits.
+    ['bytes=0-:', 10, 'whole'],
+    ['bytes=0-/', 10, 'whole'],
     ['bytes=0-1;2-3', 10, 'whole'],
     ['bytes=0 -1', 10, 'whole'],
     ['bytes=+1-2', 10, 'whole'],
