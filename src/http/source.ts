@@ -57,7 +57,6 @@ export class Source {
   close(): void {
     if (this.over) return
     this.over = true
-    this.first?.catch(ignore)
     try {
       this.iterator.return?.()?.then(undefined, ignore)
       // An iterator over a Node stream that nobody started does not close the stream.

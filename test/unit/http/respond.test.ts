@@ -135,6 +135,12 @@ describe('errorResponse', () => {
     for (const value of [hostile, revoked.proxy, circular, getter, broken]) assert.deepEqual(answer(value), { ...answer(undefined), body: MASKED })
   })
 
+  test('nor can a request that throws when it is asked what it accepts', () => {
+    const request = { get headers(): never { throw new Error('trap') } } as unknown as ReturnType<typeof fakeRequest>
+    const { status, headers } = errorResponse(httpError('conflict'), request)
+    assert.deepEqual([status, headers['content-type']], [409, 'application/json'])
+  })
+
   test('details that JSON can not write are left out, odd headers too', () => {
     const details = [{ pointer: '', message: 'm', extra: 10n }]
     assert.deepEqual(answer(httpError('conflict', { details })).body, { error: ERROR_CODES.conflict[1], code: 'conflict' })

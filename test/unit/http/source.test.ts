@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { describe, mock, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { closeUnread, Source, type Chunk } from '../../../src/http/source.js'
+
+/** A body whose steps are given by hand, and which counts how often it was closed. */
+function bodyOf(next: () => Promise<IteratorResult<Chunk>>) {
+  const told = { closed: 0 }
+  const iterator: AsyncIterator<Chunk> = {
+    next,
+    return: async () => {
+      told.closed++
+      return { done: true, value: undefined }
+    },
+  }
+  return { told, body: { [Symbol.asyncIterator]: () => iterator } }
+}
+
+/** What comes when the test says so. */
+function later(): { readonly promise: Promise<IteratorResult<Chunk>>, readonly give: (value: Chunk) => void, readonly fail: (error: Error) => void } {
+  let give: (value: Chunk) => void = () => undefined
+  let fail: (error: Error) => void = () => undefined
+  const promise = new Promise<IteratorResult<Chunk>>((resolve, reject) => {
+    give = (value) => { resolve({ done: false, value }) }
+    fail = reject
+  })
+  return { promise, give, fail }
+}
+
+const END: IteratorResult<Chunk> = { done: true, value: undefined }
+
+describe('a source', () => {
+  test('is closed once, however often that is asked for', () => {
+    const { told, body } = bodyOf(async () => END)
+    const source = new Source(body)
+    source.close()
+    source.close()
+    assert.equal(told.closed, 1)
+    closeUnread(body)
+    assert.equal(told.closed, 2)
+  })
+
+  test('that has ended, or failed, is closed already', async () => {
+    const ended = bodyOf(async () => END)
+    const source = new Source(ended.body)
+    await source.next()
+    source.close()
+    const failed = bodyOf(async () => { throw new Error('gone') })
+    const broken = new Source(failed.body)
+    await assert.rejects(broken.next(), /gone/)
+    broken.close()
+    assert.deepEqual([ended.told.closed, failed.told.closed], [0, 0])
+  })
+
+  test('that has more is closed when nobody reads on', async () => {
+    const { told, body } = bodyOf(async () => ({ done: false, value: 'a' }))
+    const source = new Source(body)
+    await source.next()
+    source.close()
+    assert.equal(told.closed, 1)
+  })
+
+  test('that fails late, with nobody there any more, is no unhandled rejection', async () => {
+    const { promise, fail } = later()
+    const source = new Source(bodyOf(() => promise).body)
+    void source.firstWithin(1000)
+    source.close()
+    fail(new Error('gone'))
+    await setImmediate()
+  })
+})
+
+describe('its first chunk', () => {
+  test('comes in time, and is the next one', async () => {
+    const source = new Source(bodyOf(async () => ({ done: false, value: 'a' })).body)
+    assert.equal(await source.firstWithin(1000), true)
+    assert.deepEqual(await source.next(), { done: false, value: 'a' })
+  })
+
+  test('a failure in time is one that the next one tells', async () => {
+    const source = new Source(bodyOf(async () => { throw new Error('gone') }).body)
+    assert.equal(await source.firstWithin(1000), true)
+    await assert.rejects(source.settled(), /gone/)
+    await assert.rejects(source.next(), /gone/)
+  })
+
+  test('may be late: that is told after the time, and it can still be waited for', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    try {
+      const { promise, give } = later()
+      const source = new Source(bodyOf(() => promise).body)
+      const seen: (string | boolean)[] = []
+      const inTime = source.firstWithin(1000).then((told) => { seen.push(told) })
+      mock.timers.tick(999)
+      await Promise.resolve()
+      assert.equal(seen.length, 0)
+      mock.timers.tick(1)
+      await inTime
+      assert.equal(seen[0], false)
+      const settled = source.settled().then(() => { seen.push('settled') })
+      await setImmediate()
+      assert.equal(seen.length, 1)
+      give('a')
+      await settled
+      assert.deepEqual(await source.next(), { done: false, value: 'a' })
+    } finally {
+      mock.timers.reset()
+    }
+  })
+})
