@@ -8,7 +8,7 @@ describe('splitTarget, RFC 9112 section 3.2', () => {
     ['http://host/a?b', '/a', '?b'], ['http://host', '/', ''], ['http://host?b', '/', '?b'], ['https://host:1/a://b', '/a://b', ''],
     // A path that has an address in it is a path.
     ['/http://host/a', '/http://host/a', ''], ['/to?url=http://host/a', '/to', '?url=http://host/a'],
-    ['*', '*', ''], ['host:443', 'host:443', ''],
+    ['http:///a?b', '/a', '?b'], ['*', '*', ''], ['host:443', 'host:443', ''],
   ]
   for (const [target, path, search] of cases) {
     test(target, () => { assert.deepEqual(splitTarget(target), { path, search }) })
