@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { splitTarget } from '../../../src/http/target.js'
+import { cleanMountPath, splitTarget } from '../../../src/http/target.js'
 
 describe('splitTarget, RFC 9112 section 3.2', () => {
   const cases: [target: string, path: string, search: string][] = [
@@ -13,4 +13,9 @@ describe('splitTarget, RFC 9112 section 3.2', () => {
   for (const [target, path, search] of cases) {
     test(target, () => { assert.deepEqual(splitTarget(target), { path, search }) })
   }
+})
+
+test('a mount path has no slash at its end, and one at its beginning', () => {
+  assert.deepEqual(['', '/', '//', '/a', '/a/', '/a/b//'].map(cleanMountPath), ['', '', '', '/a', '/a', '/a/b'])
+  for (const path of ['a', 'a/', 'http://host/']) assert.throws(() => cleanMountPath(path), { name: 'TypeError', message: /write "\/"?/ })
 })
