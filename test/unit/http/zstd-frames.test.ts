@@ -47,6 +47,14 @@ describe('ZstdFrames', () => {
     }
   })
 
+  test('each behind each: nothing of a frame is left to the next', () => {
+    for (const [name, first] of Object.entries(FRAMES)) {
+      for (const [after, second] of Object.entries(FRAMES)) {
+        assert.deepEqual(ends(Buffer.concat([first, second])), [0, first.length, first.length + second.length], `${after} behind ${name}`)
+      }
+    }
+  })
+
   test('what is no zstd is never whole', () => {
     assert.deepEqual(ends(Buffer.from('{"not":"zstd"}, and more of it, long enough for a block')), [0])
   })
