@@ -48,6 +48,18 @@ describe('longhaul:task', () => {
     assert.ok(createdAt <= startedAt && startedAt <= finishedAt && finishedAt <= Date.now(), JSON.stringify([createdAt, startedAt, finishedAt]))
   })
 
+  test('tells that a run began which is over before anybody could have seen it', async (t) => {
+    const heard = listen<TaskEvent>(t, 'longhaul:task')
+    const work = defineTask({ name: 'short', run: () => ({ message: 'done' }) })
+    const tasks = createTasks({ ...memory(), definitions: [work] })
+    t.after(() => tasks.close({ drainMs: 0 }))
+    const { id } = await tasks.submit(work, {})
+    await tasks.wait(id, { timeoutMs: 5000 })
+    assert.deepEqual(heard.map(({ event, state, attempt, startedAt }) => [event, state, attempt, startedAt === undefined]), [
+      ['accepted', 'queued', 0, true], ['started', 'processing', 1, false], ['finished', 'completed', 1, false],
+    ])
+  })
+
   test('tells how a task failed, and that it was cancelled, whoever ended it', async (t) => {
     const heard = listen<TaskEvent>(t, 'longhaul:task')
     const bad = defineTask({ name: 'bad', run: () => { throw new Error('secret') } })
