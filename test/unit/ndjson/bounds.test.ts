@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict'
+import { describe, mock, test } from 'node:test'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { isHttpError } from '../../../src/http/errors.js'
+import type { HttpResponse } from '../../../src/http/exchange.js'
+import { LineText } from '../../../src/ndjson/line-text.js'
+import { LineReader, ndjsonUpload, uploadTask, type UploadOptions, type UploadResult } from '../../../src/ndjson/index.js'
+import { readRecords } from '../../../src/ndjson/read-records.js'
+import { syncPieces } from '../../../src/ndjson/sync-pieces.js'
+import { uploadOperation } from '../../../src/ndjson/upload-operation.js'
+import { jsonSchema, type Schema } from '../../../src/schema/index.js'
+import type { TaskContext } from '../../../src/tasks/index.js'
+import { fakeRequest } from '../http/fake-request.js'
+
+interface User { id: number }
+
+async function post(options: Partial<UploadOptions<User>>, body: string | Buffer, accept = 'application/json'): Promise<HttpResponse> {
+  const handler = ndjsonUpload<User>({ write: () => undefined, ...options })
+  return await handler(fakeRequest({ headers: { 'content-type': 'application/x-ndjson', accept }, body })) as HttpResponse
+}
+
+async function* given(...pieces: (string | Buffer)[]): AsyncGenerator<Uint8Array> {
+  for (const piece of pieces) yield Buffer.from(piece as string)
+}
+
+describe('options of an upload', () => {
+  const write = () => undefined
+  const made = (options: object): unknown => ndjsonUpload({ write, ...options })
+
+  test('may be the least and the most that make sense', () => {
+    for (const options of [{ batchSize: 1 }, { maxErrors: 0 }, { maxErrors: 10_000 }, { maxLines: 1 }, { maxLines: Infinity }, { maxLineBytes: 1 }, { maxLineBytes: 2 ** 28 }]) {
+      assert.doesNotThrow(() => made(options), JSON.stringify(options))
+    }
+  })
+
+  test('may be no others', () => {
+    for (const [name, values] of Object.entries({
+      batchSize: [0, -1, 1.5, NaN, Infinity, '5'], maxErrors: [-1, 0.5, 10_001, NaN, Infinity, '5'], maxLines: [0, 0.5, NaN], maxLineBytes: [0, 1.5, 2 ** 28 + 1, NaN],
+    })) {
+      for (const value of values) assert.throws(() => made({ [name]: value }), new RegExp(name), `${name} ${String(value)}`)
+    }
+  })
+})
+
+describe('limits of an upload', () => {
+  test('maxLines lines are not too many', async () => {
+    assert.equal((await post({ maxLines: 2 }, '{"id":1}\n{"id":2}\n')).status, 200)
+    await assert.rejects(post({ maxLines: 2 }, '{"id":1}\n{"id":2}\n{"id":3}'), (error) => isHttpError(error) && error.status === 413)
+  })
+
+  test('a line may have 1 MiB, unless that is said otherwise', () => {
+    const line = (bytes: number): Buffer => Buffer.from(`{"a":"${'x'.repeat(bytes - 8)}"}\n`)
+    const reader = new LineReader()
+    assert.equal(reader.read(line(1_048_576)).records.length, 1)
+    assert.deepEqual(reader.read(line(1_048_577)).errors.map(({ code }) => code), ['line_too_long'])
+  })
+
+  test('a failure of the client says what was taken, and is not told to the host', async () => {
+    await assert.rejects(post({ maxLines: 1, batchSize: 1 }, '{"id":1}\n{"id":2}'), (error) => {
+      assert.ok(isHttpError(error))
+      assert.deepEqual([error.cause, Object.keys(error.members ?? {})], [undefined, ['summary', 'errors']])
+      return true
+    })
+  })
+})
+
+describe('a schema that takes its time', () => {
+  test('is waited for, line by line', async () => {
+    const record: Schema<User> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => ((value as User).id === 2 ? { issues: [{ message: 'is 2' }] } : { value: value as User }) } }
+    const batches: User[][] = []
+    const response = await post({ record, write: (records) => { batches.push(records) } }, '{"id":1}\n{"id":2}\n{"id":3}')
+    const { summary, errors } = JSON.parse(response.body as string) as UploadResult
+    assert.deepEqual([summary, errors.map(({ line, code }) => [line, code]), batches], [{ total: 3, succeeded: 2, failed: 1 }, [[2, 'record_invalid']], [[{ id: 1 }, { id: 3 }]]])
+  })
+})
+
+test('streamed, a record that was refused keeps the id that it was given, and one without has none', async () => {
+  const write: UploadOptions<User>['write'] = (records) => records.map(({ id }) => ({ ...id === 1 && { id: 'old' }, error: { code: 'taken', message: 'Taken.' } }))
+  const { body } = await post({ write }, '{"id":1}\n{"id":2}', 'application/x-ndjson')
+  let text = ''
+  for await (const piece of body as AsyncIterable<string>) text += piece
+  const lines = text.trim().split('\n').map((line) => JSON.parse(line) as object)
+  assert.deepEqual(lines.slice(0, 2), [
+    { line: 1, status: 422, id: 'old', error: { code: 'taken', message: 'Taken.' } }, { line: 2, status: 422, error: { code: 'taken', message: 'Taken.' } },
+  ])
+})
+
+describe('lines that are not UTF-8', () => {
+  test('are told as that, with their beginning', () => {
+    const { errors, records } = new LineReader().read(Buffer.concat([Buffer.from('{"a":1}\nxy'), Buffer.from([0xff]), Buffer.from('z\n{"a":2}\n')]))
+    assert.deepEqual(errors.map(({ line, code, message, excerpt }) => [line, code, message.includes('UTF-8'), excerpt]), [[2, 'line_not_utf8', true, 'xy\ufffdz']])
+    assert.deepEqual(records, [{ a: 1 }, { a: 2 }])
+    const first = new LineReader().read(Buffer.from([0xff, 0x0a, 0x7b, 0x7d, 0x0a]))
+    assert.deepEqual([first.errors.length, first.records], [1, [{}]])
+  })
+})
+
+test('a chunk that ends no line gives no batch', async () => {
+  const sizes: number[] = []
+  for await (const { records } of readRecords(given('{"a"', ':1}', '\n', '\n\n', '{"a":2}'))) sizes.push(records.length)
+  assert.deepEqual(sizes, [1, 1])
+})
+
+describe('records that are at hand', () => {
+  const records = Array.from({ length: 4000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
+  /** How often others had a turn, with a clock that goes on by so much whenever it is asked. */
+  async function turnsOf(step: number, source: Iterable<object | readonly object[]>): Promise<{ turns: number, pieces: number }> {
+    let now = 0
+    const clock = mock.method(performance, 'now', () => now += step)
+    let [turns, pieces, over] = [0, 0, false]
+    const count = (): void => {
+      if (over) return
+      turns++
+      setImmediate(count)
+    }
+    setImmediate(count)
+    try {
+      for await (const _ of syncPieces(source, new LineText<object>(JSON.stringify, 'lines'))) pieces++
+    } finally {
+      over = true
+      clock.mock.restore()
+    }
+    return { turns, pieces }
+  }
+
+  test('keep the event loop for no longer than a turn', async () => {
+    for (const source of [records, [records], [records.slice(0, 2000), ...records.slice(2000)]]) {
+      const { turns, pieces } = await turnsOf(20, source)
+      assert.ok(pieces > 4 && turns >= pieces - 1, `${turns} turns, ${pieces} pieces`)
+      assert.equal((await turnsOf(0, source)).turns, 0)
+    }
+  })
+})
+
+describe('the run of a spooled upload', () => {
+  async function run(text: string, signal: AbortSignal, progress: () => void): Promise<UploadResult> {
+    const blobs = new MemoryBlobs()
+    const blob = `ndjson-upload/${'a'.repeat(22)}`
+    await blobs.put(blob, given(text), { expiresAt: Date.now() + 60_000 })
+    // In the pieces that it came in.
+    const pieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(...text.split(/(?<=\n)/)) })
+    const context: TaskContext = { taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: undefined, context: undefined, progress }
+    return uploadTask<User>({ name: 'up', blobs: pieces, write: () => undefined }).run({ blob, coding: 'identity', size: text.length }, context)
+  }
+
+  test('lists a hundred faults, unless that is said otherwise', async () => {
+    const { errors, summary } = await run('bad\n'.repeat(150), new AbortController().signal, () => undefined)
+    assert.deepEqual([errors.length, summary.failed], [100, 150])
+  })
+
+  test('ends when it is stopped, also where there is nothing to write', async () => {
+    const stop = new AbortController()
+    let told = 0
+    await assert.rejects(run('bad\n'.repeat(5), stop.signal, () => { if (++told === 2) stop.abort(new Error('stopped')) }), /stopped/)
+    assert.equal(told, 2)
+  })
+})
+
+test('the description names the schema of a line, and what only the background brings', () => {
+  const schema = jsonSchema({ type: 'object', properties: { id: { type: 'integer' } } })
+  const [direct, behind] = [uploadOperation(schema, false), uploadOperation(undefined, true)].map((each) => JSON.stringify(each))
+  assert.ok(direct?.includes('\\"integer\\"') && !behind?.includes('\\"integer\\"'))
+  for (const part of ['"202"', 'idempotency_needs_async', 'Idempotency-Key']) {
+    assert.deepEqual([direct?.includes(part), behind?.includes(part)], [false, true], part)
+  }
+})
