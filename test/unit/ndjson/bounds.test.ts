@@ -140,12 +140,14 @@ describe('the run of a spooled upload', () => {
     // In the pieces that it came in.
     const pieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(...text.split(/(?<=\n)/)) })
     const context: TaskContext = { taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: undefined, context: undefined, progress }
-    return uploadTask<User>({ name: 'up', blobs: pieces, write: () => undefined }).run({ blob, coding: 'identity', size: text.length }, context)
+    return uploadTask<User>({ name: 'up', blobs: pieces, record: jsonSchema<User>({ type: 'object', required: ['id'] }), write: () => undefined }).run({ blob, coding: 'identity', size: text.length }, context)
   }
 
   test('lists a hundred faults, unless that is said otherwise', async () => {
-    const { errors, summary } = await run('bad\n'.repeat(150), new AbortController().signal, () => undefined)
-    assert.deepEqual([errors.length, summary.failed], [100, 150])
+    for (const bad of ['bad\n', '{}\n']) {
+      const { errors, summary } = await run(bad.repeat(150), new AbortController().signal, () => undefined)
+      assert.deepEqual([errors.length, summary.failed], [100, 150])
+    }
   })
 
   test('ends when it is stopped, also where there is nothing to write', async () => {
