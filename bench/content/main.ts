@@ -31,7 +31,7 @@ try {
   const program = await buildPrograms('content', {
     load: 'bench/content/load.ts', ...Object.fromEntries(SERVERS.map((name) => [name, `bench/content/servers/${name}.ts`])),
   })
-  const starts = quick ? 1 : 4
+  const starts = quick ? 1 : 3
   const rounds = quick ? 3 : 6
   const rows = await compare({
     servers: Object.fromEntries(SERVERS.map((name) => [name, program(name)])), load: program('load'),

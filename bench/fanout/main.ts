@@ -12,7 +12,7 @@ const limit = Number(execFileSync('/bin/sh', ['-c', 'ulimit -n'], { encoding: 'u
 const most = Math.min(limit - 200, 60_000)
 const count = quick ? Math.min(most, 2000) : most
 /** Long polls are opened anew for each change, which takes half a minute. */
-const CHANGES = quick ? { sse: 3, poll: 2 } : { sse: 20, poll: 3 }
+const CHANGES = quick ? { sse: 3, poll: 2 } : { sse: 10, poll: 3 }
 /** A pair of addresses has some 28 000 ports. */
 const PER_PROCESS = 10_000
 

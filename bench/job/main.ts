@@ -18,7 +18,7 @@ const poll = ['GET /tasks/{id} HTTP/1.1', 'Host: 127.0.0.1', 'User-Agent: bench'
 const program = await buildPrograms('job', {
   load: 'bench/job/load.ts', ...Object.fromEntries(names.map((name) => [name, `bench/tasks/servers/${name}.ts`])),
 })
-const starts = quick ? 1 : 4
+const starts = quick ? 1 : 3
 const rounds = quick ? 3 : 5
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),

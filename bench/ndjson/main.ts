@@ -11,7 +11,7 @@ import { writers } from './writers.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const starts = quick ? 1 : 3
-const rounds = quick ? 2 : 6
+const rounds = quick ? 2 : 5
 /** Rounds that are not counted: what is hot is compiled by then, and the heap has its size. */
 const WARM_UP = 2
 /** The slowest take most of the time: they are left out of `--quick`. */

@@ -49,7 +49,7 @@ if (instructions) {
 
 const rows = await compare({
   servers: Object.fromEntries(names.map((name) => [name, program(name)])), load: program('load'),
-  scenarios, starts: quick ? 2 : 6, rounds: 4, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
+  scenarios, starts: quick ? 2 : 5, rounds: 4, connections: 32, onProgress: (text) => process.stderr.write(`${text}\n`),
 })
 const added = rows.filter(({ server }) => server === 'policies').map(({ scenario: name, ratio, micros }) => {
   const share = (value: number): string => `${((1 / value - 1) * 100).toFixed(0)} %`
