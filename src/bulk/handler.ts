@@ -1,4 +1,4 @@
-import { isPending } from '../http/around.js'
+import { after } from '../http/after.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
 import { parsePrefer } from '../http/prefer.js'
@@ -30,8 +30,7 @@ export function bulkHandler<T, C>(name: string, plan: Plan<T>, background: BulkB
 
 async function answer<T>(plan: Plan<T>, request: HttpRequest, shown: Shown): Promise<HttpResponse> {
   const intake = await readIntake(plan, request)
-  const answered = answerDirectly(plan, request, intake, shown, new DirectCall(request))
-  return (isPending(answered) ? await answered : answered).response
+  return after(answerDirectly(plan, request, intake, shown, new DirectCall(request)), ({ response }) => response)
 }
 
 /** The request of a retry may come when the client of the first has gone, so that one goes on to its end. */

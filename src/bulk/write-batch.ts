@@ -18,7 +18,7 @@ export function writeEach<T>(run: Run<T>, batch: Batch<T>): MaybePromise<boolean
   })
 }
 
-/** How many items were begun with, at the least. A repository that answers at once is not waited for. */
+/** Up to which item they were begun with; it may be past the last. A repository that answers at once is not waited for. */
 function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>): MaybePromise<number> {
   const { plan: { batchSize }, call } = run
   const { values } = batch

@@ -11,6 +11,11 @@ const putLate: Create = async (drafts, users) => {
   await setImmediate()
   return put(drafts, users)
 }
+/** The client goes while a slice is written. */
+const leaving = (client: AbortController, way: Create): Create => (drafts, users) => {
+  client.abort()
+  return way(drafts, users)
+}
 
 /** Writes its slices in these ways, one after the other, the last of them for all that follow. */
 function repositoryOf(users: Users, ...ways: Create[]) {
@@ -54,11 +59,7 @@ describe('slices of a batch', () => {
     for (const way of [put, putLate]) {
       const controller = new AbortController()
       const users = new Users()
-      const leave: Create = (drafts, its) => {
-        controller.abort()
-        return way(drafts, its)
-      }
-      const answer = await ask(handlerOf(users, leave), { body: people(5), signal: controller.signal })
+      const answer = await ask(handlerOf(users, leaving(controller, way)), { body: people(5), signal: controller.signal })
       assert.deepEqual([answer.status, answer.text, users.calls], [503, '', ['2']])
     }
   })
@@ -66,11 +67,7 @@ describe('slices of a batch', () => {
   test('a client that goes during the last one changes nothing: all was written', async () => {
     const controller = new AbortController()
     const users = new Users()
-    const leave: Create = (drafts, its) => {
-      controller.abort()
-      return putLate(drafts, its)
-    }
-    const answer = await ask(handlerOf(users, leave), { body: people(2), signal: controller.signal })
+    const answer = await ask(handlerOf(users, leaving(controller, putLate)), { body: people(2), signal: controller.signal })
     assert.deepEqual([answer.status, answer.json.summary.succeeded], [201, 2])
   })
 })

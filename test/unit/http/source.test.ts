@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, mock, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { closeUnread, Source, type Chunk } from '../../../src/http/source.js'
+import { deferred } from '../tasks/kit.js'
 
 /** A body whose steps are given by hand, and which counts how often it was closed. */
 function bodyOf(next: () => Promise<IteratorResult<Chunk>>) {
@@ -14,17 +15,6 @@ function bodyOf(next: () => Promise<IteratorResult<Chunk>>) {
     },
   }
   return { told, body: { [Symbol.asyncIterator]: () => iterator } }
-}
-
-/** What comes when the test says so. */
-function later(): { readonly promise: Promise<IteratorResult<Chunk>>, readonly give: (value: Chunk) => void, readonly fail: (error: Error) => void } {
-  let give: (value: Chunk) => void = () => undefined
-  let fail: (error: Error) => void = () => undefined
-  const promise = new Promise<IteratorResult<Chunk>>((resolve, reject) => {
-    give = (value) => { resolve({ done: false, value }) }
-    fail = reject
-  })
-  return { promise, give, fail }
 }
 
 const END: IteratorResult<Chunk> = { done: true, value: undefined }
@@ -61,11 +51,11 @@ describe('a source', () => {
   })
 
   test('that fails late, with nobody there any more, is no unhandled rejection', async () => {
-    const { promise, fail } = later()
+    const { promise, reject } = deferred<IteratorResult<Chunk>>()
     const source = new Source(bodyOf(() => promise).body)
     void source.firstWithin(1000)
     source.close()
-    fail(new Error('gone'))
+    reject(new Error('gone'))
     await setImmediate()
   })
 })
@@ -87,7 +77,7 @@ describe('its first chunk', () => {
   test('may be late: that is told after the time, and it can still be waited for', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     try {
-      const { promise, give } = later()
+      const { promise, resolve } = deferred<IteratorResult<Chunk>>()
       const source = new Source(bodyOf(() => promise).body)
       const seen: (string | boolean)[] = []
       const inTime = source.firstWithin(1000).then((told) => { seen.push(told) })
@@ -100,7 +90,7 @@ describe('its first chunk', () => {
       const settled = source.settled().then(() => { seen.push('settled') })
       await setImmediate()
       assert.equal(String(seen), 'false')
-      give('a')
+      resolve({ done: false, value: 'a' })
       await settled
       assert.deepEqual(await source.next(), { done: false, value: 'a' })
     } finally {
