@@ -13,17 +13,28 @@ export interface Short {
 let young: Short[] = []
 let old: Short[] = []
 let timer: ReturnType<typeof setTimeout> | undefined
+let armedAt = 0
+
+/** A timer that has not come for so long never will: it was made under a test's fake timers, which are gone. In milliseconds. */
+const LOST_MS = 1000
 
 /** One timer for all that begin: to make and clear one for each costs more than much that is short. */
 export function afterShort(each: Short): void {
   young.push(each)
-  timer ??= setTimeout(turn, SHORT_MS).unref()
+  if (timer === undefined || Math.abs(performance.now() - armedAt) > LOST_MS) arm()
+}
+
+function arm(): void {
+  clearTimeout(timer)
+  armedAt = performance.now()
+  timer = setTimeout(turn, SHORT_MS).unref()
 }
 
 function turn(): void {
   const lasting = old
   old = young.filter((each) => !each.over)
   young = []
-  timer = old.length > 0 ? setTimeout(turn, SHORT_MS).unref() : undefined
+  timer = undefined
+  if (old.length > 0) arm()
   for (const each of lasting) if (!each.over) each.outlast()
 }

@@ -39,4 +39,22 @@ describe('afterShort', () => {
     t.mock.timers.tick(20)
     assert.deepEqual([short.told, long.told], [0, 1])
   })
+
+  test('goes on after fake timers that were taken away before theirs had come', async (t) => {
+    let now = performance.now()
+    t.mock.method(performance, 'now', () => now)
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const [before, after] = [new Run(), new Run()]
+    afterShort(before)
+    t.mock.timers.reset()
+    now += 1001
+    // The shared timer keeps no process, so this one has to.
+    const kept = setTimeout(() => undefined, 10_000)
+    await new Promise<void>((resolve) => {
+      after.outlast = resolve
+      afterShort(after)
+    })
+    clearTimeout(kept)
+    assert.equal(before.told, 1)
+  })
 })
