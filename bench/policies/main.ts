@@ -17,7 +17,7 @@ const post = (path: string, accept: string): string => [
   `POST ${path} HTTP/1.1`, 'Host: 127.0.0.1', 'User-Agent: bench', `Accept: ${accept}`, `Authorization: Bearer ${TOKEN}`, 'Prefer: respond-async',
   'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(BODY)}`, '', BODY,
 ].join('\r\n')
-const batch = quick ? 2500 : 4000
+const batch = quick ? 1500 : 4000
 const scenario = (name: string, request: string): Scenario =>
   ({ name, batch, warmUp: 3 * batch, prepare: async () => ({ requests: [request], expectStatus: 202 }) })
 const requests = { 'no version named': post('/reports', '*/*'), 'by query': post('/reports?version=2', 'application/json') }
