@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { HttpResponse } from '../../../src/http/exchange.js'
+import { ndjsonUpload, type UploadResult } from '../../../src/ndjson/index.js'
+import type { Schema } from '../../../src/schema/index.js'
+import { fakeRequest } from '../http/fake-request.js'
+
+test('a record that the schema made into what JSON can not write is refused as any other, without its beginning', async () => {
+  const record: Schema<{ id: bigint }> = {
+    '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value: { id: BigInt((value as { id: string }).id) } }) },
+  }
+  const handler = ndjsonUpload({ record, write: (records) => records.map(({ id }) => (id === 2n ? { error: { code: 'taken', message: 'Taken.' } } : undefined)) })
+  const request = fakeRequest({ headers: { 'content-type': 'application/x-ndjson' }, body: '{"id":"1"}\n{"id":"2"}\n{"id":"3"}\n' })
+  const { status, body } = await handler(request) as HttpResponse
+  const { summary, errors } = JSON.parse(body as string) as UploadResult
+  assert.deepEqual([status, summary, errors], [
+    200, { total: 3, succeeded: 2, failed: 1 }, [{ line: 2, code: 'taken', message: 'Taken.', excerpt: '' }],
+  ])
+})
