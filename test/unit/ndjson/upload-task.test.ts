@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { PartialLine } from '../../../src/ndjson/partial-line.js'
-import { uploadTask } from '../../../src/ndjson/index.js'
+import { uploadTask, type UploadTaskOptions } from '../../../src/ndjson/index.js'
 import type { TaskContext } from '../../../src/tasks/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
@@ -60,6 +60,29 @@ describe('the run of a spooled upload', () => {
     for (const name of ['maxBytes', 'maxDecodedBytes', 'maxRatio'] as const) {
       assert.doesNotThrow(() => uploadTask({ ...options, [name]: 1 }), name)
       for (const value of [0.5, 0, Number.NaN]) assert.throws(() => uploadTask({ ...options, [name]: value }), new RegExp(name), `${name} ${value}`)
+    }
+  })
+
+  test('writes as many records at once as it may, in however many pieces they come', async () => {
+    const blobs = new MemoryBlobs()
+    await blobs.put(BLOB, given(PIECES), { expiresAt: Date.now() + 60_000 })
+    const inPieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(PIECES) })
+    const context: TaskContext = {
+      taskId: 'x', attempt: 1, lastAttempt: true, signal: new AbortController().signal, owner: undefined, context: undefined, progress: () => undefined,
+    }
+    for (const [batchSize, sizes] of [[undefined, [4]], [3, [3, 1]]] as const) {
+      const written: number[] = []
+      const task = uploadTask({ name: 'up', blobs: inPieces, write: ({ length }) => { written.push(length) }, ...batchSize && { batchSize } })
+      await task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context)
+      assert.deepEqual(written, sizes)
+    }
+  })
+
+  test('is refused when it is defined, where what is done with the records makes no sense', () => {
+    const options: UploadTaskOptions = { name: 'up', blobs: new MemoryBlobs(), write: () => undefined }
+    for (const wrong of [{ write: undefined }, { batchSize: 0 }, { maxErrors: -1 }, { maxLines: 0 }, { maxLineBytes: 0 }]) {
+      const [name] = Object.keys(wrong)
+      assert.throws(() => uploadTask({ ...options, ...wrong } as UploadTaskOptions), new RegExp(`${name} must`), name)
     }
   })
 

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { isHttpError } from '../../../src/http/errors.js'
+import { httpError, isHttpError } from '../../../src/http/errors.js'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
 import { jsonSchema } from '../../../src/schema/index.js'
 import { ndjsonUpload, type UploadOptions, type UploadResult } from '../../../src/ndjson/index.js'
+import { decodeOptions } from '../../../src/ndjson/upload.js'
 import { fakeRequest, type Fake } from '../http/fake-request.js'
 
 interface User { id: number, name: string }
@@ -62,6 +63,17 @@ describe('the answer', () => {
     const { summary, errors } = resultOf((await post({ record: user, maxErrors: 5 }, { body })).response)
     assert.deepEqual(summary, { total: 2000, succeeded: 0, failed: 2000 })
     assert.deepEqual(errors.map(({ line }) => line), [1, 2, 3, 4, 5])
+  })
+  test('lists a hundred faults, unless that is said otherwise', async () => {
+    for (const body of ['bad\n', '{}\n']) {
+      const { summary, errors } = resultOf((await post({ record: user }, { body: body.repeat(150) })).response)
+      assert.deepEqual([summary.failed, errors.length], [150, 100], body)
+    }
+  })
+  test('varies with what the client accepts and prefers', async () => {
+    for (const accept of ['application/json', 'application/x-ndjson']) {
+      assert.equal((await post({}, { headers: { ...NDJSON, accept }, body: '{"id":1}' })).response.headers['vary'], 'Accept, Prefer', accept)
+    }
   })
   test('tells what write made of each record', async () => {
     const write: UploadOptions<User>['write'] = (records) => records.map(({ id }) => (
@@ -138,6 +150,16 @@ describe('what ends an upload', () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     await assert.rejects(post({ maxDecodedBytes: 1000 }, { headers, body: gzipSync('{"id":1}\n'.repeat(1000)) }), codeOf('body_too_large'))
   })
+  test('a Content-Length of more than is allowed, and no other', async () => {
+    const posted = async (length: number, options: Partial<UploadOptions<User>>): Promise<number> => (
+      (await post(options, { headers: { ...NDJSON, 'content-length': String(length) }, body: '{"id":1}\n' })).response.status
+    )
+    for (const [most, options] of [[10, { maxBytes: 10 }], [16 * 2 ** 30, {}]] as const) {
+      assert.equal(await posted(most, options), 200)
+      await assert.rejects(posted(most + 1, options), codeOf('body_too_large'))
+    }
+    assert.deepEqual(decodeOptions('any', {}), { maxBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
+  })
   test('SPEC 4.9.upload.3: gzip is read; where it breaks off, the answer says what was taken', async () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     const whole = gzipSync(Array.from({ length: 200_000 }, (_, id) => `{"id":${id}}\n`).join(''))
@@ -164,6 +186,18 @@ describe('what ends an upload', () => {
       assert.ok(!text.includes('secret'))
       assert.deepEqual((JSON.parse(text) as UploadResult).summary, { total: 1, succeeded: 1, failed: 0 })
       return error.status === 500
+    })
+  })
+  test('a write that throws what the client may see: with its details, and the report', async () => {
+    const details = [{ pointer: '/id', message: 'is of another tenant' }]
+    const write = ([first]: User[]): void => {
+      if (first?.id === 2) throw httpError('conflict', { details })
+    }
+    await assert.rejects(post({ write, batchSize: 1 }, { body: '{"id":1}\n{"id":2}\n' }), (error: unknown) => {
+      const { status, body } = errorResponse(error, fakeRequest())
+      const answer = JSON.parse(body as string) as UploadResult & { details: unknown }
+      assert.deepEqual([status, answer.details, answer.summary], [409, details, { total: 1, succeeded: 1, failed: 0 }])
+      return true
     })
   })
   test('streamed, a failure ends with a line that says so', async () => {
