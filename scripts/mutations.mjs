@@ -54,9 +54,11 @@ function isText(node) {
 function nameAround(node) {
   for (let at = node.parent; at !== undefined; at = at.parent) {
     if (ts.isConstructorDeclaration(at)) return at.parent.name?.text
-    if (ts.isGetAccessor(at)) return `get ${at.name.getText()}`
-    if (ts.isSetAccessor(at)) return `set ${at.name.getText()}`
-    if (ts.isFunctionDeclaration(at) || ts.isMethodDeclaration(at)) return at.name?.getText()
+    const isMethod = ts.isFunctionDeclaration(at) || ts.isMethodDeclaration(at)
+    if (!isMethod && !ts.isAccessor(at)) continue
+    // A name that is computed is none yet when V8 compiles.
+    if (at.name === undefined || ts.isComputedPropertyName(at.name)) return undefined
+    return isMethod ? at.name.getText() : `${ts.isGetAccessor(at) ? 'get' : 'set'} ${at.name.getText()}`
   }
   return undefined
 }

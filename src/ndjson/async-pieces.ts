@@ -40,7 +40,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     return new Promise((resolve, reject) => {
       this.asked = { resolve, reject }
       if (this.over) this.finish()
-      else if (this.overdue && !this.text.empty) this.deliver()
+      else if (this.overdue) this.deliver()
       else if (this.iterator === undefined) void this.run()
       else this.goOn()
     })

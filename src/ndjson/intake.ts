@@ -86,10 +86,9 @@ export class Intake<T> {
       await this.gather(batch, batchSize)
       if (reader.lineCount > maxLines) throw httpError('body_too_large', { message: `The body has more than ${maxLines} lines.` })
       if (reader.byteCount - this.writtenAt >= BATCH_BYTES || this.results) await this.write()
-      if (this.results && this.results.length > 0) yield this.takeResults()
+      if (this.results) yield this.takeResults()
     }
     await this.write()
-    if (this.results && this.results.length > 0) yield this.takeResults()
   }
 
   private addBad({ errors, failed }: RecordBatch): void {

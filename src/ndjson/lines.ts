@@ -1,4 +1,5 @@
 import { isAscii, isUtf8, transcode } from 'node:buffer'
+import { StringDecoder } from 'node:string_decoder'
 import { isTooDeep, SHALLOW_UNITS, shallowUnits } from '../http/json-depth.js'
 import { hasUnsafeKey, mayHoldUnsafeKey } from '../http/json-text.js'
 import { EXCERPT_BYTES, lineError, type LineError, type LineErrorCode } from './line-error.js'
@@ -201,9 +202,9 @@ export class LineReader {
     return (end - start) * 3 > this.maxLineBytes && Buffer.byteLength(text.slice(start, end)) > this.maxLineBytes
   }
 
-  /** From the bytes that are there in any case when a line turns out to be too long. */
+  /** From the bytes that are there in any case when a line turns out to be too long; half of a character is left out. */
   private beginning(bytes: Buffer): string {
-    return bytes.toString('utf8', 0, Math.min(bytes.length, this.maxLineBytes, EXCERPT_BYTES))
+    return new StringDecoder().write(bytes.subarray(0, Math.min(this.maxLineBytes, EXCERPT_BYTES)))
   }
 
   private fail(code: LineErrorCode, text: string, batch: MutableBatch, line = this.line): void {

@@ -28,7 +28,7 @@ export async function* batches(source: AsyncIterable<Uint8Array>, reader: LineRe
   let size = BLOCK_BYTES
   for await (const chunk of source) {
     for (let at = 0; at < chunk.byteLength;) {
-      const batch = reader.read(chunk.byteLength <= size ? chunk : chunk.subarray(at, at + size))
+      const batch = reader.read(chunk.subarray(at, at + size))
       at += size
       size = batch.failed > MANY_FAILED ? SMALL_BLOCK_BYTES : BLOCK_BYTES
       if (batch.records.length > 0 || batch.failed > 0) yield batch

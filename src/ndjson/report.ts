@@ -104,7 +104,7 @@ function textOf(record: unknown): string {
   try {
     return (JSON.stringify(record)) ?? ''
   } catch {
-    // Nested so deeply that it can be read but not written.
+    // A schema has made something of it that JSON can't write.
     return ''
   }
 }

@@ -74,3 +74,12 @@ describe('a reader', () => {
     assert.deepEqual(other.end().errors.map(({ excerpt }) => excerpt), ['x'])
   })
 })
+
+test('the beginning of a line that is too long never ends in half of a character', () => {
+  for (const maxLineBytes of [10, 241, 250]) {
+    for (const line of [`${'語'.repeat(79)}${'😀'.repeat(10)}`, `x${'ä'.repeat(200)}`]) {
+      const [error] = new LineReader({ maxLineBytes }).read(Buffer.from(`${line}\n`)).errors
+      assert.ok(line.startsWith(error?.excerpt ?? '?'), JSON.stringify([maxLineBytes, error?.excerpt]))
+    }
+  }
+})

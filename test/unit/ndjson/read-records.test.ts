@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import fc from 'fast-check'
 import { readRecords } from '../../../src/ndjson/read-records.js'
 
 async function* given(...chunks: string[]): AsyncGenerator<Uint8Array> {
@@ -37,5 +38,50 @@ describe('a batch', () => {
     assert.deepEqual(await linesOf('{"a":1}\n'), [1])
     assert.deepEqual(await linesOf('x\n', '\n'), [1])
     assert.deepEqual(await linesOf('{"a"', ':1}\n', 'x'), [1, 1])
+  })
+})
+
+interface Seen { readonly id: number, readonly line: number }
+
+/** The records with their lines, and the lines that are bad. */
+async function seen(...chunks: Uint8Array[]): Promise<[Seen[], number[]]> {
+  const [all, bad]: [Seen[], number[]] = [[], []]
+  for await (const { records, lines, errors } of readRecords(async function* () { yield* chunks }(), { maxErrors: Infinity })) {
+    records.forEach((record, at) => all.push({ id: (record as { id: number }).id, line: lines[at] as number }))
+    bad.push(...errors.map(({ line }) => line))
+  }
+  return [all, bad]
+}
+
+describe('each line is read once', () => {
+  test('also those of a large chunk behind many bad lines', async () => {
+    const lines = Array.from({ length: 2000 }, (_, id) => `{"id":${id}}\n`)
+    const [all] = await seen(Buffer.from('x\n'.repeat(300)), Buffer.from(lines.join('')))
+    assert.deepEqual(all, lines.map((_, id) => ({ id, line: id + 301 })))
+  })
+
+  test('however many are bad in a row, and wherever the chunks are cut', async () => {
+    const run = fc.record({ good: fc.boolean(), count: fc.integer({ min: 1, max: 3000 }) })
+    const cuts = fc.array(fc.integer({ min: 1, max: 150_000 }), { maxLength: 6 })
+    await fc.assert(fc.asyncProperty(fc.array(run, { maxLength: 8 }), cuts, async (runs, sizes) => {
+      const [all, bad]: [Seen[], number[]] = [[], []]
+      let text = ''
+      let line = 0
+      for (const { good: isGood, count } of runs) {
+        for (let i = 0; i < count; i++) {
+          line++
+          if (isGood) all.push({ id: line * 7, line })
+          else bad.push(line)
+          text += isGood ? `{"id":${line * 7}}\n` : 'x\n'
+        }
+      }
+      const chunks: Uint8Array[] = []
+      let rest = Buffer.from(text)
+      for (const size of sizes) {
+        chunks.push(rest.subarray(0, size))
+        rest = rest.subarray(size)
+      }
+      assert.deepEqual(await seen(...chunks, rest), [all, bad])
+    }), { numRuns: 40 })
   })
 })
