@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { describe as told, type Operation } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { byMediaTypeParameter, byPath, byQuery, byVendorMediaType, versions, type Selector } from '../../../src/versioning/index.js'
+import { byMediaTypeParameter, byPath, byQuery, byVendorMediaType, versionNeutral, versions, type Selector } from '../../../src/versioning/index.js'
 
 const operation: Operation = {
   method: 'GET',
@@ -39,5 +39,33 @@ describe('what a version says of itself', () => {
       assert.equal(responses['204']?.content, undefined)
       assert.ok(!Object.keys(responses['400']?.content ?? {}).includes(type))
     }
+  })
+
+  test('each thing is said once', () => {
+    assert.equal(responsesWith(byQuery())['400']?.description.match(/version_unsupported/g)?.length, 1)
+    assert.ok(!('401' in responsesWith(byQuery())))
+  })
+
+  test('a version in the query is a parameter', () => {
+    const handler = versions({ 1: told(() => json(200, {}), [operation]) }, { select: [byQuery({ parameter: 'v' })] })
+    const parameters = handler.operations?.[0]?.openapi['parameters'] as { name: string, in: string }[]
+    assert.deepEqual(parameters.map((one) => [one.in, one.name]), [['query', 'v']])
+  })
+
+  test('the versions that go are deprecated, and no others', () => {
+    const own = told(() => json(200, {}), [operation])
+    const handler = versions({ 1: { handler: own, deprecated: '2025-01-01' }, 2: own }, { select: [byPath()] })
+    const said = handler.operations?.map(({ openapi }) => {
+      const good = (openapi['responses'] as Record<string, { headers?: object }>)['200']
+      return [openapi['deprecated'], Object.keys(good?.headers ?? {}).includes('Deprecation')]
+    })
+    assert.deepEqual(said, [[true, true], [undefined, false]])
+  })
+
+  test('what is not described stays so, also where it is the same in every version', () => {
+    const [bare, own] = [() => json(200, {}), told(() => json(200, {}), [operation])]
+    assert.equal(versions({ 1: bare }, { select: [byPath()] }).operations, undefined)
+    assert.equal(versionNeutral(bare, { select: [byPath()] }).operations, undefined)
+    assert.deepEqual(versionNeutral(own, { select: [byPath()] }).operations, [operation])
   })
 })

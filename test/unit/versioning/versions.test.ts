@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { httpError, HttpError } from '../../../src/http/errors.js'
 import { compose, type Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { byPath, byQuery, byVendorMediaType, deprecated, versionNeutral, versions, type VersionUse } from '../../../src/versioning/index.js'
+import { byMediaTypeParameter, byPath, byQuery, byVendorMediaType, deprecated, versionNeutral, versions, type VersionUse } from '../../../src/versioning/index.js'
 import { ask } from '../policies/request.js'
 
 const shows = (version: string): Handler => () => json(200, { version })
@@ -30,7 +30,9 @@ describe('deprecation', () => {
 
   test('RFC 9745 as an option', async () => {
     const handler = compose(deprecated({ deprecated: PAST, format: 'rfc9745' }), shows('x'))
-    assert.equal((await ask(handler)).headers['deprecation'], `@${Date.parse(PAST) / 1000}`, 'a structured date')
+    const { headers } = await ask(handler)
+    assert.equal(headers['deprecation'], `@${Date.parse(PAST) / 1000}`, 'a structured date')
+    assert.ok(!('link' in headers), 'no field for links where there are none')
   })
 
   test('failures are deprecated too, with all that they say themselves', async () => {
@@ -96,6 +98,10 @@ describe('defaults', () => {
     [{ '1': shows('1'), '2': old }, undefined, '1'],
     [{ '1': shows('1'), '2': shows('2'), '3.0.0-rc.1': shows('3.0.0-rc.1') }, 'latest', '2'],
     [{ '2': old }, undefined, '2'],
+    [{ '1': { handler: shows('1') }, '2': old }, undefined, '1'],
+    [{ '1': { handler: shows('1'), deprecated: PAST }, '2': old, '3.0.0-rc.1': shows('3.0.0-rc.1') }, undefined, '2'],
+    [{ '1': shows('1'), '2': shows('2') }, 'lowest', '1'],
+    [{ '1.0.0-rc.1': shows('1.0.0-rc.1'), '2.0.0-rc.1': shows('2.0.0-rc.1') }, 'lowest', '1.0.0-rc.1'],
     [{ '3.0.0-rc.1': shows('3.0.0-rc.1') }, undefined, '3.0.0-rc.1'],
     [{ '2': shows('2'), '1.5': shows('1.5') }, 'lowest', '1.5'],
     [{ '1': shows('1'), '2': shows('2') }, '1', '1'],
@@ -154,6 +160,7 @@ test('misuse throws when it is made', () => {
     [() => byPath({ prefix: '/v' }), /prefix/],
     [() => byVendorMediaType({ vendor: 'A b' }), /vendor/],
     [() => byQuery({ parameter: '' }), /parameter/],
+    [() => byMediaTypeParameter({ vendor: 'acme', parameter: 'a b' }), /parameter/],
     [() => versionNeutral(handler, { select: [] }), /byPath/],
   ]
   for (const [make, what] of wrong) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
