@@ -1,46 +1,15 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { MemoryStore } from '../../../adapters/memory/index.js'
-import { QueueClosingError, type Job, type ProcessOptions, type Queue, type RunJob } from '../../../src/queues/queue.js'
+import { QueueClosingError, type Job } from '../../../src/queues/queue.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import { createTasks, defineTask, type AnyTaskDefinition } from '../../../src/tasks/index.js'
+import { HandQueue } from './hand-queue.js'
 import { deferred, eventually, Spy, SpyStore } from './kit.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)
 after(() => { clearInterval(hold) })
-
-/** A queue that does what the test says, as a broker may: hand a job out twice, late, or never. */
-class HandQueue implements Queue {
-  readonly jobs: Job[] = []
-  private run: RunJob | undefined
-  private options: ProcessOptions | undefined
-  constructor(readonly durable = false) {}
-  async enqueue(job: Job) {
-    // As over a wire: never the same object.
-    this.jobs.push(JSON.parse(JSON.stringify(job)) as Job)
-    return 'accepted' as const
-  }
-
-  process(run: RunJob, options: ProcessOptions) {
-    this.run = run
-    this.options = options
-  }
-
-  async remove() { return false }
-  async close() { await Promise.resolve() }
-
-  /** Hands the first job out; resolves to whether it was acknowledged. */
-  async deliver(attempt = 1, lastAttempt = true, signal = new AbortController().signal): Promise<boolean> {
-    const job = this.jobs[0]
-    assert.ok(job && this.run)
-    return this.run(job, { attempt, lastAttempt, signal }).then(() => true, () => false)
-  }
-
-  async die(reason: 'attempts' | 'stalled' | 'closed') {
-    await this.options?.onDead(this.jobs[0] as Job, reason)
-  }
-}
 
 function setUp(work: AnyTaskDefinition, { durable = false, shared = false } = {}) {
   const store = new MemoryStore()
