@@ -1,12 +1,14 @@
 import type { Middleware, ParameterizedContext } from 'koa'
 import type { Handler } from '../../src/index.js'
-import { splitTarget } from '../../src/http/target.js'
+import { cleanMountPath, splitTarget } from '../../src/http/target.js'
 import { toNode, type NodeOptions } from '../node/index.js'
 
 /** What `toKoa` takes. */
 export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
   /** Makes `request.context`. Default: `{ user: ctx.state.user }`, which is where koa-passport and koa-jwt put it. */
   readonly context?: (ctx: ParameterizedContext) => C
+  /** The prefix of the @koa/router that the handler is a route of, such as `/api`: it stays in the path. Default: what koa-mount took away. */
+  readonly mountPath?: string
 }
 
 interface Routed {
@@ -23,6 +25,7 @@ interface Routed {
  */
 export function toKoa<C = unknown>(handler: Handler<C>, options: KoaOptions<C> = {}): Middleware {
   const { context = ((ctx) => ({ user: ctx.state['user'] as unknown })) as (ctx: ParameterizedContext) => C } = options
+  const mountPath = cleanMountPath(options.mountPath ?? '')
   const contexts = new WeakMap<object, ParameterizedContext>()
   const onError = options.onError ?? ((error, { raw }) => {
     const ctx = contexts.get((raw as { req: object }).req)
@@ -39,7 +42,7 @@ export function toKoa<C = unknown>(handler: Handler<C>, options: KoaOptions<C> =
     ctx.res.once('close', over)
     handle(ctx.req, ctx.res, {
       context: context(ctx),
-      mountPath: mountPathOf(ctx),
+      mountPath: mountPathOf(ctx) + mountPath,
       ...params && { params },
       ...request.body !== undefined && { body: request.body },
       next: () => {

@@ -9,7 +9,6 @@ export interface EndpointSettings<C> {
   readonly tasks: Tasks
   readonly path: StatusPath
   readonly face: Face
-  readonly scoped: boolean
   readonly owner: (request: HttpRequest<C>) => string | undefined
   readonly context: (request: HttpRequest<C>) => unknown
   readonly callback: FindCallback<C> | undefined

@@ -1,5 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../http/exchange.js'
+import { principalOf } from '../http/principal.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { taskFace, type Face } from './faces.js'
@@ -18,8 +19,9 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** The body of answers: `taskFace` (default), `jobFace`, or one of your own. */
   readonly face?: Face
   /**
-   * Who the request comes from: a task is then visible to its owner only, and to everybody else as unknown.
-   * A request that gives `undefined` sees just tasks without owner. Default: whoever knows the id may see it.
+   * Who the request comes from: a task is visible to its owner only, and to everybody else as unknown. A request that gives
+   * `undefined` takes in and sees just tasks without owner. Default: the subject that `authenticate` or the host has found.
+   * `() => undefined`: whoever knows the id may see and cancel it.
    */
   readonly owner?: (request: HttpRequest<C>) => string | undefined
   /** What of the request travels to `run` as `context`; has to survive JSON. Default: nothing. */
@@ -76,7 +78,7 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   if (!(syncTimeoutMs >= 1 && syncTimeoutMs <= 2 ** 31 - 1)) throw new TypeError('taskEndpoints: syncTimeoutMs must be from 1 to 2147483647')
   const settings: EndpointSettings<C> = {
     tasks, path: statusPath(options.statusPath), face: options.face ?? taskFace,
-    scoped: options.owner !== undefined, owner: options.owner ?? (() => undefined),
+    owner: options.owner ?? ((request) => principalOf(request)?.subject),
     context: options.context ?? (() => undefined), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
   }
   mustHaveCallbacks(tasks, settings.callback)

@@ -11,6 +11,7 @@ import { eventId, taskEvents } from './events.js'
 import { statusOperations } from './operations.js'
 import { isFinal } from './state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
+import { waitFor } from './wait.js'
 import type { Asker } from './asker.js'
 import type { FaceAnswer } from './faces.js'
 
@@ -72,7 +73,7 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
     const place = tasks.waiters.enter(request.signal)
     if (!place) return answer(settings, request, task)
     try {
-      now = await tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until })
+      now = await waitFor(tasks.store, task.id, { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until }, tasks.see)
     } finally {
       place.leave()
     }
@@ -108,7 +109,7 @@ async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>,
   return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
 }
 
-/** Whom a request comes from, where tasks belong to somebody. */
+/** Whom a request comes from. */
 export function askerOf<C>(settings: EndpointSettings<C>, request: HttpRequest<C>): Asker {
-  return settings.scoped ? (settings.owner(request) ?? null) : undefined
+  return settings.owner(request) ?? null
 }

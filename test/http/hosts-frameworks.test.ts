@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import Router from '@koa/router'
 import fastify from 'fastify'
 import Koa from 'koa'
 import { longhaul, toFastify } from '../../adapters/fastify/index.js'
 import { toKoa } from '../../adapters/koa/index.js'
 import { httpError } from '../../src/http/errors.js'
+import type { Handler } from '../../src/http/exchange.js'
 import { json } from '../../src/http/respond.js'
 import { readJson } from '../../src/http/body.js'
 import { router } from '../../src/resources/index.js'
@@ -79,5 +81,20 @@ describe('longhaul/koa', () => {
     assert.deepEqual([missing.status, await missing.text()], [404, 'Not Found'])
     await new Promise((resolve) => { server.close(resolve); server.closeAllConnections() })
     assert.deepEqual(seen, ['secret', '/fails', 500, true, 404, false])
+  })
+
+  test('in a route of @koa/router the handler is told of the prefix', async () => {
+    const router = new Router({ prefix: '/api' })
+    const shows: Handler = ({ path, mountPath, params }) => json(200, { path, mountPath, params })
+    router.get('/things/:id', toKoa(shows, { mountPath: '/api/' }))
+    const app = new Koa()
+    app.use(router.routes() as never)
+    const server = app.listen(0, '127.0.0.1')
+    await new Promise((resolve) => server.once('listening', resolve))
+    const { port } = server.address() as { port: number }
+    const response = await fetch(`http://127.0.0.1:${port}/api/things/1`)
+    assert.deepEqual(await response.json(), { path: '/api/things/1', mountPath: '/api', params: { id: '1' } })
+    await new Promise((resolve) => { server.close(resolve); server.closeAllConnections() })
+    assert.throws(() => toKoa(shows, { mountPath: 'api' }), /has to start with "\/"/)
   })
 })

@@ -165,10 +165,11 @@ for (const binding of BINDINGS) {
       assert.equal((await call('GET', anonymous)).status, 200)
     })
 
-    test('without an owner function whoever knows the id may see it', async (t) => {
+    test('without an owner function, and with nobody known, tasks without owner are all that there is', async (t) => {
       const { call, tasks } = await site(t, binding, quick, { endpoints: { owner: undefined as never } })
-      const { id } = await tasks.submit(quick, 1, { owner: 'ann' })
-      assert.equal((await call('GET', `/api/status/${id}`)).status, 200)
+      const [anns, nobodys] = [await tasks.submit(quick, 1, { owner: 'ann' }), await tasks.submit(quick, 1)]
+      assert.equal((await call('GET', `/api/status/${anns.id}`)).status, 404)
+      assert.equal((await call('GET', `/api/status/${nobodys.id}`)).status, 200)
     })
 
     test('SPEC 7.6: failed work is 200 with error { code, message }, masked where unknown, no stack', async (t) => {
