@@ -183,7 +183,9 @@ export class TaskAttempt implements Lasting {
     const begun = await this.settings.ledger.move(found, (record) => (
       record.attempt === this.fence - 1 && record.state === 'queued' ? { ...begin(record), startedAt } : undefined
     ), patient)
-    if (!begun?.moved) return begun
+    if (!begun) return undefined
+    // Not moved, and yet begun as we wanted it: by our write at the end of the turn, or by an earlier try whose answer was lost.
+    if (!begun.moved && (begun.record.state !== 'processing' || begun.record.attempt !== this.fence)) return begun
     this.see(begun)
     return this.write(to, patient)
   }
