@@ -20,7 +20,7 @@ export interface MediaRange {
 
 type Header = string | readonly string[] | undefined
 
-const NOTHING: readonly MediaRange[] = Object.freeze([])
+const NOTHING: readonly MediaRange[] = /* @__PURE__ */ Object.freeze([])
 const ranges = new Memo(parseRanges)
 const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | undefined }>>()
 

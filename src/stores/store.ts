@@ -90,11 +90,13 @@ const BRAND = Symbol.for('longhaul.StoreUnavailableError')
  */
 export class StoreUnavailableError extends Error {
   override readonly name = 'StoreUnavailableError'
-  readonly [BRAND] = true
+  // Not a field: who only recognises the class would have it in the bundle.
+  declare readonly [BRAND]: true
   /** `full`: there is no room for new entries. `unavailable`: everything else. */
   readonly reason: 'unavailable' | 'full'
   constructor(message: string, options: { reason?: 'unavailable' | 'full'; cause?: unknown } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this[BRAND] = true
     this.reason = options.reason ?? 'unavailable'
   }
 }
