@@ -1,3 +1,4 @@
+import timers from 'node:timers'
 import type { MaybePromise } from '../../src/http/exchange.js'
 import { retryDelay } from '../../src/queues/backoff.js'
 import {
@@ -8,6 +9,9 @@ import { Transit } from '../../src/queues/transit.js'
 import { wholeNumber } from './limits.js'
 import { Line, Queued } from './queued.js'
 import { rejected } from './rejected.js'
+
+// Taken at once: under a test's fake timers work starts all the same, and what starts it is not lost when they go.
+const { setImmediate, clearImmediate } = timers
 
 /** The longest delay that a timer of Node takes; beyond it a timer fires at once. */
 const MAX_TIMER = 2 ** 31 - 1

@@ -1,3 +1,8 @@
+import timers from 'node:timers'
+
+// Taken at once: a timer made under a test's fake timers would be the last one when they go.
+const { setTimeout, clearTimeout } = timers
+
 /** Milliseconds from one slice to the next, in quiet and while there is much to drop. */
 const PACE = 1000
 const FAST = 20

@@ -1,4 +1,8 @@
+import timers from 'node:timers'
 import { StoreUnavailableError } from '../../src/stores/store.js'
+
+// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
+const { setTimeout } = timers
 
 /** A deadline has come after so many ticks. Ticks, not milliseconds: a process that was busy itself must not blame Redis. */
 const TICKS = 10

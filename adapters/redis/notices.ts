@@ -1,5 +1,9 @@
+import timers from 'node:timers'
 import type { RedisClient } from './client.js'
 import { NOTIFY, runScript } from './scripts.js'
+
+// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
+const { setTimeout } = timers
 
 /** The most channels that one command names. */
 const MOST = 500

@@ -1,5 +1,9 @@
+import timers from 'node:timers'
 import type { Unsubscribe } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
+
+// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
+const { setTimeout, clearTimeout } = timers
 
 /** How long to wait before another connection is opened where one has ended for good. */
 const REOPEN_MS = 250

@@ -151,6 +151,31 @@ describe('MemoryQueue', () => {
     await first
   })
 
+  test('fake timers of a test hold up nothing, and leave nothing behind', async (t) => {
+    const fakes: [string, () => () => void][] = [
+      ['of node:test', () => { t.mock.timers.enable(); return () => { t.mock.timers.reset() } }],
+      ['put in place of the global ones', () => {
+        const { setImmediate: real } = globalThis
+        globalThis.setImmediate = (() => ({})) as unknown as typeof setImmediate
+        return () => { globalThis.setImmediate = real }
+      }],
+    ]
+    for (const [title, fake] of fakes) {
+      const queue = new MemoryQueue()
+      const ran: string[] = []
+      queue.process(async ({ id }) => { ran.push(id) }, { concurrency: 1, onDead })
+      const real = fake()
+      await queue.enqueue(job(1))
+      real()
+      for (let n = 0; n < 5; n++) await turn()
+      assert.deepEqual(ran, ['1'], title)
+      await queue.enqueue(job(2))
+      for (let n = 0; n < 5; n++) await turn()
+      assert.deepEqual(ran, ['1', '2'], title)
+      await queue.close()
+    }
+  })
+
   test('a waiting queue keeps no process alive, a draining one does', async () => {
     const start = (rest: string) => {
       const code = `import { MemoryQueue } from ${JSON.stringify(new URL('../../../adapters/memory/index.ts', import.meta.url).href)}

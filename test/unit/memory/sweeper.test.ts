@@ -46,6 +46,25 @@ describe('Sweeper', () => {
     sweeper.stop()
   })
 
+  test('goes on after fake timers that it was started under', async (t) => {
+    let walked: () => void = () => undefined
+    const sweeper = new Sweeper(function* () {
+      walked()
+      yield false
+    }, 2)
+    t.mock.timers.enable()
+    sweeper.start()
+    t.mock.timers.reset()
+    // Its timer keeps no process, so this one has to.
+    const kept = setTimeout(() => undefined, 10_000)
+    await new Promise<void>((resolve) => {
+      walked = resolve
+      sweeper.start()
+    })
+    clearTimeout(kept)
+    sweeper.stop()
+  })
+
   test('stop ends it at once', async () => {
     let walks = 0
     const sweeper = new Sweeper(function* () {

@@ -1,0 +1,47 @@
+// What is begun under a test's fake timers goes on when they are gone; no Redis is needed for that.
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { after, describe, test, type TestContext } from 'node:test'
+import { Breaker } from '../../../adapters/redis/breaker.js'
+import type { RedisClient } from '../../../adapters/redis/client.js'
+import { Notices } from '../../../adapters/redis/notices.js'
+import { Watches } from '../../../adapters/redis/watches.js'
+import { isStoreUnavailable } from '../../../src/stores/store.js'
+import { within } from '../tasks/kit.js'
+
+// Timers of the library let a process end.
+const hold = setInterval(() => undefined, 60_000)
+after(() => { clearInterval(hold) })
+
+function underFakes(t: TestContext, work: () => void): void {
+  t.mock.timers.enable()
+  work()
+  t.mock.timers.reset()
+}
+
+describe('after fake timers', () => {
+  test('calls that are not answered still end', async (t) => {
+    const breaker = new Breaker(20)
+    const silent = () => breaker.call(() => new Promise(() => undefined), () => undefined)
+    let first: Promise<unknown> = Promise.resolve()
+    underFakes(t, () => { first = silent() })
+    const second = silent()
+    await within(Promise.all([first, second].map((call) => assert.rejects(call, isStoreUnavailable))))
+  })
+
+  test('notices that were gathered are sent', async (t) => {
+    const sent = new EventEmitter()
+    const notices = new Notices({ publish: (channel: string) => { sent.emit('sent', channel); return Promise.resolve(1) } } as unknown as RedisClient)
+    const heard = new Promise((resolve) => { sent.once('sent', resolve) })
+    underFakes(t, () => { notices.add('a') })
+    assert.equal(await within(heard), 'a')
+  })
+
+  test('another connection is opened where there was none', async (t) => {
+    const asked = new EventEmitter()
+    const watches = new Watches({ nodes: () => { asked.emit('asked'); return [] } } as unknown as RedisClient)
+    t.after(() => { watches.close() })
+    underFakes(t, () => { watches.add('a', () => undefined) })
+    await within(new Promise<void>((resolve) => { asked.once('asked', () => { resolve() }) }))
+  })
+})
