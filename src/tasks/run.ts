@@ -4,7 +4,7 @@ import type { MaybePromise } from '../http/exchange.js'
 import { validate, type Validation } from '../schema/index.js'
 import { RunContext, type RunOptions } from './context.js'
 import type { AnyTaskDefinition } from './define.js'
-import { failureOf, toFailure, type Failure } from './failure.js'
+import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
 import { toResultText } from './result.js'
 import { TIMED_OUT } from './stop.js'
 
@@ -62,7 +62,17 @@ function ended(definition: AnyTaskDefinition, options: RunOptions, value: unknow
     const cause = new RangeError(`The result of ${definition.name} is larger than ${String(maxResultBytes)} bytes`)
     return { kind: 'failed', failure: failureOf('result_too_large'), cause: httpError('result_too_large', { cause }), timedOut: false }
   } catch (error) {
-    return broken(definition, options, error)
+    return broken(definition, options, notJson(definition.name, error))
+  }
+}
+
+/** Says whose result it is: no frame of the error's stack does. What a `toJSON` throws on purpose stays as it is. */
+function notJson(name: string, error: unknown): unknown {
+  try {
+    return error instanceof TypeError && !isPermanent(error) ? new TypeError(`The result of ${name} is not JSON: ${error.message}`, { cause: error }) : error
+  } catch {
+    // A proxy or a getter of the thrown value threw.
+    return error
   }
 }
 

@@ -231,6 +231,33 @@ describe('what run may do', () => {
     assert.equal((await ended(tasks, next.id)).status, 'completed')
   })
 
+  test('return what is no JSON: the host hears of which task, and clients nothing', async (t) => {
+    for (const [what, message] of [[1n, /^The result of odd is not JSON: .*BigInt/], [circle, /^The result of odd is not JSON: .*circular/]] as const) {
+      const odd = defineTask({ name: 'odd', run: () => what })
+      const { tasks, heard } = use(t, { definitions: [odd] })
+      assert.deepEqual((await ended(tasks, (await tasks.submit(odd, 1)).id)).error, { code: 'task_failed', message: 'The task failed.' })
+      const [error] = heard as [TypeError]
+      assert.equal(error.name, 'TypeError')
+      assert.match(error.message, message)
+      assert.ok(error.cause instanceof TypeError)
+    }
+  })
+
+  test('return what throws when it is written: that is what the host hears, and permanent stays so', async (t) => {
+    const [plain, marked] = [new Error('on purpose'), permanent(new TypeError('on purpose'))]
+    const closed = new Proxy({}, { getPrototypeOf() { throw new Error('no') }, has() { throw new Error('no') } })
+    for (const [thrown, runs] of [[plain, 2], [marked, 1], [closed, 2], [httpError('forbidden'), 1]] as const) {
+      const told: unknown[] = []
+      const odd = defineTask({ name: 'odd', attempts: 2, backoff: fast, run: (_, { attempt }) => { told.push(attempt); return { toJSON() { throw thrown } } } })
+      const { tasks, heard } = use(t, { definitions: [odd] })
+      const { error } = await ended(tasks, (await tasks.submit(odd, 1)).id)
+      const expected = runs === 1 && thrown !== marked
+      assert.equal(error?.code, expected ? 'forbidden' : 'task_failed')
+      assert.deepEqual([told.length, heard.length], [runs, expected ? 0 : runs])
+      assert.ok(heard.every((each) => each === thrown))
+    }
+  })
+
   test('finish when its time is over: task_timeout all the same', async (t) => {
     const late = defineTask({ name: 'late', timeoutMs: 20, run: (_, { signal }) => new Promise((resolve) => { signal.addEventListener('abort', () => { resolve('late') }) }) })
     const { tasks } = use(t, { definitions: [late] })
