@@ -6,28 +6,28 @@ const MANY = 256
  * is old, each table left behind keeps what it held until the next full collection of garbage. So, when nothing is
  * under way, a new one takes its place.
  */
-export class Transit<V> {
-  #map = new Map<string, V>()
+export class Transit<V, K = string> {
+  #map = new Map<K, V>()
   #added = 0
 
   get size(): number {
     return this.#map.size
   }
 
-  get(id: string): V | undefined {
+  get(id: K): V | undefined {
     return this.#map.get(id)
   }
 
-  has(id: string): boolean {
+  has(id: K): boolean {
     return this.#map.has(id)
   }
 
-  set(id: string, value: V): void {
+  set(id: K, value: V): void {
     this.#map.set(id, value)
     this.#added++
   }
 
-  delete(id: string): void {
+  delete(id: K): void {
     this.#map.delete(id)
     if (this.#added < MANY || this.#map.size > 0) return
     this.#map = new Map()

@@ -10,6 +10,7 @@ import { isFinal } from './state.js'
 import { pollAfter } from './status-headers.js'
 import type { Submission } from './submission.js'
 import { toTaskError } from './view.js'
+import { waitFor } from './wait.js'
 
 /** Takes a task in and answers 202, or with its result when it ends within `wait` seconds. */
 export async function acceptTask<C>(settings: EndpointSettings<C>, submission: Submission<C>, asked: boolean, wait: number): Promise<HttpResponse> {
@@ -49,10 +50,11 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
 
 /** `respond-async, wait=N` (RFC 7240 4.3): the task when it has ended, or as it is when the time is over. */
 async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
-  const place = settings.tasks.waiters.enter(request.signal)
+  const { store, waiters, see } = settings.tasks
+  const place = waiters.enter(request.signal)
   if (!place) return task
   try {
-    return await settings.tasks.wait(task.id, { timeoutMs: seconds * 1000, signal: place.signal }) ?? task
+    return await waitFor(store, task.id, { timeoutMs: seconds * 1000, signal: place.signal }, see) ?? task
   } finally {
     place.leave()
   }

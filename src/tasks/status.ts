@@ -73,7 +73,8 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
     const place = tasks.waiters.enter(request.signal)
     if (!place) return answer(settings, request, task)
     try {
-      now = await waitFor(tasks.store, task.id, { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until }, tasks.see)
+      const options = { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until }
+      now = await waitFor(tasks.store, task.id, options, tasks.see)
     } finally {
       place.leave()
     }

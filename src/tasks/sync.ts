@@ -2,7 +2,9 @@ import { httpError } from '../http/errors.js'
 import type { HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { empty } from '../http/respond.js'
+import { isQueueClosing } from '../queues/queue.js'
 import { acceptTask } from './accept-task.js'
+import { shuttingDown } from './direct-runs.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { claimKey, fingerprintOf, openClaim, updateClaim, type HeldClaim, type SyncAnswer } from './idempotency.js'
 import { direct, replayDirect } from './replay.js'
@@ -18,6 +20,17 @@ const LEASE_MARGIN_MS = 10_000
  * 200 (SPEC 4.6 rule 5). It is no task: nothing is stored, but for what an Idempotency-Key needs.
  */
 export async function answerDirectly<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
+  const stop = new Stop(submission.request)
+  const { direct } = settings.tasks
+  direct.enter(stop)
+  try {
+    return await run(settings, submission, stop)
+  } finally {
+    direct.leave(stop)
+  }
+}
+
+async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, stop: Stop): Promise<HttpResponse> {
   const { tasks, syncTimeoutMs } = settings
   const { request, definition, input, body, owner, idempotencyKey } = submission
   let held: HeldClaim | undefined
@@ -29,7 +42,6 @@ export async function answerDirectly<C>(settings: EndpointSettings<C>, submissio
     if (held.claim.kind === 'task') return acceptTask(settings, submission, false, 0)
     if (!opened.fresh) return replayDirect(held.claim)
   }
-  const stop = new Stop(request)
   stop.watch()
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request), progress: () => undefined,
@@ -38,8 +50,11 @@ export async function answerDirectly<C>(settings: EndpointSettings<C>, submissio
   // The work is done, or not: what the store says to that changes nothing for this client.
   if (held) await keep(settings, held, toAnswer(outcome)).catch(() => undefined)
   if (outcome.kind === 'completed') return direct(outcome.result)
-  // The client has gone: nobody reads this.
-  if (outcome.kind === 'aborted') return empty(503)
+  if (outcome.kind === 'aborted') {
+    if (isQueueClosing(outcome.reason)) throw shuttingDown()
+    // The client has gone: nobody reads this.
+    return empty(503)
+  }
   if (!outcome.timedOut || definition.timeoutMs <= syncTimeoutMs) throw outcome.cause
   throw httpError('sync_timeout', {
     message: 'The work took too long for a direct answer; send "Prefer: respond-async" to have it done in the background.',

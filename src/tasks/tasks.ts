@@ -12,6 +12,7 @@ import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
 import { checkOptions } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
+import { DirectRuns, shuttingDown } from './direct-runs.js'
 import { Executor } from './execute.js'
 import { isTaskId } from './ids.js'
 import { Leases } from './leases.js'
@@ -33,6 +34,8 @@ export class Tasks {
   readonly store: Store
   /** Bounds long polls and event streams. */
   readonly waiters: Waiters
+  /** Knows the runs of direct answers. */
+  readonly direct = new DirectRuns()
   readonly maxInputBytes: number
   readonly maxResultBytes: number
   readonly retentionMs: number
@@ -127,7 +130,7 @@ export class Tasks {
     definition: AnyTaskDefinition, input: unknown, options: SubmitOptions & { readonly claim?: string | undefined } = {},
   ): MaybePromise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
-    if (this.closing) throw httpError('shutting_down', { headers: { 'retry-after': '5' } })
+    if (this.closing) throw shuttingDown()
     const taken = new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
     return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
   }
@@ -163,10 +166,10 @@ export class Tasks {
 
   /**
    * Waits until the task is final, for up to `timeoutMs`, and resolves to it as it is then; `undefined`
-   * when there is none. Reports of progress do not end the wait.
+   * when there is none. Reports of progress do not end the wait. The process does not end while this waits.
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? waitFor(this.store, id, options, this.see) : undefined
+    return isTaskId(id) ? waitFor(this.store, id, options, this.see, true) : undefined
   }
 
   /**
@@ -204,27 +207,32 @@ export class Tasks {
     return held !== undefined && isFinal(held.record.state) && this.store.delete(taskKey(id), held.revision)
   }
 
-  /** Whether the store answers, and how busy this process is. Never rejects. */
+  /**
+   * Whether the store answers, and how busy this process is: runs, those of direct answers among them, and requests that wait.
+   * `ok` is false once `close` was called. Never rejects.
+   */
   async health(): Promise<{ readonly ok: boolean; readonly running: number; readonly waiting: number }> {
     const ok = !this.closing && await answers(this.store)
-    return { ok, running: this.executor.size, waiting: this.waiters.size }
+    return { ok, running: this.executor.size + this.direct.size, waiting: this.waiters.size }
   }
 
   /**
    * Takes nothing new, answers those who wait, gives running work `drainMs` (default 10 seconds) to
-   * finish, then stops it. The store and its client stay the caller's to close.
+   * finish, then stops it. A direct answer whose run is stopped is a 503 `shutting_down`. The store and its client stay the caller's to close.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     this.closing ??= (async () => {
       const { drainMs = 10_000 } = options
       const end = Date.now() + drainMs
       this.courier?.hurry()
+      const direct = this.direct.close(drainMs)
       try {
         await this.queue.close({ drainMs })
         await this.courier?.close(Math.max(end - Date.now(), 0))
       } finally {
         this.waiters.close()
         await this.leases?.close()
+        await direct
       }
     })()
     return this.closing

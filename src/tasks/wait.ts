@@ -27,11 +27,11 @@ export class Follower {
   private unwatch: Unsubscribe | undefined
   private closed = false
 
-  private constructor(private readonly store: Store, private readonly key: string) {}
+  private constructor(private readonly store: Store, private readonly key: string, private readonly holds: boolean) {}
 
-  /** Resolves once changes are seen. */
-  static async open(store: Store, key: string): Promise<Follower> {
-    const follower = new Follower(store, key)
+  /** Resolves once changes are seen. `holds`: the process does not end while this waits. */
+  static async open(store: Store, key: string, holds = false): Promise<Follower> {
+    const follower = new Follower(store, key, holds)
     follower.unwatch = await store.watch(key, () => {
       follower.dirty = true
       follower.wake?.()
@@ -66,7 +66,7 @@ export class Follower {
         resolve()
       }
       const timer = setTimeout(done, ms)
-      timer.unref()
+      if (!this.holds) timer.unref()
       signal.addEventListener('abort', done, { once: true })
       this.wake = done
     })
@@ -74,10 +74,12 @@ export class Follower {
 }
 
 /** The task when it is as it is waited for, or as it is when the time is over. `see` is told of each record that is read. */
-export async function waitFor(store: Store, id: string, options: WaitOptions, see: (task: TaskSnapshot) => void): Promise<TaskSnapshot | undefined> {
+export async function waitFor(
+  store: Store, id: string, options: WaitOptions, see: (task: TaskSnapshot) => void, holds = false,
+): Promise<TaskSnapshot | undefined> {
   const { timeoutMs, signal = new AbortController().signal, owner, until = (task) => isFinal(task.state) } = options
   const deadline = Date.now() + timeoutMs
-  const follower = await Follower.open(store, taskKey(id))
+  const follower = await Follower.open(store, taskKey(id), holds)
   try {
     for (;;) {
       const entry = await follower.next(deadline - Date.now(), signal)

@@ -1,0 +1,78 @@
+// What holds the process while it waits for a task, and what does not.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, test } from 'node:test'
+import { toFetch } from '../../../adapters/fetch/index.js'
+import { defineTask, taskEndpoints } from '../../../src/tasks/index.js'
+import { router } from '../../../src/resources/router.js'
+import { bench, eventually } from './kit.js'
+
+const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+const turn = () => new Promise(setImmediate)
+const never = defineTask({ name: 'never', run: () => new Promise(() => undefined) })
+
+/** Ends by itself: what its code waits for has to hold it. */
+async function child(code: string): Promise<{ readonly said: string; readonly status: number | null }> {
+  const from = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href)
+  const run = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', `
+    import { createTasks, defineTask } from ${from('src/tasks/index.ts')}
+    import { memory } from ${from('adapters/memory/index.ts')}
+    ${code}`], { stdio: ['ignore', 'pipe', 'ignore'] })
+  let said = ''
+  run.stdout.on('data', (text: Buffer) => { said += text.toString() })
+  const [status] = await once(run, 'close') as [number | null]
+  return { said, status }
+}
+
+describe('tasks.wait', () => {
+  test('holds the process until the task has been tried again, or its time is over', async () => {
+    const retried = child(`
+      const work = defineTask({
+        name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 20 }, run: (_, { attempt }) => { if (attempt === 1) throw new Error('on purpose') },
+      })
+      const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
+      const { id } = await tasks.submit(work, 1)
+      console.log((await tasks.wait(id, { timeoutMs: 5000 })).state)`)
+    const late = child(`
+      const work = defineTask({ name: 'work', timeoutMs: 60, run: () => new Promise(() => undefined) })
+      const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
+      const { id } = await tasks.submit(work, 1)
+      console.log((await tasks.wait(id, { timeoutMs: 5000 })).state)`)
+    assert.deepEqual(await Promise.all([retried, late]), [{ said: 'completed\n', status: 0 }, { said: 'failed\n', status: 0 }])
+  })
+
+  test('holds it no longer than it waits', async (t) => {
+    const { tasks, close } = bench({ definitions: [never] })
+    t.after(close)
+    const { id } = await tasks.submit(never, 1)
+    const before = timers()
+    const waiting = tasks.wait(id, { timeoutMs: 60_000 })
+    await eventually(() => timers() === before + 1)
+    await tasks.cancel(id)
+    assert.equal((await waiting)?.state, 'cancelled')
+    assert.equal(timers(), before)
+  })
+})
+
+test('requests that wait hold no process: a long poll, an event stream, a submission with respond-async, wait', async (t) => {
+  const { tasks, store, close } = bench({ definitions: [never] })
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+  const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })
+  const { id } = await tasks.submit(never, 1)
+  const before = timers()
+  const answers = [
+    call(new Request(`http://test/tasks/${id}`, { headers: { prefer: 'wait=30' } })),
+    call(new Request('http://test/work', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'prefer': 'respond-async, wait=30' } })),
+    call(new Request(`http://test/tasks/${id}`, { headers: { accept: 'text/event-stream' } })).then((response) => response.text()),
+  ]
+  while (store.usage().watches < 3) await turn()
+  for (let n = 0; n < 10; n++) await turn()
+  assert.equal(tasks.waiters.size, 3)
+  assert.equal(timers(), before)
+  // The library's own timers let a process end, so this test has to wait by one of its own.
+  const hold = setInterval(() => undefined, 60_000)
+  t.after(() => { clearInterval(hold) })
+  await close()
+  await Promise.all(answers)
+})
