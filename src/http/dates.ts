@@ -1,5 +1,5 @@
-const FIRST = Date.UTC(1970, 0, 1)
-const LAST = Date.UTC(9999, 11, 31, 23, 59, 59)
+/** The last second of the year 9999. */
+const LAST = 253_402_300_799_000
 
 let lastSecond = Number.NaN
 let lastText = ''
@@ -14,7 +14,7 @@ export function httpDate(ms: number): string {
   const second = Math.floor(ms / 1000)
   if (second === lastSecond) return lastText
   if (Number.isNaN(second)) throw new RangeError('httpDate: the time must be a number of milliseconds, not NaN')
-  lastText = new Date(Math.min(Math.max(second * 1000, FIRST), LAST)).toUTCString()
+  lastText = new Date(Math.min(Math.max(second * 1000, 0), LAST)).toUTCString()
   lastSecond = second
   return lastText
 }

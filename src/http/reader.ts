@@ -7,10 +7,7 @@ const EQUALS = 0x3d
 const BACKSLASH = 0x5c
 const DELETE = 0x7f
 
-const TOKEN_CHARS = new Uint8Array(128)
-for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-  TOKEN_CHARS[char.charCodeAt(0)] = 1
-}
+const TOKEN_CHARS = Uint8Array.from({ length: 128 }, (_, code) => Number(/[\w!#$%&'*+.^`|~-]/.test(String.fromCharCode(code))))
 
 function isTokenChar(code: number): boolean {
   return code < 128 && TOKEN_CHARS[code] === 1

@@ -1,5 +1,5 @@
 import { ERROR_CODES, type ErrorCode } from '../http/errors.js'
-import { fields } from './fields.js'
+import { commonFields } from './common-fields.js'
 import { header, type Fragment } from './operation.js'
 
 const text: Fragment = { type: 'string' }
@@ -34,19 +34,19 @@ export const errorContent: Fragment = {
 }
 
 /** Failures are not stored, and their shape depends on Accept. */
-const ALL = fields('Cache-Control', 'Vary')
+const ALL = commonFields('Cache-Control', 'Vary')
 const retryAfter = { 'Retry-After': header('Seconds, or an HTTP date (RFC 9110 section 10.2.3)') }
 
 /** The header fields that belong to a status. */
 const HEADERS: Readonly<Record<number, Readonly<Record<string, Fragment>>>> = {
   401: { 'WWW-Authenticate': header('The schemes that are accepted (RFC 9110 section 11.6.1)') },
   405: { 'Allow': header('The methods that are (RFC 9110 section 10.2.1)') },
-  412: fields('ETag'),
+  412: commonFields('ETag'),
   415: {
     'Accept': header('The media types that are accepted (RFC 9110 section 12.5.1)'),
     'Accept-Encoding': header('The content codings that are (RFC 9110 section 12.5.3)'),
   },
-  416: fields('Content-Range', 'Accept-Ranges', 'ETag'),
+  416: commonFields('Content-Range', 'Accept-Ranges', 'ETag'),
   429: retryAfter,
   503: retryAfter,
 }

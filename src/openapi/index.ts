@@ -1,3 +1,4 @@
+export { commonFields, commonRequestFields } from './common-fields.js'
 export { openapi, type DocumentOptions } from './document.js'
 export { errorContent, errorResponses, errorSchema, problemSchema } from './errors.js'
 export { addParameters, addResponseHeaders, addResponses } from './merge.js'

@@ -1,6 +1,7 @@
 import type { MaybePromise } from '../http/exchange.js'
 import type { Backoff } from '../queues/queue.js'
-import type { Schema } from '../schema/index.js'
+import { isSchema, type Schema } from '../schema/index.js'
+import { checkBounds, COUNT, KEPT, LONGEST_MS, PAUSE, TIMER } from './bounds.js'
 
 /** What a running task is told, and how it speaks back. */
 export interface TaskContext {
@@ -81,12 +82,18 @@ export interface AnyTaskDefinition extends Omit<TaskDefinition<never>, 'input' |
   readonly output?: Schema
 }
 
-const HUNDRED_YEARS_MS = 3_155_760_000_000
-
 /** Whether `ms` is from `min` to 100 years: what is longer makes no date. */
 export function isDuration(ms: number, min: number): boolean {
-  return ms >= min && ms <= HUNDRED_YEARS_MS
+  return ms >= min && ms <= LONGEST_MS
 }
+
+const KNOWN = {
+  name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0, retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0,
+  shared: 0,
+} satisfies Record<keyof TaskOptions<never, never>, unknown>
+/** In place of one that is missing. */
+const NO_DELAY = { delayMs: NaN }
+const BACKOFF = { type: 0, delayMs: PAUSE, maxDelayMs: PAUSE, jitter: [0, 1] } satisfies Record<keyof Backoff, unknown>
 
 const NAME = /^[A-Za-z0-9._-]{1,64}$/
 
@@ -95,24 +102,14 @@ const NAME = /^[A-Za-z0-9._-]{1,64}$/
  * Throws a `TypeError` when an option makes no sense.
  */
 export function defineTask<I = unknown, R = unknown>(options: TaskOptions<I, R>): TaskDefinition<I, R> {
-  const fault = (what: string) => new TypeError(`defineTask(${JSON.stringify(options.name)}): ${what}`)
-  if (typeof options.name !== 'string' || !NAME.test(options.name)) {
-    throw fault('name must be 1 to 64 of A-Z a-z 0-9 . _ -')
-  }
-  if (typeof options.run !== 'function') throw fault('run must be a function')
-  if (options.input !== undefined && !('~standard' in options.input)) {
-    throw fault('input must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
-  }
-  const { timeoutMs = 600_000, attempts = 1, backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 } } = options
-  if (!(timeoutMs >= 1 && timeoutMs <= 2 ** 31 - 1)) throw fault('timeoutMs must be from 1 to 2147483647')
-  if (!Number.isInteger(attempts) || attempts < 1) throw fault('attempts must be a whole number from 1')
-  const { type, delayMs, maxDelayMs = 0, jitter = 0 } = backoff
-  if (!['fixed', 'exponential'].includes(type) || !isDuration(delayMs, 0) || !isDuration(maxDelayMs, 0) || !(jitter >= 0 && jitter <= 1)) {
-    throw fault('backoff must have type fixed or exponential, delayMs and maxDelayMs from 0, jitter from 0 to 1')
-  }
-  if (options.retentionMs !== undefined && !isDuration(options.retentionMs, 1000)) throw fault('retentionMs must be from 1000 to 100 years')
-  if (options.maxPerOwner !== undefined && !(Number.isInteger(options.maxPerOwner) && options.maxPerOwner >= 1)) {
-    throw fault('maxPerOwner must be a whole number from 1')
-  }
+  const where = `defineTask(${JSON.stringify(options?.name)})`
+  const fault = (what: string) => new TypeError(`${where}: ${what}`)
+  checkBounds(where, options, KNOWN)
+  const { name, run, input, timeoutMs = 600_000, attempts = 1, backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 } } = options
+  if (typeof name !== 'string' || !NAME.test(name)) throw fault('name must be 1 to 64 of A-Z a-z 0-9 . _ -')
+  if (typeof run !== 'function') throw fault('run must be a function')
+  if (input !== undefined && !isSchema(input)) throw fault('input must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
+  checkBounds(`${where}: backoff`, { ...NO_DELAY, ...backoff }, BACKOFF)
+  if (!['fixed', 'exponential'].includes(backoff.type)) throw fault('the type of backoff must be fixed or exponential')
   return { ...options, timeoutMs, attempts, backoff }
 }

@@ -1,6 +1,7 @@
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../http/exchange.js'
 import { principalOf } from '../http/principal.js'
+import { checkBounds, TIMER, SIZE } from './bounds.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { taskFace, type Face } from './faces.js'
@@ -68,14 +69,18 @@ export interface TaskEndpoints<C = unknown> {
   readonly status: Handler<C>
 }
 
+const KNOWN = {
+  statusPath: 0, face: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
+} satisfies Record<keyof TaskEndpointsOptions, unknown>
+
 /**
  * The two handlers of the 202 flow, made together so that they can't drift apart. Mount `status` where
  * `statusPath` says. Throws a `TypeError` when an option makes no sense.
  */
 export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsOptions<C>): TaskEndpoints<C> {
+  checkBounds('taskEndpoints', options, KNOWN)
+  if (!tasks?.names) throw new TypeError('taskEndpoints: pass what createTasks made, then options')
   const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = tasks.maxInputBytes } = options
-  if (!(maxWaitSeconds >= 0 && maxWaitSeconds <= 3600)) throw new TypeError('taskEndpoints: maxWaitSeconds must be from 0 to 3600')
-  if (!(syncTimeoutMs >= 1 && syncTimeoutMs <= 2 ** 31 - 1)) throw new TypeError('taskEndpoints: syncTimeoutMs must be from 1 to 2147483647')
   const settings: EndpointSettings<C> = {
     tasks, path: statusPath(options.statusPath), face: options.face ?? taskFace,
     owner: options.owner ?? ((request) => principalOf(request)?.subject),

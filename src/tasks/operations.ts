@@ -1,5 +1,7 @@
 import type { Operation } from '../http/exchange.js'
-import { body, errorResponses, fields, header, operation, parameter, requestFields, response, type Fragment } from '../openapi/index.js'
+import {
+  body, commonFields as fields, commonRequestFields as requestFields, errorResponses, header, operation, parameter, response, type Fragment,
+} from '../openapi/index.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { Face } from './faces.js'
 

@@ -9,10 +9,10 @@ export interface StatusPath {
 
 /** Throws a `TypeError` unless `template` starts with `/` and has `{id}` as one whole segment. */
 export function statusPath(template: string): StatusPath {
-  const parts = template.split('{id}')
+  const parts = String(template).split('{id}')
   const [before = '', after = ''] = parts
   if (parts.length !== 2 || !before.startsWith('/') || !before.endsWith('/') || (after !== '' && !after.startsWith('/')) || /[{}:*?#\s]/.test(before + after)) {
-    throw new TypeError(`statusPath must be a path with one {id}, such as '/tasks/{id}', not ${JSON.stringify(template)}`)
+    throw new TypeError(`taskEndpoints: statusPath must be a path with one {id}, such as '/tasks/{id}', not ${JSON.stringify(template)}`)
   }
   return {
     template,

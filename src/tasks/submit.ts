@@ -3,6 +3,7 @@ import { readJson } from '../http/body.js'
 import { HttpError, httpError, isHttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import { isJsonObject } from '../http/json-object.js'
+import { checkNames } from '../http/option-names.js'
 import { parsePrefer, type Preferences } from '../http/prefer.js'
 import { accepted, acceptTask } from './accept-task.js'
 import { noCallbacks } from './callbacks.js'
@@ -14,17 +15,19 @@ import type { FindCallback, ReadWork, Select, Selected, Submission, SubmitEndpoi
 import { answerDirectly } from './sync.js'
 import type { Tasks } from './tasks.js'
 
+const KNOWN = { respond: 1, emptyBody: 1, callback: 1 } satisfies Record<keyof SubmitEndpointOptions, unknown>
+
 /** The handler that takes work in (SPEC 4.6, 4.7). */
 export function createSubmit<C>(
   settings: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>, options: SubmitEndpointOptions<C> = {},
 ): Handler<C> {
   const { tasks, maxBodyBytes: maxBytes } = settings
-  const always = options.respond === 'always'
-  const { callback = settings.callback } = options
+  checkNames('submit', options, KNOWN)
+  const { respond = 'prefer', callback = settings.callback } = options
+  const always = respond === 'always'
+  if (!always && respond !== 'prefer') throw new TypeError('submit: respond must be prefer or always')
   mustHaveCallbacks(tasks, callback)
-  if (typeof what !== 'function' && tasks.definition(what.name) !== what) {
-    throw new TypeError(`submit: ${what.name} is not among the definitions of createTasks; add it there`)
-  }
+  if (typeof what !== 'function') mustBeAmong(tasks, what)
   // No async functions: what is at hand goes on without a turn of the microtask queue.
   const handler = (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined> => {
     if (request.method !== 'POST') return undefined
@@ -82,6 +85,12 @@ export async function acceptRead<C>(
     if (isHttpError(error) && error.status < 500) await work.discard?.()
     throw error
   }
+}
+
+function mustBeAmong(tasks: Tasks, what: AnyTaskDefinition | undefined): void {
+  const name = what?.name
+  if (!name) throw new TypeError('submit: pass what defineTask made, or a function that selects that')
+  if (tasks.definition(name) !== what) throw new TypeError(`submit: ${name} is not among the definitions of createTasks; add it there`)
 }
 
 /** Throws a `TypeError` where a callback URL could be given but nobody would call it. */

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { memory } from '../../../adapters/memory/index.js'
+import { createTasks, defineTask, taskEndpoints } from '../../../src/tasks/index.js'
+
+// As a user of plain JavaScript calls them.
+const make = { createTasks, defineTask, taskEndpoints } as unknown as Record<'createTasks' | 'defineTask' | 'taskEndpoints', (...args: unknown[]) => unknown>
+const run = () => 1
+const echo = defineTask({ name: 'echo', run })
+
+function refuses(cases: readonly (readonly [title: string, call: () => unknown, message: string])[]): void {
+  for (const [title, call, message] of cases) test(title, () => { assert.throws(call, { name: 'TypeError', message }) })
+}
+
+describe('defineTask', () => {
+  const define = (options?: unknown) => () => make.defineTask(options)
+  const given = (options: object) => define({ name: 'a', run, ...options })
+  refuses([
+    ['nothing', define(), 'defineTask(undefined): pass options, such as { name }'],
+    ['a name that is misspelt', define({ nam: 'a', run }), 'defineTask(undefined): there is no option "nam"; did you mean "name"?'],
+    ['an option that is misspelt', given({ timeout: 100 }), 'defineTask("a"): there is no option "timeout"; did you mean "timeoutMs"?'],
+    ['text for a number', given({ timeoutMs: '100' }), 'defineTask("a"): timeoutMs must be a number from 1 to 2147483647'],
+    ['a broken number', given({ attempts: 1.5 }), 'defineTask("a"): attempts must be a whole number from 1'],
+    ['too short a time', given({ retentionMs: 1 }), 'defineTask("a"): retentionMs must be a number from 1000 to 3155760000000'],
+    ['text for a schema', given({ input: 'x' }), 'defineTask("a"): input must be a Standard Schema; wrap a JSON Schema in jsonSchema()'],
+    ['a back-off without its time', given({ backoff: { type: 'fixed' } }), 'defineTask("a"): backoff: delayMs must be a number from 0 to 3155760000000'],
+    ['a back-off with a misspelt option', given({ backoff: { type: 'fixed', delayMs: 1, maxDelay: 5 } }), 'defineTask("a"): backoff: there is no option "maxDelay"; did you mean "maxDelayMs"?'],
+    ['a back-off of another type', given({ backoff: { type: 'linear', delayMs: 1 } }), 'defineTask("a"): the type of backoff must be fixed or exponential'],
+  ])
+  test('unrelated members and a type of arktype, a function, are fine', () => {
+    const schema = Object.assign(() => 1, { '~standard': { version: 1, vendor: 'x', validate: (value: unknown) => ({ value }) } })
+    given({ tags: ['x'], input: schema })()
+  })
+})
+
+describe('createTasks', () => {
+  const create = (options?: unknown) => () => make.createTasks(options)
+  const given = (options: object) => create({ ...memory(), definitions: [echo], ...options })
+  const missing = 'createTasks: store and queue are missing; for one process: createTasks({ ...memory(), definitions })'
+  const list = 'createTasks: definitions must be a list of what defineTask made'
+  refuses([
+    ['nothing', create(), 'createTasks: pass options, such as { store }'],
+    ['no store and no queue', create({ definitions: [echo] }), missing],
+    ['no queue', create({ store: memory().store, definitions: [echo] }), missing],
+    ['no definitions', create(memory()), list],
+    ['definitions that are no list', given({ definitions: { echo } }), list],
+    ['a definition that is none', given({ definitions: [undefined] }), list],
+    ['a definition that defineTask has not seen', given({ definitions: [{ name: 'a', run }] }), list],
+    ['two definitions of one name', given({ definitions: [echo, defineTask({ name: 'echo', run })] }), 'createTasks: two definitions are named echo'],
+    ['an option that is misspelt', given({ onerror: run }), 'createTasks: there is no option "onerror"; did you mean "onError"?'],
+    ['text for a number', given({ maxWaiters: '5' }), 'createTasks: maxWaiters must be a number from 0'],
+    ['too short a time', given({ retentionMs: 1 }), 'createTasks: retentionMs must be a number from 1000 to 3155760000000'],
+  ])
+})
+
+describe('taskEndpoints', () => {
+  const tasks = createTasks({ ...memory(), definitions: [echo] })
+  const endpoints = (...args: unknown[]) => () => make.taskEndpoints(...args)
+  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' }) as unknown as { submit: (...args: unknown[]) => unknown }
+  const path = (given: string) => `taskEndpoints: statusPath must be a path with one {id}, such as '/tasks/{id}', not ${given}`
+  refuses([
+    ['no options', endpoints(tasks), 'taskEndpoints: pass options, such as { statusPath }'],
+    ['no tasks', endpoints(undefined, { statusPath: '/t/{id}' }), 'taskEndpoints: pass what createTasks made, then options'],
+    ['no path', endpoints(tasks, {}), path('undefined')],
+    ['the path of Express', endpoints(tasks, { statusPath: '/t/:id' }), path('"/t/:id"')],
+    ['an option that is misspelt', endpoints(tasks, { statusPath: '/t/{id}', ownr: run }), 'taskEndpoints: there is no option "ownr"; did you mean "owner"?'],
+    ['text for a number', endpoints(tasks, { statusPath: '/t/{id}', maxBodyBytes: '1mb' }), 'taskEndpoints: maxBodyBytes must be a number from 0'],
+    ['submit: nothing', () => submit(), 'submit: pass what defineTask made, or a function that selects that'],
+    ['submit: a name', () => submit('echo'), 'submit: pass what defineTask made, or a function that selects that'],
+    ['submit: another definition', () => submit(defineTask({ name: 'other', run })), 'submit: other is not among the definitions of createTasks; add it there'],
+    ['submit: a misspelt option', () => submit(echo, { respnd: 'always' }), 'submit: there is no option "respnd"; did you mean "respond"?'],
+    ['submit: another answer', () => submit(echo, { respond: 'alwys' }), 'submit: respond must be prefer or always'],
+  ])
+})
