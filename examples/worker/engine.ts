@@ -7,7 +7,8 @@ import { report } from '../report.js'
 /** The tasks of a web process or a worker, and how to stop them. */
 export interface Engine {
   readonly tasks: Tasks
-  stop(): Promise<void>
+  /** Ends once `answered` does, so that no answer under way misses its store. */
+  stop(answered?: Promise<void>): Promise<void>
 }
 
 /** Both kinds of process know the same definitions, and find each other by one Redis. */
@@ -22,8 +23,9 @@ export function openEngine({ worker }: { readonly worker: boolean }): Engine {
   const tasks = createTasks({ store, queue, definitions: [report], worker })
   return {
     tasks,
-    stop: async () => {
+    stop: async (answered) => {
       await tasks.close({ drainMs: Number(process.env['DRAIN_MS'] ?? 10_000) })
+      await answered
       await store.close()
       for (const client of [records, jobs]) client.disconnect()
     },

@@ -15,7 +15,8 @@ server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
 })
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   process.once(signal, () => {
-    server.close(() => { void engine.stop() })
-    server.closeIdleConnections()
+    const answered = new Promise<void>((resolve) => { server.close(() => { resolve() }) })
+    // Not after that: it ends the long polls and event streams that are waited for.
+    void engine.stop(answered)
   })
 }
