@@ -113,7 +113,7 @@ async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undef
 
 /** Tells how far the work is before each batch. */
 function watched(intake: Intake, tell: () => void): Intake {
-  if (!intake.whole) return { whole: false, batches: toldOf(intake.batches, tell) }
+  if (!intake.whole) return { ...intake, batches: toldOf(intake.batches, tell) }
   tell()
   return intake
 }

@@ -1,10 +1,11 @@
 import type { Handler } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import type { Repository } from '../repositories/repository.js'
 import type { ItemId } from './batch.js'
 import { bulkTask, type BulkTask, type BulkTaskOptions } from './bulk-task.js'
 import { bulkHandler } from './handler.js'
 import { bulkOperation } from './operation.js'
-import { isAtomic, withDefaults, type BulkBackground, type BulkOptions } from './options.js'
+import { isAtomic, KNOWN, withDefaults, type BulkBackground, type BulkOptions } from './options.js'
 import type { Plan, Writer } from './plan.js'
 
 /** How many records are created. `Draft` is an item as its schema gives it, `Item` a record as the repository does. */
@@ -62,9 +63,12 @@ export function bulkCreateTask<Item extends object, Draft extends object>(option
   return bulkTask('bulkCreateTask', createPlan('bulkCreateTask', options), options)
 }
 
+const NAMES = { ...KNOWN, key: 0, id: 0 } satisfies Record<keyof (BulkCreateOptions<object, object> & BulkTaskOptions) | 'background', 0>
+
 type Creating<Item extends object, Draft extends object> = BulkCreateOptions<Item, Draft>['repository']
 
 function createPlan<Item extends object, Draft extends object>(name: string, options: BulkCreateOptions<Item, Draft>): Plan<Draft> {
+  checkNames(name, options, NAMES)
   const { repository, schema, key, atomic = false, id = ownId } = options
   const writer = writerOf(name, repository)
   return {
@@ -78,7 +82,7 @@ function createPlan<Item extends object, Draft extends object>(name: string, opt
 }
 
 function writerOf<Item extends object, Draft extends object>(name: string, repository: Creating<Item, Draft>): Writer<Draft> {
-  if (!repository.createMany && !repository.create) throw new TypeError(`${name}: the repository needs createMany or create`)
+  if (!repository?.createMany && !repository?.create) throw new TypeError(`${name}: the repository needs createMany or create`)
   return {
     ...repository.createMany && { many: (drafts, call) => repository.createMany?.(drafts, call) ?? [] },
     one: (draft, call) => repository.create?.(draft, call),

@@ -37,7 +37,7 @@ async function answer<T>(plan: Plan<T>, request: HttpRequest, shown: Shown): Pro
 async function answerOnce<T, C>(plan: Plan<T>, request: HttpRequest<C>, { endpoints }: BulkBackground<C>, shown: Shown): Promise<HttpResponse> {
   const intake = await readIntake(plan, request)
   if (!intake.whole) {
-    await intake.batches.return(undefined)
+    await intake.close()
     throw httpError('idempotency_needs_async', {
       message: 'A body of this size can have an Idempotency-Key only when it is taken in the background: send "Prefer: respond-async", or leave the key out.',
     })

@@ -12,7 +12,12 @@ import type { Plan } from './plan.js'
 /** What a request brings: all of it in one batch, so that duplicates are found before anything is written, or what comes by and by. */
 export type Intake =
   | { readonly whole: true, readonly batches: readonly [RawBatch] }
-  | { readonly whole: false, readonly batches: AsyncGenerator<RawBatch> }
+  | {
+    readonly whole: false
+    readonly batches: AsyncGenerator<RawBatch>
+    /** For who does not read them: a generator that has not begun closes nothing. */
+    readonly close: () => unknown
+  }
 
 type Shape = Pick<Plan<never>, 'member' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'>
 
@@ -60,7 +65,8 @@ export async function intakeOfPieces(shape: Shape, pieces: AsyncIterable<Uint8Ar
     size += step.value.byteLength
   }
   const { member, maxItems, maxItemBytes: maxElementBytes } = shape
-  return { whole: false, batches: readElements(joined(first, source), { maxItems, maxElementBytes, ...member !== undefined && { member } }) }
+  const batches = readElements(joined(first, source), { maxItems, maxElementBytes, ...member !== undefined && { member } })
+  return { whole: false, batches, close: () => source.return?.() }
 }
 
 async function* joined(first: Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {

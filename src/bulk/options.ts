@@ -1,7 +1,7 @@
 import { warn } from '../http/warning.js'
 import { assertSchema, type Schema } from '../schema/index.js'
 import type { TaskEndpoints } from '../tasks/index.js'
-import type { BulkTask } from './bulk-task.js'
+import type { BulkTask, BulkTaskOptions } from './bulk-task.js'
 import type { Plan } from './plan.js'
 
 /** What both bulk endpoints may be told. Sizes are in bytes. */
@@ -49,6 +49,13 @@ export interface BulkBackground<C> {
   /** Made by `bulkCreateTask` or `bulkUpdateTask`, and among the definitions of the tasks whose `endpoints` these are. */
   readonly task: BulkTask
 }
+
+/** The names of what both may be told: the handler and its task are given the same options. */
+export const KNOWN = {
+  repository: 0, schema: 0, atomic: 0, batchSize: 0, concurrency: 0, maxItems: 0, maxBytes: 0, maxDecodedBytes: 0, maxRatio: 0, maxItemBytes: 0,
+  streamAboveBytes: 0, maxReportBytes: 0, mixedStatus: 0, onError: 0, background: 0, blobs: 0, keepMs: 0, maxInlineBytes: 0, name: 0, timeoutMs: 0,
+  attempts: 0, backoff: 0, retentionMs: 0, maxPerOwner: 0,
+} satisfies Record<keyof (BulkOptions<never> & BulkTaskOptions) | 'repository' | 'background', 0>
 
 type Defaults = Pick<Plan<never>,
   'batchSize' | 'concurrency' | 'maxItems' | 'maxBytes' | 'maxDecodedBytes' | 'maxRatio' | 'maxItemBytes' | 'streamAboveBytes' | 'maxReportBytes' | 'mixedStatus' | 'onError'>

@@ -1,10 +1,11 @@
 import type { Handler } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import type { Repository } from '../repositories/repository.js'
 import type { ItemId } from './batch.js'
 import { bulkTask, type BulkTask, type BulkTaskOptions } from './bulk-task.js'
 import { bulkHandler } from './handler.js'
 import { bulkOperation } from './operation.js'
-import { isAtomic, withDefaults, type BulkBackground, type BulkOptions } from './options.js'
+import { isAtomic, KNOWN, withDefaults, type BulkBackground, type BulkOptions } from './options.js'
 import type { Plan, Writer } from './plan.js'
 
 /** How many records are changed. `T` is an item as its schema gives it. */
@@ -52,13 +53,18 @@ export function bulkUpdateTask<T extends object, Change, Id extends ItemId>(opti
   return bulkTask('bulkUpdateTask', updatePlan('bulkUpdateTask', options), options)
 }
 
+const NAMES = {
+  ...KNOWN, member: 0, id: 0, change: 0, key: 0,
+} satisfies Record<keyof (BulkUpdateOptions<object, never, ItemId> & BulkTaskOptions) | 'background', 0>
+
 function updatePlan<T extends object, Change, Id extends ItemId>(name: string, options: BulkUpdateOptions<T, Change, Id>): Plan<T> {
+  checkNames(name, options, NAMES)
   const { repository, schema, member = 'updates', id, change, atomic = 'if-possible' } = options
   if (typeof id !== 'function' || typeof change !== 'function') throw new TypeError(`${name}: id and change must be functions of an item`)
   if (typeof member !== 'string' || member === '') throw new TypeError(`${name}: member must be the name of a member`)
   const { key = (item) => String(id(item)) } = options
   const writerOf = (inside: BulkUpdateOptions<T, Change, Id>['repository']): Writer<T> => {
-    if (!inside.updateMany && !inside.update) throw new TypeError(`${name}: the repository needs updateMany or update`)
+    if (!inside?.updateMany && !inside?.update) throw new TypeError(`${name}: the repository needs updateMany or update`)
     return {
       ...inside.updateMany && {
         many: (items, call) => inside.updateMany?.(items.map((item) => ({ id: id(item), change: change(item) })), call) ?? [],

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import * as z from 'zod'
+import { memory } from '../../../adapters/memory/index.js'
+import { bulkCreate, bulkCreateTask, bulkUpdate } from '../../../src/bulk/index.js'
+import type { BodySource } from '../../../src/http/exchange.js'
+import { createTasks, taskEndpoints } from '../../../src/tasks/index.js'
+import { fakeRequest } from '../http/fake-request.js'
+import { ask, codes, draft, people, person, roleChange, statuses, Users, type Draft, type RoleChange, type User } from './kit.js'
+
+describe('what judges the items', () => {
+  test('is that they are objects, where there is no schema', async () => {
+    const users = new Users()
+    const answer = await ask(bulkCreate<User, Draft>({ repository: users }), { body: [person(0), 7, [], null, 'x', person(1)] })
+    assert.deepEqual(statuses(answer), [201, 400, 400, 400, 400, 201])
+    assert.deepEqual(answer.json.items[1]?.error?.details, [{ pointer: '', message: 'must be object' }])
+    assert.deepEqual(users.emails, [person(0).email, person(1).email])
+  })
+
+  test('may take its time, for good items and for bad ones', async () => {
+    const schema = z.object({ name: z.string(), email: z.string() }).refine(async ({ name }) => Promise.resolve(name !== 'bad'))
+    for (const bad of [[], [0], [3], [1, 4, 5]]) {
+      const users = new Users()
+      const items = people(6).map((its, at) => (bad.includes(at) ? { ...its, name: 'bad' } : its))
+      const answer = await ask(bulkCreate<User, Draft>({ repository: users, schema, concurrency: 2 }), { body: items })
+      assert.deepEqual(statuses(answer), items.map((_, at) => (bad.includes(at) ? 400 : 201)), String(bad))
+      assert.deepEqual(users.emails, items.filter((_, at) => !bad.includes(at)).map(({ email }) => email))
+    }
+  })
+
+  test('also sees what a host\'s parser has rounded', async () => {
+    const answer = await ask(bulkCreate<User, Draft>({ repository: new Users() }), { parsed: { value: [{ ...person(0), wide: 2 ** 53 }, person(1)] } })
+    assert.deepEqual([statuses(answer), codes(answer)], [[400, 201], ['inexact_value', undefined]])
+  })
+
+  test('names the item that was first, of those about the same', async () => {
+    const answer = await ask(bulkCreate<User, Draft>({ repository: new Users(), schema: draft, key: ({ email }) => email }), { body: [person(0), person(1), person(2), person(1)] })
+    assert.equal(answer.json.items[3]?.error?.message, 'Item 1 of this batch is about the same; this one was left out.')
+  })
+})
+
+test('a report tells ids as they are, whatever they are', async () => {
+  const ids = ['a', 'a'.repeat(17), '"', '\\', '\u0001', 'é', '~', ' ', '', '"'.repeat(20), '\u2028', 7, 'z', undefined, 'y', -1.5]
+  const repository = { createMany: () => ids.map((id) => ({ id })) }
+  const answer = await ask(bulkCreate<object, Draft>({ repository, schema: draft }), { body: people(ids.length) })
+  assert.deepEqual(answer.json.items, ids.map((id, index) => ({ index, status: 201, ...id !== undefined && { id } })))
+})
+
+describe('a body', () => {
+  const handler = (users: Users, more: object = {}) => bulkCreate<User, Draft>({ repository: users, schema: draft, ...more })
+
+  test('may have maxItems items and maxBytes bytes, and no more', async () => {
+    const body = JSON.stringify(people(3))
+    for (const [more, status] of [
+      [{ maxItems: 3 }, 201], [{ maxItems: 2 }, 413], [{ maxBytes: body.length }, 201], [{ maxBytes: body.length - 1 }, 413],
+    ] as const) assert.equal((await ask(handler(new Users(), more), { body })).status, status, JSON.stringify(more))
+  })
+
+  test('that a host has parsed was decoded by it, too', async () => {
+    const answer = await ask(handler(new Users()), { parsed: { value: people(1) }, headers: { 'content-encoding': 'x-own' } })
+    assert.equal(answer.status, 201)
+    assert.equal((await ask(handler(new Users()), { body: people(1), headers: { 'content-encoding': 'x-own' } })).status, 415)
+  })
+
+  test('is an array, or has the member that is one: what is missing is pointed at', async () => {
+    const created = await ask(handler(new Users()), { body: { a: 1 } })
+    assert.deepEqual([created.status, created.json.details], [400, [{ pointer: '', message: 'must be array' }]])
+    const update = bulkUpdate<User, RoleChange, number, { role: string }>({
+      repository: new Users(1), schema: roleChange, member: 'updates', id: ({ userId }) => userId, change: ({ role }) => ({ role }),
+    } as never)
+    for (const [body, details] of [
+      [{ updates: 7 }, [{ pointer: '/updates', message: 'must be array' }]], [{}, [{ pointer: '/updates', message: 'is required' }]], [[], [{ pointer: '/updates', message: 'is required' }]],
+    ] as const) {
+      const answer = await ask(update, { method: 'PATCH', body })
+      assert.deepEqual([answer.status, answer.json.details], [400, details], JSON.stringify(body))
+    }
+  })
+})
+
+describe('with a background task', () => {
+  function setUp() {
+    const { store, queue, blobs } = memory()
+    const options = { repository: new Users(), schema: draft, streamAboveBytes: 100 }
+    const task = bulkCreateTask<User, Draft>({ ...options, name: 'create', blobs })
+    const tasks = createTasks({ store, queue, definitions: [task] })
+    const handler = bulkCreate<User, Draft>({ ...options, background: { endpoints: taskEndpoints(tasks, { statusPath: '/status/{id}' }), task } })
+    return { handler, close: async () => { await tasks.close({ drainMs: 0 }); await blobs.close() } }
+  }
+
+  test('a preference other than respond-async is answered directly', async (t) => {
+    const { handler, close } = setUp()
+    t.after(close)
+    assert.equal((await ask(handler, { body: people(1), headers: { prefer: 'wait=5' } })).status, 201)
+    assert.equal((await ask(handler, { body: people(1), headers: { prefer: 'respond-async' } })).status, 202)
+  })
+
+  test('a large body with an Idempotency-Key is refused, and let go of', async (t) => {
+    const { handler, close } = setUp()
+    t.after(close)
+    let closed = 0
+    const pieces = JSON.stringify(people(50)).match(/.{1,60}/g) ?? []
+    const body: BodySource = {
+      parsed: undefined, bytes: () => Promise.reject(new Error('it is too large for that')),
+      stream: async function* () { try { for (const piece of pieces) yield Buffer.from(piece) } finally { closed++ } },
+    }
+    const request = { ...fakeRequest({ headers: { 'content-type': 'application/json', 'idempotency-key': 'k' } }), body }
+    await assert.rejects(async () => handler(request), { code: 'idempotency_needs_async' })
+    assert.equal(closed, 1)
+  })
+})
