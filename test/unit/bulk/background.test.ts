@@ -3,8 +3,9 @@ import { after, describe, test } from 'node:test'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { bulkCreate, bulkCreateTask, bulkItems, bulkUpdateTask, type BulkCreateOptions, type BulkItem } from '../../../src/bulk/index.js'
+import { httpError } from '../../../src/http/errors.js'
 import { createTasks, taskEndpoints } from '../../../src/tasks/index.js'
-import { ask, draft, people, person, Users, type Asked, type Draft, type Told, type User } from './kit.js'
+import { ask, draft, only, people, person, Users, type Asked, type Draft, type Told, type User } from './kit.js'
 
 interface Status { readonly status: string, readonly result?: { message: string, summary: object, items?: BulkItem[] }, readonly error?: object, readonly progress?: object }
 
@@ -67,6 +68,17 @@ describe('bulk in the background', () => {
     const location = accepted.headers['location'] as string
     assert.deepEqual(linesOf(await items(location)).map(({ index, id }) => id ?? -index), [...people(3000).map((_, at) => at + 1), -3000])
     assert.deepEqual(linesOf(await items(location, { query: 'only=failed' })).map(({ index }) => index), [3000])
+  })
+  test('what failed is the same lines, wherever the pieces of a large report are cut', async () => {
+    const users = new Users()
+    users.fails = ({ name = '' }) => { if (name.endsWith('7')) throw httpError('conflict', { message: `Ein \u00fcbler Name, \u8a9e: ${name}` }) }
+    const { send, ended, items } = bench(users, { maxInlineBytes: 100, streamAboveBytes: 1000, repository: only(users, 'create') })
+    const accepted = await send({ body: people(6000) })
+    assert.deepEqual((await ended(accepted)).result?.summary, { total: 6000, succeeded: 5400, failed: 600 })
+    const location = accepted.headers['location'] as string
+    const all = linesOf(await items(location))
+    assert.deepEqual(all.map(({ index }) => index), people(6000).map((_, at) => at))
+    assert.deepEqual(linesOf(await items(location, { query: 'only=failed' })), all.filter(({ error }) => error !== undefined))
   })
   test('?only=failed and return=minimal hold for the result', async () => {
     const { send, ended } = bench(new Users())
