@@ -65,9 +65,9 @@ describe('a body', () => {
   test('is an array, or has the member that is one: what is missing is pointed at', async () => {
     const created = await ask(handler(new Users()), { body: { a: 1 } })
     assert.deepEqual([created.status, created.json.details], [400, [{ pointer: '', message: 'must be array' }]])
-    const update = bulkUpdate<User, RoleChange, number, { role: string }>({
-      repository: new Users(1), schema: roleChange, member: 'updates', id: ({ userId }) => userId, change: ({ role }) => ({ role }),
-    } as never)
+    const update = bulkUpdate<RoleChange, { role: string }, number>({
+      repository: new Users(1), schema: roleChange, id: ({ userId }) => userId, change: ({ role }) => ({ role }),
+    })
     for (const [body, details] of [
       [{ updates: 7 }, [{ pointer: '/updates', message: 'must be array' }]], [{}, [{ pointer: '/updates', message: 'is required' }]], [[], [{ pointer: '/updates', message: 'is required' }]],
     ] as const) {
