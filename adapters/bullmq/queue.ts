@@ -1,4 +1,5 @@
 import { Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob } from 'bullmq'
+import { checkNames } from '../../src/http/option-names.js'
 import {
   QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
@@ -25,6 +26,10 @@ export interface BullMQQueueOptions {
   /** Hears of what goes wrong with the connection. Default: nobody; calls fail by themselves. */
   readonly onError?: (error: Error) => void
 }
+
+const KNOWN = {
+  connection: 0, name: 0, prefix: 0, timeoutMs: 0, lockDurationMs: 0, stalledIntervalMs: 0, maxStalledCount: 0, onError: 0,
+} satisfies Record<keyof BullMQQueueOptions, 0>
 
 /** How long runs that were told to stop have to hand their job back. */
 const GRACE_MS = 2000
@@ -53,6 +58,7 @@ export class BullMQQueue implements Queue {
 
   /** Throws a `TypeError` when an option makes no sense. */
   constructor(options: BullMQQueueOptions) {
+    checkNames('BullMQQueue', options, KNOWN)
     const { connection, name = 'longhaul', prefix = '{longhaul}', timeoutMs = 1500 } = options
     if ((connection as { isCluster?: boolean } | undefined)?.isCluster === true && !/\{.+\}/.test(prefix)) {
       throw new TypeError(`BullMQQueue: a Redis Cluster needs a prefix with a hash tag, such as '{longhaul}', not '${prefix}'`)

@@ -1,4 +1,5 @@
-import { Courier, checkOptions, type CallbackOptions } from '../../src/callbacks/index.js'
+import { CALLBACK_OPTIONS, Courier, checkOptions, type CallbackOptions } from '../../src/callbacks/index.js'
+import { checkNames } from '../../src/http/option-names.js'
 import type { Callbacks } from '../../src/tasks/index.js'
 import { httpSender } from './sender.js'
 
@@ -8,6 +9,7 @@ import { httpSender } from './sender.js'
  * Throws a `TypeError` when an option makes no sense.
  */
 export function callbacks(options: CallbackOptions): Callbacks {
+  checkNames('callbacks', options, CALLBACK_OPTIONS)
   const { sender = httpSender() } = options
   const sent = { ...options, sender }
   checkOptions(sent)

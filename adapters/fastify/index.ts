@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { Handler, OnError } from '../../src/index.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { splitTarget } from '../../src/http/target.js'
 import { toNode } from '../node/index.js'
 
@@ -20,6 +21,7 @@ export interface LonghaulOptions<C = unknown> extends FastifyOptions<C> {
 /** The type of `longhaul`: its options go by the context of the handler. */
 export type LonghaulPlugin = <C>(app: FastifyInstance, options: LonghaulOptions<C>, done: (error?: Error) => void) => void
 
+const KNOWN = { context: 0, onError: 0 } satisfies Record<keyof FastifyOptions, 0>
 const requests = new WeakMap<object, FastifyRequest>()
 
 /**
@@ -31,6 +33,7 @@ const requests = new WeakMap<object, FastifyRequest>()
  * without content type parsers.
  */
 export function toFastify<C = unknown>(handler: Handler<C>, options: FastifyOptions<C> = {}): (request: FastifyRequest, reply: FastifyReply) => void {
+  checkNames('toFastify', options, KNOWN)
   const { context = defaultContext as (request: FastifyRequest) => C } = options
   const onError = options.onError ?? ((error, { raw }) => {
     const request = requests.get((raw as { req: object }).req)

@@ -1,6 +1,7 @@
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { httpError } from '../../src/http/errors.js'
 import type { Handler, HttpResponse } from '../../src/http/exchange.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { cleanMountPath } from '../../src/http/target.js'
 import { FetchRequest, type FetchFacts } from './request.js'
 import { toResponse } from './response.js'
@@ -17,6 +18,8 @@ export interface FetchOptions<C = unknown> {
    */
   readonly mountPath?: string
 }
+
+const KNOWN = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof FetchOptions, 0>
 
 /** What may be said of one call: the facts of the request, and where to go on. */
 export interface FetchCall<C = unknown> extends FetchFacts<C> {
@@ -46,6 +49,7 @@ export function toFetch<C = unknown>(handler: Handler<C>, options: FetchOptions<
   if (typeof handler !== 'function') {
     throw new TypeError(`A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`)
   }
+  checkNames('toFetch', options, KNOWN)
   const { onError, context } = options
   const ownMountPath = options.mountPath === undefined ? undefined : cleanMountPath(options.mountPath)
   const makeContext = context ?? (() => ({}) as C)

@@ -1,5 +1,6 @@
 import type { Middleware, ParameterizedContext } from 'koa'
 import type { Handler } from '../../src/index.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { cleanMountPath, splitTarget } from '../../src/http/target.js'
 import { toNode, type NodeOptions } from '../node/index.js'
 
@@ -10,6 +11,8 @@ export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
   /** The prefix of the @koa/router that the handler is a route of, such as `/api`: it stays in the path. Default: what koa-mount took away. */
   readonly mountPath?: string
 }
+
+const KNOWN = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof KoaOptions, 0>
 
 interface Routed {
   readonly params?: Readonly<Record<string, unknown>>
@@ -24,6 +27,7 @@ interface Routed {
  * Failures that are not expected answers go to `onError`, by default to the `error` event of the app.
  */
 export function toKoa<C = unknown>(handler: Handler<C>, options: KoaOptions<C> = {}): Middleware {
+  checkNames('toKoa', options, KNOWN)
   const { context = ((ctx) => ({ user: ctx.state['user'] as unknown })) as (ctx: ParameterizedContext) => C } = options
   const mountPath = cleanMountPath(options.mountPath ?? '')
   const contexts = new WeakMap<object, ParameterizedContext>()

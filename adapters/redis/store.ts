@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { checkNames } from '../../src/http/option-names.js'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/channel.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type Revision, type Store,
@@ -20,6 +21,8 @@ export interface RedisStoreOptions {
   readonly timeoutMs?: number
 }
 
+const KNOWN = { client: 0, prefix: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
+
 /**
  * The Store on Redis 6.2 or later (or Valkey). One round trip for each verb: plain commands where they are atomic by
  * themselves, a script on one key else. Revisions are made here, so that a write whose answer was
@@ -37,7 +40,9 @@ export class RedisStore implements Store {
   private closed = false
 
   /** Throws a `TypeError` when an option makes no sense. */
-  constructor({ client, prefix = 'longhaul:', timeoutMs = 1500 }: RedisStoreOptions) {
+  constructor(options: RedisStoreOptions) {
+    checkNames('RedisStore', options, KNOWN)
+    const { client, prefix = 'longhaul:', timeoutMs = 1500 } = options
     if (typeof client?.evalsha !== 'function' || typeof client.duplicate !== 'function') {
       throw new TypeError('RedisStore: client must be an ioredis client: new Redis(url), or new Redis.Cluster([…])')
     }

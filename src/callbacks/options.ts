@@ -30,6 +30,11 @@ export interface CallbackOptions {
   readonly maxWaiting?: number
 }
 
+/** The names of these. */
+export const KNOWN = {
+  secrets: 0, sender: 0, queue: 0, attempts: 0, backoff: 0, maxInFlight: 0, maxPerHost: 0, maxWaiting: 0,
+} satisfies Record<keyof CallbackOptions, 0>
+
 /** The options of whom a sender has been found for. */
 export type SentOptions = CallbackOptions & { readonly sender: CallbackSender }
 

@@ -33,7 +33,11 @@ export type FindContent<C = unknown> = (request: HttpRequest<C>) => MaybePromise
 const ETAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/
 
 /** @throws {TypeError} that says which member of a source is of no use, and why */
-export function checkSource({ size, type, etag, lastModified }: ContentSource): void {
+export function checkSource(source: ContentSource): void {
+  if (typeof source?.open !== 'function') {
+    throw new TypeError('content: pass a source, or a function that finds one, such as folderSource(path) of longhaul/files')
+  }
+  const { size, type, etag, lastModified } = source
   if (!Number.isSafeInteger(size) || size < 0) {
     throw new TypeError(`The size of a content source must be a whole number of bytes from 0 to 2^53 - 1, not ${String(size)}`)
   }

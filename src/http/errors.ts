@@ -133,6 +133,8 @@ export function isHttpError(error: unknown): error is HttpError {
 
 /** An `HttpError` with the status and the sentence that belong to one of longhaul's codes. */
 export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): HttpError {
-  const [status, message] = ERROR_CODES[code]
+  const known = ERROR_CODES[code] as (typeof ERROR_CODES)[ErrorCode] | undefined
+  if (!known) throw new TypeError(`httpError: there is no code ${String(code)}; for one of your own: new HttpError(status, code)`)
+  const [status, message] = known
   return new HttpError(status, code, { ...options, message: options.message ?? message })
 }

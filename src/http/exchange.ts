@@ -120,6 +120,7 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
  * for what is no function
  */
 export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler<C>]): Handler<C> {
+  if (parts.length === 0) throw new TypeError('compose: pass policies and, last, a handler')
   for (const part of parts) {
     if (typeof part !== 'function') throw new TypeError(`compose takes policies and, last, a handler; ${String(part)} is no function`)
   }

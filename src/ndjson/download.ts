@@ -3,6 +3,7 @@ import { encodePieces, RESPONSE_CODINGS, type Piece } from '../http/encode.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type ResponseHeaders } from '../http/exchange.js'
 import { addVary } from '../http/fields.js'
+import { checkNames } from '../http/option-names.js'
 import { compileJson } from '../http/compile-json.js'
 import { stream } from '../http/respond.js'
 import { errorResponses, fields, operation, response, type Fragment } from '../openapi/index.js'
@@ -30,6 +31,7 @@ export interface DownloadOptions<T = object, C = unknown> {
   readonly headers?: Readonly<ResponseHeaders>
 }
 
+const KNOWN = { records: 0, record: 0, codings: 0, headers: 0 } satisfies Record<keyof DownloadOptions, 0>
 const OFFERS = [NDJSON_TYPE, 'application/json']
 
 /**
@@ -44,6 +46,7 @@ const OFFERS = [NDJSON_TYPE, 'application/json']
  * @throws {TypeError} when an option makes no sense
  */
 export function ndjsonDownload<T extends object = object, C = unknown>(options: DownloadOptions<T, C>): Handler<C> {
+  checkNames('ndjsonDownload', options, KNOWN)
   const { codings = RESPONSE_CODINGS, headers: own } = options
   if (typeof options.records !== 'function') throw new TypeError('ndjsonDownload: records must be a function that gives an iterable')
   for (const coding of codings) {

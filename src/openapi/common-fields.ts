@@ -9,7 +9,7 @@ export const commonRequestFields = {
   ifNoneMatch: parameter('header', 'If-None-Match', { description: 'Entity tags that the client has (RFC 9110 section 13.1.2)' }),
 } as const satisfies Record<string, Fragment>
 
-/** Response header fields of the 202 flow and of errors. */
+/** Response header fields of the 202 flow. */
 export const commonResponseFields = {
   'Location': header('Path of the resource that was made (RFC 9110 section 10.2.2)'),
   'Content-Location': header('Path of the resource that this body represents (RFC 9110 section 8.7)'),
@@ -19,9 +19,7 @@ export const commonResponseFields = {
   'Vary': header('The request fields that this answer depends on (RFC 9110 section 12.5.5)'),
   'Cache-Control': header('How long it may be reused, and by whom (RFC 9111 section 5.2)'),
   'Sunset': header('HTTP date when this resource is expected to go (RFC 8594)'),
-  'Content-Range': header('Which part this is (RFC 9110 section 14.4)'),
   'Idempotent-Replayed': header('`true` when an earlier request with this Idempotency-Key was answered'),
-  'Accept-Ranges': header('The range units that are understood (RFC 9110 section 14.3)'),
 } as const satisfies Record<string, Fragment>
 
 /** Some of `commonResponseFields`, for the headers of one response. */

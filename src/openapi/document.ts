@@ -1,5 +1,5 @@
 import type { Handler, Operation } from '../http/exchange.js'
-import { errorContent, errorSchema, problemSchema } from './errors.js'
+import { errorContent, errorSchema, problemSchema } from './common-errors.js'
 import { requestFields, responseFields } from './fields.js'
 import { mergeOperations } from './merge.js'
 import { operationIds } from './operation-id.js'

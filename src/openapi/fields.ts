@@ -14,6 +14,8 @@ export const responseFields = {
   'Last-Modified': header('HTTP date of the last change (RFC 9110 section 8.8.2)'),
   'Link': header('Related resources (RFC 8288)'),
   'Allow': header('The methods that are allowed (RFC 9110 section 10.2.1)'),
+  'Content-Range': header('Which part this is (RFC 9110 section 14.4)'),
+  'Accept-Ranges': header('The range units that are understood (RFC 9110 section 14.3)'),
   'Deprecation': header('When this became, or becomes, deprecated'),
 } as const satisfies Record<string, Fragment>
 

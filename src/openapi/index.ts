@@ -1,6 +1,7 @@
 export { commonFields, commonRequestFields } from './common-fields.js'
 export { openapi, type DocumentOptions } from './document.js'
-export { errorContent, errorResponses, errorSchema, problemSchema } from './errors.js'
+export { commonErrorResponses, errorContent, errorSchema, problemSchema } from './common-errors.js'
+export { errorResponses } from './errors.js'
 export { addParameters, addResponseHeaders, addResponses } from './merge.js'
 export { fields, requestFields, responseFields } from './fields.js'
 export {

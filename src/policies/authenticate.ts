@@ -5,6 +5,7 @@ import { withContext } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
+import { checkNames } from '../http/option-names.js'
 import type { Principal } from '../http/principal.js'
 import { securedBy } from './describe.js'
 import type { Scheme } from './scheme.js'
@@ -28,6 +29,8 @@ export interface AuthenticateOptions<P extends Principal> {
   readonly cache?: { readonly max: number; readonly ttlMs: number }
 }
 
+const KNOWN = { schemes: 0, realm: 0, optional: 0, cache: 0 } satisfies Record<keyof AuthenticateOptions<Principal>, 0>
+const CACHE = { max: 0, ttlMs: 0 } satisfies Record<keyof NonNullable<AuthenticateOptions<Principal>['cache']>, 0>
 const BEHIND = { requestId: 'what is refused here would have no id' }
 const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...BEHIND, cors: 'browsers send no credentials with a preflight, so each would get a 401' } }
 const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
@@ -42,8 +45,10 @@ const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
  * @throws {TypeError} for options that make no sense
  */
 export function authenticate<P extends Principal, C = unknown>(options: AuthenticateOptions<P>): Policy<C> {
+  checkNames('authenticate', options, KNOWN)
   const { schemes, realm = 'longhaul', optional = false, cache } = options
   if (!(schemes?.length > 0)) throw new TypeError('authenticate: name at least one scheme, such as bearer({ verify })')
+  if (!schemes.every(isScheme)) throw new TypeError('authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })')
   if (!/^[ !#-[\]-~]+$/.test(realm)) throw new TypeError('authenticate: realm must be printable ASCII without quotes and backslashes')
   const remember = cache === undefined ? undefined : remembering<P>(cache)
 
@@ -84,6 +89,11 @@ export function authenticate<P extends Principal, C = unknown>(options: Authenti
   return Object.assign(policy, { place: optional ? OPTIONAL : PLACE, describe: securedBy(schemes as readonly Scheme[], optional) })
 }
 
+function isScheme(each: unknown): boolean {
+  const { read, verify, challenge } = (each ?? {}) as Readonly<Record<string, unknown>>
+  return [read, verify, challenge].every((member) => typeof member === 'function')
+}
+
 /** A 401 from behind says how to do better. */
 function challenged<C>(request: HttpRequest<C>, next: Parameters<Policy<C>>[1], challenge: () => string): ReturnType<Policy<C>> {
   let status = 0
@@ -113,7 +123,9 @@ function checked<P extends Principal>(principal: P): P {
 
 type Remember<P> = (text: string, verify: () => MaybePromise<P | undefined>) => MaybePromise<P | undefined>
 
-function remembering<P extends Principal>({ max, ttlMs }: { readonly max: number; readonly ttlMs: number }): Remember<P> {
+function remembering<P extends Principal>(cache: { readonly max: number; readonly ttlMs: number }): Remember<P> {
+  checkNames('authenticate: cache', cache, CACHE)
+  const { max, ttlMs } = cache
   if (!(Number.isSafeInteger(max) && max > 0 && Number.isFinite(ttlMs) && ttlMs > 0)) {
     throw new TypeError('authenticate: cache needs max and ttlMs, both above 0')
   }

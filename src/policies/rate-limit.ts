@@ -2,6 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import { around, isPending } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
 import type { Handler, HttpRequest, MaybePromise, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { isToken } from '../http/reader.js'
 import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { clientAddress, type ClientAddressOptions } from './address.js'
@@ -47,6 +48,10 @@ export interface RateLimitEvent {
 }
 
 const events = channel('longhaul:rate-limit')
+const KNOWN = {
+  store: 0, policies: 0, onStoreError: 0, prefix: 0, trustedProxies: 0, ipv6Prefix: 0,
+} satisfies Record<keyof RateLimitOptions, 0>
+const POLICY = { name: 0, limit: 0, windowSeconds: 0, cost: 0, by: 0 } satisfies Record<keyof RateLimitPolicy, 0>
 const OUTER = { requestId: 'what is refused here would have no id' }
 const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and nobody is known there yet' }
 
@@ -58,6 +63,7 @@ const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and nobody is 
  * @throws {TypeError} for options that make no sense, and while `onStoreError` is not chosen
  */
 export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> {
+  checkNames('rateLimit', options, KNOWN)
   const { store, policies, onStoreError, prefix = 'rl' } = options
   if (onStoreError !== 'allow' && onStoreError !== 'deny') {
     throw new TypeError("rateLimit: choose onStoreError, 'allow' to let requests pass while the store is away, or 'deny' to answer 503")
@@ -130,7 +136,9 @@ export function bodyBytes(unit = 1024): (request: HttpRequest) => number {
   }
 }
 
-function check<C>({ name, limit, windowSeconds }: RateLimitPolicy<C>): void {
+function check<C>(policy: RateLimitPolicy<C>): void {
+  checkNames('rateLimit: a policy', policy, POLICY)
+  const { name, limit, windowSeconds } = policy
   if (typeof name !== 'string' || !isToken(name) || name.length > 64) throw new TypeError('rateLimit: the name of a policy must be a token of up to 64 characters')
   if (!(Number.isSafeInteger(limit) && limit > 0)) throw new TypeError(`rateLimit: the limit of ${name} must be a whole number above 0`)
   if (!(Number.isSafeInteger(windowSeconds) && windowSeconds > 0)) throw new TypeError(`rateLimit: windowSeconds of ${name} must be a whole number above 0`)

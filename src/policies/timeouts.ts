@@ -2,6 +2,7 @@ import { isPending } from '../http/around.js'
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { closeUnread } from '../http/source.js'
 import { failing } from './describe.js'
 
@@ -15,6 +16,7 @@ export interface TimeoutsOptions {
   readonly retryAfterSeconds?: number
 }
 
+const KNOWN = { readMs: 0, runMs: 0, retryAfterSeconds: 0 } satisfies Record<keyof TimeoutsOptions, 0>
 const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
@@ -22,7 +24,9 @@ const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: { reque
  * goes on after the abort is not waited for, and what it still gives is dropped. A run that is late because the body is, is a 408.
  * @throws {TypeError} for a time that makes no sense
  */
-export function timeouts<C = unknown>({ readMs, runMs, retryAfterSeconds = 5 }: TimeoutsOptions): Policy<C> {
+export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
+  checkNames('timeouts', options, KNOWN)
+  const { readMs, runMs, retryAfterSeconds = 5 } = options
   if (readMs === undefined && runMs === undefined) throw new TypeError('timeouts: set readMs, runMs or both')
   for (const ms of [readMs, runMs]) {
     if (ms !== undefined && !(Number.isSafeInteger(ms) && ms > 0 && ms < 2 ** 31)) throw new TypeError('timeouts: times are whole milliseconds above 0')

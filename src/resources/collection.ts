@@ -1,9 +1,10 @@
 import type { Handler } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import type { Repository } from '../repositories/repository.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import { collectionOperations } from './collection-operations.js'
 import { Items } from './items.js'
-import { list, type ListOptions } from './list.js'
+import { list, LIST_OPTIONS, type ListOptions } from './list.js'
 import { resource, type Methods } from './resource.js'
 import { router } from './router.js'
 
@@ -44,6 +45,10 @@ export interface CollectionOptions<Item extends object, Draft = Partial<Item>, C
   readonly maxBytes?: number
 }
 
+const KNOWN = {
+  ...LIST_OPTIONS, schema: 0, changeSchema: 0, id: 0, path: 0, param: 0, requirePreconditions: 0, etag: 0, maxBytes: 0,
+} satisfies Record<keyof CollectionOptions<object>, 0>
+
 /** A collection: a handler for all of it, and its two resources for those who route themselves. */
 export interface Collection<C = unknown> extends Handler<C> {
   /** GET (a page, see `list`), HEAD, POST, OPTIONS. */
@@ -74,10 +79,12 @@ export interface Collection<C = unknown> extends Handler<C> {
 export function collection<Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string, C = unknown>(
   options: CollectionOptions<Item, Draft, Change, Id>,
 ): Collection<C> {
+  checkNames('collection', options, KNOWN)
   const { repository, schema, changeSchema, path = '/', param = 'id', maxBytes = 1_048_576 } = options
   assertSchema(schema, 'collection: schema')
   if (changeSchema !== undefined) assertSchema(changeSchema, 'collection: changeSchema')
   if (!(maxBytes >= 1)) throw new TypeError('collection: maxBytes must be 1 or more')
+  if (!repository) throw new TypeError('collection: pass a repository, with a method of list, create, get, replace, update, delete')
   for (const method of ['replace', 'update', 'delete'] as const) {
     if (repository[method] && !repository.get) throw new TypeError(`collection: a repository with ${method} needs get, to hold conditions against it`)
   }

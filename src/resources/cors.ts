@@ -2,6 +2,7 @@ import { around, isPending } from '../http/around.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise, Operation, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { addVary } from '../http/fields.js'
+import { checkNames } from '../http/option-names.js'
 import { fieldText, isToken } from '../http/reader.js'
 import { addResponseHeaders, fields as describeFields, header } from '../openapi/index.js'
 
@@ -24,6 +25,9 @@ export interface CorsOptions<C = unknown> {
   readonly maxAge?: number
 }
 
+const KNOWN = {
+  origins: 0, methods: 0, headers: 0, exposeHeaders: 0, credentials: 0, maxAge: 0,
+} satisfies Record<keyof CorsOptions, 0>
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** What no page can send. */
 const NEVER = ['TRACE', 'CONNECT']
@@ -53,6 +57,7 @@ const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'what is answere
  * credentials, names that are none
  */
 export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
+  checkNames('cors', options, KNOWN)
   check(options)
   const { origins, methods, headers, exposeHeaders = EXPOSED, credentials = false, maxAge } = options
   const names = Array.isArray(origins) ? new Set<string>(origins) : undefined

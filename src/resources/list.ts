@@ -1,6 +1,7 @@
 import { negotiate } from '../http/accept.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type ResponseHeaders } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { evaluatePreconditions } from '../http/preconditions.js'
 import { contentRange, selectRanges } from '../http/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
@@ -33,6 +34,11 @@ export interface ListOptions<Item extends object = object> {
   readonly cacheControl?: string
 }
 
+/** The names of these. */
+export const LIST_OPTIONS = {
+  repository: 0, batchSize: 0, maxBatchSize: 0, paging: 0, item: 0, cacheControl: 0,
+} satisfies Record<keyof ListOptions, 0>
+
 interface ListPlan<Item extends object> extends PageSizes {
   readonly list: NonNullable<Repository<Item>['list']>
   readonly cacheControl: string
@@ -57,6 +63,7 @@ const UNIT = 'items'
  * @throws {TypeError} when an option makes no sense
  */
 export function list<Item extends object = object, C = unknown>(options: ListOptions<Item>): Handler<C> {
+  checkNames('list', options, LIST_OPTIONS)
   const { repository, batchSize = 100, maxBatchSize = 1000, paging = 'position', item, cacheControl = 'private, no-cache' } = options
   if (typeof repository?.list !== 'function') throw new TypeError('list: the repository needs a method list(page, call)')
   if (!isCount(maxBatchSize)) throw new TypeError('list: maxBatchSize must be a whole number from 1')

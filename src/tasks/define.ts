@@ -91,8 +91,6 @@ const KNOWN = {
   name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0, retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0,
   shared: 0,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>
-/** In place of one that is missing. */
-const NO_DELAY = { delayMs: NaN }
 const BACKOFF = { type: 0, delayMs: PAUSE, maxDelayMs: PAUSE, jitter: [0, 1] } satisfies Record<keyof Backoff, unknown>
 
 const NAME = /^[A-Za-z0-9._-]{1,64}$/
@@ -109,7 +107,7 @@ export function defineTask<I = unknown, R = unknown>(options: TaskOptions<I, R>)
   if (typeof name !== 'string' || !NAME.test(name)) throw fault('name must be 1 to 64 of A-Z a-z 0-9 . _ -')
   if (typeof run !== 'function') throw fault('run must be a function')
   if (input !== undefined && !isSchema(input)) throw fault('input must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
-  checkBounds(`${where}: backoff`, { ...NO_DELAY, ...backoff }, BACKOFF)
-  if (!['fixed', 'exponential'].includes(backoff.type)) throw fault('the type of backoff must be fixed or exponential')
+  checkBounds(`${where}: backoff`, backoff, BACKOFF)
+  if (!['fixed', 'exponential'].includes(backoff.type) || backoff.delayMs === undefined) throw fault('backoff needs delayMs, and type fixed or exponential')
   return { ...options, timeoutMs, attempts, backoff }
 }

@@ -1,6 +1,7 @@
 import type { Operation } from '../http/exchange.js'
 import {
-  body, commonFields as fields, commonRequestFields as requestFields, errorResponses, header, operation, parameter, response, type Fragment,
+  body, commonErrorResponses as errorResponses, commonFields as fields, commonRequestFields as requestFields, header, operation, parameter, response,
+  type Fragment,
 } from '../openapi/index.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { Face } from './faces.js'

@@ -1,6 +1,7 @@
 import { around } from '../http/around.js'
 import { httpDate, linkValue, type Link } from '../http/fields.js'
 import type { Policy, ResponseHeaders } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { deprecate } from './describe.js'
 
 /** How a version, or any handler, says that it will go. Dates are `Date`s or anything that `new Date` reads. */
@@ -21,6 +22,11 @@ export interface DeprecationOptions {
    */
   readonly format?: 'http-date' | 'rfc9745'
 }
+
+/** The names of these. */
+export const DEPRECATION = {
+  deprecated: 0, sunset: 0, link: 0, sunsetLink: 0, successor: 0, format: 0,
+} satisfies Record<keyof DeprecationOptions, 0>
 
 /** The fields of a deprecation, made once. */
 export interface Deprecation {
@@ -62,6 +68,7 @@ export function addDeprecation(headers: ResponseHeaders, { headers: fields, link
  * nothing else. Wraps any handler.
  */
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {
+  checkNames('deprecated', options, DEPRECATION)
   const deprecation = toDeprecation(options, 'deprecated')
   const policy: Policy<C> = (request, next) => around(next, request, (headers) => { addDeprecation(headers, deprecation) })
   return Object.assign(policy, { describe: deprecate })

@@ -4,9 +4,10 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type ResponseHeaders } from '../http/exchange.js'
 import { addVary } from '../http/fields.js'
 import { Memo } from '../http/memo.js'
+import { checkNames } from '../http/option-names.js'
 import { principalOf } from '../http/principal.js'
 import { choose, type Chosen } from './choose.js'
-import { addDeprecation, toDeprecation, type Deprecation, type DeprecationOptions } from './deprecation.js'
+import { addDeprecation, DEPRECATION, toDeprecation, type Deprecation, type DeprecationOptions } from './deprecation.js'
 import { describeVersion } from './describe.js'
 import { innerRequests } from './inner-request.js'
 import type { Selector } from './selectors.js'
@@ -51,6 +52,8 @@ interface Served<C> {
 }
 
 const uses = channel('longhaul:version')
+const KNOWN = { select: 0, default: 0, afterSunset: 0, advertise: 0, principal: 0 } satisfies Record<keyof VersionsOptions<unknown>, 0>
+const VERSION = { handler: 0, ...DEPRECATION } satisfies Record<keyof VersionOptions<unknown>, 0>
 
 /**
  * One handler out of several versions of it (SPEC 9). The chosen one sees its vendor media types as
@@ -62,9 +65,10 @@ const uses = channel('longhaul:version')
  * @throws {TypeError} when an option makes no sense
  */
 export function versions<C = unknown>(served: Readonly<Record<string, VersionOptions<C> | Handler<C>>>, options: VersionsOptions<C>): Handler<C> {
-  const { select, afterSunset = 'serve', advertise = true, principal = (request) => principalOf(request)?.subject } = options
-  const named = sortVersions(Object.keys(served))
+  const named = sortVersions(Object.keys(served ?? {}))
   if (named.length === 0) throw new TypeError('versions: name at least one version')
+  checkNames('versions', options, KNOWN)
+  const { select, afterSunset = 'serve', advertise = true, principal = (request) => principalOf(request)?.subject } = options
   if (!(select?.length > 0)) throw new TypeError('versions: name at least one way to select, such as byPath()')
   if (afterSunset !== 'serve' && afterSunset !== 'gone') throw new TypeError('versions: afterSunset must be serve or gone')
   const table = new Map(named.map(({ name }) => [name, toServed(name, served[name] as VersionOptions<C> | Handler<C>)]))
@@ -114,6 +118,7 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
 
 function toServed<C>(name: string, given: VersionOptions<C> | Handler<C>): Served<C> {
   if (typeof given === 'function') return { handler: given, deprecation: undefined }
+  checkNames(`versions: ${name}`, given, VERSION)
   const { handler, deprecated, ...rest } = given
   if (typeof handler !== 'function') throw new TypeError(`versions: ${name} has no handler`)
   if (deprecated === undefined) {

@@ -6,7 +6,9 @@ import { z } from 'zod'
 import { ERROR_CODES, httpError, type ErrorCode } from '../../../src/http/errors.js'
 import type { HttpRequest } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
-import { body, errorResponses, errorSchema, fields, header, operation, parameter, problemSchema, requestFields, response, responseFields } from '../../../src/openapi/index.js'
+import { body, commonErrorResponses, errorResponses, errorSchema, fields, header, operation, parameter, problemSchema, requestFields, response, responseFields } from '../../../src/openapi/index.js'
+import { taskFace } from '../../../src/tasks/index.js'
+import { statusOperations, submitOperations } from '../../../src/tasks/operations.js'
 import { jsonSchema } from '../../../src/schema/index.js'
 
 /** Nothing of OpenAPI's outer shape is left to taste: what each object must and may have (OpenAPI 3.1.1 section 4.8). */
@@ -76,6 +78,13 @@ describe('errorResponses', () => {
     assert.equal(found['400']?.['description'], '`invalid_input`: The input is not valid. `malformed_json`: The body is not valid JSON.')
     assert.deepEqual(['400', '401', '405', '503'].map((status) => Object.keys(found[status]?.['headers'] ?? {}).slice(2)), [[], ['WWW-Authenticate'], ['Allow'], ['Retry-After']])
     assert.deepEqual(Object.keys(found['400']?.['headers'] ?? {}), ['Cache-Control', 'Vary'])
+  })
+
+  test('what the 202 flow says of its failures is the same', () => {
+    const codes = (Object.keys(ERROR_CODES) as ErrorCode[]).filter((code) => ![401, 405, 412, 416].includes(ERROR_CODES[code][0]))
+    assert.deepEqual(commonErrorResponses(...codes), errorResponses(...codes))
+    const told = submitOperations(taskFace, false, undefined).concat(statusOperations('/tasks/{id}', taskFace))
+    for (const { openapi } of told) for (const status of ['401', '405', '412', '416']) assert.equal(status in (openapi['responses'] as object), false, status)
   })
 
   test('every code can be described', () => {

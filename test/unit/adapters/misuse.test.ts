@@ -1,0 +1,39 @@
+import { test } from 'node:test'
+import { BullMQQueue } from '../../../adapters/bullmq/index.js'
+import { callbacks } from '../../../adapters/callbacks/index.js'
+import { toFastify } from '../../../adapters/fastify/index.js'
+import { toFetch } from '../../../adapters/fetch/index.js'
+import { toKoa } from '../../../adapters/koa/index.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { toNode } from '../../../adapters/node/index.js'
+import { RedisStore } from '../../../adapters/redis/index.js'
+import { refuses, type Loose } from '../refuses.js'
+
+const make = {
+  callbacks, memory, toFastify, toFetch, toKoa, toNode,
+  RedisStore: (options: never) => new RedisStore(options), BullMQQueue: (options: never) => new BullMQQueue(options),
+} as unknown as Record<'callbacks' | 'memory' | 'toFastify' | 'toFetch' | 'toKoa' | 'toNode' | 'RedisStore' | 'BullMQQueue', Loose>
+const handler = () => undefined
+const client = { evalsha: handler, duplicate: handler }
+
+refuses([
+  [() => make.RedisStore(), 'RedisStore: pass options, such as { client }'],
+  [() => make.RedisStore({ client, prefx: 'x' }), 'RedisStore: there is no option "prefx"; did you mean "prefix"?'],
+  [() => make.BullMQQueue(), 'BullMQQueue: pass options, such as { connection }'],
+  [() => make.BullMQQueue({ connection: {}, lockDuration: 1 }), 'BullMQQueue: there is no option "lockDuration"; did you mean "lockDurationMs"?'],
+  [() => make.memory(null), 'memory: pass options, such as { maxEntries }'],
+  [() => make.memory({ maxentries: 1 }), 'memory: there is no option "maxentries"; did you mean "maxEntries"?'],
+  [() => make.memory({ blobs: { maxbytes: 1 } }), 'memory: blobs: there is no option "maxbytes"; did you mean "maxBytes"?'],
+  [() => make.callbacks(), 'callbacks: pass options, such as { secrets }'],
+  [() => make.callbacks({ secrets: () => [], sendr: 1 }), 'callbacks: there is no option "sendr"; did you mean "sender"?'],
+  [() => make.toNode(handler, { mountpath: '/x' }), 'toNode: there is no option "mountpath"; did you mean "mountPath"?'],
+  [() => make.toFetch(handler, { mountpath: '/x' }), 'toFetch: there is no option "mountpath"; did you mean "mountPath"?'],
+  [() => make.toKoa(handler, { onerror: handler }), 'toKoa: there is no option "onerror"; did you mean "onError"?'],
+  [() => make.toFastify(handler, { onerror: handler }), 'toFastify: there is no option "onerror"; did you mean "onError"?'],
+])
+
+test('further members are fine', () => {
+  make.memory({ maxQueued: 5, redis: 'x' })
+  make.toFastify(handler, { prefix: '/api', logLevel: 'warn' })
+  make.toNode(handler, { port: 3000, mountPath: '' })
+})

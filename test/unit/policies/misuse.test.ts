@@ -1,0 +1,28 @@
+import { test } from 'node:test'
+import { apiKey, authenticate, basic, bearer, hostUser, rateLimit, timeouts } from '../../../src/policies/index.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { refuses, type Loose } from '../refuses.js'
+
+const make = { authenticate, rateLimit, timeouts } as unknown as Record<'authenticate' | 'rateLimit' | 'timeouts', Loose>
+const verify = () => undefined
+const schemes = [bearer({ verify })]
+const limit = { store: memory().store, onStoreError: 'deny', policies: [{ name: 'x', limit: 1, windowSeconds: 1 }] }
+const none = 'authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })'
+
+refuses([
+  [() => make.authenticate(), 'authenticate: pass options, such as { schemes }'],
+  [() => make.authenticate({ scheme: schemes }), 'authenticate: there is no option "scheme"; did you mean "schemes"?'],
+  [() => make.authenticate({ schemes: [() => {}] }), none],
+  [() => make.authenticate({ schemes: [...schemes, undefined] }), none],
+  [() => make.authenticate({ schemes: [...schemes, { read: verify, verify }] }), none],
+  [() => make.authenticate({ schemes, cache: { max: 1, ttl: 5 } }), 'authenticate: cache: there is no option "ttl"; did you mean "ttlMs"?'],
+  [() => make.rateLimit(), 'rateLimit: pass options, such as { store }'],
+  [() => make.rateLimit({ ...limit, trustedProxys: [] }), 'rateLimit: there is no option "trustedProxys"; did you mean "trustedProxies"?'],
+  [() => make.rateLimit({ ...limit, policies: [{ name: 'x', limit: 1, window: 1 }] }), 'rateLimit: a policy: there is no option "window"; did you mean "windowSeconds"?'],
+  [() => make.timeouts(), 'timeouts: pass options, such as { readMs }'],
+  [() => make.timeouts({ readms: 1 }), 'timeouts: there is no option "readms"; did you mean "readMs"?'],
+])
+
+test('every scheme of our own is one', () => {
+  make.authenticate({ schemes: [...schemes, basic({ verify }), apiKey({ header: 'x-key', verify }), hostUser(verify)], optional: true })
+})
