@@ -37,6 +37,7 @@ describe('names of options', () => {
 
   test('what is near to a name that is given too is fine, and so is what is far from all', () => {
     check({ owner: 1, ownr: 2 })()
+    checkNames('make', { records: 1 }, { record: 1, records: 1 })
     assert.throws(check({ owner: undefined, ownr: 2 }), /did you mean "owner"/)
     check({ blobs: 1, store: 1, oner3e: 1, ida1: 1, toString: 1, constructor: 1, maxLines3: 1 })()
     check(Object.create({ toString: 1 }))()
