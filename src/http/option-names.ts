@@ -17,9 +17,9 @@ export function checkNames(where: string, options: unknown, known: Known): void 
   }
 }
 
-/** The same but for a unit at the end; or two edits apart, of short names one. */
+/** The same but for a unit at the end; or two edits apart, of names up to five letters one. */
 function isNear(a: string, b: string): boolean {
-  return stem(a) === stem(b) || isWithin(a, b, a.length > 4 && b.length > 4 ? 2 : 1)
+  return stem(a) === stem(b) || isWithin(a, b, a.length > 5 && b.length > 5 ? 2 : 1)
 }
 
 function stem(name: string): string {

@@ -22,7 +22,7 @@ function distance(a: string, b: string): number {
 const stem = (name: string) => name.replace(/(ms|seconds|bytes)$/, '')
 const isNear = (one: string, other: string): boolean => {
   const [a, b] = [one.toLowerCase(), other.toLowerCase()]
-  return stem(a) === stem(b) || distance(a, b) <= (Math.min(a.length, b.length) > 4 ? 2 : 1)
+  return stem(a) === stem(b) || distance(a, b) <= (Math.min(a.length, b.length) > 5 ? 2 : 1)
 }
 
 describe('names of options', () => {

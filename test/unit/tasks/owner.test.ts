@@ -14,7 +14,7 @@ function site(t: TestContext, owner?: (request: HttpRequest) => string | undefin
   t.after(() => tasks.close({ drainMs: 0 }))
   const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', ...owner && { owner } })
   const who = authenticate({ optional: true, schemes: [bearer({ verify: tokens({ ann: { subject: 'ann' }, bob: { subject: 'bob' } }) })] })
-  const api = compose(who, router({ 'POST /work': submit(work), 'GET|HEAD|DELETE /tasks/{id}': status })) as Handler
+  const api = compose<unknown>(who, router({ 'POST /work': submit(work), 'GET|HEAD|DELETE /tasks/{id}': status }))
   return { api }
 }
 
