@@ -4,8 +4,9 @@ import type { MaybePromise } from '../http/exchange.js'
 import { newId } from '../http/random-id.js'
 import type { Queue } from '../queues/queue.js'
 import type { Created, Existing } from '../stores/store.js'
+import { LONGEST_MS } from './bounds.js'
 import { snapshotOf, type TaskSnapshot } from './codec.js'
-import { isDuration, type AnyTaskDefinition } from './define.js'
+import type { AnyTaskDefinition } from './define.js'
 import { isTaskId } from './ids.js'
 import { releaseKept } from './kept.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
@@ -61,7 +62,7 @@ export class Intake {
   take(): MaybePromise<Accepted> {
     const { definition: { maxPerOwner }, options: { owner, delayMs = 0 } } = this
     if (!isTaskId(this.id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
-    if (!isDuration(delayMs, 0)) throw new TypeError('delayMs must be from 0 to 100 years')
+    if (!(delayMs >= 0 && delayMs <= LONGEST_MS)) throw new TypeError('delayMs must be from 0 to 100 years')
     if (owner !== undefined && maxPerOwner !== undefined) return this.takeWithin(owner, maxPerOwner)
     const taken = this.make()
     return isPending(taken) ? taken.then((late) => late ?? this.goOn()) : taken ?? this.goOn()

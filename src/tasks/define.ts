@@ -1,7 +1,7 @@
 import type { MaybePromise } from '../http/exchange.js'
 import type { Backoff } from '../queues/queue.js'
 import { isSchema, type Schema } from '../schema/index.js'
-import { checkBounds, COUNT, KEPT, LONGEST_MS, PAUSE, TIMER } from './bounds.js'
+import { checkBounds, COUNT, KEPT, PAUSE, TIMER } from './bounds.js'
 
 /** What a running task is told, and how it speaks back. */
 export interface TaskContext {
@@ -80,11 +80,6 @@ export interface TaskDefinition<I = unknown, R = unknown> extends TaskOptions<I,
 export interface AnyTaskDefinition extends Omit<TaskDefinition<never>, 'input' | 'output'> {
   readonly input?: Schema
   readonly output?: Schema
-}
-
-/** Whether `ms` is from `min` to 100 years: what is longer makes no date. */
-export function isDuration(ms: number, min: number): boolean {
-  return ms >= min && ms <= LONGEST_MS
 }
 
 const KNOWN = {

@@ -21,12 +21,12 @@ const LEASE_MARGIN_MS = 10_000
  */
 export async function answerDirectly<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
   const stop = new Stop(submission.request)
-  const { direct } = settings.tasks
-  direct.enter(stop)
+  const { direct: runs } = settings.tasks
+  runs.enter(stop)
   try {
     return await run(settings, submission, stop)
   } finally {
-    direct.leave(stop)
+    runs.leave(stop)
   }
 }
 
