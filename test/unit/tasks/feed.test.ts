@@ -33,7 +33,7 @@ async function setUp(t: TestContext) {
   const made = await inner.create('task:a', recordText(1), { ttlMs: HOUR })
   let revision = made.created ? made.revision : ''
   const write = async (text: string) => {
-    const now = await inner.replace('task:a', text, revision)
+    const now = await inner.replace('task:a', text, revision, {})
     if (now.replaced) revision = now.revision
   }
   const seen: TaskSnapshot[] = []
