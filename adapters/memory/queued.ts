@@ -12,7 +12,7 @@ export class Queued {
   readonly backoff: Backoff | undefined
   #job: Job | string | undefined
   state: QueuedState = 'delayed'
-  /** Attempts begun. */
+  /** Attempts begun, without those that were handed back. */
   attempt = 0
   /** While ready: the queue's turn in which it became so. */
   turn = 0
