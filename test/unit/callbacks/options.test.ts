@@ -149,14 +149,14 @@ describe('createTasks', () => {
   test('waits for no room in a queue that closes, but for room in one that is still open', async (t) => {
     const real = setTimeout
     t.mock.method(globalThis, 'setTimeout', (run: () => void) => real(run, 1))
-    for (const [shared, asked] of [[true, 1], [false, 5]] as const) {
+    for (const [shared, asked, fault] of [[true, 1, 'interrupted'], [false, 5, 'no_room']] as const) {
       const queue = new Full()
       const own = shared ? queue : new Full()
       const tasks = make(callbacks({ secrets, sender, queue: own }), { queue })
       const { id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
       await tasks.close()
       assert.equal(own.refused, asked)
-      assert.deepEqual((await tasks.get(id))?.callback, { state: 'failed', attempts: 0, fault: 'no_room' })
+      assert.deepEqual((await tasks.get(id))?.callback, { state: 'failed', attempts: 0, fault })
     }
   })
 
