@@ -1,5 +1,4 @@
 import type { Entry, Store, Unsubscribe } from '../stores/store.js'
-import { isVisible, type Asker } from './asker.js'
 import { toSnapshot, type TaskSnapshot } from './codec.js'
 import { taskKey } from './ledger.js'
 import { isFinal } from './state.js'
@@ -9,9 +8,14 @@ export interface WaitOptions {
   readonly timeoutMs: number
   /** Ends the wait early. */
   readonly signal?: AbortSignal
-  readonly owner?: Asker
   /** What to wait for. Default: that the task is final. */
   readonly until?: (task: TaskSnapshot) => boolean
+}
+
+/** What code of this package may ask for beside that. */
+export interface FollowOptions extends WaitOptions {
+  /** Which records are shown to the one who waits; another one under the same id ends the wait. */
+  readonly isVisible: (task: TaskSnapshot) => boolean
 }
 
 /** A notice may be lost, so whoever waits reads again this often. */
@@ -75,16 +79,16 @@ export class Follower {
 
 /** The task when it is as it is waited for, or as it is when the time is over. `see` is told of each record that is read. */
 export async function waitFor(
-  store: Store, id: string, options: WaitOptions, see: (task: TaskSnapshot) => void, holds = false,
+  store: Store, id: string, options: FollowOptions, see: (task: TaskSnapshot) => void, holds = false,
 ): Promise<TaskSnapshot | undefined> {
-  const { timeoutMs, signal = new AbortController().signal, owner, until = (task) => isFinal(task.state) } = options
+  const { timeoutMs, signal = new AbortController().signal, isVisible, until = (task) => isFinal(task.state) } = options
   const deadline = Date.now() + timeoutMs
   const follower = await Follower.open(store, taskKey(id), holds)
   try {
     for (;;) {
       const entry = await follower.next(deadline - Date.now(), signal)
       const task = entry && toSnapshot(id, entry.value)
-      if (!task || !isVisible(task, owner)) return undefined
+      if (!task || !isVisible(task)) return undefined
       see(task)
       if (until(task) || Date.now() >= deadline || signal.aborted) return task
     }
