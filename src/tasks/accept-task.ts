@@ -57,7 +57,8 @@ async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<
   const place = waiters.enter(request.signal)
   if (!place) return task
   try {
-    return await waitFor(store, task.id, { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now) => belongsTo(now, task.owner) }, see) ?? task
+    const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
+    return await waitFor(store, task.id, { timeoutMs: seconds * 1000, signal: place.signal, isVisible }, see) ?? task
   } finally {
     place.leave()
   }

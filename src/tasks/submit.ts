@@ -49,7 +49,8 @@ export function createSubmit<C>(
     return after(judged, () => {
       const submission: Submission<C> = { definition, input, request, requester, body, idempotencyKey, callbackUrl: undefined }
       if (callback === undefined) return answer(submission, preferences)
-      return after(judgeCallback(tasks, callback, body, request, requester.owner), (callbackUrl) => answer({ ...submission, callbackUrl }, preferences))
+      const judged = judgeCallback(tasks, callback, body, request, requester.owner)
+      return after(judged, (callbackUrl) => answer({ ...submission, callbackUrl }, preferences))
     })
   }
   const answer = (submission: Submission<C>, { respondAsync, wait: asked }: Preferences): MaybePromise<HttpResponse> => {

@@ -65,7 +65,7 @@ const WAYS: readonly (readonly [string, Parameters<typeof site>[1], ...(readonly
       return (user ? { user, principal: { subject: String(user.id) } } : {}) as Context
     },
   }],
-  ['principal, mapped by hostUser in a middleware', 'principal', {}, [toPrincipal as never]],
+  ['principal, mapped by hostUser in a middleware', 'principal', {}, [toPrincipal]],
 ]
 
 for (const [name, owner, options, policies] of WAYS) {
@@ -131,7 +131,7 @@ describe('a req.user that nobody has made a principal passes as nobody nowhere: 
     ['authorize', () => authorize({ allow: () => true, reason: 'none' })],
   ] as const) {
     test(policy, async (t) => {
-      const { call, heard } = await site(t, byUser, {}, [make() as never])
+      const { call, heard } = await site(t, byUser, {}, [make()])
       assert.equal((await call('GET', '/api/tasks/x', 'ann')).status, 500)
       assert.match(String(heard[0]), says)
       assert.equal((await call('GET', '/api/tasks/x', undefined)).status, policy === 'authorize' ? 401 : 404)
@@ -140,7 +140,7 @@ describe('a req.user that nobody has made a principal passes as nobody nowhere: 
 
   test('rateLimit counts each user behind hostUser, whatever the address', async (t) => {
     const limit = rateLimit({ store: memory().store, policies: [{ name: 'few', limit: 1, windowSeconds: 60 }], onStoreError: 'deny' })
-    const { call } = await site(t, byUser, {}, [toPrincipal as never, limit as never])
+    const { call } = await site(t, byUser, {}, [toPrincipal, limit])
     const statuses = []
     for (const name of ['ann', 'ann', 'bob', undefined, undefined]) statuses.push((await call('GET', '/api/tasks/x', name)).status)
     assert.deepEqual(statuses, [404, 429, 404, 404, 429])

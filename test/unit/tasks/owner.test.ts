@@ -1,6 +1,7 @@
 // Issue 15, C14: to whom the tasks of endpoints belong.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
+import { inspect } from 'node:util'
 import { memory } from '../../../adapters/memory/index.js'
 import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
 import { isHttpError } from '../../../src/http/errors.js'
@@ -118,7 +119,7 @@ test('owner: anyone shows no task that has an owner', async (t) => {
 
 describe('an owner function that gives no id fails loudly, and merges nobody', () => {
   for (const wrong of ['', 0, 7, null, false, Promise.resolve('ann'), { id: 'ann' }, Symbol('ann')]) {
-    test(`${typeof wrong} ${String(wrong)}`, async (t) => {
+    test(`${typeof wrong} ${inspect(wrong)}`, async (t) => {
       const { submit, status } = taskEndpoints(created(t), { statusPath: '/tasks/{id}', owner: () => wrong as never })
       for (const handler of [submit(work), status]) {
         const method = handler === status ? 'GET' : 'POST'
