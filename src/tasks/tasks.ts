@@ -14,6 +14,7 @@ import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { DirectRuns, shuttingDown } from './direct-runs.js'
 import { Executor } from './execute.js'
+import { Feeds } from './feed.js'
 import { isTaskId } from './ids.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
@@ -37,6 +38,8 @@ export class Tasks {
   readonly store: Store
   /** Bounds long polls and event streams. */
   readonly waiters: Waiters
+  /** The tasks that long polls, event streams and `wait` follow. */
+  readonly feeds: Feeds
   /** Knows the runs of direct answers. */
   readonly direct = new DirectRuns()
   readonly maxInputBytes: number
@@ -62,6 +65,7 @@ export class Tasks {
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
+    this.feeds = new Feeds(store, this.see)
     this.waiters = new Waiters(options.maxWaiters ?? 1000)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
@@ -275,7 +279,7 @@ export class Tasks {
   )
 
   private async waitIf(id: string, options: WaitOptions, mine: Mine): Promise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? waitFor(this.store, id, { ...options, isVisible: mine }, this.see, true) : undefined
+    return isTaskId(id) ? waitFor(this.feeds, id, { ...options, isVisible: mine }, true) : undefined
   }
 
   /** What `OwnedTasks` calls. */
