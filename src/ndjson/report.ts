@@ -100,8 +100,11 @@ export class UploadReport {
 
 /** The error for a record that was refused. */
 export function refusal(line: number, { code, message, details }: RecordFault, record: unknown): UploadError {
-  const few = details?.slice(0, MAX_DETAILS).map((detail) => ({ pointer: cutText(detail.pointer, MAX_TEXT), message: cutText(detail.message, MAX_TEXT) }))
-  return { line, code: cutText(code, MAX_TEXT), message: cutText(message, MAX_TEXT), excerpt: excerptOf(textOf(record)), ...few && { details: few } }
+  const few = details?.slice(0, MAX_DETAILS).map((detail) => (
+    { pointer: cutText(detail.pointer, MAX_TEXT), message: cutText(detail.message, MAX_TEXT) }
+  ))
+  const said = { code: cutText(code, MAX_TEXT), message: cutText(message, MAX_TEXT), excerpt: excerptOf(textOf(record)) }
+  return { line, ...said, ...few && { details: few } }
 }
 
 function textOf(record: unknown): string {
