@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { ndjsonUpload, type UploadResult } from '../../../src/ndjson/index.js'
+import { UploadReport } from '../../../src/ndjson/report.js'
 import type { Schema } from '../../../src/schema/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
