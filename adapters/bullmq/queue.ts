@@ -1,7 +1,7 @@
-import { Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob } from 'bullmq'
+import { DelayedError, Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob } from 'bullmq'
 import { checkNames } from '../../src/http/option-names.js'
 import {
-  QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
+  isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { Silence, type Connected, type Connection } from '../redis/silence.js'
@@ -126,6 +126,11 @@ export class BullMQQueue implements Queue {
     return this.inTime('remove', this.take(toJobId(id)))
   }
 
+  has(id: string): Promise<boolean> {
+    // One that failed for good is on its way to `onDead`; what was done is gone.
+    return within(this.timeoutMs, 'has', this.queue.getJobState(toJobId(id)).then((state) => state !== 'unknown' && state !== 'completed'))
+  }
+
   close({ drainMs = 10_000 }: { readonly drainMs?: number } = {}): Promise<void> {
     this.closing ??= this.shutDown(drainMs)
     return this.closing
@@ -146,6 +151,7 @@ export class BullMQQueue implements Queue {
       await run(toJob(job), attempt)
     } catch (error) {
       if (attempt.reason !== undefined) return await handBack(job, token)
+      if (isHandBack(error)) return await putOff(job, token, error.delayMs)
       throw error instanceof Error ? error : new Error('The run failed')
     } finally {
       this.running.delete(attempt)
@@ -250,6 +256,12 @@ function silenceOf(of: Pick<BullQueue, 'getBackend'>, timeoutMs: number): Silenc
 async function handBack(job: BullJob<JobData>, token: string | undefined): Promise<never> {
   await job.moveToWait(token)
   throw new WaitingError()
+}
+
+/** Back into the queue for a while, with its attempts as they were. */
+async function putOff(job: BullJob<JobData>, token: string | undefined, delayMs: number): Promise<never> {
+  await job.moveToDelayed(Date.now() + delayMs, token)
+  throw new DelayedError()
 }
 
 /** `false` when it could not be heard, as when the store is away: the next look tells again, for a day. */

@@ -21,6 +21,7 @@ class Line implements Queue {
   enqueue() { return 'accepted' as const }
   process(_: unknown, { concurrency }: ProcessOptions) { this.concurrency = concurrency }
   async remove() { return false }
+  async has() { return false }
   async close({ drainMs }: { drainMs?: number } = {}) {
     this.drains.push(drainMs)
     this.told.push(this.name)
@@ -44,6 +45,7 @@ class Full implements Queue {
 
   process(run: RunJob) { this.run = run }
   async remove() { return false }
+  async has() { return false }
   async close() {
     for (const job of this.jobs.splice(0)) await this.run?.(job, { attempt: 1, lastAttempt: true, signal: new AbortController().signal })
   }
