@@ -128,7 +128,7 @@ export class BullMQQueue implements Queue {
 
   has(id: string): Promise<boolean> {
     // One that failed for good is on its way to `onDead`; what was done is gone.
-    return within(this.timeoutMs, 'has', this.queue.getJobState(toJobId(id)).then((state) => state !== 'unknown' && state !== 'completed'))
+    return this.inTime('has', this.queue.getJobState(toJobId(id)).then((state) => state !== 'unknown' && state !== 'completed'))
   }
 
   close({ drainMs = 10_000 }: { readonly drainMs?: number } = {}): Promise<void> {
