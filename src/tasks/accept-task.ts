@@ -18,13 +18,13 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
   const { request, definition, input, body, owner, idempotencyKey, callbackUrl } = submission
   const context = settings.context(request)
   // The longest that its record may live, should nobody be there to settle the claim.
-  const expiresAt = Date.now() + tasks.pendingMs + (definition.retentionMs ?? tasks.retentionMs) + CLAIM_MARGIN_MS
+  const ttlMs = tasks.pendingMs + (definition.retentionMs ?? tasks.retentionMs) + CLAIM_MARGIN_MS
   let claim: HeldClaim | undefined
   let id: string | undefined
   if (idempotencyKey !== undefined) {
     const key = claimKey(request, owner, idempotencyKey)
     const fingerprint = fingerprintOf(body)
-    const opened = await openClaim(tasks.store, key, { kind: 'task', fingerprint, taskId: newId(), accepted: false }, expiresAt)
+    const opened = await openClaim(tasks.store, key, { kind: 'task', fingerprint, taskId: newId(), accepted: false }, ttlMs)
     claim = opened.held
     if (claim.claim.kind === 'sync') return replayDirect(claim.claim)
     if (claim.claim.accepted) {
@@ -38,7 +38,7 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
   const { task, created } = await tasks.accept(definition, input, { owner, id, context, callbackUrl, claim: claim?.key })
   if (claim?.claim.kind === 'task') {
     // The task is in, whether this lands or not; a retry, or the end of the task, writes it too.
-    await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true }, { expiresAt }).catch(() => undefined)
+    await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true }).catch(() => undefined)
   }
   if (wait === 0) return accepted(settings, request, task, { asked, replayed: !created })
   const now = await waitForIt(settings, request, task, wait)

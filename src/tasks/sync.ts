@@ -36,7 +36,7 @@ async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, 
   let held: HeldClaim | undefined
   if (idempotencyKey !== undefined) {
     const claim = { kind: 'sync', fingerprint: fingerprintOf(body) } as const
-    const opened = await openClaim(tasks.store, claimKey(request, owner, idempotencyKey), claim, Date.now() + syncTimeoutMs + LEASE_MARGIN_MS)
+    const opened = await openClaim(tasks.store, claimKey(request, owner, idempotencyKey), claim, syncTimeoutMs + LEASE_MARGIN_MS)
     held = opened.held
     // A key that stands for a task means that task, however this request would have it done.
     if (held.claim.kind === 'task') return acceptTask(settings, submission, false, 0)
@@ -67,7 +67,7 @@ async function keep<C>({ tasks }: EndpointSettings<C>, held: HeldClaim, answer: 
   if (!answer) await tasks.store.delete(held.key, held.revision)
   else {
     const claim = { kind: 'sync', fingerprint: held.claim.fingerprint, answer } as const
-    await updateClaim(tasks.store, held, claim, { expiresAt: Date.now() + tasks.retentionMs, evictable: true })
+    await updateClaim(tasks.store, held, claim, { ttlMs: tasks.retentionMs, evictable: true })
   }
 }
 
