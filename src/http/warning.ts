@@ -40,7 +40,7 @@ export function aboutTask({ taskId, name, attempt }: { readonly taskId: string, 
 
 function textOf(error: unknown): string {
   const parts: string[] = []
-  for (let at = error; parts.length <= MAX_CAUSES; at = (at as Error).cause) {
+  for (let at = error; parts.length <= MAX_CAUSES; at = (at).cause) {
     parts.push(described(at))
     if (!(at instanceof Error) || at.cause === undefined || at.cause === at) break
   }
