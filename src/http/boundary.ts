@@ -3,6 +3,7 @@ import { describe, type Handler, type HttpRequest, type HttpResponse, type Maybe
 import { readFailure } from './failure.js'
 import { isClientGone } from './client-gone.js'
 import { errorResponse } from './respond.js'
+import { nameOfRequest } from './request-name.js'
 import { telling, warn } from './warning.js'
 
 /**
@@ -15,7 +16,7 @@ export type OnError = (error: unknown, request: HttpRequest) => unknown
 /** What `guard` may be told. */
 export interface GuardOptions {
   /**
-   * Default: a process warning named `LonghaulError`, which Node prints on stderr. It has method and path, and the stacks of
+   * Default: a process warning named `LonghaulError`, which Node prints on stderr. It has method, path and id of the request, and the stacks of
    * the error and its causes; a refusal such as 503 `queue_full` is one line without a stack.
    */
   readonly onError?: OnError | undefined
@@ -70,6 +71,12 @@ function noResponse(): TypeError {
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
   if (readFailure(error).expected || isClientGone(error, request)) return
-  if (onError === undefined) warn(error, `${request.method} ${request.path}`)
+  if (onError === undefined) warn(error, aboutRequest(request))
   else telling(() => onError(error, request))
+}
+
+/** Names a request in a warning. Its query is left out, because secrets may be in it. */
+function aboutRequest(request: HttpRequest): string {
+  const id = nameOfRequest(request)
+  return `${request.method} ${request.path}${id === undefined ? '' : ` (request ${id})`}`
 }
