@@ -50,11 +50,11 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
 
 /** `respond-async, wait=N` (RFC 7240 4.3): the task when it has ended, or as it is when the time is over. */
 async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
-  const { store, waiters, see } = settings.tasks
+  const { feeds, waiters } = settings.tasks
   const place = waiters.enter(request.signal)
   if (!place) return task
   try {
-    return await waitFor(store, task.id, { timeoutMs: seconds * 1000, signal: place.signal }, see) ?? task
+    return await waitFor(feeds, task.id, { timeoutMs: seconds * 1000, signal: place.signal }) ?? task
   } finally {
     place.leave()
   }

@@ -15,6 +15,7 @@ import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { DirectRuns, shuttingDown } from './direct-runs.js'
 import { Executor } from './execute.js'
+import { Feeds } from './feed.js'
 import { isTaskId } from './ids.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
@@ -35,6 +36,8 @@ export class Tasks {
   readonly store: Store
   /** Bounds long polls and event streams. */
   readonly waiters: Waiters
+  /** The tasks that long polls, event streams and `wait` follow. */
+  readonly feeds: Feeds
   /** Knows the runs of direct answers. */
   readonly direct = new DirectRuns()
   readonly maxInputBytes: number
@@ -60,6 +63,7 @@ export class Tasks {
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
+    this.feeds = new Feeds(store, this.see)
     this.waiters = new Waiters(options.maxWaiters ?? 1000)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
@@ -170,7 +174,7 @@ export class Tasks {
    * when there is none. Reports of progress do not end the wait. The process does not end while this waits.
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? waitFor(this.store, id, options, this.see, true) : undefined
+    return isTaskId(id) ? waitFor(this.feeds, id, options, true) : undefined
   }
 
   /**
