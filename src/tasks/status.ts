@@ -41,8 +41,10 @@ function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: str
 function showTask<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot | undefined): MaybePromise<HttpResponse> {
   if (!task) throw httpError(settings.face.notFound)
   const { accept, prefer } = request.headers
-  if (accept !== undefined && accept !== '*/*' && request.method === 'GET' && negotiate(accept, TYPES) === 'text/event-stream') {
-    return events(settings, request, task)
+  if (accept !== undefined && accept !== '*/*') {
+    const type = negotiate(accept, TYPES)
+    if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept, Authorization' } })
+    if (type === 'text/event-stream' && request.method === 'GET') return events(settings, request, task)
   }
   if (prefer !== undefined && request.method === 'GET') {
     const { wait } = parsePrefer(prefer)
