@@ -9,11 +9,11 @@ import type { TaskSnapshot } from './codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, taskEvents } from './events.js'
 import { statusOperations } from './operations.js'
+import { belongsTo, type Requester } from './requester.js'
 import type { SharedFace } from './shared-face.js'
 import { isFinal } from './state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from './wait.js'
-import type { Asker } from './asker.js'
 import type { FaceAnswer } from './faces.js'
 
 const OK: FaceAnswer = { status: 200 }
@@ -35,11 +35,14 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
 }
 
 function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
-  return after(settings.tasks.glance(id, askerOf(settings, request)), (task) => showTask(settings, request, task))
+  const requester = settings.requester(request)
+  return after(settings.tasks.glance(id), (task) => showTask(settings, request, requester, task))
 }
 
-function showTask<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot | undefined): MaybePromise<HttpResponse> {
-  if (!task) throw httpError(settings.face.notFound)
+function showTask<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot | undefined,
+): MaybePromise<HttpResponse> {
+  if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.face.notFound)
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*') {
     const type = negotiate(accept, TYPES)
@@ -48,7 +51,7 @@ function showTask<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, tas
   }
   if (prefer !== undefined && request.method === 'GET') {
     const { wait } = parsePrefer(prefer)
-    if (wait !== undefined && wait > 0) return poll(settings, request, task, Math.min(wait, settings.maxWaitSeconds))
+    if (wait !== undefined && wait > 0) return poll(settings, request, requester, task, Math.min(wait, settings.maxWaitSeconds))
   }
   return answer(settings, request, task)
 }
@@ -67,7 +70,9 @@ function answer<C>(
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
-async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<HttpResponse> {
+async function poll<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, { owner }: Requester, task: TaskSnapshot, seconds: number,
+): Promise<HttpResponse> {
   const { tasks, face } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
@@ -79,7 +84,7 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
     const place = tasks.waiters.enter(request.signal)
     if (!place) return answer(settings, request, task)
     try {
-      const options = { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until }
+      const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, owner), until }
       now = await waitFor(tasks.feeds, task.id, options)
     } finally {
       place.leave()
@@ -110,13 +115,8 @@ function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
 }
 
 async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
-  const outcome = await settings.tasks.cancel(id, { owner: askerOf(settings, request) })
+  const outcome = await settings.tasks.ownedBy(settings.requester(request).owner).cancel(id)
   if (!outcome) throw httpError(settings.face.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
   return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
-}
-
-/** Whom a request comes from. */
-export function askerOf<C>(settings: EndpointSettings<C>, request: HttpRequest<C>): Asker {
-  return settings.owner(request) ?? null
 }

@@ -1,5 +1,4 @@
 import type { Store } from '../stores/store.js'
-import { isVisible, type Asker } from './asker.js'
 import type { TaskSnapshot } from './codec.js'
 import type { Feeds } from './feed.js'
 import { isFinal } from './state.js'
@@ -9,14 +8,19 @@ export interface WaitOptions {
   readonly timeoutMs: number
   /** Ends the wait early. */
   readonly signal?: AbortSignal
-  readonly owner?: Asker
   /** What to wait for. Default: that the task is final. */
   readonly until?: (task: TaskSnapshot) => boolean
 }
 
+/** What code of this package may ask for beside that. */
+export interface FollowOptions extends WaitOptions {
+  /** Which records are shown to the one who waits; another one under the same id ends the wait. */
+  readonly isVisible: (task: TaskSnapshot) => boolean
+}
+
 /** The task when it is as it is waited for, or as it is when the time is over. `holds`: the process stays alive for it. */
-export async function waitFor(feeds: Feeds, id: string, options: WaitOptions, holds = false): Promise<TaskSnapshot | undefined> {
-  const { timeoutMs, signal = new AbortController().signal, owner, until = (task) => isFinal(task.state) } = options
+export async function waitFor(feeds: Feeds, id: string, options: FollowOptions, holds = false): Promise<TaskSnapshot | undefined> {
+  const { timeoutMs, signal = new AbortController().signal, isVisible, until = (task) => isFinal(task.state) } = options
   const deadline = performance.now() + timeoutMs
   const follower = await feeds.follow(id, holds)
   try {
@@ -25,7 +29,7 @@ export async function waitFor(feeds: Feeds, id: string, options: WaitOptions, ho
       const over = left <= 0 || signal.aborted
       // A notice may have been lost, so the last look is a read.
       const task = await (over ? follower.now() : follower.next(left, signal))
-      if (!task || !isVisible(task, owner)) return undefined
+      if (!task || !isVisible(task)) return undefined
       if (over || until(task)) return task
     }
   } finally {

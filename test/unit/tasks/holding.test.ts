@@ -57,7 +57,7 @@ describe('tasks.wait', () => {
 
 test('requests that wait hold no process: a long poll, an event stream, a submission with respond-async, wait', async (t) => {
   const { tasks, store, close } = bench({ definitions: [never] })
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })
   const { id } = await tasks.submit(never, 1)
   const before = timers()
