@@ -13,7 +13,10 @@ export interface ElementBatch {
 
 /** What is read, and how much of it. */
 export interface ElementOptions {
-  /** The member that holds the array, when it is one of an object. The others are read, checked and dropped, unless it has to be `alone`. Left out: the body is the array. */
+  /**
+   * The member that holds the array, when it is one of an object. The others are read, checked and dropped, unless it has to be `alone`.
+   * Left out: the body is the array.
+   */
   readonly member?: string
   /** Whether another member than `member` ends the reading with `invalid_input`. Default: false. */
   readonly alone?: boolean
