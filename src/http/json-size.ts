@@ -11,7 +11,7 @@ export function isJsonLarger(value: unknown, limit: number): boolean {
 /** Bytes of `limit` that remain after the value; negative when it does not fit. */
 function left(value: unknown, limit: number): number {
   if (typeof value === 'string') return limit - Buffer.byteLength(value) - 2
-  if (typeof value !== 'object') return limit - String(value).length
+  if (typeof value !== 'object') return limit - String(value as number).length
   if (value === null) return limit - 4
   if (ArrayBuffer.isView(value)) return limit - value.byteLength
   // Two brackets, and a comma less than there are members.

@@ -25,7 +25,7 @@ test('issue 15, C11: behind express.json(), maxInputBytes bounds chunked and cod
   const post = async (body: string | Uint8Array | ReadableStream, headers: Record<string, string> = {}) => {
     const response = await fetch(`http://127.0.0.1:${String((server.address() as AddressInfo).port)}/work`, {
       method: 'POST', body, headers: { 'content-type': 'application/json', ...headers }, duplex: 'half',
-    } as RequestInit)
+    })
     return [response.status, (await response.json() as { code?: string }).code]
   }
   const chunked = (text: string) => new ReadableStream({ start: (controller) => {
