@@ -11,8 +11,10 @@ export function isJsonLarger(value: unknown, limit: number): boolean {
 /** Bytes of `limit` that remain after the value; negative when it does not fit. */
 function left(value: unknown, limit: number): number {
   if (typeof value === 'string') return limit - Buffer.byteLength(value) - 2
-  if (typeof value !== 'object') return limit - String(value as number).length
   if (value === null) return limit - 4
+  if (typeof value === 'number' || typeof value === 'bigint') return limit - String(value).length
+  // `true` and `false`; for others JSON has no word.
+  if (typeof value !== 'object') return limit - (value === false ? 5 : 4)
   if (ArrayBuffer.isView(value)) return limit - value.byteLength
   // Two brackets, and a comma less than there are members.
   let rest = limit - 1
