@@ -108,7 +108,9 @@ export class BullMQQueue implements Queue {
     return within(this.timeoutMs, 'remove', this.take(toJobId(id)))
   }
 
-  close({ drainMs = 10_000 }: { readonly drainMs?: number } = {}): Promise<void> {
+  close(options: { readonly drainMs?: number } = {}): Promise<void> {
+    checkNames('BullMQQueue: close', options, { drainMs: 0 })
+    const { drainMs = 10_000 } = options
     this.closing ??= this.shutDown(drainMs)
     return this.closing
   }

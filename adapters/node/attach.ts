@@ -4,7 +4,8 @@ import type { Duplex } from 'node:stream'
 import { guard } from '../../src/http/boundary.js'
 import { httpError } from '../../src/http/errors.js'
 import type { Handler } from '../../src/http/exchange.js'
-import { Binding, type NodeOptions } from './binding.js'
+import { checkNames } from '../../src/http/option-names.js'
+import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
 import { limitSending } from './limit-sending.js'
 import { parseError, type ParseFailure } from './parse-failure.js'
@@ -24,6 +25,7 @@ export interface AttachOptions<C = unknown> extends NodeOptions<C> {
   readonly connect?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void | Promise<void>
 }
 
+const KNOWN = { ...NODE_OPTIONS, sendTimeoutMs: 0, connect: 0 } satisfies Record<keyof AttachOptions, 0>
 const LAST = Symbol('longhaul.lastResponse')
 type Watched = Duplex & { [LAST]?: ServerResponse }
 
@@ -43,6 +45,7 @@ type Listener = (...args: never[]) => void
  * Returns a function that puts the server back as it was.
  */
 export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {}): () => void {
+  checkNames('attach', options, KNOWN)
   const binding = new Binding(handler, options)
   const unlimited = options.sendTimeoutMs === undefined ? undefined : limitSending(server, options.sendTimeoutMs)
   const before = takeListeners(server, 'request')

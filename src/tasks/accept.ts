@@ -31,6 +31,11 @@ export interface SubmitOptions {
   readonly callbackUrl?: string | undefined
 }
 
+/** The names of these. */
+export const SUBMIT_OPTIONS = {
+  owner: 0, id: 0, delayMs: 0, context: 0, callbackUrl: 0,
+} satisfies Record<keyof SubmitOptions, 0>
+
 /** What `accept` did. */
 export interface Accepted {
   readonly task: TaskSnapshot

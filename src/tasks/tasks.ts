@@ -1,11 +1,12 @@
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { newId } from '../http/random-id.js'
 import { warn } from '../http/warning.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
-import { Intake, type Accepted, type SubmitOptions } from './accept.js'
+import { Intake, SUBMIT_OPTIONS, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { isVisible, type Asker } from './asker.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
@@ -23,7 +24,7 @@ import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
 import { hasTies, untie } from './ties.js'
 import type { TaskView, Typed } from './view.js'
-import { answers, waitFor, Waiters, type WaitOptions } from './wait.js'
+import { answers, waitFor, Waiters, WAIT_OPTIONS, type WaitOptions } from './wait.js'
 
 /**
  * Takes tasks in, keeps their records, runs them. Made by `createTasks`; endpoints and the host's own
@@ -91,6 +92,7 @@ export class Tasks {
    * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`, `shutting_down`, or a `StoreUnavailableError`.
    */
   async submit(definition: AnyTaskDefinition, input: unknown, options: SubmitOptions = {}): Promise<{ id: string; created: boolean }> {
+    checkNames('tasks.submit', options, SUBMIT_OPTIONS)
     // A copy, so that the caller's later changes stay the caller's; and what does not survive JSON shows at once.
     const text = JSON.stringify(input) as string | undefined
     if (text !== undefined && Buffer.byteLength(text) > this.maxInputBytes) throw httpError('body_too_large')
@@ -139,6 +141,7 @@ export class Tasks {
   async get<R = unknown>(
     id: string, options: { readonly owner?: Asker; readonly definition?: Typed<R> } = {},
   ): Promise<TaskView<R> | undefined> {
+    checkNames('tasks.get', options, { owner: 0, definition: 0 })
     const task = await this.look(id, options.owner)
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
@@ -169,6 +172,7 @@ export class Tasks {
    * when there is none. Reports of progress do not end the wait. The process does not end while this waits.
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
+    checkNames('tasks.wait', options, WAIT_OPTIONS)
     return isTaskId(id) ? waitFor(this.store, id, options, this.see, true) : undefined
   }
 
@@ -177,6 +181,7 @@ export class Tasks {
    * signal. `moved` is false when it had ended before. `undefined` when there is none.
    */
   async cancel(id: string, options: { readonly owner?: Asker } = {}): Promise<{ task: TaskSnapshot; moved: boolean } | undefined> {
+    checkNames('tasks.cancel', options, { owner: 0 })
     const held = isTaskId(id) ? await this.ledger.load(id) : undefined
     if (!held || !isVisible(held.record, options.owner)) return undefined
     const finishedAt = Date.now()
@@ -221,6 +226,7 @@ export class Tasks {
    * finish, then stops it. A direct answer whose run is stopped is a 503 `shutting_down`. The store and its client stay the caller's to close.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
+    checkNames('tasks.close', options, { drainMs: 0 })
     this.closing ??= (async () => {
       const { drainMs = 10_000 } = options
       const end = Date.now() + drainMs

@@ -14,6 +14,9 @@ export interface WaitOptions {
   readonly until?: (task: TaskSnapshot) => boolean
 }
 
+/** The names of these. */
+export const WAIT_OPTIONS = { timeoutMs: 0, signal: 0, owner: 0, until: 0 } satisfies Record<keyof WaitOptions, 0>
+
 /** A notice may be lost, so whoever waits reads again this often. */
 const REREAD_MS = 3000
 
