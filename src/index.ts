@@ -14,15 +14,15 @@ export { negotiate, parseAccept, type MediaRange } from './http/accept.js'
 export { jsonSchema, type DescribedSchema, type JsonSchemaOptions, type Schema } from './schema/index.js'
 export { isStoreUnavailable, StoreUnavailableError } from './stores/store.js'
 export type { StoreEvent } from './stores/channel.js'
-export type { Conflict, Counter, Created, Entry, Existing, Replaced, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
+export type { Conflict, Counter, Created, Entry, Existing, Replaced, ReplaceOptions, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
 export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './stores/blobs.js'
-export { isQueueClosing, QueueClosingError } from './queues/queue.js'
+export { HandBackError, isHandBack, isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
-  azureFace, createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type Asker, type AzureFaceOptions, type CallbackFault, type Callbacks,
+  azureFace, createTasks, defineTask, jobFace, OwnedTasks, permanent, taskEndpoints, taskFace, Tasks,
+  type Accepted, type AnyTaskDefinition, type AzureFaceOptions, type CallbackFault, type Callbacks,
   type CallbackState, type CallbackView, type Face, type FaceAnswer, type FaceDescription,
-  type FindCallback, type Kept, type KeptAnswer, type ReadWork,
+  type FindCallback, type Kept, type KeptAnswer, type OwnedSubmitOptions, type OwnerOption, type ReadWork,
   type Select,
   type Selected,
   type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions,

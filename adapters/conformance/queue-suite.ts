@@ -1,6 +1,7 @@
 import { checkNames } from '../../src/http/option-names.js'
 import { QueueBench, type QueueConformanceOptions, type QueueFixture } from './queue-bench.js'
 import { closing } from './queue-close.js'
+import { handBack } from './queue-hand-back.js'
 import { retries } from './queue-retries.js'
 import { room } from './queue-room.js'
 import { running } from './queue-running.js'
@@ -21,6 +22,6 @@ const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof Que
  */
 export function queueConformance(runner: Runner, factory: () => Promise<QueueFixture>, options: QueueConformanceOptions = {}): void {
   checkNames('queueConformance', options, KNOWN)
-  const groups = { running, retries, room, close: closing }
+  const groups = { running, retries, 'hand back': handBack, room, close: closing }
   register(runner, options.title ?? 'Queue conformance', groups, async () => new QueueBench(await factory(), options))
 }

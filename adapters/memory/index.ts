@@ -21,12 +21,12 @@ const KNOWN = { ...MEMORY_STORE, ...MEMORY_QUEUE, blobs: 0 } satisfies Record<ke
  */
 export function memory(options: MemoryOptions = {}): { store: MemoryStore, queue: MemoryQueue, blobs: MemoryBlobs } {
   checkNames('memory', options, KNOWN)
-  const { blobs = {}, maxQueued, ...store } = options
+  const { blobs = {}, maxQueued, maxQueuedBytes, ...store } = options
   checkNames('memory: blobs', blobs, MEMORY_BLOBS)
   const clock = options.now === undefined ? {} : { now: options.now }
   return {
     store: new MemoryStore(store),
-    queue: new MemoryQueue(maxQueued === undefined ? {} : { maxQueued }),
+    queue: new MemoryQueue({ ...maxQueued !== undefined && { maxQueued }, ...maxQueuedBytes !== undefined && { maxQueuedBytes } }),
     blobs: new MemoryBlobs({ ...clock, ...blobs }),
   }
 }

@@ -21,6 +21,7 @@ function unknownName(where: string, name: string, options: Known, known: Known):
 }
 
 function listed(names: readonly string[]): string {
+  if (names.length === 0) return 'There are no options here.'
   return names.length === 1 ? `The only option is ${String(names[0])}.` : `The options are ${names.slice(0, -1).join(', ')} and ${String(names.at(-1))}.`
 }
 

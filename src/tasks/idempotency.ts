@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import { httpError, type ErrorDetail } from '../http/errors.js'
 import type { Failure } from '../http/failure.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
-import type { Entry, Revision, Store, WriteOptions } from '../stores/store.js'
+import type { Entry, ReplaceOptions, Revision, Store } from '../stores/store.js'
+import type { Requester } from './requester.js'
 
 /** A claim outlives what it stands for by this much, so that a late retry never starts a second task. */
 export const CLAIM_MARGIN_MS = 3_600_000
@@ -30,7 +31,6 @@ export interface HeldClaim {
   readonly key: string
   readonly claim: Claim
   readonly revision: Revision
-  readonly expiresAt: number
 }
 
 const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
@@ -51,7 +51,7 @@ export function parseIdempotencyKey(field: string | string[] | undefined): strin
 }
 
 /** Where the claim of a key lies: one caller's key on one method and path is not another's. */
-export function claimKey(request: HttpRequest, owner: string | undefined, key: string): string {
+export function claimKey(request: HttpRequest<unknown>, { owner }: Requester, key: string): string {
   return `idempotency:${digest(JSON.stringify([owner ?? null, request.method, request.path, key]))}`
 }
 
@@ -66,34 +66,34 @@ function digest(text: string): string {
 
 /** Sets a claim up, or finds the one that is there. Throws `idempotency_key_reused` when it stands for another body. */
 export async function openClaim(
-  store: Store, key: string, claim: Claim, expiresAt: number,
+  store: Store, key: string, claim: Claim, ttlMs: number,
 ): Promise<{ readonly fresh: boolean; readonly held: HeldClaim }> {
-  const made = await store.create(key, JSON.stringify(claim), { expiresAt })
-  if (made.created) return { fresh: true, held: { key, claim, revision: made.revision, expiresAt } }
+  const made = await store.create(key, JSON.stringify(claim), { ttlMs })
+  if (made.created) return { fresh: true, held: { key, claim, revision: made.revision } }
   const held = toHeld(key, made.entry)
   if (held.claim.fingerprint !== claim.fingerprint) throw httpError('idempotency_key_reused')
   return { fresh: false, held }
 }
 
 function toHeld(key: string, entry: Entry): HeldClaim {
-  return { key, claim: JSON.parse(entry.value) as Claim, revision: entry.revision, expiresAt: entry.expiresAt }
+  return { key, claim: JSON.parse(entry.value) as Claim, revision: entry.revision }
 }
 
 /** Writes what is known by now. Losing to another request is fine: it wrote the same. */
-export async function updateClaim(store: Store, held: HeldClaim, claim: Claim, options: Partial<WriteOptions> = {}): Promise<void> {
-  await store.replace(held.key, JSON.stringify(claim), held.revision, { expiresAt: held.expiresAt, ...options })
+export async function updateClaim(store: Store, held: HeldClaim, claim: Claim, options: ReplaceOptions = {}): Promise<void> {
+  await store.replace(held.key, JSON.stringify(claim), held.revision, options)
 }
 
 /**
  * Once the task is final, its claim lives as long as the record and a while more. That there was a task is
  * written too, because a process may have died, or been too late, before it could say so.
  */
-export async function settleClaim(store: Store, key: string, recordExpiresAt: number): Promise<void> {
+export async function settleClaim(store: Store, key: string, recordTtlMs: number): Promise<void> {
   let entry = await store.get(key)
   while (entry) {
     const { claim } = toHeld(key, entry)
     const value = JSON.stringify(claim.kind === 'task' ? { ...claim, accepted: true } : claim)
-    const outcome = await store.replace(key, value, entry.revision, { expiresAt: recordExpiresAt + CLAIM_MARGIN_MS, evictable: true })
+    const outcome = await store.replace(key, value, entry.revision, { ttlMs: recordTtlMs + CLAIM_MARGIN_MS, evictable: true })
     if (outcome.replaced) return
     entry = outcome.entry
   }

@@ -4,7 +4,7 @@ import type { Conflict, Created, Entry, Existing, Replaced, Revision, Store } fr
 import { taskEvents, tellMove } from './channels.js'
 import { decode, encode } from './codec.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
-import { pauseAfter } from './retry.js'
+import { Patience } from './retry.js'
 import { isFinal } from './state.js'
 
 /** A record and the revision that it was read or written at. */
@@ -26,6 +26,9 @@ export class Ledger {
   /** `holder` names this process in records whose work dies with it. */
   constructor(readonly store: Store, readonly holder?: string) {}
 
+  /** Bounds how long patient moves, and those who read for a run, wait for the store. */
+  readonly patience = new Patience()
+
   /** Whether the store gave its last outcome without a promise. */
   prompt = false
 
@@ -44,7 +47,7 @@ export class Ledger {
 
   /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
   create(record: TaskRecord, face?: string, key = taskKey(record.id)): MaybePromise<Created | Existing> {
-    const outcome = this.store.create(key, encode(record, face), { expiresAt: record.expiresAt })
+    const outcome = this.store.create(key, encode(record, face), { ttlMs: record.expiresAt - record.createdAt })
     this.prompt = !isPending(outcome)
     return outcome
   }
@@ -79,7 +82,7 @@ export class Ledger {
         tried = 0
       } catch (error) {
         if (!patient) throw error
-        await pauseAfter(error, tried, this.store.shared)
+        await this.patience.pauseAfter(error, tried, this.store.shared)
       }
       outcome = undefined
     }
@@ -91,9 +94,15 @@ export class Ledger {
   }
 
   private write(held: Held, next: TaskRecord): MaybePromise<Replaced | Conflict> {
-    const options = { expiresAt: next.expiresAt, evictable: isFinal(next.state) }
+    const options = { ttlMs: newLifetime(held.record, next), evictable: isFinal(next.state) }
     return this.store.replace(held.key ?? taskKey(next.id), encode(next), held.revision, options)
   }
+}
+
+/** The lifetime in milliseconds that a change gives a record; `undefined`: it keeps its expiry. */
+function newLifetime(before: TaskRecord, { expiresAt, finishedAt }: TaskRecord): number | undefined {
+  if (expiresAt === before.expiresAt) return undefined
+  return expiresAt - (finishedAt ?? Date.now())
 }
 
 type Decide = (record: TaskRecord) => TaskChange | undefined

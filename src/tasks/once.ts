@@ -2,6 +2,7 @@ import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { claimKey, fingerprintOf, openClaim, parseIdempotencyKey, type Claim, type HeldClaim } from './idempotency.js'
+import type { WriteOptions } from '../stores/store.js'
 import { replayDirect } from './replay.js'
 
 /** An answer, and what is kept of it for retries. */
@@ -16,13 +17,14 @@ const LEASE_MS = 30_000
 
 /** `TaskEndpoints.answerOnce`. */
 export async function answerOnce<C>(
-  { tasks, owner }: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: () => Promise<KeptAnswer>,
+  { tasks, requester }: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: () => Promise<KeptAnswer>,
 ): Promise<HttpResponse> {
+  const from = requester(request)
   const key = parseIdempotencyKey(request.headers['idempotency-key'])
   if (key === undefined) return (await work()).response
   const { store } = tasks
   const claim: Claim = { kind: 'sync', fingerprint: fingerprintOf(body) }
-  const { fresh, held } = await openClaim(store, claimKey(request, owner(request), key), claim, Date.now() + LEASE_MS)
+  const { fresh, held } = await openClaim(store, claimKey(request, from, key), claim, LEASE_MS)
   // A task that was started under this key has another fingerprint; should it not, it is no answer to this.
   if (held.claim.kind === 'task') throw httpError('idempotency_key_reused')
   if (!fresh) return replayDirect(held.claim)
@@ -43,7 +45,7 @@ export async function answerOnce<C>(
 class Lease {
   private revision: HeldClaim['revision']
   private writing: Promise<unknown> = Promise.resolve()
-  private readonly timer = setInterval(() => { this.write(this.held.claim, { expiresAt: Date.now() + LEASE_MS }) }, LEASE_MS / 3).unref()
+  private readonly timer = setInterval(() => { this.write(this.held.claim, { ttlMs: LEASE_MS }) }, LEASE_MS / 3).unref()
 
   constructor(private readonly tasks: EndpointSettings<unknown>['tasks'], private readonly held: HeldClaim) {
     this.revision = held.revision
@@ -64,11 +66,11 @@ class Lease {
     const { response: { status, headers, body }, short = '' } = kept
     const text = typeof body === 'string' && body.length <= maxResultBytes ? body : short
     const claim = { ...held.claim, answer: { response: { status, headers, body: text } } } as Claim
-    this.write(claim, { expiresAt: Date.now() + retentionMs, evictable: true })
+    this.write(claim, { ttlMs: retentionMs, evictable: true })
     await this.writing
   }
 
-  private write(claim: Claim, options: { readonly expiresAt: number, readonly evictable?: boolean }): void {
+  private write(claim: Claim, options: WriteOptions): void {
     const { tasks: { store }, held: { key } } = this
     this.writing = this.writing.then(async () => {
       const outcome = await store.replace(key, JSON.stringify(claim), this.revision, options)

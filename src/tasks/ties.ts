@@ -15,7 +15,8 @@ export async function untie(
   record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>, announce: (record: TaskRecord) => Promise<void>,
 ): Promise<void> {
   if (record.callback?.state === 'pending') await announce(record)
-  if (record.claim !== undefined) await settleClaim(store, record.claim, record.expiresAt).catch(() => undefined)
+  const { claim, expiresAt, createdAt, finishedAt = createdAt } = record
+  if (claim !== undefined) await settleClaim(store, claim, expiresAt - finishedAt).catch(() => undefined)
   if (record.slot !== undefined) await freeSlot(store, record.slot, record.id).catch(() => undefined)
   if (record.keeps !== undefined) await releaseKept(definitions.get(record.name), record.keeps)
 }

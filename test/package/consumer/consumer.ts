@@ -44,7 +44,7 @@ const sender: CallbackSender = {
 }
 const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']
 const tasks = createTasks({ store, queue, definitions: [double], callbacks: callbacks({ sender, secrets }) })
-const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
 
 const headers = { 'content-type': 'application/json' }
@@ -78,7 +78,7 @@ async function main(): Promise<void> {
 
   // An error is recognised across entry points, which may hold different copies of its class.
   const small = memory({ maxEntries: 1 })
-  const write = async (key: string) => small.store.create(key, '', { expiresAt: Date.now() + 60_000 })
+  const write = async (key: string) => small.store.create(key, '', { ttlMs: 60_000 })
   await write('a')
   await assert.rejects(write('b'), isStoreUnavailable)
   await small.store.close()
@@ -120,7 +120,7 @@ async function files(): Promise<void> {
   const read = uploadTask<{ id: number }>({ ...intake, name: 'read', blobs })
   const { store: own, queue: line } = memory()
   const uploads = createTasks({ store: own, queue: line, definitions: [read] })
-  const background = { endpoints: taskEndpoints(uploads, { statusPath: '/status/{id}' }), task: read }
+  const background = { endpoints: taskEndpoints(uploads, { statusPath: '/status/{id}', owner: 'anyone' }), task: read }
   const path = join(folder, 'digits.txt')
   await writeFile(path, '0123456789')
   await blobs.put('letters', letters(), { expiresAt: Date.now() + 60_000 })

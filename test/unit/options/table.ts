@@ -23,7 +23,7 @@ const request = fakeRequest({ body: '{}' })
 const report = api.defineTask({ name: 'report', run: () => 1 })
 const engine = memory()
 const tasks = api.createTasks({ ...engine, definitions: [report] })
-const endpoints = api.taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const endpoints = api.taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const client = createClient({ baseUrl: 'http://127.0.0.1:9', fetch: () => Promise.reject(new Error('No request may be made')) })
 const typed = client.task('/report')
 const handle = client.resume({ statusUrl: 'http://127.0.0.1:9/tasks/1' })
@@ -91,6 +91,9 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
+  'longhaul: OwnedTasks#get': (options) => tasks.ownedBy('ann').get('a', options),
+  'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
+  'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
   'longhaul: Tasks': (options) => new api.Tasks(options),
   'longhaul: Tasks#cancel': (options) => tasks.cancel('a', options),
   'longhaul: Tasks#close': (options) => tasks.close(options),

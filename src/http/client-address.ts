@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js'
-import type { HttpRequest } from '../http/exchange.js'
-import { Memo } from '../http/memo.js'
-import { checkNames } from '../http/option-names.js'
-import { fieldText } from '../http/reader.js'
+import type { HttpRequest } from './exchange.js'
+import { Memo } from './memo.js'
+import { checkNames } from './option-names.js'
+import { fieldText } from './reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
