@@ -67,7 +67,7 @@ export class Tasks {
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
     this.feeds = new Feeds(store, this.see)
-    this.waiters = new Waiters(options.maxWaiters ?? 1000)
+    this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
     this.executor = new Executor({
