@@ -3,7 +3,7 @@ import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
 import { newId } from '../http/random-id.js'
-import { warn } from '../http/warning.js'
+import { warnOfTask } from './tell.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
 import { Intake, SUBMIT, type AcceptOptions, type Accepted, type SubmitOptions } from './accept.js'
@@ -58,7 +58,7 @@ export class Tasks {
   /** Use `createTasks`. */
   constructor(options: TasksOptions) {
     checkOptions(options)
-    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warn } = options
+    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warnOfTask } = options
     this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
     this.store = store
     this.queue = queue
