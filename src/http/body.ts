@@ -5,6 +5,7 @@ import { isTooDeep } from './json-depth.js'
 import { isJsonLarger } from './json-size.js'
 import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
 import { parseMediaType } from './media-type.js'
+import { checkNames } from './option-names.js'
 
 /** How much of a body may be read. */
 export interface ReadBytesOptions {
@@ -18,6 +19,8 @@ export interface ReadJsonOptions extends ReadBytesOptions {
   readonly mediaTypes?: readonly string[]
 }
 
+const BYTES = { maxBytes: 0 } satisfies Record<keyof ReadBytesOptions, 0>
+const JSON_BODY = { maxBytes: 0, mediaTypes: 0 } satisfies Record<keyof ReadJsonOptions, 0>
 const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
 const DIGITS = /^[0-9]+$/
 
@@ -27,7 +30,9 @@ const DIGITS = /^[0-9]+$/
  * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read), `unsupported_content_coding` (415),
  * `digest_mismatch` (400)
  */
-export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOptions): Promise<Uint8Array> {
+export async function readBytes(request: HttpRequest, options: ReadBytesOptions): Promise<Uint8Array> {
+  checkNames('readBytes', options, BYTES)
+  const { maxBytes } = options
   checkLength(request.headers, maxBytes)
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
@@ -44,7 +49,9 @@ export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOpt
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415), and with 400
  * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`
  */
-export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJsonOptions): MaybePromise<unknown> {
+export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
+  checkNames('readJson', options, JSON_BODY)
+  const { maxBytes, mediaTypes } = options
   checkLength(request.headers, maxBytes)
   checkJsonType(request.headers, mediaTypes)
   const { parsed } = request.body

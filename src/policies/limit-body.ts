@@ -3,6 +3,7 @@ import { DerivedRequest } from '../http/derived-request.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, Policy, PolicyPlace } from '../http/exchange.js'
 import { isTooDeep } from '../http/json-depth.js'
+import { checkNames } from '../http/option-names.js'
 import { failing } from './describe.js'
 
 /** How large a body may be. */
@@ -11,6 +12,7 @@ export interface LimitBodyOptions {
   readonly maxBytes: number
 }
 
+const KNOWN = { maxBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
 const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
@@ -19,7 +21,9 @@ const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requ
  * parser has read is measured as JSON where `Content-Length` does not tell its size.
  * @throws {TypeError} for a number that makes no sense
  */
-export function limitBody<C = unknown>({ maxBytes }: LimitBodyOptions): Policy<C> {
+export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
+  checkNames('limitBody', options, KNOWN)
+  const { maxBytes } = options
   if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBytes must be a whole number from 0 on')
   const policy: Policy<C> = (request, next) => {
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
