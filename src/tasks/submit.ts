@@ -10,6 +10,7 @@ import { noCallbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { parseIdempotencyKey } from './idempotency.js'
+import { mayBeAccepted } from './kept.js'
 import { submitOperations } from './operations.js'
 import { countedAs, type Requester } from './requester.js'
 import type { FindCallback, ReadWork, Select, Selected, Submission, SubmitEndpointOptions } from './submission.js'
@@ -86,9 +87,17 @@ export async function acceptRead<C>(
     const wait = Math.min(preferences.wait ?? 0, settings.maxWaitSeconds)
     return await acceptTask(settings, submission, preferences.respondAsync, wait)
   } catch (error) {
-    // Above that, the work may have been taken in although it does not look so.
-    if (isHttpError(error) && error.status < 500) await work.discard?.()
+    if (!mayBeAccepted(error)) await discard(work)
     throw error
+  }
+}
+
+/** Never rejects: the client is to hear why the request was refused. */
+async function discard(work: ReadWork): Promise<void> {
+  try {
+    await work.discard?.()
+  } catch {
+    // It expires.
   }
 }
 

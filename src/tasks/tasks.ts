@@ -17,6 +17,7 @@ import { DirectRuns, shuttingDown } from './direct-runs.js'
 import { Executor } from './execute.js'
 import { Feeds } from './feed.js'
 import { isTaskId } from './ids.js'
+import { failedToAccept, releaseUnused } from './kept.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
@@ -143,7 +144,19 @@ export class Tasks {
     if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) throw shuttingDown()
     const taken = new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
-    return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
+    const known = isPending(taken) ? this.known(definition, input, taken) : taken
+    return taskEvents.hasSubscribers ? tellAccepted(definition.name, known) : known
+  }
+
+  /** Tells what has to become of what is kept for the input. */
+  private async known(definition: AnyTaskDefinition, input: unknown, taken: PromiseLike<Accepted>): Promise<Accepted> {
+    try {
+      const accepted = await taken
+      await releaseUnused(this.ledger, definition, input, accepted)
+      return accepted
+    } catch (error) {
+      failedToAccept(error)
+    }
   }
 
   /**
