@@ -1,11 +1,12 @@
-import { checkBounds, COUNT, KEPT, PAUSE, SIZE } from './bounds.js'
+import { checkBounds, COUNT, KEPT, PAUSE, SIZE, TIMER } from './bounds.js'
 import { CALLBACK_JOB } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { TasksOptions } from './tasks-options.js'
 
 const KNOWN = {
-  store: 0, queue: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE,
-  maxWaiters: SIZE, leaseMs: KEPT, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
+  store: 0, queue: 0, index: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT,
+  maxInputBytes: SIZE, maxResultBytes: SIZE,
+  maxWaiters: SIZE, leaseMs: KEPT, sweepMs: TIMER, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
 } satisfies Record<keyof TasksOptions, unknown>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
@@ -18,6 +19,9 @@ export function checkOptions(options: TasksOptions): void {
   if (!definitions?.every?.(isDefinition)) throw fault('definitions must be a list of what defineTask made')
   if (queue.durable && !store.shared) {
     throw fault('this queue spans processes but the store does not; use a store that does, such as longhaul/redis')
+  }
+  if (queue.durable && options.index && !options.index.shared) {
+    throw fault('this queue spans processes but the index does not; use one that does, such as that of redis() of longhaul/redis')
   }
   const local = definitions.find(({ shared }) => shared === false)
   if (queue.durable && local) {

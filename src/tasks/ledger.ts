@@ -29,17 +29,6 @@ export class Ledger {
   /** Bounds how long patient moves, and those who read for a run, wait for the store. */
   readonly patience = new Patience()
 
-  /** Whether the store gave its last outcome without a promise. */
-  prompt = false
-
-  /** The revision that the record has now, where the store knows without a promise; else `undefined`. */
-  revisionAtOnce({ key, record: { id } }: Held): Revision | undefined {
-    const entry = this.store.get(key ?? taskKey(id))
-    if (!isPending(entry)) return entry?.revision
-    entry.catch(() => undefined)
-    return undefined
-  }
-
   load(id: string): MaybePromise<Held | undefined> {
     const entry = this.store.get(taskKey(id))
     return isPending(entry) ? entry.then((late) => toHeld(id, late)) : toHeld(id, entry)
@@ -47,9 +36,7 @@ export class Ledger {
 
   /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
   create(record: TaskRecord, face?: string, key = taskKey(record.id)): MaybePromise<Created | Existing> {
-    const outcome = this.store.create(key, encode(record, face), { ttlMs: record.expiresAt - record.createdAt })
-    this.prompt = !isPending(outcome)
-    return outcome
+    return this.store.create(key, encode(record, face), { ttlMs: record.expiresAt - record.createdAt })
   }
 
   /**

@@ -5,7 +5,8 @@ import { newId } from '../http/random-id.js'
 import { warn } from '../http/warning.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
-import { Intake, type Accepted, type SubmitOptions } from './accept.js'
+import type { TaskIndex } from '../stores/task-index.js'
+import { Intake, type Accepted, type IntakeSettings, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { isVisible, type Asker } from './asker.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
@@ -15,13 +16,18 @@ import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { DirectRuns, shuttingDown } from './direct-runs.js'
 import { Executor } from './execute.js'
+import { HandBacks } from './hand-back.js'
 import { isTaskId } from './ids.js'
-import { Leases } from './leases.js'
+import { jobId } from './job-id.js'
+import { isAlive, Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { judgeInput } from './run.js'
 import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
+import { StoreIdentity } from './store-identity.js'
+import { Sweep } from './sweep.js'
+import type { OnTaskError } from './tell.js'
 import { hasTies, untie } from './ties.js'
 import type { TaskView, Typed } from './view.js'
 import { answers, waitFor, Waiters, type WaitOptions } from './wait.js'
@@ -47,6 +53,11 @@ export class Tasks {
   private readonly executor: Executor
   private readonly courier: CallbackCourier | undefined
   private readonly leases: Leases | undefined
+  private readonly identity: StoreIdentity
+  private readonly handBacks: HandBacks
+  private readonly index: TaskIndex | undefined
+  private readonly intake: IntakeSettings
+  private sweep: Sweep | undefined
   private closing: Promise<void> | undefined
 
   /** Use `createTasks`. */
@@ -63,8 +74,14 @@ export class Tasks {
     this.waiters = new Waiters(options.maxWaiters ?? 1000)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
+    this.identity = new StoreIdentity(store)
+    this.handBacks = new HandBacks(onError)
+    this.index = options.index
+    const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
+    this.intake = { ledger: this.ledger, queue, index: options.index, identity: this.identity, pendingMs: this.pendingMs, sweepMs }
     this.executor = new Executor({
-      ledger: this.ledger, definitions: this.definitions, durable: queue.durable, retentionMs, onError,
+      ledger: this.ledger, definitions: this.definitions, durable: queue.durable, retentionMs, unknownTaskMs, onError,
+      identity: this.identity, handBacks: this.handBacks,
       maxResultBytes: this.maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
       onFinal: (record) => this.afterFinal(record),
     })
@@ -72,6 +89,7 @@ export class Tasks {
     if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of), options.leaseMs ?? 15_000)
     if (worker) {
       queue.process(this.run, { concurrency, onDead: this.bury })
+      if (options.index) this.sweep = this.startSweep(options.index, sweepMs, onError)
       this.courier?.work(this.run, this.bury)
     }
   }
@@ -132,7 +150,7 @@ export class Tasks {
   ): MaybePromise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) throw shuttingDown()
-    const taken = new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
+    const taken = new Intake(this.intake, definition, input, options).take()
     return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
   }
 
@@ -182,13 +200,13 @@ export class Tasks {
     if (!held || !isVisible(held.record, options.owner)) return undefined
     const finishedAt = Date.now()
     const retentionMs = this.executor.retention(held.record.name)
-    const now = await this.ledger.move(held, (record) => (isFinal(record.state) ? undefined : { state: 'cancelled', finishedAt, expiresAt: finishedAt + retentionMs }))
+    const now = await this.ledger.move(held, (record) => (isFinal(record.state) || !isVisible(record, options.owner) ? undefined : { state: 'cancelled', finishedAt, expiresAt: finishedAt + retentionMs }))
     if (!now) return undefined
     if (now.moved) {
-      this.executor.abort(id)
+      this.executor.abort(jobId(now.record))
       // While the job is there, it makes up for what this process could not do: it finds the final record.
       await this.afterFinal(now.record)
-      await this.queue.remove(id).catch(() => false)
+      await this.queue.remove(jobId(now.record)).catch(() => false)
     }
     return { task: snapshotOf(now.record), moved: now.moved }
   }
@@ -236,6 +254,7 @@ export class Tasks {
         clearTimeout(patient)
         this.ledger.patience.end()
         this.waiters.close()
+        await this.sweep?.close()
         await this.leases?.close()
         await direct
       }
@@ -256,8 +275,24 @@ export class Tasks {
     throw noCallbacks()
   }
 
-  private afterFinal(record: TaskRecord): MaybePromise<void> {
-    if (hasTies(record)) return untie(record, this.store, this.definitions, (told) => this.mustHave().announce(told))
+  private startSweep(index: TaskIndex, sweepMs: number, onError: OnTaskError): Sweep {
+    const { ledger, queue, identity, executor, definitions, leases, store } = this
+    return new Sweep({
+      index, ledger, queue, identity, sweepMs, onError,
+      timeoutOf: (name) => definitions.get(name)?.timeoutMs ?? 600_000,
+      onFinal: (record) => this.afterFinal(record),
+      end: (held, code) => executor.fail(held, code),
+      onHeld: async (record) => {
+        // Where the queue was changed, a process of before may still run what it holds.
+        if (leases) leases.see(record)
+        else if (record.holder !== undefined && !await isAlive(store, record.holder)) await executor.interrupt(record.id, record.holder)
+      },
+    })
+  }
+
+  private async afterFinal(record: TaskRecord): Promise<void> {
+    if (hasTies(record)) await untie(record, this.store, this.definitions, (told) => this.mustHave().announce(told))
+    this.index?.remove(jobId(record))
   }
 }
 
