@@ -6,6 +6,7 @@ import type { TaskSnapshot } from './codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { CLAIM_MARGIN_MS, claimKey, fingerprintOf, openClaim, updateClaim, type HeldClaim } from './idempotency.js'
 import { replayDirect } from './replay.js'
+import { belongsTo, countedAs } from './requester.js'
 import { isFinal } from './state.js'
 import { pollAfter } from './status-headers.js'
 import type { Submission } from './submission.js'
@@ -15,27 +16,29 @@ import { waitFor } from './wait.js'
 /** Takes a task in and answers 202, or with its result when it ends within `wait` seconds. */
 export async function acceptTask<C>(settings: EndpointSettings<C>, submission: Submission<C>, asked: boolean, wait: number): Promise<HttpResponse> {
   const { tasks } = settings
-  const { request, definition, input, body, owner, idempotencyKey, callbackUrl } = submission
+  const { request, definition, input, body, requester, idempotencyKey, callbackUrl } = submission
   const context = settings.context(request)
   // The longest that its record may live, should nobody be there to settle the claim.
   const ttlMs = tasks.pendingMs + (definition.retentionMs ?? tasks.retentionMs) + CLAIM_MARGIN_MS
   let claim: HeldClaim | undefined
   let id: string | undefined
   if (idempotencyKey !== undefined) {
-    const key = claimKey(request, owner, idempotencyKey)
+    const key = claimKey(request, requester, idempotencyKey)
     const fingerprint = fingerprintOf(body)
     const opened = await openClaim(tasks.store, key, { kind: 'task', fingerprint, taskId: newId(), accepted: false }, ttlMs)
     claim = opened.held
     if (claim.claim.kind === 'sync') return replayDirect(claim.claim)
     if (claim.claim.accepted) {
       const task = await tasks.look(claim.claim.taskId)
-      if (!task) throw httpError('idempotent_task_gone')
+      if (!task || !belongsTo(task, requester.owner)) throw httpError('idempotent_task_gone')
       await submission.discard?.()
       return accepted(settings, request, task, { asked, replayed: true })
     }
     id = claim.claim.taskId
   }
-  const { task, created } = await tasks.accept(definition, input, { owner, id, context, callbackUrl, claim: claim?.key })
+  const { task, created } = await tasks.accept(definition, input, {
+    owner: requester.owner, counted: countedAs(requester, request), id, context, callbackUrl, claim: claim?.key,
+  })
   if (claim?.claim.kind === 'task') {
     // The task is in, whether this lands or not; a retry, or the end of the task, writes it too.
     await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true }).catch(() => undefined)
@@ -50,11 +53,12 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
 
 /** `respond-async, wait=N` (RFC 7240 4.3): the task when it has ended, or as it is when the time is over. */
 async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
-  const { store, waiters, see } = settings.tasks
+  const { feeds, waiters } = settings.tasks
   const place = waiters.enter(request.signal)
   if (!place) return task
   try {
-    return await waitFor(store, task.id, { timeoutMs: seconds * 1000, signal: place.signal }, see) ?? task
+    const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
+    return await waitFor(feeds, task.id, { timeoutMs: seconds * 1000, signal: place.signal, isVisible }) ?? task
   } finally {
     place.leave()
   }

@@ -9,6 +9,7 @@ import { isTaskId } from './ids.js'
 import { jobId, newJobName } from './job-id.js'
 import { releaseKept } from './kept.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
+import type { OwnerId } from './owner-id.js'
 import { toFaceText, type TaskRecord } from './record.js'
 import { freeSlot, takeSlot } from './slots.js'
 import type { StoreIdentity } from './store-identity.js'
@@ -18,10 +19,18 @@ import { readWork, toWork } from './work.js'
 /** How often a task that others take back at the same time is taken in anew. */
 const TRIES = 3
 
-/** What may be said of one submission beside its input. */
-export interface SubmitOptions {
-  /** Who may see the task; `undefined`: anybody who knows its id. */
-  readonly owner?: string | undefined
+/** Options of one task that is submitted. */
+export interface SubmitOptions extends OwnedSubmitOptions {
+  /**
+   * The id of the owner: a text that is not empty. Leave it out for a task of the host's own, which has no owner and
+   * is not counted by `maxPerOwner`. `undefined` is a `TypeError`: for a client who may be anonymous, use
+   * `tasks.ownedBy(user?.id).submit(…)`.
+   */
+  readonly owner?: string
+}
+
+/** Options of one task whose owner is known. */
+export interface OwnedSubmitOptions {
   /** An id of your own (1 to 128 of `A-Z a-z 0-9 . _ -`): a second submit under it starts nothing. */
   readonly id?: string | undefined
   /** Milliseconds before the first run. */
@@ -30,6 +39,15 @@ export interface SubmitOptions {
   readonly context?: unknown
   /** Is told by a signed POST when the task has ended; needs `callbacks` of `createTasks`. */
   readonly callbackUrl?: string | undefined
+}
+
+/** Options of `Tasks.accept`. */
+export interface AcceptOptions extends OwnedSubmitOptions {
+  readonly owner: OwnerId
+  /** The party that `maxPerOwner` counts (see `countedAs`). Absent: the host's own task, which is not counted. */
+  readonly counted?: string
+  /** The key of an idempotency claim that stands for the task. */
+  readonly claim?: string | undefined
 }
 
 /** What `accept` did. */
@@ -64,7 +82,7 @@ export class Intake {
 
   constructor(
     private readonly settings: IntakeSettings, private readonly definition: AnyTaskDefinition, private readonly input: unknown,
-    private readonly options: SubmitOptions & { readonly claim?: string | undefined },
+    private readonly options: AcceptOptions,
   ) {
     const { id = newId(), delayMs = 0 } = options
     this.id = id
@@ -82,12 +100,12 @@ export class Intake {
     throw httpError('conflict', { message: 'Tasks of this id come and go; try again.' })
   }
 
-  /** Takes a slot of the owner where `maxPerOwner` wants one. `false` when the task is there already: it needs no room. */
+  /** Takes a slot where `maxPerOwner` wants one. `false` when the task is there already: it needs no room. */
   private async reserve(): Promise<boolean> {
-    const { settings: { ledger }, definition: { name, maxPerOwner }, options: { owner }, id, ttlMs } = this
-    if (owner === undefined || maxPerOwner === undefined) return true
+    const { settings: { ledger }, definition: { name, maxPerOwner }, options: { counted }, id, ttlMs } = this
+    if (counted === undefined || maxPerOwner === undefined) return true
     if (this.options.id !== undefined && await ledger.load(id)) return false
-    this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, owner, id, ttlMs)
+    this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, counted, id, ttlMs)
     return true
   }
 

@@ -3,6 +3,7 @@ import { httpError, type ErrorDetail } from '../http/errors.js'
 import type { Failure } from '../http/failure.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import type { Entry, ReplaceOptions, Revision, Store } from '../stores/store.js'
+import type { Requester } from './requester.js'
 
 /** A claim outlives what it stands for by this much, so that a late retry never starts a second task. */
 export const CLAIM_MARGIN_MS = 3_600_000
@@ -50,7 +51,7 @@ export function parseIdempotencyKey(field: string | string[] | undefined): strin
 }
 
 /** Where the claim of a key lies: one caller's key on one method and path is not another's. */
-export function claimKey(request: HttpRequest, owner: string | undefined, key: string): string {
+export function claimKey(request: HttpRequest<unknown>, { owner }: Requester, key: string): string {
   return `idempotency:${digest(JSON.stringify([owner ?? null, request.method, request.path, key]))}`
 }
 

@@ -17,13 +17,14 @@ const LEASE_MS = 30_000
 
 /** `TaskEndpoints.answerOnce`. */
 export async function answerOnce<C>(
-  { tasks, owner }: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: () => Promise<KeptAnswer>,
+  { tasks, requester }: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: () => Promise<KeptAnswer>,
 ): Promise<HttpResponse> {
+  const from = requester(request)
   const key = parseIdempotencyKey(request.headers['idempotency-key'])
   if (key === undefined) return (await work()).response
   const { store } = tasks
   const claim: Claim = { kind: 'sync', fingerprint: fingerprintOf(body) }
-  const { fresh, held } = await openClaim(store, claimKey(request, owner(request), key), claim, LEASE_MS)
+  const { fresh, held } = await openClaim(store, claimKey(request, from, key), claim, LEASE_MS)
   // A task that was started under this key has another fingerprint; should it not, it is no answer to this.
   if (held.claim.kind === 'task') throw httpError('idempotency_key_reused')
   if (!fresh) return replayDirect(held.claim)

@@ -9,10 +9,11 @@ import type { TaskSnapshot } from './codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, taskEvents } from './events.js'
 import { statusOperations } from './operations.js'
+import { belongsTo, type Requester } from './requester.js'
+import type { SharedFace } from './shared-face.js'
 import { isFinal } from './state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from './wait.js'
-import type { Asker } from './asker.js'
 import type { FaceAnswer } from './faces.js'
 
 const OK: FaceAnswer = { status: 200 }
@@ -34,34 +35,42 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
 }
 
 function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
-  return after(settings.tasks.glance(id, askerOf(settings, request)), (task) => showTask(settings, request, task))
+  const requester = settings.requester(request)
+  return after(settings.tasks.glance(id), (task) => showTask(settings, request, requester, task))
 }
 
-function showTask<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot | undefined): MaybePromise<HttpResponse> {
-  if (!task) throw httpError(settings.face.notFound)
+function showTask<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot | undefined,
+): MaybePromise<HttpResponse> {
+  if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.face.notFound)
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*' && request.method === 'GET' && negotiate(accept, TYPES) === 'text/event-stream') {
     return events(settings, request, task)
   }
   if (prefer !== undefined && request.method === 'GET') {
     const { wait } = parsePrefer(prefer)
-    if (wait !== undefined && wait > 0) return poll(settings, request, task, Math.min(wait, settings.maxWaitSeconds))
+    if (wait !== undefined && wait > 0) return poll(settings, request, requester, task, Math.min(wait, settings.maxWaitSeconds))
   }
   return answer(settings, request, task)
 }
 
-function answer<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
+function answer<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, shared?: SharedFace,
+): HttpResponse {
   const headers = statusHeaders(task)
   const { status, text } = settings.face.shown?.(task) ?? OK
   const known = request.headers['if-none-match']
   // RFC 9110 section 13.2.1: conditions are about answers that would be a success.
   if (known !== undefined && status < 300 && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
   headers['content-type'] = 'application/json'
-  return { status, headers, body: text ?? settings.face.toText(task, settings.path.of(request.mountPath, task.id)) }
+  const statusUrl = settings.path.of(request.mountPath, task.id)
+  return { status, headers, body: text ?? (shared ? shared.body(task, statusUrl) : settings.face.toText(task, statusUrl)) }
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
-async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<HttpResponse> {
+async function poll<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, { owner }: Requester, task: TaskSnapshot, seconds: number,
+): Promise<HttpResponse> {
   const { tasks, face } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
@@ -73,20 +82,20 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
     const place = tasks.waiters.enter(request.signal)
     if (!place) return answer(settings, request, task)
     try {
-      const options = { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until }
-      now = await waitFor(tasks.store, task.id, options, tasks.see)
+      const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, owner), until }
+      now = await waitFor(tasks.feeds, task.id, options)
     } finally {
       place.leave()
     }
     if (!now) throw httpError(face.notFound)
   }
-  const response = answer(settings, request, now)
+  const response = answer(settings, request, now, settings.shared)
   response.headers['preference-applied'] = `wait=${String(seconds)}`
   return response
 }
 
 function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
-  const { tasks, path, face } = settings
+  const { tasks, path, shared } = settings
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
@@ -94,7 +103,7 @@ function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
   const place = tasks.waiters.enter(request.signal)
   if (!place) throw httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers: { 'retry-after': '5' } })
   const statusUrl = path.of(request.mountPath, task.id)
-  return stream(200, taskEvents(tasks.store, task, (now) => face.toText(now, statusUrl), lastEventId, place, tasks.see), {
+  return stream(200, taskEvents(tasks.feeds, task, (now) => shared.event(now, statusUrl), lastEventId, place), {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'vary': 'Accept, Authorization',
@@ -104,13 +113,8 @@ function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
 }
 
 async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
-  const outcome = await settings.tasks.cancel(id, { owner: askerOf(settings, request) })
+  const outcome = await settings.tasks.ownedBy(settings.requester(request).owner).cancel(id)
   if (!outcome) throw httpError(settings.face.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
   return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
-}
-
-/** Whom a request comes from. */
-export function askerOf<C>(settings: EndpointSettings<C>, request: HttpRequest<C>): Asker {
-  return settings.owner(request) ?? null
 }

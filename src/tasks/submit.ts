@@ -11,6 +11,7 @@ import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { parseIdempotencyKey } from './idempotency.js'
 import { submitOperations } from './operations.js'
+import { countedAs, type Requester } from './requester.js'
 import type { FindCallback, ReadWork, Select, Selected, Submission, SubmitEndpointOptions } from './submission.js'
 import { answerDirectly } from './sync.js'
 import type { Tasks } from './tasks.js'
@@ -31,27 +32,29 @@ export function createSubmit<C>(
   // No async functions: what is at hand goes on without a turn of the microtask queue.
   const handler = (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined> => {
     if (request.method !== 'POST') return undefined
+    const requester = settings.requester(request)
     const preferences = parsePrefer(request.headers.prefer)
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
     const read = 'emptyBody' in options ? readOrEmpty(request, maxBytes, options) : readJson(request, { maxBytes })
     return after(read, (body) => {
-      if (typeof what !== 'function') return take(request, body, { definition: what, input: body }, preferences, idempotencyKey)
-      return after(what(body, request), (selected) => take(request, body, selected, preferences, idempotencyKey))
+      if (typeof what !== 'function') return take(request, requester, body, { definition: what, input: body }, preferences, idempotencyKey)
+      return after(what(body, request), (selected) => take(request, requester, body, selected, preferences, idempotencyKey))
     })
   }
   const take = (
-    request: HttpRequest<C>, body: unknown, { definition, input, pointer }: Selected, preferences: Preferences, idempotencyKey: string | undefined,
+    request: HttpRequest<C>, requester: Requester, body: unknown, { definition, input, pointer }: Selected, preferences: Preferences,
+    idempotencyKey: string | undefined,
   ): MaybePromise<HttpResponse> => {
     const judged = pointer === undefined ? tasks.judge(definition, input) : judgeAt(pointer, tasks, definition, input)
     return after(judged, () => {
-      const owner = settings.owner(request)
-      const submission: Submission<C> = { definition, input, request, body, owner, idempotencyKey, callbackUrl: undefined }
+      const submission: Submission<C> = { definition, input, request, requester, body, idempotencyKey, callbackUrl: undefined }
       if (callback === undefined) return answer(submission, preferences)
-      return after(judgeCallback(tasks, callback, body, request, owner), (callbackUrl) => answer({ ...submission, callbackUrl }, preferences))
+      const judged = judgeCallback(tasks, callback, body, request, requester.owner)
+      return after(judged, (callbackUrl) => answer({ ...submission, callbackUrl }, preferences))
     })
   }
   const answer = (submission: Submission<C>, { respondAsync, wait: asked }: Preferences): MaybePromise<HttpResponse> => {
-    const { request, definition, input, owner, idempotencyKey, callbackUrl } = submission
+    const { request, requester, definition, input, idempotencyKey, callbackUrl } = submission
     if (!always && !respondAsync) {
       if (callbackUrl !== undefined) throw httpError('callback_needs_async')
       return answerDirectly(settings, submission)
@@ -59,7 +62,9 @@ export function createSubmit<C>(
     const wait = always || asked === undefined ? 0 : Math.min(asked, settings.maxWaitSeconds)
     if (idempotencyKey !== undefined || wait > 0) return acceptTask(settings, submission, respondAsync, wait)
     // What `acceptTask` comes to in the usual case.
-    const taken = tasks.accept(definition, input, { owner, context: settings.context(request), callbackUrl })
+    const taken = tasks.accept(definition, input, {
+      owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request), callbackUrl,
+    })
     return after(taken, ({ task, created }) => accepted(settings, request, task, { asked: respondAsync, replayed: !created }))
   }
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
@@ -71,13 +76,13 @@ export async function acceptRead<C>(
 ): Promise<HttpResponse> {
   const preferences = parsePrefer(request.headers.prefer)
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-  const work = await read()
   const { tasks, callback } = settings
-  const owner = settings.owner(request)
+  const requester = settings.requester(request)
+  const work = await read()
   try {
     await tasks.judge(definition, work.input)
-    const callbackUrl = callback && await judgeCallback(tasks, callback, work.body, request, owner)
-    const submission: Submission<C> = { ...work, definition, request, owner, idempotencyKey, callbackUrl }
+    const callbackUrl = callback && await judgeCallback(tasks, callback, work.body, request, requester.owner)
+    const submission: Submission<C> = { ...work, definition, request, requester, idempotencyKey, callbackUrl }
     const wait = Math.min(preferences.wait ?? 0, settings.maxWaitSeconds)
     return await acceptTask(settings, submission, preferences.respondAsync, wait)
   } catch (error) {

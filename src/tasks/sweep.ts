@@ -1,9 +1,9 @@
-import type { ErrorCode } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
 import type { Queue } from '../queues/queue.js'
 import { isStoreUnavailable } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
+import type { Executor } from './execute.js'
 import { jobId, newJobName, taskOf } from './job-id.js'
+import { isAlive, type Leases } from './leases.js'
 import type { Held, Ledger } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { isFinal } from './state.js'
@@ -15,6 +15,8 @@ import { readWork, type Work } from './work.js'
 /** Entries that are taken at once, and at most in one sweep of one process. */
 const PAGE = 100
 const MAX_LOOKS = 1000
+/** How long a run of an unknown definition may take: the default of `defineTask`, in milliseconds. */
+const UNKNOWN_MS = 600_000
 
 /** What a sweep needs. */
 export interface SweepSettings {
@@ -25,12 +27,10 @@ export interface SweepSettings {
   /** Time between two looks at one task, in milliseconds. */
   readonly sweepMs: number
   /** How long one run of a task of this name may take, in milliseconds. */
-  readonly timeoutOf: (name: string) => number
-  /** Looks after an unfinished record of another process's in-process queue. */
-  readonly onHeld: (record: TaskRecord) => MaybePromise<void>
-  readonly onFinal: (record: TaskRecord) => MaybePromise<void>
-  /** Fails a task. */
-  readonly end: (held: Held, code: ErrorCode) => Promise<void>
+  readonly timeoutOf: (name: string) => number | undefined
+  readonly executor: Pick<Executor, 'fail' | 'interrupt'>
+  readonly leases: Leases | undefined
+  readonly onFinal: (record: TaskRecord) => Promise<void>
   readonly onError: OnTaskError
 }
 
@@ -78,7 +78,7 @@ export class Sweep {
   }
 
   private async look(entry: string): Promise<void> {
-    const { ledger, queue, index, onHeld, onFinal, onError } = this.settings
+    const { ledger, queue, index, onFinal } = this.settings
     try {
       const held = await ledger.load(taskOf(entry))
       // Gone, or another task under the same id, or enqueued anew: those have entries of their own.
@@ -86,24 +86,32 @@ export class Sweep {
       const { record } = held
       // Its process died, or the store failed, before all that hangs on its end was done.
       if (isFinal(record.state)) return await onFinal(record)
-      if (record.holder !== undefined && record.holder !== ledger.holder) return await onHeld(record)
+      if (record.holder !== undefined && record.holder !== ledger.holder) return await this.lookAfter(record, record.holder)
       if (!await queue.has(entry)) await this.heal(held)
     } catch (error) {
-      if (!isStoreUnavailable(error)) tell({ onError }, error, { taskId: taskOf(entry), name: 'longhaul.sweep' }, 0)
+      if (!isStoreUnavailable(error)) tell(this.settings, error, { taskId: taskOf(entry), name: 'longhaul.sweep' }, 0)
     }
+  }
+
+  /** The task is in the in-process queue of another process. */
+  private async lookAfter(record: TaskRecord, holder: string): Promise<void> {
+    const { leases, executor, ledger } = this.settings
+    if (leases) return leases.see(record)
+    // The queue was changed: a process of before may still run what it holds.
+    if (!await isAlive(ledger.store, holder)) await executor.interrupt(record.id, holder)
   }
 
   /** There is a record without a job. */
   private async heal(held: Held): Promise<void> {
-    const { ledger, queue, end, timeoutOf } = this.settings
+    const { ledger, queue, executor, timeoutOf } = this.settings
     const { record } = held
-    if (!queue.durable) return end(held, 'task_interrupted')
+    if (!queue.durable) return executor.fail(held, 'task_interrupted')
     if (record.state === 'queued') {
       return record.work === undefined ? this.lose(held) : this.enqueueAnew(held, readWork(record.work))
     }
     // Its worker may live, and write the end of its run without a job. It has the time that a run may take.
     const now = Date.now()
-    if (record.stuckAt !== undefined) return now - record.stuckAt < timeoutOf(record.name) ? undefined : this.lose(held)
+    if (record.stuckAt !== undefined) return now - record.stuckAt < (timeoutOf(record.name) ?? UNKNOWN_MS) ? undefined : this.lose(held)
     await ledger.move(held, ({ job, attempt, state }) => (
       job === record.job && attempt === record.attempt && state === 'processing' ? { stuckAt: now } : undefined
     ))
@@ -111,7 +119,7 @@ export class Sweep {
 
   private async lose(held: Held): Promise<void> {
     this.report(held.record, 'its input went with it, so the task has failed')
-    await this.settings.end(held, 'task_lost')
+    await this.settings.executor.fail(held, 'task_lost')
   }
 
   /** Under a new job name, so that the lost job does nothing should it turn up. */

@@ -32,11 +32,11 @@ export async function answerDirectly<C>(settings: EndpointSettings<C>, submissio
 
 async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, stop: Stop): Promise<HttpResponse> {
   const { tasks, syncTimeoutMs } = settings
-  const { request, definition, input, body, owner, idempotencyKey } = submission
+  const { request, definition, input, body, requester, idempotencyKey } = submission
   let held: HeldClaim | undefined
   if (idempotencyKey !== undefined) {
     const claim = { kind: 'sync', fingerprint: fingerprintOf(body) } as const
-    const opened = await openClaim(tasks.store, claimKey(request, owner, idempotencyKey), claim, syncTimeoutMs + LEASE_MARGIN_MS)
+    const opened = await openClaim(tasks.store, claimKey(request, requester, idempotencyKey), claim, syncTimeoutMs + LEASE_MARGIN_MS)
     held = opened.held
     // A key that stands for a task means that task, however this request would have it done.
     if (held.claim.kind === 'task') return acceptTask(settings, submission, false, 0)
@@ -44,7 +44,7 @@ async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, 
   }
   stop.watch()
   const outcome = await runOnce(definition, input, {
-    taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request), progress: () => undefined,
+    taskId: undefined, attempt: 1, lastAttempt: true, owner: requester.owner, context: settings.context(request), progress: () => undefined,
     stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes: tasks.maxResultBytes,
   })
   // The work is done, or not: what the store says to that changes nothing for this client.

@@ -66,6 +66,6 @@ test('the 202 of a task for later tells it too', async (t) => {
   const work = defineTask({ name: 'work', run: () => undefined })
   const { tasks, close } = bench({ definitions: [work] })
   t.after(close)
-  const { task } = await tasks.accept(work, 1, { delayMs: HOUR })
+  const { task } = await tasks.accept(work, 1, { owner: undefined, delayMs: HOUR })
   assert.match(task.face, /"startAt":"/)
 })
