@@ -1,15 +1,15 @@
 import type { Queue } from '../queues/queue.js'
 import { isStoreUnavailable } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
+import type { ExecutorSettings } from './attempt.js'
 import type { Executor } from './execute.js'
 import { jobId, newJobName, taskOf } from './job-id.js'
 import { isAlive, type Leases } from './leases.js'
-import type { Held, Ledger } from './ledger.js'
+import type { Held } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { isFinal } from './state.js'
-import type { StoreIdentity } from './store-identity.js'
 import { TaskJob } from './task-job.js'
-import { tell, type OnTaskError } from './tell.js'
+import { tell } from './tell.js'
 import { readWork, type Work } from './work.js'
 
 /** Entries that are taken at once, and at most in one sweep of one process. */
@@ -19,19 +19,13 @@ const MAX_LOOKS = 1000
 const UNKNOWN_MS = 600_000
 
 /** What a sweep needs. */
-export interface SweepSettings {
+export interface SweepSettings extends Pick<ExecutorSettings, 'ledger' | 'definitions' | 'identity' | 'onError' | 'onFinal'> {
   readonly index: TaskIndex
-  readonly ledger: Ledger
   readonly queue: Queue
-  readonly identity: StoreIdentity
   /** Time between two looks at one task, in milliseconds. */
   readonly sweepMs: number
-  /** How long one run of a task of this name may take, in milliseconds. */
-  readonly timeoutOf: (name: string) => number | undefined
   readonly executor: Pick<Executor, 'fail' | 'interrupt'>
   readonly leases: Leases | undefined
-  readonly onFinal: (record: TaskRecord) => Promise<void>
-  readonly onError: OnTaskError
 }
 
 /**
@@ -103,7 +97,7 @@ export class Sweep {
 
   /** There is a record without a job. */
   private async heal(held: Held): Promise<void> {
-    const { ledger, queue, executor, timeoutOf } = this.settings
+    const { ledger, queue, executor, definitions } = this.settings
     const { record } = held
     if (!queue.durable) return executor.fail(held, 'task_interrupted')
     if (record.state === 'queued') {
@@ -111,7 +105,7 @@ export class Sweep {
     }
     // Its worker may live, and write the end of its run without a job. It has the time that a run may take.
     const now = Date.now()
-    if (record.stuckAt !== undefined) return now - record.stuckAt < (timeoutOf(record.name) ?? UNKNOWN_MS) ? undefined : this.lose(held)
+    if (record.stuckAt !== undefined) return now - record.stuckAt < (definitions.get(record.name)?.timeoutMs ?? UNKNOWN_MS) ? undefined : this.lose(held)
     await ledger.move(held, ({ job, attempt, state }) => (
       job === record.job && attempt === record.attempt && state === 'processing' ? { stuckAt: now } : undefined
     ))

@@ -14,6 +14,7 @@ import { checkOptions } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { DirectRuns, shuttingDown } from './direct-runs.js'
+import type { ExecutorSettings } from './attempt.js'
 import { Executor } from './execute.js'
 import { Feeds } from './feed.js'
 import { HandBacks, isOurCallback } from './hand-back.js'
@@ -68,6 +69,7 @@ export class Tasks {
   constructor(options: TasksOptions) {
     checkOptions(options)
     const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warn } = options
+    const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
     this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
     this.store = store
     this.queue = queue
@@ -82,26 +84,19 @@ export class Tasks {
     this.identity = new StoreIdentity(store)
     this.handBacks = new HandBacks(onError)
     this.index = options.index
-    const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
     this.intake = { ledger: this.ledger, queue, index: options.index, identity: this.identity, pendingMs: this.pendingMs, sweepMs }
-    this.executor = new Executor({
+    const settings: ExecutorSettings = {
       ledger: this.ledger, definitions: this.definitions, durable: queue.durable, retentionMs, unknownTaskMs, onError,
-      identity: this.identity, handBacks: this.handBacks,
+      identity: this.identity, handBacks: this.handBacks, onFinal: (record) => this.afterFinal(record),
       maxResultBytes: this.maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
-      onFinal: (record) => this.afterFinal(record),
-    })
-    this.courier = options.callbacks?.open({
-      ledger: this.ledger, shared: store.shared, queue, concurrency, onError, storeId: () => this.identity.read(),
-    })
+    }
+    this.executor = new Executor(settings)
+    const storeId = () => this.identity.read()
+    this.courier = options.callbacks?.open({ ledger: this.ledger, shared: store.shared, queue, concurrency, onError, storeId })
     if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of), options.leaseMs ?? 15_000)
     if (worker) {
       queue.process(this.run, { concurrency, onDead: this.bury })
-      if (options.index) {
-        const { ledger, executor, leases } = this
-        const timeoutOf = (name: string) => this.definitions.get(name)?.timeoutMs
-        const onFinal = (record: TaskRecord) => this.afterFinal(record)
-        this.sweep = new Sweep({ index: options.index, ledger, queue, identity: this.identity, sweepMs, onError, executor, leases, timeoutOf, onFinal })
-      }
+      if (this.index) this.sweep = new Sweep({ ...settings, index: this.index, queue, sweepMs, executor: this.executor, leases: this.leases })
       this.courier?.work(this.run, this.bury)
     }
   }
