@@ -5,8 +5,8 @@ import type { TasksOptions } from './tasks-options.js'
 
 const KNOWN = {
   store: 0, queue: 0, index: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT,
-  maxInputBytes: SIZE, maxResultBytes: SIZE,
-  maxWaiters: SIZE, leaseMs: KEPT, sweepMs: TIMER, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
+  maxInputBytes: SIZE, maxResultBytes: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
+  leaseMs: KEPT, sweepMs: TIMER, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
 } satisfies Record<keyof TasksOptions, unknown>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)

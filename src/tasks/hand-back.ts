@@ -1,5 +1,5 @@
 import { HandBackError, type Job } from '../queues/queue.js'
-import type { StoreIdentity } from './store-identity.js'
+import type { ExecutorSettings } from './attempt.js'
 import { tell, type OnTaskError } from './tell.js'
 
 /** Shortest and longest pause before a job that was handed back is tried again. */
@@ -40,12 +40,12 @@ const LONGEST_FOREIGN_MS = 2_592_000_000
  * @throws {HandBackError} the task is in another store, or this process makes no callbacks
  */
 export async function isOurCallback(
-  job: Job, { identity, handBacks, refused }: { readonly identity: StoreIdentity, readonly handBacks: HandBacks, readonly refused: boolean },
+  job: Job, { identity, handBacks, durable }: Pick<ExecutorSettings, 'identity' | 'handBacks' | 'durable'>, makesCallbacks: boolean,
 ): Promise<boolean> {
   const ageMs = Date.now() - (job.input as { readonly createdAt: number }).createdAt
   const foreign = await identity.isForeign(job.store)
   if (foreign && ageMs > LONGEST_FOREIGN_MS) return false
   if (foreign) throw handBacks.of(job, 'The task of this callback is in another store', ageMs)
-  if (refused) throw handBacks.of(job, 'This process makes no callbacks', ageMs)
+  if (durable && !makesCallbacks) throw handBacks.of(job, 'This process makes no callbacks', ageMs)
   return true
 }

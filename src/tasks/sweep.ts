@@ -105,7 +105,8 @@ export class Sweep {
     }
     // Its worker may live, and write the end of its run without a job. It has the time that a run may take.
     const now = Date.now()
-    if (record.stuckAt !== undefined) return now - record.stuckAt < (definitions.get(record.name)?.timeoutMs ?? UNKNOWN_MS) ? undefined : this.lose(held)
+    const { timeoutMs = UNKNOWN_MS } = definitions.get(record.name) ?? {}
+    if (record.stuckAt !== undefined) return now - record.stuckAt < timeoutMs ? undefined : this.lose(held)
     await ledger.move(held, ({ job, attempt, state }) => (
       job === record.job && attempt === record.attempt && state === 'processing' ? { stuckAt: now } : undefined
     ))

@@ -2,10 +2,9 @@ import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { newId } from '../http/random-id.js'
-import { warn } from '../http/warning.js'
+import { warnOfTask } from './tell.js'
 import type { Attempt, Job, ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
-import type { TaskIndex } from '../stores/task-index.js'
 import { Intake, type AcceptOptions, type Accepted, type IntakeSettings, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
@@ -58,9 +57,7 @@ export class Tasks {
   private readonly executor: Executor
   private readonly courier: CallbackCourier | undefined
   private readonly leases: Leases | undefined
-  private readonly identity: StoreIdentity
-  private readonly handBacks: HandBacks
-  private readonly index: TaskIndex | undefined
+  private readonly settings: ExecutorSettings
   private readonly intake: IntakeSettings
   private sweep: Sweep | undefined
   private closing: Promise<void> | undefined
@@ -68,7 +65,7 @@ export class Tasks {
   /** Use `createTasks`. */
   constructor(options: TasksOptions) {
     checkOptions(options)
-    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warn } = options
+    const { store, queue, index, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warnOfTask } = options
     const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
     this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
     this.store = store
@@ -78,25 +75,23 @@ export class Tasks {
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
     this.feeds = new Feeds(store, this.see)
-    this.waiters = new Waiters(options.maxWaiters ?? 1000)
+    this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
-    this.identity = new StoreIdentity(store)
-    this.handBacks = new HandBacks(onError)
-    this.index = options.index
-    this.intake = { ledger: this.ledger, queue, index: options.index, identity: this.identity, pendingMs: this.pendingMs, sweepMs }
-    const settings: ExecutorSettings = {
+    const identity = new StoreIdentity(store)
+    this.intake = { ledger: this.ledger, queue, index, identity, pendingMs: this.pendingMs, sweepMs }
+    this.settings = {
       ledger: this.ledger, definitions: this.definitions, durable: queue.durable, retentionMs, unknownTaskMs, onError,
-      identity: this.identity, handBacks: this.handBacks, onFinal: (record) => this.afterFinal(record),
+      identity, handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
       maxResultBytes: this.maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
     }
-    this.executor = new Executor(settings)
-    const storeId = () => this.identity.read()
+    this.executor = new Executor(this.settings)
+    const storeId = () => identity.read()
     this.courier = options.callbacks?.open({ ledger: this.ledger, shared: store.shared, queue, concurrency, onError, storeId })
     if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of), options.leaseMs ?? 15_000)
     if (worker) {
       queue.process(this.run, { concurrency, onDead: this.bury })
-      if (this.index) this.sweep = new Sweep({ ...settings, index: this.index, queue, sweepMs, executor: this.executor, leases: this.leases })
+      if (index) this.sweep = new Sweep({ ...this.settings, index, queue, sweepMs, executor: this.executor, leases: this.leases })
       this.courier?.work(this.run, this.bury)
     }
   }
@@ -325,8 +320,7 @@ export class Tasks {
   }
 
   private async runCallback(job: Job, attempt: Attempt): Promise<void> {
-    const { courier, queue, identity, handBacks } = this
-    if (await isOurCallback(job, { identity, handBacks, refused: !courier && queue.durable })) await this.mustHave().run(job, attempt)
+    if (await isOurCallback(job, this.settings, this.courier !== undefined)) await this.mustHave().run(job, attempt)
   }
 
   private mustHave(): CallbackCourier {
@@ -336,7 +330,7 @@ export class Tasks {
 
   private async afterFinal(record: TaskRecord): Promise<void> {
     if (hasTies(record)) await untie(record, this.store, this.definitions, (told) => this.mustHave().announce(told))
-    this.index?.remove(jobId(record))
+    this.intake.index?.remove(jobId(record))
   }
 }
 
