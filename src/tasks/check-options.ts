@@ -3,11 +3,16 @@ import { CALLBACK_JOB } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { TasksOptions } from './tasks-options.js'
 
+/** What `memory()` and other engines bring beside what `createTasks` uses, so that they can be spread into the options. */
+interface Engine {
+  readonly blobs: unknown
+}
+
 const KNOWN = {
-  store: 0, queue: 0, index: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT,
+  store: 0, queue: 0, blobs: 0, index: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT,
   maxInputBytes: SIZE, maxResultBytes: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
   leaseMs: KEPT, sweepMs: TIMER, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
-} satisfies Record<keyof TasksOptions, unknown>
+} satisfies Record<keyof TasksOptions | keyof Engine, unknown>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 

@@ -1,13 +1,15 @@
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { newId } from '../http/random-id.js'
 import { warnOfTask } from './tell.js'
-import type { Attempt, Job, ProcessOptions, Queue, RunJob } from '../queues/queue.js'
+import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
-import { Intake, type AcceptOptions, type Accepted, type IntakeSettings, type SubmitOptions } from './accept.js'
+import { Intake, SUBMIT, type AcceptOptions, type Accepted, type IntakeSettings, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
+import { runCallback } from './callback-run.js'
 import { MAX_TIMER } from './bounds.js'
 import { checkOptions } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
@@ -16,7 +18,7 @@ import { DirectRuns, shuttingDown } from './direct-runs.js'
 import type { ExecutorSettings } from './attempt.js'
 import { Executor } from './execute.js'
 import { Feeds } from './feed.js'
-import { HandBacks, isOurCallback } from './hand-back.js'
+import { HandBacks } from './hand-back.js'
 import { isTaskId } from './ids.js'
 import { jobId } from './job-id.js'
 import { Leases } from './leases.js'
@@ -32,7 +34,7 @@ import { StoreIdentity } from './store-identity.js'
 import { Sweep } from './sweep.js'
 import { hasTies, untie } from './ties.js'
 import type { TaskView, Typed } from './view.js'
-import { answers, waitFor, Waiters, type WaitOptions } from './wait.js'
+import { answers, waitFor, Waiters, WAIT, type WaitOptions } from './wait.js'
 
 /**
  * Takes tasks in, keeps their records, runs them. Made by `createTasks`; endpoints and the host's own
@@ -112,6 +114,7 @@ export class Tasks {
    * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`, `shutting_down`, or a `StoreUnavailableError`.
    */
   async submit(definition: AnyTaskDefinition, input: unknown, options: SubmitOptions = {}): Promise<{ id: string; created: boolean }> {
+    checkNames('tasks.submit', options, SUBMIT)
     const owner = ownerToSubmitFor(options)
     return this.submitFor(definition, input, { ...options, owner, ...owner !== undefined && { counted: countedAsOwner(owner) } })
   }
@@ -171,6 +174,7 @@ export class Tasks {
   /** Returns the task as its status resource shows it, whoever its owner is; `undefined` when there is none. */
   async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
     refuseOwner('get', options)
+    checkNames('tasks.get', options, { definition: 0 })
     const task = await this.look(id)
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
@@ -202,6 +206,7 @@ export class Tasks {
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
     refuseOwner('wait', options)
+    checkNames('tasks.wait', options, WAIT)
     return this.waitIf(id, options, everybodys)
   }
 
@@ -211,6 +216,7 @@ export class Tasks {
    */
   async cancel(id: string, options: object = {}): Promise<{ task: TaskSnapshot; moved: boolean } | undefined> {
     refuseOwner('cancel', options)
+    checkNames('tasks.cancel', options, {})
     return this.cancelIf(id, everybodys)
   }
 
@@ -266,6 +272,7 @@ export class Tasks {
    * finish, then stops it. A direct answer whose run is stopped is a 503 `shutting_down`. The store and its client stay the caller's to close.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
+    checkNames('tasks.close', options, { drainMs: 0 })
     this.closing ??= (async () => {
       const { drainMs = 10_000 } = options
       const end = performance.now() + drainMs
@@ -290,7 +297,7 @@ export class Tasks {
   }
 
   private readonly run: RunJob = (job, attempt) => (
-    job.name === CALLBACK_JOB ? this.runCallback(job, attempt) : this.executor.run(job, attempt)
+    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.courier) : this.executor.run(job, attempt)
   )
 
   private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
@@ -317,10 +324,6 @@ export class Tasks {
       return task !== undefined && belongsTo(task, owner) && this.redeliver(id)
     },
     delete: (owner, id) => this.deleteIf(id, (task) => belongsTo(task, owner)),
-  }
-
-  private async runCallback(job: Job, attempt: Attempt): Promise<void> {
-    if (await isOurCallback(job, this.settings, this.courier !== undefined)) await this.mustHave().run(job, attempt)
   }
 
   private mustHave(): CallbackCourier {
