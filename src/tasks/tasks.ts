@@ -3,7 +3,6 @@ import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
 import { newId } from '../http/random-id.js'
-import { warnOfTask } from './tell.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
 import { Intake, SUBMIT, type AcceptOptions, type Accepted, type IntakeSettings, type SubmitOptions } from './accept.js'
@@ -26,12 +25,13 @@ import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { OwnedTasks, type OwnerCalls } from './owned-tasks.js'
 import { checkOwnerId, ownerToSubmitFor, refuseOwner, type OwnerId } from './owner-id.js'
-import { belongsTo, countedAsOwner, countedWithoutOwner } from './requester.js'
+import { belongsTo, countedAsOwner, countedWithoutOwner, everybodys, type Mine } from './requester.js'
 import { judgeInput } from './run.js'
 import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
 import { StoreIdentity } from './store-identity.js'
 import { Sweep } from './sweep.js'
+import { warnOfTask } from './tell.js'
 import { hasTies, untie } from './ties.js'
 import type { TaskView, Typed } from './view.js'
 import { answers, waitFor, Waiters, WAIT, type WaitOptions } from './wait.js'
@@ -336,11 +336,6 @@ export class Tasks {
     this.intake.index?.remove(jobId(record))
   }
 }
-
-type Mine = (task: { readonly owner?: OwnerId }) => boolean
-
-/** For the host's own code, which sees the tasks of all owners. */
-const everybodys: Mine = () => true
 
 /** Tasks over a store and a queue: `createTasks({ ...memory(), definitions: [report] })`. */
 export function createTasks(options: TasksOptions): Tasks {
