@@ -22,7 +22,7 @@ export {
   azureFace, createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
   type Accepted, type AnyTaskDefinition, type Asker, type AzureFaceOptions, type CallbackFault, type Callbacks,
   type CallbackState, type CallbackView, type Face, type FaceAnswer, type FaceDescription,
-  type FindCallback, type Kept, type KeptAnswer, type ReadWork,
+  type FindCallback, type Kept, type ReadWork,
   type Select,
   type Selected,
   type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions,
@@ -30,6 +30,7 @@ export {
   type SpooledBody, type SpooledTaskOptions, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
+export { idempotent, type IdempotentOptions, type KeptAnswer } from './idempotency/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export type { Call, Outcome, Page, PageRequest, Repository, Update } from './repositories/repository.js'
 export {

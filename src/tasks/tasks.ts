@@ -3,7 +3,7 @@ import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { newId } from '../http/random-id.js'
 import { warn } from '../http/warning.js'
-import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
+import type { Attempt, Job, ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
 import { Intake, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
@@ -19,6 +19,7 @@ import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { judgeInput } from './run.js'
+import { RunPlaces } from './run-places.js'
 import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
 import { hasTies, untie } from './ties.js'
@@ -36,6 +37,10 @@ export class Tasks {
   readonly waiters: Waiters
   /** Knows the runs of direct answers. */
   readonly direct = new DirectRuns()
+  /** Places that the runs of queued tasks and of direct answers have in common. */
+  readonly places: RunPlaces
+  /** Whether direct answers are worked on in this process. */
+  readonly directHere: boolean
   readonly maxInputBytes: number
   readonly maxResultBytes: number
   readonly retentionMs: number
@@ -59,6 +64,8 @@ export class Tasks {
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
+    this.places = new RunPlaces(concurrency)
+    this.directHere = (options.direct ?? (worker ? 'here' : 'queue')) === 'here'
     this.waiters = new Waiters(options.maxWaiters ?? 1000)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
@@ -73,6 +80,11 @@ export class Tasks {
       queue.process(this.run, { concurrency, onDead: this.bury })
       this.courier?.work(this.run, this.bury)
     }
+  }
+
+  /** Whether `close` was called. */
+  get isClosing(): boolean {
+    return this.closing !== undefined
   }
 
   /** The definition of this name, or `undefined`. */
@@ -239,8 +251,18 @@ export class Tasks {
   }
 
   private readonly run: RunJob = (job, attempt) => (
-    job.name === CALLBACK_JOB ? this.mustHave().run(job, attempt) : this.executor.run(job, attempt)
+    job.name === CALLBACK_JOB ? this.mustHave().run(job, attempt) : this.runInPlace(job, attempt)
   )
+
+  /** Direct answers may hold all places, although the queue starts no more jobs than there are. */
+  private async runInPlace(job: Job, attempt: Attempt): Promise<void> {
+    if (!this.places.take() && !await this.places.wait(attempt.signal)) throw attempt.signal.reason
+    try {
+      await this.executor.run(job, attempt)
+    } finally {
+      this.places.leave()
+    }
+  }
 
   private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
     job.name === CALLBACK_JOB ? this.mustHave().bury(job) : this.executor.bury(job, reason)

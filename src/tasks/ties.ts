@@ -1,7 +1,8 @@
+import { settleTaskClaim } from '../idempotency/index.js'
 import type { Store } from '../stores/store.js'
 import type { AnyTaskDefinition } from './define.js'
-import { settleClaim } from './idempotency.js'
 import { releaseKept } from './kept.js'
+import { taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { freeSlot } from './slots.js'
 
@@ -15,7 +16,10 @@ export async function untie(
   record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>, announce: (record: TaskRecord) => Promise<void>,
 ): Promise<void> {
   if (record.callback?.state === 'pending') await announce(record)
-  if (record.claim !== undefined) await settleClaim(store, record.claim, record.expiresAt).catch(() => undefined)
+  if (record.claim !== undefined) {
+    const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs: record.expiresAt - Date.now() }
+    await settleTaskClaim(store, record.claim, ended).catch(() => undefined)
+  }
   if (record.slot !== undefined) await freeSlot(store, record.slot, record.id).catch(() => undefined)
   if (record.keeps !== undefined) await releaseKept(definitions.get(record.name), record.keeps)
 }

@@ -31,6 +31,11 @@ export interface Typed<R> {
   readonly run: (input: never, context: TaskContext) => MaybePromise<R>
 }
 
+/** The result of a completed task, as JSON text. */
+export function resultText(task: TaskSnapshot): string {
+  return JSON.stringify((JSON.parse(task.face) as { result: unknown }).result)
+}
+
 /** The error that a failed or cancelled task stands for, to those who waited for its result. */
 export function toTaskError(task: TaskSnapshot): HttpError {
   if (task.state === 'cancelled') return httpError('task_cancelled')

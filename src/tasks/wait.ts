@@ -104,7 +104,7 @@ export class Waiters {
   private readonly places = new Set<AbortController>()
   private closed = false
 
-  constructor(private readonly max: number) {}
+  constructor(readonly max: number) {}
 
   get size(): number {
     return this.places.size
