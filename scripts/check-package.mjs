@@ -125,4 +125,10 @@ for (const [name, options, include] of [
 }
 for (const script of ['use.mjs', 'use.cjs']) run(`the consumer runs (${script})`, process.execPath, [script], consumer)
 
+// What a test runner sees. Jest as it comes loads CommonJS only: one dependency that is an ES module stops it.
+writeFileSync(join(consumer, 'entries.json'), JSON.stringify(entries))
+cpSync(join(root, 'test', 'package', 'consumer', 'runner.test.cjs'), join(consumer, 'runner.test.cjs'))
+run('Jest loads every entry', bin('jest'), ['--ci', '--testMatch', '**/runner.test.cjs'], consumer)
+run('node:test loads every entry', process.execPath, ['--test', 'runner.test.cjs'], consumer)
+
 console.log(`The package is sound: ${entries.length} entry points, ${packed.length} files, ${Math.round(pack.size / 1024)} KiB packed.`)

@@ -15,7 +15,7 @@ export interface MemoryOptions extends MemoryStoreOptions, MemoryQueueOptions {
 
 const BLOBS = { maxBytes: 0, now: 0 } satisfies Record<keyof MemoryBlobsOptions, 0>
 const KNOWN = {
-  maxEntries: 0, maxBytes: 0, maxCounters: 0, maxWatches: 0, now: 0, maxQueued: 0, blobs: 0,
+  maxEntries: 0, maxBytes: 0, maxCounters: 0, maxWatches: 0, now: 0, maxQueued: 0, maxQueuedBytes: 0, blobs: 0,
 } satisfies Record<keyof MemoryOptions, 0>
 
 /**

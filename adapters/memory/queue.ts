@@ -6,6 +6,7 @@ import {
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { Transit } from '../../src/queues/transit.js'
+import { heapShare } from './heap-share.js'
 import { wholeNumber } from './limits.js'
 import { Line, Queued } from './queued.js'
 import { rejected } from './rejected.js'
@@ -32,6 +33,12 @@ export interface MemoryQueueOptions {
    * retry is never refused. 0 to 1,000,000. Default 1000.
    */
   readonly maxQueued?: number
+  /**
+   * Bytes of memory that waiting jobs may take, each as JSON text. A job that may be tried again counts until it
+   * ends, so a retry is never refused. One job larger than the limit is accepted while no other counts.
+   * Default: an eighth of the heap limit, at most 128 MiB.
+   */
+  readonly maxQueuedBytes?: number
 }
 
 /**
@@ -39,12 +46,15 @@ export interface MemoryQueueOptions {
  * process ends is lost, and what is undone when the queue closes goes to `onDead` with `closed`.
  *
  * A job starts in a later turn of the event loop than its `enqueue`, so the caller can answer before
- * the work takes the CPU. A job of one attempt is handed to `run` as it is; one of several is copied
- * through JSON for each.
+ * the work takes the CPU. Waiting jobs are kept as JSON text and bounded by number and bytes. Each attempt gets
+ * a job of its own, parsed from that text; a job of one attempt that starts at once is passed to `run` as it is.
  */
 export class MemoryQueue implements Queue {
   readonly durable = false
   readonly #maxQueued: number
+  readonly #maxBytes: number
+  /** Bytes of the jobs that are kept as text. */
+  #bytes = 0
   /** Everything accepted that has not ended, by id. */
   readonly #held = new Transit<Queued>()
   readonly #ready = new Line()
@@ -67,11 +77,12 @@ export class MemoryQueue implements Queue {
   /** Throws a TypeError for a limit that makes no sense. */
   constructor(options: MemoryQueueOptions = {}) {
     this.#maxQueued = wholeNumber('maxQueued', options.maxQueued ?? 1000, 0, 1_000_000)
+    this.#maxBytes = wholeNumber('maxQueuedBytes', options.maxQueuedBytes ?? heapShare(8, 128), 0, Number.MAX_SAFE_INTEGER)
   }
 
-  /** Jobs that run now, and jobs that wait for whatever reason. */
-  usage(): { running: number, waiting: number } {
-    return { running: this.#running, waiting: this.#held.size - this.#running }
+  /** Jobs that run now, jobs that wait for whatever reason, and the bytes that `maxQueuedBytes` bounds. */
+  usage(): { running: number, waiting: number, bytes: number } {
+    return { running: this.#running, waiting: this.#held.size - this.#running, bytes: this.#bytes }
   }
 
   enqueue(job: Job, options: EnqueueOptions = NO_OPTIONS): MaybePromise<'accepted' | 'full'> {
@@ -82,10 +93,12 @@ export class MemoryQueue implements Queue {
     if (!(delay >= 0 && Number.isFinite(delay))) return Promise.reject(new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`))
     let item
     try {
-      item = new Queued(job, options)
+      item = new Queued(job, options, delay === 0 && this.#running + this.#ready.size < this.#concurrency)
     } catch (error) {
       return rejected(error)
     }
+    if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) return 'full'
+    this.#bytes += item.bytes
     this.#held.set(item.id, item)
     this.#wait(item, delay)
     return 'accepted'
@@ -155,10 +168,13 @@ export class MemoryQueue implements Queue {
     this.#running++
     item.state = 'running'
     item.attempt++
+    this.#bytes -= item.bytes
+    const job = item.begin()
+    this.#bytes += item.bytes
     item.running = new RunningAttempt(item.attempt, item.attempt >= item.attempts)
     try {
       // `run` may be anything at run time: what it returns, throws or never settles is its own affair.
-      Promise.resolve(run(item.job, item.running)).then(() => this.#end(item), () => this.#failed(item))
+      Promise.resolve(run(job, item.running)).then(() => this.#end(item), () => this.#failed(item))
     } catch {
       this.#failed(item)
     }
@@ -197,6 +213,7 @@ export class MemoryQueue implements Queue {
     if (item.state === 'running') this.#running--
     else if (item.state === 'ready') this.#ready.remove(item)
     clearTimeout(item.timer)
+    this.#bytes -= item.bytes
     item.end()
     this.#held.delete(item.id)
     if (this.#held.size === 0) this.#onIdle?.()

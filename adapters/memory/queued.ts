@@ -1,6 +1,7 @@
 import { checkBackoff } from '../../src/queues/backoff.js'
 import { type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
 import type { RunningAttempt } from '../../src/queues/running-attempt.js'
+import { textBytes } from './text.js'
 
 /** `ready` and `delayed` wait; `ended` is out of the queue. */
 export type QueuedState = 'ready' | 'delayed' | 'running' | 'ended'
@@ -10,6 +11,8 @@ export class Queued {
   readonly id: string
   readonly attempts: number
   readonly backoff: Backoff | undefined
+  /** Bytes of memory that its text takes; 0 while it is not kept as text. */
+  bytes = 0
   #job: Job | string | undefined
   state: QueuedState = 'delayed'
   /** Attempts begun. */
@@ -24,26 +27,49 @@ export class Queued {
   previous: Queued | undefined
   next: Queued | undefined
 
-  /** Throws a TypeError for options that make no sense, or a job to be tried again that is no JSON. */
-  constructor(job: Job, { attempts = 1, backoff }: EnqueueOptions) {
+  /**
+   * Keeps the job as text, because a parsed body takes up to 25 times the memory of its text. A job that
+   * starts `atOnce` and runs only once is kept as it is.
+   *
+   * @throws {TypeError} an option makes no sense, or a job that is kept as text is not JSON
+   */
+  constructor(job: Job, { attempts = 1, backoff }: EnqueueOptions, atOnce: boolean) {
     if (!Number.isSafeInteger(attempts) || attempts < 1) throw new TypeError(`attempts must be a whole number from 1, not ${String(attempts)}`)
     if (backoff !== undefined) checkBackoff(backoff)
     this.id = job.id
     this.attempts = attempts
     this.backoff = backoff
-    // As text when it may run more than once, so that no attempt sees what an earlier one did to the input.
-    this.#job = attempts === 1 ? job : JSON.stringify(job)
+    this.#job = job
+    if (atOnce && attempts === 1) return
+    const text = JSON.stringify(job)
+    // Counting the bytes makes the text flat.
+    this.bytes = textBytes(text)
+    this.#job = text
   }
 
-  /** Until it has ended. */
+  /**
+   * The job, until it has ended. Each call parses the text anew, so that no attempt sees what an earlier one
+   * did to the input.
+   */
   get job(): Job {
     return typeof this.#job === 'string' ? JSON.parse(this.#job) as Job : this.#job as Job
+  }
+
+  /** The job for the next attempt. After the last one its text is not needed any more, and gives its bytes back. */
+  begin(): Job {
+    const { job } = this
+    if (this.attempts === 1) {
+      this.#job = job
+      this.bytes = 0
+    }
+    return job
   }
 
   /** Lets go of what it carries: V8 may keep what a map held for longer than it is there, see `Transit`. */
   end(): void {
     this.state = 'ended'
     this.#job = undefined
+    this.bytes = 0
     this.running = undefined
   }
 }
@@ -53,11 +79,15 @@ export class Line {
   #first: Queued | undefined
   #last: Queued | undefined
 
+  /** Number of jobs in the line. */
+  size = 0
+
   get first(): Queued | undefined {
     return this.#first
   }
 
   push(item: Queued): void {
+    this.size++
     item.previous = this.#last
     if (this.#last === undefined) this.#first = item
     else this.#last.next = item
@@ -65,6 +95,7 @@ export class Line {
   }
 
   remove(item: Queued): void {
+    this.size--
     if (item.previous === undefined) this.#first = item.next
     else item.previous.next = item.next
     if (item.next === undefined) this.#last = item.previous

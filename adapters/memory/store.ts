@@ -1,4 +1,3 @@
-import { getHeapStatistics } from 'node:v8'
 import type { MaybePromise } from '../../src/http/exchange.js'
 import {
   StoreUnavailableError,
@@ -7,12 +6,12 @@ import {
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, Held } from './entries.js'
+import { heapShare } from './heap-share.js'
 import { wholeNumber } from './limits.js'
 import { rejected } from './rejected.js'
 import { Sweeper } from './sweeper.js'
 import { Watches } from './watches.js'
 
-const MIB = 1024 * 1024
 /** A Map of V8 holds 2^24 slots, and needs half of them free when entries come and go. */
 const MAP_LIMIT = 8_000_000
 /** What a write to a full store looks through for expired entries before it gives up: some 10 µs. */
@@ -61,7 +60,7 @@ export class MemoryStore implements Store {
 
   /** Throws a TypeError for a limit that makes no sense. */
   constructor(options: MemoryStoreOptions = {}) {
-    const maxBytes = options.maxBytes ?? Math.min(256 * MIB, Math.floor(getHeapStatistics().heap_size_limit / 4))
+    const maxBytes = options.maxBytes ?? heapShare(4, 256)
     this.#entries = new Entries(
       wholeNumber('maxEntries', options.maxEntries ?? 1_000_000, 1, MAP_LIMIT),
       wholeNumber('maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER),

@@ -10,8 +10,6 @@ export interface Route {
   readonly names: readonly string[]
   /** The template with its parameters numbered: two routes of one shape match the same paths. */
   readonly shape: string
-  /** The template as rou3 reads it. */
-  readonly pattern: string
 }
 
 const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`~-]*$/
@@ -42,11 +40,7 @@ export function parseRoute(key: string): Route {
       names.push(name)
     } else checkLiteral(part, fail)
   }
-  return {
-    key, methods, template, names,
-    shape: template.replaceAll(/\{[^}]*\}/g, '{}'),
-    pattern: `/${parts.map((part) => (part.startsWith('{') ? `:${part.slice(1, -1)}` : part.replaceAll(/[:()+]/g, '\\$&'))).join('/')}`,
-  }
+  return { key, methods, template, names, shape: template.replaceAll(/\{[^}]*\}/g, '{}') }
 }
 
 function checkLiteral(part: string, fail: (advice: string) => never): void {

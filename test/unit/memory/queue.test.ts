@@ -9,10 +9,14 @@ const job = (id: string | number, input: unknown = null): Job => ({ id: `${id}`,
 const turn = () => new Promise(setImmediate)
 const never = new Promise<never>(() => undefined)
 const onDead = () => undefined
+const waitingIn = (queue: MemoryQueue) => [queue.usage().running, queue.usage().waiting]
 
 describe('MemoryQueue', () => {
   test('refuses options that make no sense, and a second process()', () => {
     for (const maxQueued of [-1, 0.5, NaN, Infinity]) assert.throws(() => new MemoryQueue({ maxQueued }), TypeError)
+    for (const maxQueuedBytes of [-1, 0.5, NaN, Infinity]) {
+      assert.throws(() => new MemoryQueue({ maxQueuedBytes }), /maxQueuedBytes/)
+    }
     const queue = new MemoryQueue()
     for (const concurrency of [0, -1, 1.5, NaN, Infinity]) {
       assert.throws(() => queue.process(async () => undefined, { concurrency, onDead }), TypeError)
@@ -51,11 +55,11 @@ describe('MemoryQueue', () => {
     assert.equal(await queue.enqueue(job('more')), 'full')
     assert.equal(await queue.enqueue(job('more'), { delayMs: 1 }), 'full')
     await turn()
-    assert.deepEqual(queue.usage(), { running: 3, waiting: 2 })
+    assert.deepEqual(waitingIn(queue), [3, 2])
     await queue.remove('delayed')
     assert.equal(await queue.enqueue(job('more')), 'accepted')
     await queue.close({ drainMs: 0 })
-    assert.deepEqual(queue.usage(), { running: 0, waiting: 0 })
+    assert.deepEqual(waitingIn(queue), [0, 0])
   })
 
   test('a delay longer than a timer takes does not end at once', async () => {
@@ -68,17 +72,81 @@ describe('MemoryQueue', () => {
     assert.equal(await queue.remove('1'), true)
   })
 
-  test('a job of one attempt is handed over as it is; one of several as a copy', async () => {
+  test('a job of one attempt that starts at once is passed on as it is; others as copies', async () => {
     const queue = new MemoryQueue()
-    const seen: unknown[] = []
-    queue.process(async ({ input }) => { seen.push(input) }, { concurrency: 1, onDead })
+    const seen = new Map<string, unknown>()
+    queue.process(async ({ id, input }) => { seen.set(id, input) }, { concurrency: 2, onDead })
     const input = { deep: [1] }
-    await queue.enqueue(job(1, input))
-    await queue.enqueue(job(2, input), { attempts: 2 })
+    await queue.enqueue(job('at once', input))
+    await queue.enqueue(job('again', input), { attempts: 2 })
+    await queue.enqueue(job('waits', input))
+    await queue.enqueue(job('delayed', input), { delayMs: 1 })
     await queue.close()
-    assert.equal(seen[0], input)
-    assert.notEqual(seen[1], input)
-    assert.deepEqual(seen[1], input)
+    assert.equal(seen.get('at once'), input)
+    for (const id of ['again', 'waits', 'delayed']) {
+      assert.notEqual(seen.get(id), input, id)
+      assert.deepEqual(seen.get(id), input)
+    }
+  })
+
+  test('issue 15, C11: jobs that wait take maxQueuedBytes at most, whatever they wait for', async () => {
+    const queue = new MemoryQueue({ maxQueuedBytes: 10_000 })
+    queue.process(() => never, { concurrency: 1, onDead })
+    const text = 'x'.repeat(4000)
+    assert.equal(await queue.enqueue(job('runs', text)), 'accepted')
+    await turn()
+    assert.equal(queue.usage().bytes, 0, 'it runs, and has no text any more')
+    assert.equal(await queue.enqueue(job(1, text)), 'accepted')
+    assert.equal(await queue.enqueue(job('later', text), { delayMs: 1e6 }), 'accepted')
+    const { bytes } = queue.usage()
+    assert.ok(bytes > 8000 && bytes < 8300, `${bytes}`)
+    assert.equal(await queue.enqueue(job(2, text)), 'full')
+    assert.equal(await queue.enqueue(job('later 2', text), { delayMs: 1e6 }), 'full')
+    assert.equal(await queue.enqueue(job('small')), 'accepted')
+    assert.equal(await queue.enqueue(job(1, text)), 'accepted', 'an id that waits is taken, however full the queue is')
+    await queue.remove('later')
+    assert.equal(await queue.enqueue(job(2, text)), 'accepted')
+    await queue.close({ drainMs: 0 })
+    assert.equal(queue.usage().bytes, 0)
+  })
+
+  test('two bytes count for each unit of a text beyond ASCII, as V8 keeps it', async () => {
+    const queue = new MemoryQueue()
+    await queue.enqueue(job(1, 'x'.repeat(1000)))
+    const ascii = queue.usage().bytes
+    await queue.enqueue(job(2, `${'x'.repeat(999)}€`))
+    assert.equal(queue.usage().bytes - ascii, 2 * ascii)
+  })
+
+  test('one job larger than maxQueuedBytes is accepted while no other waits, and one that starts at once always', async () => {
+    const queue = new MemoryQueue({ maxQueuedBytes: 100 })
+    queue.process(() => never, { concurrency: 2, onDead })
+    const text = 'x'.repeat(4000)
+    await queue.enqueue(job('later', text), { delayMs: 1e6 })
+    assert.equal(await queue.enqueue(job('also later', text), { delayMs: 1e6 }), 'full')
+    for (const id of [1, 2]) assert.equal(await queue.enqueue(job(id, text)), 'accepted')
+    assert.equal(await queue.enqueue(job(3, text)), 'full')
+    await queue.close({ drainMs: 0 })
+  })
+
+  test('a job that may be tried again counts until it ends, and is never refused its retry', async () => {
+    const queue = new MemoryQueue({ maxQueuedBytes: 5000 })
+    const text = 'x'.repeat(4000)
+    const ran: string[] = []
+    queue.process(async ({ id, input }, { attempt }) => {
+      assert.equal(input, text)
+      ran.push(`${id}.${attempt}`)
+      if (attempt === 1) throw new Error('fails, on purpose')
+    }, { concurrency: 1, onDead })
+    assert.equal(await queue.enqueue(job('a', text), { attempts: 2, backoff: { type: 'fixed', delayMs: 5 } }), 'accepted')
+    while (ran.length < 1) await turn()
+    assert.equal(await queue.enqueue(job('b', text), { attempts: 2 }), 'full')
+    assert.equal(await queue.enqueue(job('c', text), { delayMs: 1 }), 'full')
+    while (queue.usage().bytes > 0) await turn()
+    assert.deepEqual(ran, ['a.1', 'a.2'])
+    assert.equal(await queue.enqueue(job('b', text), { attempts: 2 }), 'accepted')
+    await queue.close()
+    assert.deepEqual(ran, ['a.1', 'a.2', 'b.1', 'b.2'])
   })
 
   test('a job that is no JSON and may be tried again is refused, and takes no place', async () => {
@@ -127,7 +195,7 @@ describe('MemoryQueue', () => {
     const start = performance.now()
     await queue.close({ drainMs: 60_000 })
     assert.ok(performance.now() - start < 5000, 'close() waited')
-    assert.deepEqual(queue.usage(), { running: 0, waiting: 0 })
+    assert.deepEqual(waitingIn(queue), [0, 0])
   })
 
   test('close does not wait for what is delayed beyond its drainMs', async () => {

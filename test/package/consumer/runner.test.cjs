@@ -1,0 +1,31 @@
+// A user's test in CommonJS, for Jest as it comes and for node:test, run against the installed package.
+const assert = require('node:assert/strict')
+const entries = require('./entries.json')
+
+const test = globalThis.test ?? require('node:test').test
+
+for (const entry of entries) {
+  test(`${entry} can be required`, () => {
+    assert.ok(Object.keys(require(entry)).length > 0)
+  })
+}
+
+test('a handler is called without a server', async () => {
+  const { createTasks, defineTask, router, taskEndpoints } = require('longhaul')
+  const { memory } = require('longhaul/memory')
+  const { toFetch } = require('longhaul/fetch')
+  const engine = memory()
+  const double = defineTask({ name: 'double', run: ({ amount }) => ({ amount: amount * 2 }) })
+  const tasks = createTasks({ ...engine, definitions: [double] })
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'somebody' })
+  const ask = toFetch(router({ 'POST /double': submit(double), 'GET|HEAD|DELETE /tasks/{id}': status }))
+
+  const headers = { 'content-type': 'application/json', prefer: 'respond-async' }
+  const accepted = await ask(new Request('http://test/double', { method: 'POST', body: '{"amount":4}', headers }))
+  assert.equal(accepted.status, 202)
+  const shown = await ask(new Request(new URL(accepted.headers.get('location'), 'http://test'), { headers: { prefer: 'wait=10' } }))
+  assert.equal((await shown.json()).result.amount, 8)
+  await tasks.close()
+  await engine.queue.close()
+  await engine.store.close()
+})
