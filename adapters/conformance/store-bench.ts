@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { MaybePromise } from '../../src/http/exchange.js'
-import { type Revision, type Store } from '../../src/stores/store.js'
+import { type Revision, type Store, type WriteOptions } from '../../src/stores/store.js'
 import { eventually, inTime, pause } from './waiting.js'
 
 /** What a store's tests are run on: a fresh one for each test. It need not be empty, keys are unique. */
@@ -8,7 +8,7 @@ export interface StoreFixture {
   readonly store: Store
   /** A second store on the same data, as another process would have it. Required when `store.shared`. */
   readonly second?: Store
-  /** The store's clock, in milliseconds since 1970. Default `Date.now`. */
+  /** The store's clock, in milliseconds; only differences count. Default: the monotonic clock. */
   readonly now?: () => number
   /** Moves the store's clock forward at once. Without it the suite waits. */
   readonly advance?: (ms: number) => Promise<void> | void
@@ -52,46 +52,46 @@ export class StoreBench {
   }
 
   now(): number {
-    return this.#fixture.now?.() ?? Date.now()
+    return this.#fixture.now?.() ?? performance.now()
   }
 
-  /** An expiry that no test reaches. */
-  get later(): { readonly expiresAt: number } {
-    return { expiresAt: this.now() + 600_000 }
+  /** A lifetime that no test outlasts. */
+  readonly later = { ttlMs: 600_000 }
+
+  /** A lifetime that a test can wait for. */
+  get soon(): { readonly ttlMs: number } {
+    return { ttlMs: 2 * this.tolerance + 20 }
   }
 
-  /** An expiry that a test can wait for. */
-  get soon(): { readonly expiresAt: number } {
-    return { expiresAt: this.now() + 2 * this.tolerance + 20 }
-  }
-
-  /** Waits until every clock is past `time`. */
-  async past(time: number): Promise<void> {
-    const left = time + this.tolerance + 1 - this.now()
-    if (left <= 0) return
-    if (this.#fixture.advance) await this.#fixture.advance(left)
-    else await pause(left)
+  /** Waits until what was written before this call with the lifetime `ttlMs` has expired. */
+  async outlive({ ttlMs }: { readonly ttlMs: number }): Promise<void> {
+    const wait = ttlMs + this.tolerance + 1
+    if (this.#fixture.advance) await this.#fixture.advance(wait)
+    else await pause(wait)
   }
 
   /**
    * Runs `body`, which relies on nothing having expired yet, again with more time when it failed and the
-   * machine was so slow that the expiry may have come. Gives the key and the expiry that it used.
+   * machine was so slow that the expiry may have come. Gives the key and the lifetime that it used.
    */
-  async whileLive(body: (key: string, expiresAt: number) => Promise<void>): Promise<{ key: string, expiresAt: number }> {
-    for (let life = 300; ; life *= 5) {
-      const expiresAt = this.now() + life + 2 * this.tolerance
-      const key = this.key(`life-${life}`)
+  async whileLive(
+    body: (key: string, life: { readonly ttlMs: number }) => Promise<void>,
+  ): Promise<{ readonly key: string, readonly life: { readonly ttlMs: number } }> {
+    for (let ms = 300; ; ms *= 5) {
+      const life = { ttlMs: ms + 2 * this.tolerance }
+      const begun = this.now()
+      const key = this.key(`life-${ms}`)
       try {
-        await body(key, expiresAt)
-        return { key, expiresAt }
+        await body(key, life)
+        return { key, life }
       } catch (error) {
-        if (this.now() < expiresAt - this.tolerance || life > 10_000) throw error
+        if (this.now() < begun + life.ttlMs - this.tolerance || ms > 10_000) throw error
       }
     }
   }
 
   /** Creates an entry where none is, and gives its revision. */
-  async created(key: string, value: string, options = this.later): Promise<Revision> {
+  async created(key: string, value: string, options: WriteOptions = this.later): Promise<Revision> {
     const outcome = await this.store.create(key, value, options)
     assert.ok(outcome.created, 'create() found an entry where none was')
     return outcome.revision

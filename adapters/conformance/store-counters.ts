@@ -5,8 +5,7 @@ import { type StoreBench } from './store-bench.js'
 /** Counters, alone; store-races.ts has the crowds. */
 export const counters: Cases<StoreBench> = {
   'a counter starts at 0 and adds what it is told': async (bench) => {
-    const { expiresAt } = bench.later
-    const add = async (by: number) => (await bench.store.increment(bench.key(), by, { expiresAt })).value
+    const add = async (by: number) => (await bench.store.increment(bench.key(), by, bench.later)).value
     assert.deepEqual([await add(1), await add(2), await add(-5), await add(0), await add(1_000_000_000_000)], [1, 3, -2, -2, 999_999_999_998])
   },
 
@@ -14,27 +13,32 @@ export const counters: Cases<StoreBench> = {
     assert.equal((await bench.store.increment(bench.key(), -3, bench.later)).value, -3)
   },
 
-  'the first writer sets the expiry, later ones do not move it': async (bench) => {
-    const { key, expiresAt } = await bench.whileLive(async (key, expiresAt) => {
-      assert.equal((await bench.store.increment(key, 1, { expiresAt })).expiresAt, expiresAt)
-      assert.equal((await bench.store.increment(key, 1, { expiresAt: expiresAt + 600_000 })).expiresAt, expiresAt)
-      assert.equal((await bench.store.increment(key, 1, { expiresAt: expiresAt - 1 })).expiresAt, expiresAt)
+  'the first writer sets the lifetime, later ones do not change it': async (bench) => {
+    const { key, life } = await bench.whileLive(async (key, life) => {
+      const first = await bench.store.increment(key, 1, life)
+      assert.equal(first.value, 1)
+      assert.ok(first.resetMs > 0 && first.resetMs <= life.ttlMs, `resetMs is ${first.resetMs} of ${life.ttlMs}`)
+      for (const ttlMs of [life.ttlMs + 600_000, 1]) {
+        const { resetMs } = await bench.store.increment(key, 1, { ttlMs })
+        assert.ok(resetMs > 0 && resetMs <= life.ttlMs, `resetMs is ${resetMs} of ${life.ttlMs}`)
+      }
+      assert.equal((await bench.store.increment(key, 1, life)).value, 4)
     })
-    await bench.past(expiresAt)
+    await bench.outlive(life)
     assert.equal((await bench.store.increment(key, 1, bench.later)).value, 1, 'the counter outlived its expiry')
   },
 
-  'after its expiry a counter starts anew, with a new expiry': async (bench) => {
-    const { expiresAt } = bench.soon
-    await bench.store.increment(bench.key(), 5, { expiresAt })
-    await bench.past(expiresAt)
-    const { expiresAt: later } = bench.later
-    assert.deepEqual({ ...await bench.store.increment(bench.key(), 2, { expiresAt: later }) }, { value: 2, expiresAt: later })
+  'after its expiry a counter starts anew, with a new lifetime': async (bench) => {
+    await bench.store.increment(bench.key(), 5, bench.soon)
+    await bench.outlive(bench.soon)
+    const { value, resetMs } = await bench.store.increment(bench.key(), 2, bench.later)
+    assert.equal(value, 2)
+    assert.ok(resetMs > bench.later.ttlMs / 2 && resetMs <= bench.later.ttlMs, `resetMs is ${resetMs}`)
   },
 
-  'a counter whose expiry is past counts once and leaves nothing': async (bench) => {
-    const expiresAt = bench.now() - 10 * bench.tolerance - 1000
-    assert.equal((await bench.store.increment(bench.key(), 4, { expiresAt })).value, 4)
+  'a counter without a lifetime counts once and leaves nothing': async (bench) => {
+    assert.equal((await bench.store.increment(bench.key(), 4, { ttlMs: -1000 })).value, 4)
+    await bench.outlive({ ttlMs: 1 })
     assert.equal((await bench.store.increment(bench.key(), 1, bench.later)).value, 1)
   },
 

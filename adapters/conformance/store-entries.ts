@@ -10,36 +10,32 @@ export const entries: Cases<StoreBench> = {
     assert.equal(await bench.store.get(bench.key()), undefined)
   },
 
-  'create writes an entry, and get gives value, revision and expiry': async (bench) => {
-    const { expiresAt } = bench.later
-    const revision = await bench.created(bench.key(), 'one', { expiresAt })
-    assert.deepEqual({ ...await bench.store.get(bench.key()) }, { value: 'one', revision, expiresAt })
+  'create writes an entry, and get gives value and revision': async (bench) => {
+    const revision = await bench.created(bench.key(), 'one')
+    assert.deepEqual({ ...await bench.store.get(bench.key()) }, { value: 'one', revision })
   },
 
   'create leaves an entry that is there, and gives it': async (bench) => {
-    const { expiresAt } = bench.later
-    const revision = await bench.created(bench.key(), 'one', { expiresAt })
-    const outcome = await bench.store.create(bench.key(), 'two', { expiresAt: expiresAt + 1000 })
-    assert.deepEqual(outcome, { created: false, entry: { value: 'one', revision, expiresAt } })
-    assert.deepEqual({ ...await bench.store.get(bench.key()) }, { value: 'one', revision, expiresAt })
+    const revision = await bench.created(bench.key(), 'one')
+    const outcome = await bench.store.create(bench.key(), 'two', bench.later)
+    assert.deepEqual(outcome, { created: false, entry: { value: 'one', revision } })
+    assert.deepEqual({ ...await bench.store.get(bench.key()) }, { value: 'one', revision })
   },
 
   'replace writes when the revision is the current one': async (bench) => {
     const first = await bench.created(bench.key(), 'one')
-    const { expiresAt } = bench.later
-    const outcome = await bench.store.replace(bench.key(), 'two', first, { expiresAt })
+    const outcome = await bench.store.replace(bench.key(), 'two', first, bench.later)
     assert.ok(outcome.replaced, 'replace() refused the current revision')
     assert.notEqual(outcome.revision, first)
-    assert.deepEqual({ ...await bench.store.get(bench.key()) }, { value: 'two', revision: outcome.revision, expiresAt })
+    assert.deepEqual({ ...await bench.store.get(bench.key()) }, { value: 'two', revision: outcome.revision })
   },
 
   'replace with an old revision leaves the entry, and gives it': async (bench) => {
     const first = await bench.created(bench.key(), 'one')
-    const { expiresAt } = bench.later
-    const second = await bench.store.replace(bench.key(), 'two', first, { expiresAt })
+    const second = await bench.store.replace(bench.key(), 'two', first, bench.later)
     assert.ok(second.replaced, 'replace() refused the current revision')
     const third = await bench.store.replace(bench.key(), 'three', first, bench.later)
-    assert.deepEqual(third, { replaced: false, entry: { value: 'two', revision: second.revision, expiresAt } })
+    assert.deepEqual(third, { replaced: false, entry: { value: 'two', revision: second.revision } })
     assert.equal(await bench.value(bench.key()), 'two')
   },
 
@@ -115,7 +111,6 @@ export const entries: Cases<StoreBench> = {
     try {
       entry.value = 'two'
       entry.revision = 'none'
-      entry.expiresAt = 0
     } catch {
       // Frozen is as good as copied.
     }
@@ -138,10 +133,10 @@ export const entries: Cases<StoreBench> = {
 
   'misuse rejects with a TypeError and changes nothing': async (bench) => {
     const revision = await bench.created(bench.key(), 'one')
-    for (const expiresAt of [NaN, Infinity]) {
-      await rejects(bench.store.create(bench.key('new'), 'x', { expiresAt }), TypeError)
-      await rejects(bench.store.replace(bench.key(), 'x', revision, { expiresAt }), TypeError)
-      await rejects(bench.store.increment(bench.key('count'), 1, { expiresAt }), TypeError)
+    for (const ttlMs of [NaN, Infinity]) {
+      await rejects(bench.store.create(bench.key('new'), 'x', { ttlMs }), TypeError)
+      await rejects(bench.store.replace(bench.key(), 'x', revision, { ttlMs }), TypeError)
+      await rejects(bench.store.increment(bench.key('count'), 1, { ttlMs }), TypeError)
     }
     await rejects(bench.store.increment(bench.key('count'), 0.5, bench.later), TypeError)
     await rejects(bench.store.increment(bench.key('count'), NaN, bench.later), TypeError)

@@ -65,9 +65,8 @@ export const races: Cases<StoreBench> = {
   },
 
   'of many creates after the expiry one wins': async (bench) => {
-    const { expiresAt } = bench.soon
-    await bench.store.create(bench.key(), 'old', { expiresAt })
-    await bench.past(expiresAt)
+    await bench.store.create(bench.key(), 'old', bench.soon)
+    await bench.outlive(bench.soon)
     const outcomes = await together(CROWD, (i) => side(bench, i).create(bench.key(), `writer ${i}`, bench.later))
     assert.equal(outcomes.filter((outcome) => outcome.created).length, 1)
     for (const outcome of outcomes) if (!outcome.created) assert.notEqual(outcome.entry.value, 'old')
@@ -79,11 +78,13 @@ export const races: Cases<StoreBench> = {
     assert.deepEqual(values, Array.from({ length: CROWD }, (_, i) => i + 1))
   },
 
-  'of many first increments one sets the expiry for all': async (bench) => {
-    const { expiresAt } = bench.later
-    const counters = await together(CROWD, (i) => side(bench, i).increment(bench.key(), 1, { expiresAt: expiresAt + i }))
-    const first = counters.find((counter) => counter.value === 1)
-    for (const counter of counters) assert.equal(counter.expiresAt, first?.expiresAt)
+  'of many first increments one sets the lifetime for all': async (bench) => {
+    const lives = Array.from({ length: CROWD }, (_, i) => bench.later.ttlMs * (i + 1))
+    const counters = await together(CROWD, (i) => side(bench, i).increment(bench.key(), 1, { ttlMs: lives[i] ?? 0 }))
+    const first = lives[counters.findIndex((counter) => counter.value === 1)] ?? 0
+    for (const { resetMs } of counters) {
+      assert.ok(resetMs <= first && resetMs > first - bench.later.ttlMs / 2, `resetMs is ${resetMs}, not ${first}`)
+    }
   }
 }
 

@@ -26,17 +26,17 @@ export class Counters {
   }
 
   /** `undefined`: the key alone is larger than all the room. */
-  add(key: string, by: number, expiresAt: number, now: number): Counter | undefined {
+  add(key: string, by: number, ttlMs: number, now: number): Counter | undefined {
     const count = this.#counts.get(key)
     if (count !== undefined && count.expiresAt > now) {
       count.value = sum(count.value, by)
-      return { value: count.value, expiresAt: count.expiresAt }
+      return { value: count.value, resetMs: count.expiresAt - now }
     }
-    const fresh = { value: sum(0, by), expiresAt }
+    const fresh = { value: sum(0, by), expiresAt: now + ttlMs }
     if (weigh(fresh, key) > this.#counts.maxWeight) return undefined
     // One that is over already counts once and leaves nothing behind.
-    if (expiresAt > now) this.#counts.set(ownText(key), fresh)
-    return { value: fresh.value, expiresAt }
+    if (ttlMs > 0) this.#counts.set(ownText(key), fresh)
+    return { value: fresh.value, resetMs: Math.max(ttlMs, 0) }
   }
 
   /** Visits every counter and drops the expired ones; yields whether it dropped one. */

@@ -1,7 +1,7 @@
 import type { MaybePromise } from '../../src/http/exchange.js'
 import {
   StoreUnavailableError,
-  type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type Revision,
+  type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision,
   type Store, type Unsubscribe, type WriteOptions
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
@@ -30,7 +30,7 @@ export interface MemoryStoreOptions {
   readonly maxCounters?: number
   /** Watches at once, over all keys. Default 100,000. */
   readonly maxWatches?: number
-  /** What time it is, in milliseconds since 1970. For tests; the default is `Date.now`. */
+  /** The store's clock, in milliseconds; only differences count. For tests; the default is the monotonic clock. */
   readonly now?: () => number
 }
 
@@ -68,7 +68,7 @@ export class MemoryStore implements Store {
     )
     this.#counters = new Counters(wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT))
     this.#maxWatches = wholeNumber('maxWatches', options.maxWatches ?? 100_000, 1, MAP_LIMIT)
-    this.#now = options.now ?? Date.now
+    this.#now = options.now ?? (() => performance.now())
     this.#sweeper = new Sweeper(() => this.#walk())
   }
 
@@ -92,7 +92,7 @@ export class MemoryStore implements Store {
     return failure === undefined ? { created: true, revision: String(this.#revision) } : Promise.reject(failure)
   }
 
-  replace(key: string, value: string, revision: Revision, options: WriteOptions): MaybePromise<Replaced | Conflict> {
+  replace(key: string, value: string, revision: Revision, options: ReplaceOptions): MaybePromise<Replaced | Conflict> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there === undefined) return { replaced: false, entry: undefined }
@@ -110,11 +110,11 @@ export class MemoryStore implements Store {
     return true
   }
 
-  increment(key: string, by: number, { expiresAt }: { readonly expiresAt: number }): MaybePromise<Counter> {
+  increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): MaybePromise<Counter> {
     if (this.#closed) return closed()
-    if (!Number.isFinite(expiresAt)) return Promise.reject(noTime(expiresAt))
+    if (!Number.isFinite(ttlMs)) return Promise.reject(noDuration(ttlMs))
     try {
-      const counter = this.#counters.add(key, by, expiresAt, this.#now())
+      const counter = this.#counters.add(key, by, ttlMs, this.#now())
       if (counter === undefined) return Promise.reject(full('The key of the counter is too long for this store'))
       this.#sweeper.start()
       return counter
@@ -146,9 +146,11 @@ export class MemoryStore implements Store {
   }
 
   /** Writes in place of the live entry `there`. Gives what is wrong, when nothing was written. */
-  #write(key: string, there: Held | undefined, value: string, { expiresAt, evictable = false }: WriteOptions): Error | undefined {
-    if (!Number.isFinite(expiresAt)) return noTime(expiresAt)
-    if (expiresAt <= this.#now()) {
+  #write(key: string, there: Held | undefined, value: string, { ttlMs, evictable = false }: ReplaceOptions): Error | undefined {
+    if (ttlMs !== undefined && !Number.isFinite(ttlMs)) return noDuration(ttlMs)
+    const now = this.#now()
+    const expiresAt = ttlMs === undefined ? there?.expiresAt ?? now : now + ttlMs
+    if (expiresAt <= now) {
       if (there !== undefined) this.#entries.remove(key)
     } else {
       const held = new Held(key, value, this.#revision + 1, expiresAt, evictable)
@@ -184,11 +186,11 @@ export class MemoryStore implements Store {
 }
 
 function entryOf(held: Held): Entry {
-  return { value: held.value, revision: String(held.revision), expiresAt: held.expiresAt }
+  return { value: held.value, revision: String(held.revision) }
 }
 
-function noTime(expiresAt: number): TypeError {
-  return new TypeError(`expiresAt must be a time in milliseconds since 1970, not ${String(expiresAt)}`)
+function noDuration(ttlMs: number): TypeError {
+  return new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
 }
 
 function full(message: string): StoreUnavailableError {

@@ -5,8 +5,8 @@
 export interface RedisClient {
   /** `GET key`. */
   get(key: string): Promise<string | null>
-  /** `SET key value PXAT expiresAt NX`. */
-  set(key: string, value: string, pxat: 'PXAT', expiresAt: number, nx: 'NX'): Promise<unknown>
+  /** `SET key value PX ttl NX`. */
+  set(key: string, value: string, px: 'PX', ttlMs: number, nx: 'NX'): Promise<unknown>
   /** `EVAL script keys …`. */
   eval(script: string, keys: number, ...args: (string | number)[]): Promise<unknown>
   /** `EVALSHA sha keys …`. */

@@ -13,18 +13,23 @@ function script(source: string): Script {
 
 /*
  * Every script touches one key at the most, so all of them are safe in a Cluster. An entry is the text
- * `<revision> <expiresAt>\n<value>`.
+ * `<revision>\n<value>`. Lifetimes are durations, so that the clock of Redis alone decides when a key expires.
  */
 
 /**
- * KEYS[1] entry; ARGV: 1 revision that must be there, 2 new text, 3 expiry in ms, 4 channel.
+ * KEYS[1] entry; ARGV: 1 revision that must be there, 2 new text, 3 channel, 4 (optional) lifetime in ms; without it the
+ * key keeps its expiry.
  * Gives {1}, or {0, text that is there or nil}.
  */
 export const REPLACE = script(`
 local now = redis.call('GET', KEYS[1])
-if not now or string.sub(now, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then return {0, now} end
-redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
-redis.call('PUBLISH', ARGV[4], '')
+if not now or string.sub(now, 1, #ARGV[1] + 1) ~= ARGV[1] .. '\\n' then return {0, now} end
+if ARGV[4] then
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[4])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+end
+redis.call('PUBLISH', ARGV[3], '')
 return {1}
 `)
 
@@ -32,7 +37,7 @@ return {1}
 export const DELETE = script(`
 if ARGV[2] then
   local now = redis.call('GET', KEYS[1])
-  if not now or string.sub(now, 1, #ARGV[2] + 1) ~= ARGV[2] .. ' ' then return 0 end
+  if not now or string.sub(now, 1, #ARGV[2] + 1) ~= ARGV[2] .. '\\n' then return 0 end
 end
 local removed = redis.call('DEL', KEYS[1])
 if removed == 1 then redis.call('PUBLISH', ARGV[1], '') end
@@ -40,19 +45,20 @@ return removed
 `)
 
 /**
- * KEYS[1] counter, a hash of v (value) and x (expiry in ms); ARGV: 1 by, 2 expiry in ms for the first writer.
- * Gives {value as text, expiry}, or {} when the sum would be no safe integer.
+ * KEYS[1] counter; ARGV: 1 by, 2 lifetime in ms for the first writer.
+ * Gives {value as text, ms until it expires}, or {} when the sum would be no safe integer.
  */
 export const INCREMENT = script(`
-local sum = (redis.call('HGET', KEYS[1], 'v') or 0) + ARGV[1]
+local before = redis.call('GET', KEYS[1])
+local sum = (before or 0) + ARGV[1]
 if math.abs(sum) > 9007199254740991 then return {} end
 local text = string.format('%.0f', sum)
-redis.call('HSET', KEYS[1], 'v', text)
-if redis.call('HSETNX', KEYS[1], 'x', ARGV[2]) == 1 then
-  redis.call('PEXPIREAT', KEYS[1], ARGV[2])
-  return {text, ARGV[2]}
+if before then
+  redis.call('SET', KEYS[1], text, 'KEEPTTL')
+  return {text, redis.call('PTTL', KEYS[1])}
 end
-return {text, redis.call('HGET', KEYS[1], 'x')}
+redis.call('SET', KEYS[1], text, 'PX', ARGV[2])
+return {text, tonumber(ARGV[2])}
 `)
 
 /** No key; ARGV: channels, each of which gets a notice. */

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/http/option-names.js'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/channel.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type Revision, type Store,
-  type Unsubscribe, type WriteOptions,
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
+  type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from '../../src/stores/store.js'
 import { Breaker } from './breaker.js'
 import type { RedisClient } from './client.js'
@@ -58,11 +58,11 @@ export class RedisStore implements Store {
     return this.call('get', () => this.client.get(this.entryKey(key)), toEntry)
   }
 
-  create(key: string, value: string, { expiresAt }: WriteOptions): Promise<Created | Existing> {
+  create(key: string, value: string, { ttlMs }: WriteOptions): Promise<Created | Existing> {
     const revision = this.newRevision()
     const place = this.entryKey(key)
     // `undefined`: it was written.
-    const write = (): Promise<Entry | undefined> => this.client.set(place, toText(revision, value, expiresAt), 'PXAT', toPxat(expiresAt), 'NX').then(
+    const write = (): Promise<Entry | undefined> => this.client.set(place, toText(revision, value), 'PX', toPx(ttlMs), 'NX').then(
       (done) => (done === null ? other() : undefined),
     )
     const other = async (): Promise<Entry | undefined> => toEntry(await this.client.get(place)) ?? write()
@@ -73,11 +73,12 @@ export class RedisStore implements Store {
     })
   }
 
-  replace(key: string, value: string, revision: Revision, { expiresAt }: WriteOptions): Promise<Replaced | Conflict> {
+  replace(key: string, value: string, revision: Revision, { ttlMs }: ReplaceOptions): Promise<Replaced | Conflict> {
     const next = this.newRevision()
-    return this.call('replace', () => (
-      this.run(REPLACE, this.entryKey(key), revision, toText(next, value, expiresAt), toPxat(expiresAt), this.channel(key))
-    ), (reply) => {
+    return this.call('replace', () => {
+      const lifetime = ttlMs === undefined ? [] : [toPx(ttlMs)]
+      return this.run(REPLACE, this.entryKey(key), revision, toText(next, value), this.channel(key), ...lifetime)
+    }, (reply) => {
       const [done, text = null] = reply as [number, string | null | undefined]
       const entry = toEntry(text)
       return done === 1 || entry?.revision === next ? { replaced: true, revision: next } : { replaced: false, entry }
@@ -89,12 +90,12 @@ export class RedisStore implements Store {
     return this.call('delete', () => this.run(DELETE, this.entryKey(key), this.channel(key), ...which), (removed) => removed === 1)
   }
 
-  increment(key: string, by: number, { expiresAt }: { readonly expiresAt: number }): Promise<Counter> {
+  increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
     return this.call('increment', async () => {
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
-      const [value, expiry] = await this.run(INCREMENT, `${this.prefix}n:${key}`, by, toPxat(expiresAt)) as [string?, string?]
+      const [value, left] = await this.run(INCREMENT, `${this.prefix}n:${key}`, by, toPx(ttlMs)) as [string?, number?]
       if (value === undefined) throw new TypeError(UNSAFE)
-      return { value: Number(value), expiresAt: Number(expiry) }
+      return { value: Number(value), resetMs: Math.max(Number(left), 0) }
     }, (counter) => counter)
   }
 
@@ -144,19 +145,18 @@ export class RedisStore implements Store {
 
 const UNSAFE = 'A counter holds safe integers, and is changed by them'
 
-/** Redis takes whole milliseconds above 0; what lies in the past is gone at once. */
-function toPxat(expiresAt: number): number {
-  if (!Number.isFinite(expiresAt)) throw new TypeError(`expiresAt must be a time in milliseconds since 1970, not ${String(expiresAt)}`)
-  return Math.max(1, Math.ceil(expiresAt))
+/** Redis takes whole milliseconds above 0; the longest is some 285 years, and one that is over ends at once. */
+function toPx(ttlMs: number): number {
+  if (!Number.isFinite(ttlMs)) throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
+  return Math.min(Math.max(1, Math.ceil(ttlMs)), Number.MAX_SAFE_INTEGER / 1000)
 }
 
-function toText(revision: Revision, value: string, expiresAt: number): string {
-  return `${revision} ${String(expiresAt)}\n${value}`
+function toText(revision: Revision, value: string): string {
+  return `${revision}\n${value}`
 }
 
 function toEntry(text: string | null): Entry | undefined {
   if (text === null) return undefined
-  const space = text.indexOf(' ')
-  const end = text.indexOf('\n', space)
-  return { revision: text.slice(0, space), expiresAt: Number(text.slice(space + 1, end)), value: text.slice(end + 1) }
+  const end = text.indexOf('\n')
+  return { revision: text.slice(0, end), value: text.slice(end + 1) }
 }

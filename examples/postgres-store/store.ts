@@ -1,6 +1,7 @@
 import {
   StoreUnavailableError,
-  type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type Store, type Unsubscribe, type WriteOptions,
+  type Conflict, type Counter, type Created, type Entry, type Existing, type ReplaceOptions, type Replaced, type Store, type Unsubscribe,
+  type WriteOptions,
 } from 'longhaul'
 import { SCHEMA, type Database } from './database.js'
 
@@ -33,17 +34,17 @@ export class PostgresStore implements Store {
   async get(key: string): Promise<Entry | undefined> {
     // '=': pglite takes a byte order mark at the start of a text for one of its own, and drops it.
     const [row] = await this.#ask<Row>(
-      `SELECT '=' || value AS value, revision::text, expires_at FROM longhaul_entries WHERE key = $1 AND ${LIVE}`, [key])
-    return row && { value: row.value.slice(1), revision: row.revision, expiresAt: row.expires_at }
+      `SELECT '=' || value AS value, revision::text FROM longhaul_entries WHERE key = $1 AND ${LIVE}`, [key])
+    return row && { value: row.value.slice(1), revision: row.revision }
   }
 
   // #region create
-  async create(key: string, value: string, { expiresAt }: WriteOptions): Promise<Created | Existing> {
+  async create(key: string, value: string, { ttlMs }: WriteOptions): Promise<Created | Existing> {
     for (;;) {
       const [made] = await this.#ask<Row>(`
-        INSERT INTO longhaul_entries AS old (key, value, expires_at) VALUES ($1, $2, $3)
+        INSERT INTO longhaul_entries AS old (key, value, expires_at) VALUES ($1, $2, ${NOW} + $3::float8)
         ON CONFLICT (key) DO UPDATE SET value = excluded.value, revision = excluded.revision, expires_at = excluded.expires_at
-        WHERE NOT (old.${LIVE}) RETURNING revision::text`, [key, value, time(expiresAt)])
+        WHERE NOT (old.${LIVE}) RETURNING revision::text`, [key, value, duration(ttlMs)])
       if (made) return { created: true, revision: made.revision }
       const entry = await this.get(key)
       // It may have gone between the two statements: then it is ours to make.
@@ -53,10 +54,10 @@ export class PostgresStore implements Store {
   // #endregion
 
   // #region replace
-  async replace(key: string, value: string, revision: string, { expiresAt }: WriteOptions): Promise<Replaced | Conflict> {
+  async replace(key: string, value: string, revision: string, { ttlMs }: ReplaceOptions): Promise<Replaced | Conflict> {
     const [made] = await this.#ask<Row>(`
-      UPDATE longhaul_entries SET value = $2, revision = DEFAULT, expires_at = $4
-      WHERE key = $1 AND revision::text = $3 AND ${LIVE} RETURNING revision::text`, [key, value, revision, time(expiresAt)])
+      UPDATE longhaul_entries SET value = $2, revision = DEFAULT, expires_at = coalesce(${NOW} + $4::float8, expires_at)
+      WHERE key = $1 AND revision::text = $3 AND ${LIVE} RETURNING revision::text`, [key, value, revision, ttlMs === undefined ? null : duration(ttlMs)])
     return made ? { replaced: true, revision: made.revision } : { replaced: false, entry: await this.get(key) }
   }
   // #endregion
@@ -68,16 +69,16 @@ export class PostgresStore implements Store {
   }
 
   // #region increment
-  async increment(key: string, by: number, { expiresAt }: { readonly expiresAt: number }): Promise<Counter> {
+  async increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
     if (!Number.isSafeInteger(by)) throw new TypeError('by must be a safe integer')
-    const [row] = await this.#ask<{ value: number, expires_at: number }>(`
-      INSERT INTO longhaul_counters AS old (key, value, expires_at) VALUES ($1, $2, $3)
+    const [row] = await this.#ask<{ value: number, left: number }>(`
+      INSERT INTO longhaul_counters AS old (key, value, expires_at) VALUES ($1, $2, ${NOW} + $3::float8)
       ON CONFLICT (key) DO UPDATE SET
         value = excluded.value + CASE WHEN old.${LIVE} THEN old.value ELSE 0 END,
         expires_at = CASE WHEN old.${LIVE} THEN old.expires_at ELSE excluded.expires_at END
-      RETURNING value::float8, expires_at`, [key, by, time(expiresAt)])
+      RETURNING value::float8, expires_at - ${NOW} AS left`, [key, by, duration(ttlMs)])
     if (!row) throw new StoreUnavailableError('PostgreSQL gave no counter back')
-    return { value: row.value, expiresAt: row.expires_at }
+    return { value: row.value, resetMs: Math.max(row.left, 0) }
   }
   // #endregion
 
@@ -140,9 +141,9 @@ export class PostgresStore implements Store {
   }
 }
 
-interface Row { readonly value: string, readonly revision: string, readonly expires_at: number }
+interface Row { readonly value: string, readonly revision: string }
 
-function time(expiresAt: number): number {
-  if (!Number.isFinite(expiresAt)) throw new TypeError('expiresAt must be a time in milliseconds since 1970')
-  return expiresAt
+function duration(ttlMs: number): number {
+  if (!Number.isFinite(ttlMs)) throw new TypeError('ttlMs must be a number of milliseconds')
+  return ttlMs
 }

@@ -2,7 +2,7 @@ import { after } from '../http/after.js'
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, MaybePromise } from '../http/exchange.js'
-import type { Counter, Store } from '../stores/store.js'
+import type { Store } from '../stores/store.js'
 
 /** One limit, the same for all requests. */
 export interface Limit<C = unknown> {
@@ -13,6 +13,12 @@ export interface Limit<C = unknown> {
   readonly cost: ((request: HttpRequest<C>) => number) | undefined
   /** The key of a request's counter; `undefined` for one who is not limited. */
   readonly keyOf: (request: HttpRequest<C>) => string | undefined
+}
+
+/** A counter as it was read; `resetAt`: when it starts anew, on `performance.now()`. */
+interface Count {
+  readonly value: number
+  readonly resetAt: number
 }
 
 /** What one request takes from its limits. */
@@ -26,7 +32,7 @@ export class Charge<C = never> {
   /** Of each limit, as far as it has been charged. */
   readonly #keys: (string | undefined)[] = []
   /** What each had to say last, as far as the store has told. */
-  readonly #counts: (Counter | undefined)[] = []
+  readonly #counts: (Count | undefined)[] = []
   readonly #passes: (error: unknown) => boolean
   /** That of a `rateLimit` in front of this one. */
   readonly #outer: Charge | undefined
@@ -41,13 +47,13 @@ export class Charge<C = never> {
 
   /** The RateLimit field: what is left of each, and for how long. */
   get field(): string {
-    const now = Date.now()
+    const now = performance.now()
     let text = ''
     for (let at = 0; at < this.#limits.length; at++) {
       const { name, limit } = this.#limits[at] as Limit<C>
       const count = this.#counts[at]
       if (count === undefined) continue
-      text += `${text === '' ? '' : ', '}"${name}";r=${Math.max(0, limit - count.value)};t=${seconds(count.expiresAt - now)}`
+      text += `${text === '' ? '' : ', '}"${name}";r=${Math.max(0, limit - count.value)};t=${seconds(count.resetAt - now)}`
     }
     return text
   }
@@ -96,20 +102,20 @@ export class Charge<C = never> {
     return isPending(adding) ? adding.then((count) => { this.#check(at, cost, count) }) : this.#check(at, cost, adding)
   }
 
-  #check(at: number, cost: number, count: Counter): void {
+  #check(at: number, cost: number, count: Count): void {
     const { name, limit } = this.#limits[at] as Limit<C>
     if (cost > 0 && count.value > limit) this.#refuse(name, count)
   }
 
-  #add(at: number, key: string, by: number): MaybePromise<Counter> {
+  #add(at: number, key: string, by: number): MaybePromise<Count> {
     const { windowMs } = this.#limits[at] as Limit<C>
-    const adding = this.#store.increment(key, by, { expiresAt: Date.now() + windowMs })
-    return isPending(adding) ? adding.then((counter) => this.#counts[at] = counter) : this.#counts[at] = adding
+    const adding = this.#store.increment(key, by, { ttlMs: windowMs })
+    return after(adding, ({ value, resetMs }) => this.#counts[at] = { value, resetAt: performance.now() + resetMs })
   }
 
-  #refuse(name: string, { expiresAt }: Counter): never {
+  #refuse(name: string, { resetAt }: Count): never {
     this.refusedBy = name
-    throw httpError('too_many_requests', { headers: { 'retry-after': String(seconds(expiresAt - Date.now())) } })
+    throw httpError('too_many_requests', { headers: { 'retry-after': String(seconds(resetAt - performance.now())) } })
   }
 }
 

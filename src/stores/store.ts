@@ -8,9 +8,12 @@
  * `full` nothing changed. Misuse (a time that is not finite, a counter that is no safe integer) rejects
  * with a `TypeError`.
  *
+ * Time belongs to the store. Callers pass durations (`ttlMs`), and only the store's clock decides when an entry
+ * expires, so a process whose clock is wrong changes no lifetime. No reader sees an expired entry. A write
+ * whose `ttlMs` is 0 or less counts as written and expires at once.
+ *
  * Keys (1 to 512 characters) and values (empty ones too) are any well-formed text without U+0000. Keys
- * differ when one code unit differs. An entry is live while the store's clock is before `expiresAt`, and no reader sees
- * it afterwards; a write whose `expiresAt` is past counts as written and expired at once.
+ * differ when one code unit differs.
  */
 export interface Store {
   /**
@@ -23,18 +26,18 @@ export interface Store {
   /** Writes only when no live entry is there. Atomic; on conflict the winner's entry comes back. */
   create(key: string, value: string, options: WriteOptions): Created | Existing | Promise<Created | Existing>
   /**
-   * Writes only when the live entry still has `revision`, and takes over value, expiry and `evictable` as
-   * given. Atomic; on conflict what is there now comes back: `undefined` for none or an expired one.
+   * Writes only when the live entry still has `revision`. Without `ttlMs` the entry keeps its expiry; `evictable`
+   * is taken as given. Atomic; on conflict what is there now comes back: `undefined` for none or an expired one.
    */
-  replace(key: string, value: string, revision: Revision, options: WriteOptions): Replaced | Conflict | Promise<Replaced | Conflict>
+  replace(key: string, value: string, revision: Revision, options: ReplaceOptions): Replaced | Conflict | Promise<Replaced | Conflict>
   /** Removes the live entry; with `revision` only when it still has that one. Atomic. `true` when this call removed it. */
   delete(key: string, revision?: Revision): boolean | Promise<boolean>
   /**
    * Adds `by` (an integer, may be negative) to the counter at `key`, which starts at 0. The first
-   * writer sets the expiry; later ones do not move it; after it the counter starts anew. Atomic.
+   * writer sets the lifetime; later ones do not change it; after it the counter starts anew. Atomic.
    * Counters have a key space of their own. A bounded store may let the longest unused one start anew.
    */
-  increment(key: string, by: number, options: { readonly expiresAt: number }): Counter | Promise<Counter>
+  increment(key: string, by: number, options: { readonly ttlMs: number }): Counter | Promise<Counter>
   /**
    * Calls `listener` after the entry at `key` was written or deleted. A hint: a notice may be lost,
    * late or repeated, and one comes after every reconnect, so a reader watches first, then reads.
@@ -57,16 +60,19 @@ export type Revision = string
 export interface Entry {
   readonly value: string
   readonly revision: Revision
-  /** When the entry goes, in milliseconds since 1970. */
-  readonly expiresAt: number
 }
 
-/** How long an entry lives, and whether it may go earlier. */
+/** How long a new entry lives, and whether it may go earlier. */
 export interface WriteOptions {
-  /** When the entry goes, in milliseconds since 1970. */
-  readonly expiresAt: number
+  /** Lifetime in milliseconds, from the moment of the write by the store's clock. */
+  readonly ttlMs: number
   /** The store may drop the entry early when it needs room (a finished task, say). Default `false`. */
-  readonly evictable?: boolean
+  readonly evictable?: boolean | undefined
+}
+
+/** As `WriteOptions`; without `ttlMs` the entry keeps its expiry. */
+export interface ReplaceOptions extends Omit<WriteOptions, 'ttlMs'> {
+  readonly ttlMs?: number | undefined
 }
 
 /** The entry was written. */
@@ -77,8 +83,8 @@ export interface Existing { readonly created: false; readonly entry: Entry }
 export interface Replaced { readonly replaced: true; readonly revision: Revision }
 /** The entry has another revision, or is gone (`undefined`); nothing was written. */
 export interface Conflict { readonly replaced: false; readonly entry: Entry | undefined }
-/** A counter after it was changed; `expiresAt` in milliseconds since 1970. */
-export interface Counter { readonly value: number; readonly expiresAt: number }
+/** A counter after it was changed. `resetMs`: milliseconds until it starts anew, by the store's clock. */
+export interface Counter { readonly value: number; readonly resetMs: number }
 /** Ends a watch. Calling it twice is harmless. */
 export type Unsubscribe = () => void
 

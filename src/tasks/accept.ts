@@ -45,6 +45,7 @@ export interface Accepted {
  */
 export class Intake {
   private readonly id: string
+  private readonly ttlMs: number
   private readonly expiresAt: number
   private readonly job: TaskJob
   private slot: string | undefined
@@ -55,7 +56,8 @@ export class Intake {
   ) {
     const { id = newId(), delayMs = 0, context } = options
     this.id = id
-    this.expiresAt = Date.now() + delayMs + pendingMs
+    this.ttlMs = delayMs + pendingMs
+    this.expiresAt = Date.now() + this.ttlMs
     this.job = new TaskJob(id, definition.name, input, context)
   }
 
@@ -123,9 +125,9 @@ export class Intake {
 
   /** Takes a slot of the owner's. `false` when the task is there already: it needs no room. */
   private async reserve(owner: string, maxPerOwner: number): Promise<boolean> {
-    const { ledger, definition: { name }, id, expiresAt } = this
+    const { ledger, definition: { name }, id, ttlMs } = this
     if (this.options.id !== undefined && await ledger.load(id)) return false
-    this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, owner, id, expiresAt)
+    this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, owner, id, ttlMs)
     return true
   }
 

@@ -96,7 +96,7 @@ export class Leases {
 
   private async write(): Promise<void> {
     const key = aliveKey(this.holder)
-    const options = { expiresAt: Date.now() + this.leaseMs, evictable: false }
+    const options = { ttlMs: this.leaseMs }
     const kept = this.revision === undefined ? undefined : await this.store.replace(key, '', this.revision, options)
     if (kept?.replaced) this.revision = kept.revision
     else {

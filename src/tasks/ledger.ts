@@ -44,7 +44,7 @@ export class Ledger {
 
   /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
   create(record: TaskRecord, face?: string, key = taskKey(record.id)): MaybePromise<Created | Existing> {
-    const outcome = this.store.create(key, encode(record, face), { expiresAt: record.expiresAt })
+    const outcome = this.store.create(key, encode(record, face), { ttlMs: record.expiresAt - record.createdAt })
     this.prompt = !isPending(outcome)
     return outcome
   }
@@ -91,9 +91,15 @@ export class Ledger {
   }
 
   private write(held: Held, next: TaskRecord): MaybePromise<Replaced | Conflict> {
-    const options = { expiresAt: next.expiresAt, evictable: isFinal(next.state) }
+    const options = { ttlMs: newLifetime(held.record, next), evictable: isFinal(next.state) }
     return this.store.replace(held.key ?? taskKey(next.id), encode(next), held.revision, options)
   }
+}
+
+/** The lifetime in milliseconds that a change gives a record; `undefined`: it keeps its expiry. */
+function newLifetime(before: TaskRecord, { expiresAt, finishedAt }: TaskRecord): number | undefined {
+  if (expiresAt === before.expiresAt) return undefined
+  return expiresAt - (finishedAt ?? Date.now())
 }
 
 type Decide = (record: TaskRecord) => TaskChange | undefined

@@ -13,13 +13,13 @@ const YOUNG_MS = 10_000
  * Resolves to the key. Throws `too_many_tasks` when all are held.
  */
 export async function takeSlot(
-  store: Store, definition: { readonly name: string; readonly maxPerOwner: number }, owner: string, taskId: string, expiresAt: number,
+  store: Store, definition: { readonly name: string; readonly maxPerOwner: number }, owner: string, taskId: string, ttlMs: number,
 ): Promise<string> {
   const value = `${taskId} ${String(Date.now())}`
   const whose = createHash('sha256').update(owner).digest('base64url')
   for (let n = 0; n < definition.maxPerOwner; n++) {
     const key = `slot:${definition.name}:${String(n)}:${whose}`
-    const made = await store.create(key, value, { expiresAt })
+    const made = await store.create(key, value, { ttlMs })
     if (made.created) return key
     const [holderId = '', takenAt] = made.entry.value.split(' ')
     if (holderId === taskId) return key
@@ -27,7 +27,7 @@ export async function takeSlot(
     if (holder && !isFinal(toSnapshot(holderId, holder.value).state)) continue
     // Between a slot and its record lies one write: a slot that young may have a task yet to come.
     if (!holder && Number(takenAt) > Date.now() - YOUNG_MS) continue
-    const taken = await store.replace(key, value, made.entry.revision, { expiresAt })
+    const taken = await store.replace(key, value, made.entry.revision, { ttlMs })
     if (taken.replaced) return key
   }
   throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })

@@ -16,9 +16,10 @@ export async function untie(
   record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>, announce: (record: TaskRecord) => Promise<void>,
 ): Promise<void> {
   if (record.callback?.state === 'pending') await announce(record)
-  if (record.claim !== undefined) {
-    const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs: record.expiresAt - Date.now() }
-    await settleTaskClaim(store, record.claim, ended).catch(() => undefined)
+  const { claim, expiresAt, createdAt, finishedAt = createdAt } = record
+  if (claim !== undefined) {
+    const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs: expiresAt - finishedAt }
+    await settleTaskClaim(store, claim, ended).catch(() => undefined)
   }
   if (record.slot !== undefined) await freeSlot(store, record.slot, record.id).catch(() => undefined)
   if (record.keeps !== undefined) await releaseKept(definitions.get(record.name), record.keeps)

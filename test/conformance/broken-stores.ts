@@ -34,14 +34,16 @@ const broken = (fault: string, caughtBy: string, faults: (real: MemoryStore) => 
 })
 
 /** Counters of our own, to be wrong about. */
-function countersOf(step: (counter: Counter, by: number, expiresAt: number) => Counter): Partial<Store> {
-  const counters = new Map<string, Counter>()
+function countersOf(step: (counter: Counter, by: number, ttlMs: number) => Counter): Partial<Store> {
+  const counters = new Map<string, { readonly value: number, readonly resetAt: number }>()
   return {
-    increment: async (key, by, { expiresAt }) => {
+    increment: async (key, by, { ttlMs }) => {
+      const now = performance.now()
       const there = counters.get(key)
-      const live = there !== undefined && there.expiresAt > Date.now() ? there : { value: 0, expiresAt }
-      counters.set(key, step(live, by, expiresAt))
-      return counters.get(key) ?? live
+      const live = there && there.resetAt > now ? { value: there.value, resetMs: there.resetAt - now } : { value: 0, resetMs: ttlMs }
+      const counter = step(live, by, ttlMs)
+      counters.set(key, { value: counter.value, resetAt: now + counter.resetMs })
+      return counter
     }
   }
 }
@@ -118,13 +120,15 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
   broken('replace creates where nothing is', 'replace where nothing is writes nothing, and gives undefined', (real) => ({
     replace: async (key, value, revision, options) => {
       if (await real.get(key)) return real.replace(key, value, revision, options)
-      await real.create(key, value, options)
+      await real.create(key, value, { ...options, ttlMs: options.ttlMs ?? 600_000 })
       return { replaced: false, entry: undefined }
     }
   })),
   broken('replace leaves the first expiry', 'replace can move the expiry further away', (real) => ({
-    replace: async (key, value, revision, options) =>
-      real.replace(key, value, revision, { ...options, expiresAt: (await real.get(key))?.expiresAt ?? options.expiresAt })
+    replace: (key, value, revision, { evictable }) => real.replace(key, value, revision, { evictable })
+  })),
+  broken('replace without a lifetime makes one up', 'replace without a lifetime keeps the expiry', (real) => ({
+    replace: (key, value, revision, options) => real.replace(key, value, revision, { ttlMs: 600_000, ...options })
   })),
   broken('replace of the same value changes nothing', 'replace with the same value is a new revision all the same', (real) => ({
     replace: async (key, value, revision, options) => {
@@ -192,7 +196,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
     }
   }),
   broken('a time that is no number is for ever', 'misuse rejects with a TypeError and changes nothing', (real) => ({
-    create: (key, value, options) => real.create(key, value, Number.isFinite(options.expiresAt) ? options : { expiresAt: 1e15 })
+    create: (key, value, options) => real.create(key, value, Number.isFinite(options.ttlMs) ? options : { ttlMs: 1e15 })
   })),
   {
     fault: 'nothing expires',
@@ -205,13 +209,13 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
   {
     fault: 'everything expires early',
     caughtBy: 'an entry is there before its expiry and gone after it',
-    make: () => new MemoryStore({ now: () => Date.now() + 5_000 })
+    make: () => storeLike(new MemoryStore(), { get: async () => undefined })
   },
-  broken('an expiry is cut to seconds', 'create writes an entry, and get gives value, revision and expiry', (real) => ({
-    create: (key, value, options) => real.create(key, value, { ...options, expiresAt: Math.floor(options.expiresAt / 1000) * 1000 - 1 })
+  broken('a lifetime is cut to seconds', 'an entry is there before its expiry and gone after it', (real) => ({
+    create: (key, value, options) => real.create(key, value, { ...options, ttlMs: Math.floor(options.ttlMs / 100_000) * 100_000 })
   })),
-  broken('an expiry that is past is none', 'a write whose expiry is past counts as written and is gone at once', (real) => ({
-    create: (key, value, options) => real.create(key, value, { expiresAt: options.expiresAt < Date.now() ? Date.now() + 1e6 : options.expiresAt })
+  broken('a lifetime that is over is none', 'a write without a lifetime counts as written and is gone at once', (real) => ({
+    create: (key, value, options) => real.create(key, value, { ttlMs: options.ttlMs < 0 ? 1e6 : options.ttlMs })
   })),
   broken('replace brings back what expired', 'replace of an expired entry finds nothing', (real) => {
     const gone = new Set<string>()
@@ -221,31 +225,31 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
         return real.create(key, value, options)
       },
       replace: async (key, value, revision, options) => {
-        if (gone.has(key) && !await real.get(key)) await real.create(key, value, options)
+        if (gone.has(key) && !await real.get(key)) await real.create(key, value, { ...options, ttlMs: 600_000 })
         return real.replace(key, value, revision, options)
       }
     }
   }),
-  broken('each increment moves the expiry', 'the first writer sets the expiry, later ones do not move it', () =>
-    countersOf((counter, by, expiresAt) => ({ value: counter.value + by, expiresAt }))),
-  broken('each increment tells its own expiry', 'of many first increments one sets the expiry for all', (real) => ({
-    increment: async (key, by, options) => ({ ...await real.increment(key, by, options), ...options })
+  broken('each increment moves the expiry', 'the first writer sets the lifetime, later ones do not change it', () =>
+    countersOf((counter, by, ttlMs) => ({ value: counter.value + by, resetMs: ttlMs }))),
+  broken('each increment tells its own lifetime', 'of many first increments one sets the lifetime for all', (real) => ({
+    increment: async (key, by, options) => ({ ...await real.increment(key, by, options), resetMs: options.ttlMs })
   })),
   broken('increment takes the sign away', 'a counter starts at 0 and adds what it is told', () =>
     countersOf((counter, by) => ({ ...counter, value: counter.value + Math.abs(by) }))),
   broken('increment reads, then writes', 'many increments all count', () => {
     const counts = new Map<string, number>()
     return {
-      increment: async (key, by, { expiresAt }) => {
+      increment: async (key, by, { ttlMs }) => {
         const value = (counts.get(key) ?? 0) + by
         await pause(1)
         counts.set(key, value)
-        return { value, expiresAt }
+        return { value, resetMs: ttlMs }
       }
     }
   }),
-  broken('counters never expire', 'after its expiry a counter starts anew, with a new expiry', (real) => ({
-    increment: (key, by) => real.increment(key, by, { expiresAt: 1e14 })
+  broken('counters never expire', 'after its expiry a counter starts anew, with a new lifetime', (real) => ({
+    increment: (key, by) => real.increment(key, by, { ttlMs: 1e9 })
   })),
   broken('counters are entries', 'counters and entries do not meet', (real) => ({
     increment: async (key, by, options) => {
@@ -253,7 +257,7 @@ export const BROKEN_STORES: readonly Broken<Store>[] = [
       const value = Number(there?.value ?? 0) + by
       if (there) await real.replace(key, String(value), there.revision, options)
       else await real.create(key, String(value), options)
-      return { value, expiresAt: there?.expiresAt ?? options.expiresAt }
+      return { value, resetMs: options.ttlMs }
     }
   })),
   keys('keys know no case', ALIKE, (key) => key.toLowerCase()),

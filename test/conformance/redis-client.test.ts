@@ -9,7 +9,7 @@ import { eventually } from '../../adapters/conformance/waiting.js'
 const { url } = await redisForFile()
 const redis = new Redis(url)
 after(() => { redis.disconnect() })
-const later = { expiresAt: Date.now() + 60_000 }
+const later = { ttlMs: 60_000 }
 
 /** The real client, but for what `over` has. */
 function clientWith(over: Partial<RedisClient>): RedisClient {

@@ -18,7 +18,7 @@ test('longhaul:store tells of each call how long it took and what came of it', a
   await store.get('before')
   subscribe('longhaul:store', listener)
   t.after(() => { unsubscribe('longhaul:store', listener) })
-  const options = { expiresAt: Date.now() + 60_000 }
+  const options = { ttlMs: 60_000 }
   const made = await store.create('key', 'a', options)
   assert.ok(made.created)
   await store.replace('key', 'b', made.revision, options)
@@ -26,7 +26,7 @@ test('longhaul:store tells of each call how long it took and what came of it', a
   await store.increment('count', 1, options)
   ;(await store.watch('key', () => undefined))()
   await store.delete('key')
-  await assert.rejects(store.create('key', 'c', { expiresAt: NaN }), TypeError)
+  await assert.rejects(store.create('key', 'c', { ttlMs: NaN }), TypeError)
   redis.freeze()
   await assert.rejects(store.get('key'), { name: 'StoreUnavailableError' })
   redis.thaw()
@@ -40,7 +40,7 @@ test('longhaul:store tells of each call how long it took and what came of it', a
 test('misuse is no sign that Redis is away: the next call is made', async (t) => {
   const store = new RedisStore({ client, prefix: 'misuse:', timeoutMs: 50 })
   t.after(() => store.close())
-  for (let n = 0; n < 3; n++) await assert.rejects(store.create('key', '', { expiresAt: NaN }), TypeError)
+  for (let n = 0; n < 3; n++) await assert.rejects(store.create('key', '', { ttlMs: NaN }), TypeError)
   await new Promise((resolve) => { setTimeout(resolve, 150) })
   const both = await Promise.all([store.get('key'), store.get('key')])
   assert.deepEqual(both, [undefined, undefined])

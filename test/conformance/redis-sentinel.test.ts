@@ -25,7 +25,7 @@ test('RedisStore serves again after a failover, and its watches hear of what is 
   t.after(() => Promise.all([store.close(), second.close()]))
   let notices = 0
   await store.watch('survivor', () => { notices++ })
-  const later = { expiresAt: Date.now() + 600_000 }
+  const later = { ttlMs: 600_000 }
   assert.equal((await store.create('survivor', 'before', later)).created, true)
   await eventually(() => notices > 0, 5000, 'the watch tells of the create')
   await eventually(async () => await say(replica.port, 'EXISTS longhaul:e:survivor') === ':1\r\n', 5000, 'the replica has it')

@@ -7,6 +7,7 @@ import { memory } from '../../adapters/memory/index.js'
 import { HttpError } from '../../src/http/errors.js'
 import { deferred, ended, eventually } from '../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './tasks-kit.js'
+import type { ReplaceOptions } from '../../src/stores/store.js'
 
 const key = (value: string) => ({ 'idempotency-key': value })
 
@@ -225,7 +226,7 @@ describe('a process that dies', () => {
         shared: false, get: store.get.bind(store), create: store.create.bind(store), delete: store.delete.bind(store),
         increment: store.increment.bind(store), watch: store.watch.bind(store), close: store.close.bind(store),
         // The process dies, as it were, before it can say that the task was accepted.
-        replace: async (at: string, value: string, revision: string, options: { expiresAt: number; evictable?: boolean }) => {
+        replace: async (at: string, value: string, revision: string, options: ReplaceOptions) => {
           const loses = lost === 'every update' || (lost === 'the acceptance' && options.evictable !== true)
           if (at.startsWith('idempotency') && loses) throw new Error('died')
           return store.replace(at, value, revision, options)

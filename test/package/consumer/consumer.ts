@@ -78,7 +78,7 @@ async function main(): Promise<void> {
 
   // An error is recognised across entry points, which may hold different copies of its class.
   const small = memory({ maxEntries: 1 })
-  const write = async (key: string) => small.store.create(key, '', { expiresAt: Date.now() + 60_000 })
+  const write = async (key: string) => small.store.create(key, '', { ttlMs: 60_000 })
   await write('a')
   await assert.rejects(write('b'), isStoreUnavailable)
   await small.store.close()

@@ -24,7 +24,7 @@ async function cost(count: number, write: (store: MemoryStore, index: number) =>
   return { real, estimate }
 }
 
-const expiresAt = Date.now() + 3_600_000
+const ttlMs = 3_600_000
 const record = (i: number) => JSON.stringify({ id: `task-${i}`.padEnd(22, '0'), state: 'completed', result: { message: 'done' } }).padEnd(300)
 
 describe('MemoryStore, bytes held', () => {
@@ -33,8 +33,8 @@ describe('MemoryStore, bytes held', () => {
     for (const count of [70_000, 130_000]) {
       const { real, estimate } = await cost(count, async (store, i) => {
         const key = `task:${String(i).padStart(22, '0')}`
-        const outcome = await store.create(key, record(i), { expiresAt })
-        if (outcome.created) await store.replace(key, record(i), outcome.revision, { expiresAt, evictable: true })
+        const outcome = await store.create(key, record(i), { ttlMs })
+        if (outcome.created) await store.replace(key, record(i), outcome.revision, { ttlMs, evictable: true })
       })
       const beside = real - 300 - 27
       assert.ok(beside < 250, `${beside} bytes beside the texts, ${count} entries`)
@@ -45,8 +45,8 @@ describe('MemoryStore, bytes held', () => {
   test('keys and values cut from larger texts do not hold those', async () => {
     const { real } = await cost(5000, async (store, i) => {
       const body = JSON.stringify({ id: String(i).padStart(30, '0'), pad: 'x'.repeat(5000) })
-      await store.create(body.slice(7, 37), body.slice(0, 60), { expiresAt })
-      await store.increment(body.slice(7, 37), 1, { expiresAt })
+      await store.create(body.slice(7, 37), body.slice(0, 60), { ttlMs })
+      await store.increment(body.slice(7, 37), 1, { ttlMs })
       await store.watch(body.slice(7, 37), () => undefined)
     })
     assert.ok(real < 2000, `${real} bytes for an entry of 90 characters, a counter and a watch`)

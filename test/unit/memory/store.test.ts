@@ -13,8 +13,8 @@ function open(options: MemoryStoreOptions = {}) {
   return { clock, store }
 }
 
-const pinned: WriteOptions = { expiresAt: START + 1000 }
-const evictable: WriteOptions = { expiresAt: START + 1000, evictable: true }
+const pinned: WriteOptions = { ttlMs: 1000 }
+const evictable: WriteOptions = { ttlMs: 1000, evictable: true }
 const full = (error: unknown) => isStoreUnavailable(error) && error.reason === 'full'
 
 async function values(store: MemoryStore, keys: string[]): Promise<string> {
@@ -102,7 +102,7 @@ describe('MemoryStore', () => {
 
   test('in a full store expired entries make room', async () => {
     const { clock, store } = open({ maxEntries: 50 })
-    for (let i = 0; i < 50; i++) await store.create(`k${i}`, '', { expiresAt: START + 10 + (i % 2) * 10 })
+    for (let i = 0; i < 50; i++) await store.create(`k${i}`, '', { ttlMs: 10 + (i % 2) * 10 })
     clock.time = START + 10
     for (let i = 0; i < 25; i++) assert.equal((await store.create(`n${i}`, '', pinned)).created, true)
     await assert.rejects(async () => store.create('more', '', pinned), full)
@@ -116,16 +116,16 @@ describe('MemoryStore', () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', '', evictable)
     const b = await store.create('b', '', pinned)
-    assert.equal((await store.create('c', '', { expiresAt: START })).created, true)
+    assert.equal((await store.create('c', '', { ttlMs: 0 })).created, true)
     assert.equal(await values(store, ['a', 'b', 'c']), 'ab')
     assert.ok(b.created, 'nothing was created')
-    assert.equal((await store.replace('b', 'x', b.revision, { expiresAt: START })).replaced, true)
+    assert.equal((await store.replace('b', 'x', b.revision, { ttlMs: 0 })).replaced, true)
     assert.deepEqual([store.usage().entries, store.usage().pinned], [1, 0])
   })
 
   test('expiry is exact: live one millisecond before, gone at the time', async () => {
     const { clock, store } = open()
-    await store.create('k', 'v', { expiresAt: START + 5 })
+    await store.create('k', 'v', { ttlMs: 5 })
     clock.time = START + 4
     assert.equal((await store.get('k'))?.value, 'v')
     clock.time = START + 5
@@ -137,9 +137,9 @@ describe('MemoryStore', () => {
     const { clock, store } = open()
     let notices = 0
     for (let i = 0; i < 300; i++) {
-      await store.create(`p${i}`, '', { expiresAt: START + 5 })
-      await store.create(`e${i}`, '', { expiresAt: START + 5, evictable: true })
-      await store.increment(`c${i}`, 1, { expiresAt: START + 5 })
+      await store.create(`p${i}`, '', { ttlMs: 5 })
+      await store.create(`e${i}`, '', { ttlMs: 5, evictable: true })
+      await store.increment(`c${i}`, 1, { ttlMs: 5 })
     }
     await store.create('stays', '', pinned)
     clock.time = START + 5
@@ -233,8 +233,8 @@ describe('MemoryStore', () => {
   test('an open store keeps no process alive', async () => {
     const code = `import { MemoryStore } from ${JSON.stringify(new URL('../../../adapters/memory/index.ts', import.meta.url).href)}
       const store = new MemoryStore()
-      await store.create('k', 'v', { expiresAt: Date.now() + 60_000 })
-      await store.increment('k', 1, { expiresAt: Date.now() + 60_000 })
+      await store.create('k', 'v', { ttlMs: 60_000 })
+      await store.increment('k', 1, { ttlMs: 60_000 })
       await store.watch('k', () => undefined)`
     const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', code], { stdio: 'inherit' })
     assert.deepEqual(await once(child, 'exit'), [0, null])
@@ -242,8 +242,8 @@ describe('MemoryStore', () => {
 
   test('memory() gives a store and a queue with the options of both', async () => {
     const { store, queue } = memory({ maxEntries: 1, maxQueued: 0 })
-    await store.create('a', '', { expiresAt: Date.now() + 1000 })
-    await assert.rejects(async () => store.create('b', '', { expiresAt: Date.now() + 1000 }), full)
+    await store.create('a', '', { ttlMs: 1000 })
+    await assert.rejects(async () => store.create('b', '', { ttlMs: 1000 }), full)
     assert.equal(await queue.enqueue({ id: '1', taskId: '1', name: 'n', input: 0 }), 'full')
     assert.throws(() => memory({ maxQueued: -1 }), /maxQueued/)
     await queue.close()

@@ -37,12 +37,13 @@ describe('rateLimit', () => {
 
   test('a window ends, and a new one begins with the next request', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2026, 0, 1) })
-    const counters = new Map<string, { value: number, expiresAt: number }>()
-    const store = only(async (key, by, { expiresAt }) => {
+    const counters = new Map<string, { value: number, resetAt: number }>()
+    const store = only(async (key, by, { ttlMs }) => {
       const before = counters.get(key)
-      const counter = before !== undefined && before.expiresAt > Date.now() ? { ...before, value: before.value + by } : { value: by, expiresAt }
+      const live = before !== undefined && before.resetAt > Date.now() ? before : { value: 0, resetAt: Date.now() + ttlMs }
+      const counter = { ...live, value: live.value + by }
       counters.set(key, counter)
-      return counter
+      return { value: counter.value, resetMs: counter.resetAt - Date.now() }
     })
     const handler = limited([three], { store })
     for (let time = 0; time < 4; time++) await ask(handler, as('ann'))
@@ -73,7 +74,7 @@ describe('rateLimit', () => {
   test('whom a counter is for: kinds of callers never share one, and its key is short and well-formed, whatever they are called', async () => {
     const keyOf = async (by: 'principal' | 'address' | ((asked: unknown) => string | undefined), what: Parameters<typeof ask>[1]): Promise<string | undefined> => {
       let found: string | undefined
-      const store = only((key, value, { expiresAt }) => { found = key; return { value, expiresAt } })
+      const store = only((key, value, { ttlMs }) => { found = key; return { value, resetMs: ttlMs } })
       assert.equal((await ask(limited([{ ...three, by }], { store }), what)).status, 200)
       return found
     }
@@ -130,7 +131,7 @@ describe('rateLimit', () => {
     const store = memory().store
     const both = compose(rateLimit({ store, onStoreError: 'deny', policies: [{ ...three, name: 'burst', limit: 2 }, { ...three, name: 'day', limit: 100 }] }), ok)
     for (let time = 0; time < 10; time++) await ask(both, as('ann'))
-    assert.equal((await store.increment('rl:day:p:ann', 0, { expiresAt: Date.now() + 1000 })).value, 2, 'the day counts what passed')
+    assert.equal((await store.increment('rl:day:p:ann', 0, { ttlMs: 1000 })).value, 2, 'the day counts what passed')
   })
 
   test('spoofed headers and names that look alike do not help', async () => {
@@ -212,7 +213,7 @@ describe('several limits, whether the store answers at once or late', () => {
   for (const [when, at] of [['at once', <T>(value: T) => value], ['late', <T>(value: T) => Promise.resolve(value)]] as const) {
     test(`each that applies is charged once, and told, ${when}`, async () => {
       const charged: [string, number][] = []
-      const store = only((key, by, { expiresAt }) => { charged.push([key, by]); return at({ value: by, expiresAt }) })
+      const store = only((key, by, { ttlMs }) => { charged.push([key, by]); return at({ value: by, resetMs: ttlMs }) })
       const handler = limited([
         { ...three, name: 'a', by: () => 'x' }, { ...three, name: 'b', by: () => undefined }, { ...three, name: 'c', by: () => 'z' }, { ...three, name: 'd', by: () => 'w' },
       ], { store })
@@ -224,7 +225,7 @@ describe('several limits, whether the store answers at once or late', () => {
 
     test(`one that does not apply is not charged late either, ${when}`, async () => {
       const charged: [string, number][] = []
-      const store = only((key, by, { expiresAt }) => { charged.push([key, by]); return at({ value: by, expiresAt }) })
+      const store = only((key, by, { ttlMs }) => { charged.push([key, by]); return at({ value: by, resetMs: ttlMs }) })
       const policies = [{ ...three, name: 'a', by: () => undefined }, { ...three, name: 'b', by: () => 'y' }]
       const handler = limited(policies, { store }, async (asked) => { await consume(asked, 1); return json(200, {}) })
       assert.equal((await ask(handler)).status, 200)

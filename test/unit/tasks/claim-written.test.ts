@@ -35,7 +35,7 @@ function setUp(t: TestContext, run: (context: TaskContext & { taskId: string }) 
   /** Writes to the record as somebody else would. */
   const put = (id: string, what: Partial<TaskRecord>) => {
     const record = { ...recordOf(id), ...what }
-    void replace(taskKey(id), encode(record), entryOf(id).revision, { expiresAt: record.expiresAt })
+    void replace(taskKey(id), encode(record), entryOf(id).revision, {})
   }
   const work = defineTask({ name: 'work', maxPerOwner: 1, run: (_, context) => run(context as TaskContext & { taskId: string }) })
   const tasks: Tasks = createTasks({ store, queue, definitions: [work], onError: (error) => { heard.push(error) } })

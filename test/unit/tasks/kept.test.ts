@@ -101,7 +101,7 @@ describe('what is kept for a task', () => {
       const entry = await store.get(`task:${id}`)
       assert.ok(entry)
       const record = decode(id, entry.value)
-      await store.replace(`task:${id}`, encode({ ...record, state: 'cancelled' }), entry.revision, { expiresAt: record.expiresAt })
+      await store.replace(`task:${id}`, encode({ ...record, state: 'cancelled' }), entry.revision, {})
       // Work that dies with its process is nobody's to find, but for a second job.
       if (!durable) await queue.enqueue({ id: 'again', taskId: id, name: 'kept', input: { name: 'a' } })
       const late = Date.now() + 10_000

@@ -37,7 +37,7 @@ export class SpyStore implements Store {
   }
 
   delete(key: string, revision?: string) { return this.spy.around(`delete ${key}`, () => this.inner.delete(key, revision)) }
-  increment(key: string, by: number, options: { expiresAt: number }) { return this.spy.around(`increment ${key}`, () => this.inner.increment(key, by, options)) }
+  increment(key: string, by: number, options: { ttlMs: number }) { return this.spy.around(`increment ${key}`, () => this.inner.increment(key, by, options)) }
   watch(key: string, listener: () => void) { return this.spy.around(`watch ${key}`, () => this.inner.watch(key, listener)) }
   close() { return this.inner.close() }
 }

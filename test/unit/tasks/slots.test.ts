@@ -84,8 +84,8 @@ describe('maxPerOwner', () => {
   test('a place that another task has taken over is not given back by the first', async (t) => {
     const { store } = memory()
     t.after(() => store.close())
-    const expiresAt = Date.now() + 60_000
-    const key = await takeSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', expiresAt)
+    const ttlMs = 60_000
+    const key = await takeSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', ttlMs)
     await freeSlot(store, key, 'other')
     assert.equal(store.usage().entries, 1)
     await freeSlot(store, key, 'one')
@@ -116,11 +116,11 @@ describe('maxPerOwner', () => {
     gate.resolve()
     await ended(tasks, id)
     await eventually(async () => await store.get(key) === undefined)
-    await store.create(key, slot?.value ?? '', { expiresAt: now + 1e9 })
+    await store.create(key, slot?.value ?? '', { ttlMs: 1e9 })
     const second = await tasks.submit(work, 1, { owner: 'ann' })
     await ended(tasks, second.id)
     await eventually(async () => await store.get(key) === undefined)
-    await store.create(key, `never ${String(now)}`, { expiresAt: now + 1e9 })
+    await store.create(key, `never ${String(now)}`, { ttlMs: 1e9 })
     await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' }, 'its record may be on the way')
     now += 10_001
     await tasks.submit(work, 1, { owner: 'ann' })
