@@ -33,7 +33,7 @@ function flush(hash: Hash, text: string): '' {
 /** Returns the text that a value begins with, and puts what follows it on top of `left`. */
 function begin(given: unknown, left: Step[]): string {
   const value = hasToJson(given) ? given.toJSON() : given
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? ''
   if (Array.isArray(value)) {
     left.push({ text: ']' })
     for (let at = value.length - 1; at >= 0; at--) {

@@ -74,7 +74,7 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
     if (!place) return answer(settings, request, task)
     try {
       const options = { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until }
-      now = await waitFor(tasks.store, task.id, options, tasks.see)
+      now = await waitFor(tasks.store, task.id, options, tasks.see, true)
     } finally {
       place.leave()
     }
