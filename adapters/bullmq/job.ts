@@ -5,17 +5,24 @@ import type { Backoff, Job } from '../../src/queues/queue.js'
 /** What a board shows of a job, beside its name and id. */
 export type JobData = Omit<Job, 'id' | 'name'>
 
-/** BullMQ refuses ids that are whole numbers, and colons; the second no task id has. */
+/**
+ * The id in BullMQ, which refuses colons and what reads as an integer: those ids, and those that begin with `~`, are escaped behind a `~`,
+ * so that no two ids become one.
+ */
 export function toJobId(id: string): string {
-  return /^\d+$/.test(id) ? `id-${id}` : id
+  return id.startsWith('~') || id.includes(':') || String(parseInt(id, 10)) === id ? `~${encodeURIComponent(id)}` : id
+}
+
+function fromJobId(jobId: string): string {
+  return jobId.startsWith('~') ? decodeURIComponent(jobId.slice(1)) : jobId
 }
 
 /** The job as our contract knows it. */
 export function toJob(job: BullJob<JobData>): Job {
   const { name, data: { taskId, input, context, record } } = job
-  const { id = taskId } = job
+  const { id = '' } = job
   // Not by a spread: V8 is slow to add to one.
-  const told: { -readonly [Member in keyof Job]: Job[Member] } = { id: id !== taskId && /^id-\d+$/.test(id) ? id.slice(3) : id, taskId, name, input }
+  const told: { -readonly [Member in keyof Job]: Job[Member] } = { id: fromJobId(id), taskId, name, input }
   if (context !== undefined) told.context = context
   if (record !== undefined) told.record = record
   return told

@@ -1,10 +1,11 @@
-import { Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob } from 'bullmq'
+import { DelayedError, Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob } from 'bullmq'
 import { checkNames } from '../../src/http/option-names.js'
 import {
-  QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
+  isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { settles, within } from './deadline.js'
+import { Locks } from './locks.js'
 import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
 
 /** Times are in milliseconds. */
@@ -33,6 +34,8 @@ const KNOWN = {
 
 /** How long runs that were told to stop have to hand their job back. */
 const GRACE_MS = 2000
+/** How long the engine waits after an error of its connection; a process that closes waits for that. */
+const ENGINE_RETRY_MS = 1000
 /** How many dead jobs one look finds. */
 const DEAD_PAGE = 100
 /** How long a dead job is kept whose `onDead` rejects. */
@@ -50,6 +53,7 @@ export class BullMQQueue implements Queue {
   private readonly onError: (error: Error) => void
   private readonly running = new Set<RunningAttempt>()
   private worker: Worker<JobData> | undefined
+  private locks: Locks | undefined
   private timer: ReturnType<typeof setInterval> | undefined
   private sweeping: Promise<void> | undefined
   private readonly burying = new Set<string>()
@@ -92,6 +96,7 @@ export class BullMQQueue implements Queue {
     const worker = new Worker<JobData>(name, (job, token) => this.run(run, job, token), {
       connection, ...(prefix === undefined ? {} : { prefix }), concurrency, maxStalledCount,
       lockDuration: lockDurationMs, stalledInterval: stalledIntervalMs,
+      skipLockRenewal: true, runRetryDelay: ENGINE_RETRY_MS,
       settings: { backoffStrategy: (made, _type, _error, job) => delayOf(made, job) },
     })
     worker.on('error', this.onError)
@@ -101,11 +106,18 @@ export class BullMQQueue implements Queue {
     worker.on('ready', sweep)
     this.timer = setInterval(sweep, stalledIntervalMs)
     this.timer.unref()
+    this.locks = new Locks(lockDurationMs, this.onError)
+    this.locks.start(worker)
     this.worker = worker
   }
 
   remove(id: string): Promise<boolean> {
     return within(this.timeoutMs, 'remove', this.take(toJobId(id)))
+  }
+
+  has(id: string): Promise<boolean> {
+    // One that failed for good is on its way to `onDead`; what was done is gone.
+    return within(this.timeoutMs, 'has', this.queue.getJobState(toJobId(id)).then((state) => state !== 'unknown' && state !== 'completed'))
   }
 
   close({ drainMs = 10_000 }: { readonly drainMs?: number } = {}): Promise<void> {
@@ -123,13 +135,16 @@ export class BullMQQueue implements Queue {
     const made = job.attemptsMade + 1
     const attempt = new RunningAttempt(made, made >= (job.opts.attempts ?? 1))
     this.running.add(attempt)
+    this.locks?.add(job, token)
     try {
       await run(toJob(job), attempt)
     } catch (error) {
       if (attempt.reason !== undefined) return await handBack(job, token)
+      if (isHandBack(error)) return await putOff(job, token, error.delayMs)
       throw error instanceof Error ? error : new Error('The run failed')
     } finally {
       this.running.delete(attempt)
+      this.locks?.remove(job)
       if (this.running.size === 0) this.onIdle?.()
     }
   }
@@ -187,10 +202,19 @@ export class BullMQQueue implements Queue {
       const isDrained = await settles(drained, drainMs)
       if (!isDrained) for (const attempt of this.running) attempt.abort(new QueueClosingError())
       const force = !isDrained && !await settles(drained, GRACE_MS)
-      await settles(worker.close(force), this.timeoutMs)
+      // While Redis is away BullMQ waits for it, and keeps its connections and timers; those are let go of by force.
+      if (!await settles(worker.close(force), this.timeoutMs)) await settles(worker.getBackend().close(true), this.timeoutMs)
+      this.locks?.stop()
     }
+    // It asks Redis through the queue's connection: what it waits for now it does not get.
     if (this.sweeping) await settles(this.sweeping, this.timeoutMs)
-    await settles(this.queue.close(), this.timeoutMs)
+    if (!await settles(this.queue.close(), this.timeoutMs)) this.disconnect()
+  }
+
+  /** A connection that BullMQ made of options is its own to close; a client is its owner's. */
+  private disconnect(): void {
+    if (typeof (this.options.connection as { duplicate?: unknown }).duplicate === 'function') return
+    this.queue.getBackend().client.then((client) => { client.disconnect() }, () => undefined)
   }
 }
 
@@ -198,6 +222,12 @@ export class BullMQQueue implements Queue {
 async function handBack(job: BullJob<JobData>, token: string | undefined): Promise<never> {
   await job.moveToWait(token)
   throw new WaitingError()
+}
+
+/** Back into the queue for a while, with its attempts as they were. */
+async function putOff(job: BullJob<JobData>, token: string | undefined, delayMs: number): Promise<never> {
+  await job.moveToDelayed(Date.now() + delayMs, token)
+  throw new DelayedError()
 }
 
 /** `false` when it could not be heard, as when the store is away: the next look tells again, for a day. */

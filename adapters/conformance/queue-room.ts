@@ -78,6 +78,50 @@ export const room: Cases<QueueBench> = {
     assert.equal(bench.count(job), 1)
   },
 
+  'has knows a job that waits, is delayed, runs or waits for its next attempt, and none that has gone': async (bench) => {
+    const { producer } = bench
+    const waits = await bench.accepted(bench.job('waits'), { attempts: 2, backoff: { type: 'fixed', delayMs: 2 * bench.delay } })
+    const delayed = await bench.accepted(bench.job('delayed'), { delayMs: 1000 * bench.patience })
+    assert.deepEqual([await producer.has(waits.id), await producer.has(delayed.id), await producer.has('never-was')], [true, true, false])
+    const gate = new Gate()
+    bench.process(async (_job, { attempt }) => {
+      if (attempt === 1) await gate.opened
+      if (attempt === 1) throw new Error('fails, on purpose')
+    })
+    await bench.ran(1)
+    assert.equal(await producer.has(waits.id), true, 'it runs')
+    gate.open()
+    await bench.quiet()
+    if (bench.runs.length === 1) assert.equal(await producer.has(waits.id), true, 'it waits for its next attempt')
+    await bench.ran(2)
+    await bench.eventually(async () => !await producer.has(waits.id), 'what was done is gone')
+    await producer.remove(delayed.id)
+    assert.equal(await producer.has(delayed.id), false, 'what was removed is gone')
+  },
+
+  'has knows a dead job until onDead has settled': async (bench) => {
+    const gate = new Gate()
+    let heard = false
+    bench.process(() => { throw new Error('fails, on purpose') }, { onDead: async () => {
+      heard = true
+      await gate.opened
+    } })
+    const job = await bench.accepted(bench.job())
+    await bench.eventually(() => heard, 'the job is reported dead')
+    assert.equal(await bench.producer.has(job.id), true)
+    gate.open()
+    await bench.eventually(async () => !await bench.producer.has(job.id), 'it is gone once it was heard')
+  },
+
+  'ids that an engine may not take, or may take for another, are jobs of their own': async (bench) => {
+    const ids = ['5', 'id-5', '~5', '~~5', '-5', '0', '0:1', 'NaN', 'a:b', 'a%3Ab', '~a%3Ab', 'é']
+    for (const id of ids) await bench.accepted({ ...bench.job(), id })
+    bench.process()
+    await bench.ran(ids.length)
+    await bench.quiet()
+    assert.deepEqual(bench.runs.map((ran) => ran.job.id).sort(), [...ids].sort())
+  },
+
   'a full queue says so, takes nothing, and has room again later': async (bench) => {
     const { capacity } = bench
     if (capacity === undefined) return

@@ -1,5 +1,6 @@
 import { QueueBench, type QueueConformanceOptions, type QueueFixture } from './queue-bench.js'
 import { closing } from './queue-close.js'
+import { handBack } from './queue-hand-back.js'
 import { retries } from './queue-retries.js'
 import { room } from './queue-room.js'
 import { running } from './queue-running.js'
@@ -17,6 +18,6 @@ import { register, type Runner } from './runner.js'
  * ```
  */
 export function queueConformance(runner: Runner, factory: () => Promise<QueueFixture>, options: QueueConformanceOptions = {}): void {
-  const groups = { running, retries, room, close: closing }
+  const groups = { running, retries, 'hand back': handBack, room, close: closing }
   register(runner, options.title ?? 'Queue conformance', groups, async () => new QueueBench(await factory(), options))
 }

@@ -2,7 +2,7 @@ import timers from 'node:timers'
 import type { MaybePromise } from '../../src/http/exchange.js'
 import { retryDelay } from '../../src/queues/backoff.js'
 import {
-  QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
+  isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { Transit } from '../../src/queues/transit.js'
@@ -120,6 +120,10 @@ export class MemoryQueue implements Queue {
     return true
   }
 
+  async has(id: string): Promise<boolean> {
+    return this.#held.has(id)
+  }
+
   /**
    * What waits is run too while there is time; what can't start in time ends at once. An aborted run
    * has a quarter of a second to end. Where `process` was never called, waiting jobs are dropped.
@@ -174,22 +178,24 @@ export class MemoryQueue implements Queue {
     item.running = new RunningAttempt(item.attempt, item.attempt >= item.attempts)
     try {
       // `run` may be anything at run time: what it returns, throws or never settles is its own affair.
-      Promise.resolve(run(job, item.running)).then(() => this.#end(item), () => this.#failed(item))
-    } catch {
-      this.#failed(item)
+      Promise.resolve(run(job, item.running)).then(() => this.#end(item), (error) => this.#failed(item, error))
+    } catch (error) {
+      this.#failed(item, error)
     }
   }
 
-  #failed(item: Queued): void {
+  #failed(item: Queued, error: unknown): void {
     // Without a running attempt it was reported already, and this one comes too late.
     if (item.running === undefined) return
-    const last = item.attempt >= item.attempts
-    const delay = last ? 0 : retryDelay(item.backoff, item.attempt)
+    const back = isHandBack(error) ? error.delayMs : undefined
+    const last = back === undefined && item.attempt >= item.attempts
+    const delay = back ?? (last ? 0 : retryDelay(item.backoff, item.attempt))
     if (this.#aborted || (!last && performance.now() + delay > this.#deadline)) this.#bury(item, 'closed')
     else if (last) this.#bury(item, 'attempts')
     else {
       this.#running--
       item.running = undefined
+      if (back !== undefined) item.attempt--
       this.#wait(item, delay)
       this.#wake()
     }

@@ -15,7 +15,7 @@ export class Queued {
   bytes = 0
   #job: Job | string | undefined
   state: QueuedState = 'delayed'
-  /** Attempts begun. */
+  /** Attempts begun, without those that were handed back. */
   attempt = 0
   /** While ready: the queue's turn in which it became so. */
   turn = 0

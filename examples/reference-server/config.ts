@@ -15,6 +15,8 @@ export interface Config extends CallbackConfig {
   readonly worker?: 'on' | 'off' | 'only'
   /** Requests a minute for one principal, or for one address of those whom nobody knows. Default 600. */
   readonly rateLimit?: number
+  /** How long running tasks may go on after a SIGTERM, in milliseconds. Default 10 000. */
+  readonly drainMs?: number
   /** Where the users are: `memory`, `pglite` or a `postgres://` address. Default `memory`. */
   readonly database?: string
   /** Whether TRACE is answered. Default: it is a 405. */
@@ -47,6 +49,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   }
   return {
     host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker,
+    drainMs: readDrain(env['DRAIN_MS'] || '10000'),
     rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database: readDatabase(env['DATABASE'] || 'memory'),
     trace: readTrace(env['TRACE'] || 'off'), connectAllow: readConnectAllow(env['CONNECT_ALLOW']), ...readCallbacks(env),
   }
@@ -93,6 +96,11 @@ function readTokens(text: string): Token[] {
 function readRateLimit(text: string): number {
   if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text)
   throw new ConfigError(`RATE_LIMIT must be a whole number of requests a minute above 0, not ${JSON.stringify(text)}.`)
+}
+
+function readDrain(text: string): number {
+  if (/^[0-9]{1,9}$/.test(text)) return Number(text)
+  throw new ConfigError(`DRAIN_MS must be a whole number of milliseconds from 0, not ${JSON.stringify(text)}.`)
 }
 
 function readPort(text: string): number {

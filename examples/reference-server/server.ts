@@ -25,8 +25,6 @@ const SEND_MS = 120_000
 const IDLE_MS = 65_000
 
 export interface StartOptions extends Config {
-  /** How long running tasks may go on after the stop, in milliseconds. Default 10 000. */
-  readonly drainMs?: number
   /** How long a client may take for each next piece of a body, in milliseconds. Default 60 000. */
   readonly readMs?: number
   /** How long a client may take for the head of a request, in milliseconds. Default 60 000. */

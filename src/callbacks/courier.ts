@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
-import type { Attempt, Job, ProcessOptions, RunJob } from '../queues/queue.js'
-import { tell, type CallbackCourier, type CallbackHost, type TaskRecord } from '../tasks/index.js'
+import { isQueueClosing, QueueClosingError, type Attempt, type Job, type ProcessOptions, type RunJob } from '../queues/queue.js'
+import { tell, type CallbackCourier, type CallbackHost, type CallbackState, type TaskRecord } from '../tasks/index.js'
 import { deliveryOf, toJob, type Delivery } from './delivery.js'
 import { callbackEvents, type CallbackEvent } from './event.js'
 import { Gate } from './gate.js'
@@ -64,7 +64,8 @@ export class Courier implements CallbackCourier {
     try {
       await this.deliver(job.input as Delivery, signal)
     } catch (error) {
-      if (!signal.aborted) tell(this.host, error, job, attempt)
+      // A durable queue makes this attempt again, in another process: nothing that the host has to look at.
+      if (!signal.aborted && !isQueueClosing(error)) tell(this.host, error, job, attempt)
       throw error
     }
   }
@@ -86,6 +87,7 @@ export class Courier implements CallbackCourier {
   }
 
   async close(drainMs: number): Promise<void> {
+    this.closing = true
     if (this.settings.ownQueue) await this.settings.queue.close({ drainMs })
   }
 
@@ -115,7 +117,8 @@ export class Courier implements CallbackCourier {
     }
     if (verdict.kind === 'again') {
       // First the next attempt, then the note: between the two lies a repetition, the other way round a loss.
-      await this.enqueue({ ...delivery, attempt: attempt + 1, parked: 0 }, verdict.delayMs)
+      const next = { ...delivery, attempt: attempt + 1, parked: 0 }
+      if (!await this.enqueueOrEnd(next, verdict.delayMs, seen)) return
       await this.logbook.note(delivery, { ...seen, state: 'pending', fault: verdict.fault, nextAttemptAt: now + verdict.delayMs })
     } else {
       await this.logbook.note(delivery, verdict.kind === 'delivered' ? { ...seen, state: 'delivered', deliveredAt: now } : { ...seen, state: 'failed', fault: verdict.fault })
@@ -133,8 +136,10 @@ export class Courier implements CallbackCourier {
     } catch (error) {
       if (queue.durable) throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })
       this.end(delivery)
-      tell(this.host, error, toJob(delivery), delivery.attempt)
-      await this.logbook.note(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault: 'no_room' })
+      const closing = isQueueClosing(error)
+      if (!closing) tell(this.host, error, toJob(delivery), delivery.attempt)
+      const fault = closing ? 'interrupted' : 'no_room'
+      await this.logbook.note(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault })
     }
   }
 
@@ -142,7 +147,8 @@ export class Courier implements CallbackCourier {
     for (let tried = 1; ; tried++) {
       try {
         if (await this.settings.queue.enqueue(toJob(delivery), { ...ENGINE, delayMs }) === 'accepted') return
-        if (tried === TRIES || this.closing) throw new Error('The queue has no room for a callback')
+        if (this.closing) throw new QueueClosingError()
+        if (tried === TRIES) throw new Error('The queue has no room for a callback')
       } catch (error) {
         if (tried === TRIES || this.closing) throw error
       }
@@ -153,7 +159,24 @@ export class Courier implements CallbackCourier {
   /** Puts the attempt off: it is not held here, where it would take the place of one to another host. */
   private async park(delivery: Delivery): Promise<void> {
     const wait = Math.min(PARK_MS * 2 ** Math.min(delivery.parked, 16), MAX_PARK_MS) * (0.5 + Math.random() / 2)
-    await this.enqueue({ ...delivery, parked: delivery.parked + 1 }, Math.round(wait))
+    const parked = { ...delivery, parked: delivery.parked + 1 }
+    await this.enqueueOrEnd(parked, Math.round(wait), { attempts: delivery.attempt - 1 })
+  }
+
+  /**
+   * Enqueues a job. If a queue that is not durable is closing, ends the delivery as `interrupted` instead and returns `false`:
+   * nobody is left to make the attempt.
+   */
+  private async enqueueOrEnd(next: Delivery, delayMs: number, seen: Omit<CallbackState, 'url' | 'state'>): Promise<boolean> {
+    try {
+      await this.enqueue(next, delayMs)
+      return true
+    } catch (error) {
+      if (this.settings.queue.durable || !isQueueClosing(error)) throw error
+      this.end(next)
+      await this.logbook.note(next, { ...seen, state: 'failed', fault: 'interrupted' })
+      return false
+    }
   }
 
   private async sign(delivery: Delivery): Promise<Record<string, string>> {

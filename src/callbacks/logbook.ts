@@ -1,5 +1,5 @@
 import { isStoreUnavailable } from '../stores/store.js'
-import { CALLBACK_JOB, isFinal, patiently, tell, type CallbackHost, type CallbackState, type TaskRecord } from '../tasks/index.js'
+import { CALLBACK_JOB, isFinal, tell, type CallbackHost, type CallbackState, type TaskRecord } from '../tasks/index.js'
 import type { Delivery } from './delivery.js'
 
 /** What the records of tasks say of their callbacks. */
@@ -8,7 +8,8 @@ export class Logbook {
 
   /** Whether the record says that this attempt was made. Without a record it is not known, and made. */
   async isDone({ taskId, createdAt, attempt }: Delivery): Promise<boolean> {
-    const held = await patiently(() => this.host.ledger.load(taskId))
+    const { ledger } = this.host
+    const held = await ledger.patience.retry(() => ledger.load(taskId))
     if (held?.record.createdAt !== createdAt || !held.record.callback) return false
     return held.record.callback.state !== 'pending' || held.record.callback.attempts >= attempt
   }
@@ -17,7 +18,7 @@ export class Logbook {
   async note({ taskId, createdAt, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
     const { ledger } = this.host
     try {
-      const held = await patiently(() => ledger.load(taskId))
+      const held = await ledger.patience.retry(() => ledger.load(taskId))
       if (!held) return
       await ledger.move(held, (record) => (
         record.createdAt === createdAt && isFinal(record.state) && record.callback?.state === 'pending' && record.callback.attempts < attempt

@@ -17,6 +17,7 @@ export interface Queue {
    * Starts running jobs in this process, beginning with those that wait; called at most once. When `run`
    * rejects or throws, the job is tried again after its back-off until its attempts are used up, each time
    * with the input as it was enqueued. An accepted job is never refused a retry for want of room.
+   * A job whose `run` rejects or throws with a `HandBackError` waits for its `delayMs`, then is run by some process; no attempt is used up.
    */
   process(run: RunJob, options: ProcessOptions): void
   /**
@@ -24,6 +25,11 @@ export interface Queue {
    * called. `true` when it was there.
    */
   remove(id: string): Promise<boolean>
+  /**
+   * Whether the queue holds a job of this id: one that waits for whatever reason, runs, or has died and whose `onDead` has not settled.
+   * Asked to find tasks whose job was lost, so `false` must be certain: when it is not known, reject.
+   */
+  has(id: string): Promise<boolean>
   /**
    * Takes no new jobs and lets what runs finish for up to `drainMs` milliseconds (default 10,000), then
    * aborts the rest with a `QueueClosingError` as the reason. A durable queue starts nothing more and
@@ -37,7 +43,7 @@ export interface Queue {
 
 /** A piece of work as data. Everything in it survives JSON. */
 export interface Job {
-  /** Unique among jobs; the task's id for a task's run. */
+  /** Unique among jobs. Any text of 1 to 512 characters. */
   readonly id: string
   readonly taskId: string
   /** The definition to run. */
@@ -90,6 +96,29 @@ export interface ProcessOptions {
   readonly concurrency: number
   /** Called once for a job that ends without a `run` that resolved, unless it was removed. What it throws changes nothing. */
   readonly onDead: (job: Job, reason: DeadReason) => Promise<void> | void
+}
+
+const HAND_BACK = Symbol.for('longhaul.HandBackError')
+
+/**
+ * Thrown by a run that cannot do its job in this process, while another process may: a worker of an older version, say. The queue keeps
+ * the job for `delayMs` and then has it run again. No attempt is used up. Recognise it by `isHandBack`.
+ */
+export class HandBackError extends Error {
+  override readonly name = 'HandBackError'
+  readonly [HAND_BACK] = true
+  constructor(
+    /** Milliseconds before the job is run again, 0 or more. */
+    readonly delayMs: number,
+    message = 'This process cannot run the job',
+  ) {
+    super(message)
+  }
+}
+
+/** Whether `error` is a `HandBackError` of any copy of this package. */
+export function isHandBack(error: unknown): error is HandBackError {
+  return typeof error === 'object' && error !== null && HAND_BACK in error
 }
 
 const BRAND = Symbol.for('longhaul.QueueClosingError')

@@ -11,7 +11,6 @@ import type { Held, Ledger, Moved } from './ledger.js'
 import { Lookout } from './lookout.js'
 import { ProgressWriter } from './progress.js'
 import { change, type TaskChange, type TaskProgress, type TaskRecord } from './record.js'
-import { patiently } from './retry.js'
 import { runOnce, type Outcome } from './run.js'
 import { isFinal } from './state.js'
 import type { Stop } from './stop.js'
@@ -104,7 +103,7 @@ export class TaskAttempt implements Lasting {
   private async begin(carried: Held | undefined, definition: AnyTaskDefinition | undefined): Promise<void> {
     const { settings, job } = this
     const { ledger, onFinal } = settings
-    const found = carried ?? await patiently(() => ledger.load(job.taskId))
+    const found = carried ?? await ledger.patience.retry(() => ledger.load(job.taskId))
     // Never acknowledged, deleted or expired.
     if (!found) return
     if (!definition) return finish(settings, found, this.retentionMs, failed(failureOf('unknown_task')))
@@ -199,7 +198,8 @@ export class TaskAttempt implements Lasting {
 
   /** Whoever cancelled this run tells of it, unless its process died first: then it is told of here. */
   private async tellOfEnd(): Promise<void> {
-    const now = await patiently(() => this.settings.ledger.load(this.job.taskId))
+    const { ledger } = this.settings
+    const now = await ledger.patience.retry(() => ledger.load(this.job.taskId))
     if (now && (now.record.callback ?? now.record.keeps) !== undefined && isFinal(now.record.state)) await this.settings.onFinal(now.record)
   }
 

@@ -5,8 +5,10 @@ export type Bounds = readonly [min: number, max: number, whole?: boolean]
 
 /** 100 years: what is longer makes no date. */
 export const LONGEST_MS = 3_155_760_000_000
+/** The longest that a timer of Node takes, in milliseconds. */
+export const MAX_TIMER = 2 ** 31 - 1
 /** Milliseconds that a timer takes. */
-export const TIMER: Bounds = [1, 2 ** 31 - 1]
+export const TIMER: Bounds = [1, MAX_TIMER]
 export const COUNT: Bounds = [1, Infinity, true]
 export const KEPT: Bounds = [1000, LONGEST_MS]
 export const PAUSE: Bounds = [0, LONGEST_MS]

@@ -22,7 +22,7 @@ export interface Callbacks {
 
 /** The tasks, as those who make their callbacks see them. */
 export interface CallbackHost {
-  readonly ledger: Pick<Ledger, 'load' | 'move'>
+  readonly ledger: Pick<Ledger, 'load' | 'move' | 'patience'>
   /** Whether records are seen by other processes. */
   readonly shared: boolean
   readonly queue: Queue

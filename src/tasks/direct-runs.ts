@@ -1,12 +1,11 @@
 import { httpError, type HttpError } from '../http/errors.js'
 import { QueueClosingError } from '../queues/queue.js'
 import { Transit } from '../queues/transit.js'
+import { MAX_TIMER } from './bounds.js'
 import type { Stop } from './stop.js'
 
 /** How long runs that were told to stop have to end and be answered. Those that do not listen lose their place after half of it. */
 const GRACE_MS = 2000
-/** The longest that a timer of Node takes. */
-const MAX_TIMER = 2 ** 31 - 1
 
 /** The runs of direct answers: no queue knows them, and a process that stops has to wait for them all the same. */
 export class DirectRuns {

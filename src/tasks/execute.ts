@@ -3,7 +3,6 @@ import type { Attempt, DeadReason, Job } from '../queues/queue.js'
 import { Transit } from '../queues/transit.js'
 import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, type ExecutorSettings } from './attempt.js'
 import { failureOf } from './failure.js'
-import { patiently } from './retry.js'
 import { isFinal } from './state.js'
 import { Stop } from './stop.js'
 import { tell } from './tell.js'
@@ -76,7 +75,8 @@ export class Executor {
   /** Fails the record of a job that will not be run again. */
   async bury(job: Job, reason: DeadReason): Promise<void> {
     try {
-      const held = await patiently(() => this.settings.ledger.load(job.taskId))
+      const { ledger } = this.settings
+      const held = await ledger.patience.retry(() => ledger.load(job.taskId))
       if (held) await finish(this.settings, held, this.retention(job.name), failed(failureOf(reason === 'attempts' ? 'task_failed' : 'task_interrupted')))
     } catch (error) {
       tell(this.settings, error, job, 0)

@@ -19,5 +19,4 @@ export { failedAfter, spooledTask, type SpooledTaskOptions } from './spooled-tas
 export type { TaskEvent } from './channels.js'
 export type { CallbackFault, CallbackState, CallbackView } from './callback-state.js'
 export { CALLBACK_JOB, type CallbackCourier, type CallbackHost, type Callbacks } from './callbacks.js'
-export { patiently } from './retry.js'
 export { tell } from './tell.js'

@@ -4,7 +4,7 @@ import type { Conflict, Created, Entry, Existing, Replaced, Revision, Store } fr
 import { taskEvents, tellMove } from './channels.js'
 import { decode, encode } from './codec.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
-import { pauseAfter } from './retry.js'
+import { Patience } from './retry.js'
 import { isFinal } from './state.js'
 
 /** A record and the revision that it was read or written at. */
@@ -25,6 +25,9 @@ export const taskKey = (id: string): string => `task:${id}`
 export class Ledger {
   /** `holder` names this process in records whose work dies with it. */
   constructor(readonly store: Store, readonly holder?: string) {}
+
+  /** Bounds how long patient moves, and those who read for a run, wait for the store. */
+  readonly patience = new Patience()
 
   /** Whether the store gave its last outcome without a promise. */
   prompt = false
@@ -79,7 +82,7 @@ export class Ledger {
         tried = 0
       } catch (error) {
         if (!patient) throw error
-        await pauseAfter(error, tried, this.store.shared)
+        await this.patience.pauseAfter(error, tried, this.store.shared)
       }
       outcome = undefined
     }

@@ -9,6 +9,7 @@ import { Intake, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { isVisible, type Asker } from './asker.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
+import { MAX_TIMER } from './bounds.js'
 import { checkOptions } from './check-options.js'
 import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
@@ -235,13 +236,17 @@ export class Tasks {
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     this.closing ??= (async () => {
       const { drainMs = 10_000 } = options
-      const end = Date.now() + drainMs
+      const end = performance.now() + drainMs
+      // What a run came to is worth minutes of waiting for a store that is away, but not more than the drain time.
+      const patient = setTimeout(() => { this.ledger.patience.end() }, Math.min(drainMs, MAX_TIMER))
       this.courier?.hurry()
       const direct = this.direct.close(drainMs)
       try {
         await this.queue.close({ drainMs })
-        await this.courier?.close(Math.max(end - Date.now(), 0))
+        await this.courier?.close(Math.max(end - performance.now(), 0))
       } finally {
+        clearTimeout(patient)
+        this.ledger.patience.end()
         this.waiters.close()
         await this.leases?.close()
         await direct

@@ -1,4 +1,4 @@
-import { type Attempt, type Job, type ProcessOptions, type Queue, type RunJob } from '../../src/queues/queue.js'
+import { HandBackError, isHandBack, type Attempt, type Job, type ProcessOptions, type Queue, type RunJob } from '../../src/queues/queue.js'
 import { MemoryQueue } from '../../adapters/memory/index.js'
 import { type Broken } from './broken-stores.js'
 
@@ -9,6 +9,7 @@ export function queueLike(real: Queue, faults: Partial<Queue> = {}): Queue {
     enqueue: (job, options) => real.enqueue(job, options),
     process: (run, options) => real.process(run, options),
     remove: (id) => real.remove(id),
+    has: (id) => real.has(id),
     close: (options) => real.close(options),
     ...faults
   }
@@ -35,6 +36,8 @@ const burying = (fault: string, caughtBy: string, change: (onDead: ProcessOption
 
 const TRIED = 'a job that fails is tried as often as it may be, then reported once'
 const ONCE = 'of many jobs each runs once, never more at a time than the concurrency'
+const BACK = 'a job that is handed back runs again after the delay, and no attempt is used up'
+const HAS = 'has knows a job that waits, is delayed, runs or waits for its next attempt, and none that has gone'
 const LEFT = 'a run that is left after drainMs is aborted, with a QueueClosingError'
 
 export const BROKEN_QUEUES: readonly Broken<Queue>[] = [
@@ -155,6 +158,35 @@ export const BROKEN_QUEUES: readonly Broken<Queue>[] = [
   })),
   broken('jitter takes off everything', 'jitter only shortens', (real) => ({
     enqueue: (job, options = {}) => real.enqueue(job, { ...options, ...options.backoff && { backoff: { ...options.backoff, delayMs: 1 } } })
+  })),
+  running('a job that is handed back counts as done', BACK, (run) => async (job, attempt) => {
+    try {
+      await run(job, attempt)
+    } catch (error) {
+      if (!isHandBack(error)) throw error
+    }
+  }),
+  running('a job that is handed back has failed', BACK, (run) => (job, attempt) => run(job, attempt).catch((error: unknown) => {
+    throw isHandBack(error) ? new Error(error.message) : error
+  })),
+  running('a job that is handed back runs again at once', BACK, (run) => (job, attempt) => run(job, attempt).catch((error: unknown) => {
+    throw isHandBack(error) ? new HandBackError(0) : error
+  })),
+  broken('has always says true', HAS, () => ({ has: async () => true })),
+  broken('has always says false', HAS, () => ({ has: async () => false })),
+  broken('has knows nothing of what runs', HAS, (real) => {
+    const running = new Set<string>()
+    return {
+      has: async (id) => !running.has(id) && await real.has(id),
+      process: (run, options) => real.process(async (job, attempt) => {
+        running.add(job.id)
+        await run(job, attempt).finally(() => running.delete(job.id))
+      }, options)
+    }
+  }),
+  burying('has knows nothing of the dead', 'has knows a dead job until onDead has settled', (onDead) => (job, reason) => { void onDead(job, reason) }),
+  broken('ids are trimmed', 'ids that an engine may not take, or may take for another, are jobs of their own', (real) => ({
+    enqueue: (job, options) => real.enqueue({ ...job, id: job.id.replace(/^(id-|~)/, '') }, options)
   })),
   broken('remove always says true', 'remove takes a waiting job out, once', (real) => ({ remove: async (id) => await real.remove(id) || true })),
   broken('remove only says so', 'remove takes a waiting job out, once', () => {

@@ -7,7 +7,7 @@ import { RedisStore } from 'longhaul/redis'
 import { subject } from '../../frame/subject.js'
 
 const queue: Queue = {
-  durable: true, enqueue: () => Promise.resolve('accepted'), process: () => undefined, remove: () => Promise.resolve(false), close: () => Promise.resolve(),
+  durable: true, enqueue: () => Promise.resolve('accepted'), process: () => undefined, remove: () => Promise.resolve(false), has: () => Promise.resolve(true), close: () => Promise.resolve(),
 }
 const store = new RedisStore({ client: new Redis(process.env['REDIS_URL'] ?? '', { enableAutoPipelining: true }) })
 const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })

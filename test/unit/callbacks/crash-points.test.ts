@@ -26,6 +26,7 @@ class ScriptQueue implements Queue {
 
   process(run: RunJob, options: ProcessOptions) { [this.run, this.options] = [run, options] }
   async remove(id: string) { return this.jobs.delete(id) }
+  async has(id: string) { return this.jobs.has(id) }
   async close() { await Promise.resolve() }
 
   get ids(): string[] { return [...this.jobs.keys()] }

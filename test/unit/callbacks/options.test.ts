@@ -21,6 +21,7 @@ class Line implements Queue {
   enqueue() { return 'accepted' as const }
   process(_: unknown, { concurrency }: ProcessOptions) { this.concurrency = concurrency }
   async remove() { return false }
+  async has() { return false }
   async close({ drainMs }: { drainMs?: number } = {}) {
     this.drains.push(drainMs)
     this.told.push(this.name)
@@ -44,6 +45,7 @@ class Full implements Queue {
 
   process(run: RunJob) { this.run = run }
   async remove() { return false }
+  async has() { return false }
   async close() {
     for (const job of this.jobs.splice(0)) await this.run?.(job, { attempt: 1, lastAttempt: true, signal: new AbortController().signal })
   }
@@ -147,14 +149,14 @@ describe('createTasks', () => {
   test('waits for no room in a queue that closes, but for room in one that is still open', async (t) => {
     const real = setTimeout
     t.mock.method(globalThis, 'setTimeout', (run: () => void) => real(run, 1))
-    for (const [shared, asked] of [[true, 1], [false, 5]] as const) {
+    for (const [shared, asked, fault] of [[true, 1, 'interrupted'], [false, 5, 'no_room']] as const) {
       const queue = new Full()
       const own = shared ? queue : new Full()
       const tasks = make(callbacks({ secrets, sender, queue: own }), { queue })
       const { id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
       await tasks.close()
       assert.equal(own.refused, asked)
-      assert.deepEqual((await tasks.get(id))?.callback, { state: 'failed', attempts: 0, fault: 'no_room' })
+      assert.deepEqual((await tasks.get(id))?.callback, { state: 'failed', attempts: 0, fault })
     }
   })
 

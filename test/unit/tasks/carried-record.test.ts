@@ -19,6 +19,7 @@ class TextQueue implements Queue {
 
   process(run: RunJob) { this.run = run }
   async remove() { return false }
+  async has() { return true }
   async close() { await Promise.resolve() }
 
   async work(attempt = 1, { signal } = new AbortController()): Promise<void> {

@@ -19,6 +19,7 @@ export class HandQueue implements Queue {
   }
 
   async remove() { return false }
+  async has(id: string) { return this.jobs.some((job) => job.id === id) }
   async close() { await Promise.resolve() }
 
   /** Hands the first job out; resolves to whether it was acknowledged. */

@@ -49,6 +49,7 @@ export function spyQueue(inner: Queue, spy: Spy): Queue {
     enqueue: (job, options) => spy.around(`enqueue ${job.id}`, () => inner.enqueue(job, options)),
     process: (run, options) => { inner.process(run, options) },
     remove: (id) => inner.remove(id),
+    has: (id) => inner.has(id),
     close: (options) => inner.close(options),
   }
 }

@@ -95,7 +95,7 @@ describe('submit', () => {
       const { store, queue } = memory()
       let first = true
       const late: Queue = {
-        durable: false, process: () => undefined, remove: (id) => queue.remove(id), close: () => queue.close(),
+        durable: false, process: () => undefined, remove: (id) => queue.remove(id), has: (id) => queue.has(id), close: () => queue.close(),
         enqueue: async (job, options) => {
           if (!first) return queue.enqueue(job, options)
           first = false
@@ -643,7 +643,7 @@ describe('createTasks', () => {
       assert.throws(() => createTasks({ ...memory(), definitions: [echo], ...options }), { name: 'TypeError', message: /^createTasks: / }, JSON.stringify(options))
     }
     const { store, queue } = memory()
-    const durable = { durable: true, enqueue: queue.enqueue.bind(queue), process: queue.process.bind(queue), remove: queue.remove.bind(queue), close: queue.close.bind(queue) }
+    const durable = { durable: true, enqueue: queue.enqueue.bind(queue), process: queue.process.bind(queue), remove: queue.remove.bind(queue), has: queue.has.bind(queue), close: queue.close.bind(queue) }
     assert.throws(() => createTasks({ store, queue: durable, definitions: [] }), /spans processes/)
   })
 
