@@ -7,7 +7,7 @@ import { waitForEntry } from './wait.js'
 /** A claim outlives the record of its task by this much, so that a late retry starts no second task. In milliseconds. */
 export const CLAIM_MARGIN_MS = 3_600_000
 /** How long a claim lives until its task is accepted, in milliseconds. */
-const PROVISIONAL_MS = 3_600_000
+const PROVISIONAL_MS = 86_400_000
 /** After this, a request whose task is not accepted yet counts as dead, and a retry accepts the task in its place. In milliseconds. */
 const TAKE_OVER_MS = 500
 /** How often a claim may come and go before the request is refused. */
@@ -37,7 +37,7 @@ export interface OnceTask<T> {
  * ones get the claim. While the first has neither accepted its task nor been refused, they wait for it shortly. If its process has
  * died, one of them calls `take` with the same id.
  *
- * A claim whose task was refused is deleted. If it is not known whether the task was accepted, the claim stays for an hour.
+ * A claim whose task was refused is deleted. If it is not known whether the task was accepted, the claim stays for a day.
  *
  * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what `take` rejects with
  */
