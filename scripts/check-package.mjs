@@ -7,6 +7,9 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { measure } from './sizes.mjs'
 
+/** Tested beside the one that the package is built with. */
+const OLDER_TYPESCRIPT = ['5.4.5', '5.9.3']
+
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const majors = process.argv.slice(2)
@@ -38,7 +41,7 @@ check('sideEffects', manifest.sideEffects === false, 'package.json must say side
 run('publint', bin('publint'), ['run', '--strict'])
 const [pack] = JSON.parse(run('pack', 'npm', ['pack', '--json', '--silent', '--ignore-scripts', '--pack-destination', consumer]))
 const tarball = join(consumer, pack.filename)
-run('types resolve (attw)', bin('attw'), [tarball, '--profile', 'node16', '--no-emoji'])
+run('types resolve (attw)', bin('attw'), [tarball, '--profile', 'strict', '--no-emoji'])
 
 // What is packed.
 const packed = pack.files.map((file) => file.path)
@@ -47,7 +50,7 @@ check('packed: nothing but the build and its papers', strays.length === 0, stray
 const papers = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'].filter((path) => !packed.includes(path))
 check('packed: README, LICENSE and CHANGELOG', papers.length === 0, `missing ${papers.join(', ')}`)
 const targets = (node) => typeof node === 'string' ? [node] : Object.values(node).flatMap(targets)
-const missing = [manifest.main, manifest.module, manifest.types, ...targets(manifest.exports)].filter((path) => !packed.includes(path.replace(/^\.\//, '')))
+const missing = [manifest.main, manifest.module, manifest.types, ...targets(manifest.exports), ...targets(manifest.typesVersions)].filter((path) => !packed.includes(path.replace(/^\.\//, '')))
 check('packed: every file that package.json names', missing.length === 0, missing.join(', '))
 const text = (path) => readFileSync(join(root, path), 'utf8')
 const code = packed.filter((path) => /\.c?js$/.test(path))
@@ -66,10 +69,9 @@ run('install', 'npm', ['install', '--no-audit', '--no-fund', '--prefer-offline',
 const peers = Object.keys(manifest.peerDependencies ?? {})
 const unasked = peers.filter((name) => existsSync(join(consumer, 'node_modules', name)))
 check('installed: no optional peer', unasked.length === 0, unasked.join(', '))
-if (peers.length > 0) {
-  const wanted = [...peers, '@types/node', '@types/koa'].map((name) => `${name}@${manifest.devDependencies[name]}`)
-  run('install peers', 'npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', ...wanted], consumer)
-}
+const wanted = [...peers, '@types/node', '@types/koa'].map((name) => `${name}@${manifest.devDependencies[name]}`)
+const compilers = OLDER_TYPESCRIPT.map((version) => `typescript-${version}@npm:typescript@${version}`)
+run('install peers', 'npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', ...wanted, ...compilers], consumer)
 const entries = Object.keys(manifest.exports).filter((path) => path !== './package.json').map((path) => join(manifest.name, path))
 const nodes = [
   [process.version, (script) => [process.execPath, [script]]],
@@ -110,18 +112,24 @@ for (const [version, command] of nodes) {
 }
 
 // What a TypeScript user sees. The library's own types are checked too: no skipLibCheck.
-writeFileSync(join(consumer, 'all.mts'), entries.map((entry, at) => `import * as e${at} from '${entry}'\nconsole.log(e${at})\n`).join(''))
-writeFileSync(join(consumer, 'all.cts'), entries.map((entry, at) => `import e${at} = require('${entry}')\nconsole.log(e${at})\n`).join(''))
-cpSync(join(root, 'test', 'package', 'consumer', 'consumer.ts'), join(consumer, 'use.mts'))
-cpSync(join(root, 'test', 'package', 'consumer', 'consumer.ts'), join(consumer, 'use.cts'))
-const base = { strict: true, exactOptionalPropertyTypes: true, target: 'es2023', lib: ['es2023'], types: ['node'] }
-for (const [name, options, include] of [
-  ['nodenext, ESM', { module: 'nodenext' }, ['all.mts', 'use.mts']],
-  ['nodenext, CommonJS', { module: 'nodenext' }, ['all.cts', 'use.cts']],
-  ['bundler', { module: 'preserve', moduleResolution: 'bundler', noEmit: true }, ['all.mts', 'use.mts']]
-]) {
-  writeFileSync(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions: { ...base, ...options }, include }))
-  run(`types (${name})`, bin('tsc'), ['-p', '.'], consumer)
+const all = (kind) => entries.map((entry, at) => kind === 'cts' ? `import e${at} = require('${entry}')\nconsole.log(e${at})\n`
+  : `import * as e${at} from '${entry}'\nconsole.log(e${at})\n`).join('')
+for (const kind of ['mts', 'cts', 'ts']) {
+  writeFileSync(join(consumer, `all.${kind}`), all(kind))
+  cpSync(join(root, 'test', 'package', 'consumer', 'consumer.ts'), join(consumer, `use.${kind}`))
+}
+const base = { strict: true, exactOptionalPropertyTypes: true, esModuleInterop: true, target: 'es2022', lib: ['es2023'], types: ['node'] }
+const older = OLDER_TYPESCRIPT.map((version) => [version, join(consumer, 'node_modules', `typescript-${version}`, 'bin', 'tsc'), {}])
+for (const [version, tsc, own] of [...older, [manifest.devDependencies.typescript, bin('tsc'), { ignoreDeprecations: '6.0' }]]) {
+  for (const [name, options, include] of [
+    ['node10', { ...own, module: 'commonjs', moduleResolution: 'node10', noEmit: true }, ['all.ts', 'use.ts']],
+    ['bundler', { module: 'preserve', moduleResolution: 'bundler', noEmit: true }, ['all.mts', 'use.mts']],
+    // Last, so that what runs below is from the newest.
+    ['node16', { module: 'node16' }, ['all.mts', 'use.mts', 'all.cts', 'use.cts']]
+  ]) {
+    writeFileSync(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions: { ...base, ...options }, include }))
+    run(`types (TypeScript ${version}, ${name})`, process.execPath, [tsc, '-p', '.'], consumer)
+  }
 }
 for (const script of ['use.mjs', 'use.cjs']) run(`the consumer runs (${script})`, process.execPath, [script], consumer)
 

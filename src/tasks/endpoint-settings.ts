@@ -1,5 +1,6 @@
 import type { HttpRequest } from '../http/exchange.js'
 import type { Face } from './faces.js'
+import type { SharedFace } from './shared-face.js'
 import type { StatusPath } from './status-path.js'
 import type { FindCallback } from './submission.js'
 import type { Tasks } from './tasks.js'
@@ -9,6 +10,8 @@ export interface EndpointSettings<C> {
   readonly tasks: Tasks
   readonly path: StatusPath
   readonly face: Face
+  /** The face as bytes, for those who wait for a change. */
+  readonly shared: SharedFace
   readonly owner: (request: HttpRequest<C>) => string | undefined
   readonly context: (request: HttpRequest<C>) => unknown
   readonly callback: FindCallback<C> | undefined

@@ -6,6 +6,7 @@ import { checkBounds, TIMER, SIZE } from './bounds.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { taskFace, type Face } from './faces.js'
+import { SharedFace } from './shared-face.js'
 import { statusPath } from './status-path.js'
 import type { TaskSnapshot } from './codec.js'
 import { answerOnce } from './respond-once.js'
@@ -88,8 +89,9 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   checkBounds('taskEndpoints', options, KNOWN)
   if (!tasks?.names) throw new TypeError('taskEndpoints: pass what createTasks made, then options')
   const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = tasks.maxInputBytes } = options
+  const { face = taskFace } = options
   const settings: EndpointSettings<C> = {
-    tasks, path: statusPath(options.statusPath), face: options.face ?? taskFace,
+    tasks, path: statusPath(options.statusPath), face, shared: new SharedFace(face),
     owner: options.owner ?? ((request) => principalOf(request)?.subject),
     context: options.context ?? (() => undefined), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
   }

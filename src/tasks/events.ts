@@ -1,8 +1,6 @@
-import type { Store } from '../stores/store.js'
-import { toSnapshot, type TaskSnapshot } from './codec.js'
-import { taskKey } from './ledger.js'
+import type { TaskSnapshot } from './codec.js'
+import type { Feeds, Follower } from './feed.js'
 import { isFinal } from './state.js'
-import { Follower } from './wait.js'
 
 /** A seat among the waiters. */
 interface Place {
@@ -12,16 +10,20 @@ interface Place {
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000
+/** A connection gets its next piece when it has taken the last one, so this much of an event waits in it at the most. */
+const PIECE_BYTES = 65_536
 
 /**
  * The server-sent events of one task: its face at once (unless `lastEventId` has it) and after every
- * change, with the version as the id; a comment as a heartbeat; an end after the final state.
+ * change, with the version as the id; a comment as a heartbeat; an end after the final state. A slow reader
+ * skips what has changed again meanwhile.
+ *
+ * @param eventOf - the bytes of the event for a version, shared by all streams
  */
 export function taskEvents(
-  store: Store, task: TaskSnapshot, toText: (task: TaskSnapshot) => string, lastEventId: string | undefined, place: Place,
-  see: (task: TaskSnapshot) => void = () => undefined,
-): AsyncIterable<string> {
-  const events = follow(store, task, toText, lastEventId, place, see)
+  feeds: Feeds, task: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array, lastEventId: string | undefined, place: Place,
+): AsyncIterable<string | Uint8Array> {
+  const events = follow(feeds, task, eventOf, lastEventId, place)
   return {
     [Symbol.asyncIterator]: () => ({
       next: () => events.next(),
@@ -35,31 +37,25 @@ export function taskEvents(
 }
 
 async function* follow(
-  store: Store, task: TaskSnapshot, toText: (task: TaskSnapshot) => string, lastEventId: string | undefined, { signal, leave }: Place,
-  see: (task: TaskSnapshot) => void,
-): AsyncGenerator<string, void, undefined> {
+  feeds: Feeds, { id, owner }: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array, lastEventId: string | undefined,
+  { signal, leave }: Place,
+): AsyncGenerator<string | Uint8Array, void, undefined> {
   let seen = lastEventId
   let follower: Follower | undefined
   try {
     yield `retry: ${String(RETRY_MS)}\n\n`
-    follower = await Follower.open(store, taskKey(task.id))
-    let spoken = Date.now()
-    while (!signal.aborted) {
-      const entry = await follower.next(HEARTBEAT_MS, signal)
-      if (!entry) return
-      const now = toSnapshot(task.id, entry.value)
-      see(now)
-      const id = eventId(now)
-      if (id !== seen) {
-        seen = id
-        spoken = Date.now()
-        yield `id: ${id}\ndata: ${toText(now)}\n\n`
-      }
+    follower = await feeds.follow(id)
+    for (let first = true; !signal.aborted; first = false) {
+      const now = await follower.next(HEARTBEAT_MS, signal)
+      // An id that is used again may be somebody else's task.
+      if (now?.owner !== owner || !now) return
+      const name = eventId(now)
+      if (name !== seen) {
+        seen = name
+        const event = eventOf(now)
+        for (let at = 0; at < event.byteLength; at += PIECE_BYTES) yield event.subarray(at, at + PIECE_BYTES)
+      } else if (!first) yield ': still here\n\n'
       if (isFinal(now.state)) return
-      if (Date.now() - spoken >= HEARTBEAT_MS) {
-        spoken = Date.now()
-        yield ': still here\n\n'
-      }
     }
   } finally {
     follower?.close()

@@ -40,11 +40,11 @@ export async function respondAsync<C>(
 }
 
 async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
-  const { store, waiters, see } = settings.tasks
+  const { feeds, waiters } = settings.tasks
   const place = waiters.enter(request.signal)
   if (!place) return task
   try {
-    return await waitFor(store, task.id, { timeoutMs: seconds * 1000, signal: place.signal }, see, true) ?? task
+    return await waitFor(feeds, task.id, { timeoutMs: seconds * 1000, signal: place.signal }, true) ?? task
   } finally {
     place.leave()
   }

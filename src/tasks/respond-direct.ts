@@ -103,10 +103,11 @@ async function runAsTask<C>(settings: EndpointSettings<C>, submission: Submissio
  * @param late - what to throw when the task has not ended by then
  */
 export async function respondWithResult<C>(
-  settings: EndpointSettings<C>, task: TaskSnapshot, place: WaitingPlace,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, place: WaitingPlace,
   { replayed, waitMs, late }: { readonly replayed: boolean, readonly waitMs: number, readonly late: () => HttpError },
 ): Promise<HttpResponse> {
   const end = isFinal(task.state) ? task : await waitForEnd(settings, task, place.signal, waitMs)
+  if (!end && request.signal.aborted) return empty(503)
   if (!end) throw settings.tasks.isClosing ? shuttingDown() : late()
   const headers: Record<string, string> = replayed ? { 'idempotent-replayed': 'true' } : {}
   return answerOf(end, headers)
@@ -139,9 +140,9 @@ export function comesLater(): HttpError {
 
 /** The task once it is final; `undefined` when that takes too long, or the signal aborts. */
 async function waitForEnd<C>(
-  { tasks: { store, see }, syncTimeoutMs }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs = syncTimeoutMs,
+  { tasks: { feeds }, syncTimeoutMs }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs = syncTimeoutMs,
 ): Promise<TaskSnapshot | undefined> {
-  const end = await waitFor(store, task.id, { timeoutMs, signal }, see, true)
+  const end = await waitFor(feeds, task.id, { timeoutMs, signal }, true)
   return end && isFinal(end.state) ? end : undefined
 }
 

@@ -79,11 +79,11 @@ async function answer<C>(
 ): Promise<HttpResponse> {
   const { asked, wait } = wanted
   if (claim.kind !== 'task' || !claim.direct) return respondAsync(settings, request, task, { asked, replayed, wait: wanted.direct ? 0 : wait })
-  if (place) return respondWithResult(settings, task, place, { replayed, waitMs: settings.syncTimeoutMs, late: comesLater })
+  if (place) return respondWithResult(settings, request, task, place, { replayed, waitMs: settings.syncTimeoutMs, late: comesLater })
   const entered = enterWaiters(settings, request)
   if (!entered) return empty(503)
   try {
-    return await respondWithResult(settings, task, entered, { replayed, waitMs: wait * 1000, late: stillRunning })
+    return await respondWithResult(settings, request, task, entered, { replayed, waitMs: wait * 1000, late: stillRunning })
   } finally {
     entered.leave()
   }

@@ -9,6 +9,7 @@ import type { TaskSnapshot } from './codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, taskEvents } from './events.js'
 import { statusOperations } from './operations.js'
+import type { SharedFace } from './shared-face.js'
 import { isFinal } from './state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from './wait.js'
@@ -50,14 +51,17 @@ function showTask<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, tas
   return answer(settings, request, task)
 }
 
-function answer<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
+function answer<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, shared?: SharedFace,
+): HttpResponse {
   const headers = statusHeaders(task)
   const { status, text } = settings.face.shown?.(task) ?? OK
   const known = request.headers['if-none-match']
   // RFC 9110 section 13.2.1: conditions are about answers that would be a success.
   if (known !== undefined && status < 300 && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
   headers['content-type'] = 'application/json'
-  return { status, headers, body: text ?? settings.face.toText(task, settings.path.of(request.mountPath, task.id)) }
+  const statusUrl = settings.path.of(request.mountPath, task.id)
+  return { status, headers, body: text ?? (shared ? shared.body(task, statusUrl) : settings.face.toText(task, statusUrl)) }
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
@@ -74,19 +78,19 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
     if (!place) return answer(settings, request, task)
     try {
       const options = { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until }
-      now = await waitFor(tasks.store, task.id, options, tasks.see, true)
+      now = await waitFor(tasks.feeds, task.id, options, true)
     } finally {
       place.leave()
     }
     if (!now) throw httpError(face.notFound)
   }
-  const response = answer(settings, request, now)
+  const response = answer(settings, request, now, settings.shared)
   response.headers['preference-applied'] = `wait=${String(seconds)}`
   return response
 }
 
 function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
-  const { tasks, path, face } = settings
+  const { tasks, path, shared } = settings
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
@@ -94,7 +98,7 @@ function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
   const place = tasks.waiters.enter(request.signal)
   if (!place) throw httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers: { 'retry-after': '5' } })
   const statusUrl = path.of(request.mountPath, task.id)
-  return stream(200, taskEvents(tasks.store, task, (now) => face.toText(now, statusUrl), lastEventId, place, tasks.see), {
+  return stream(200, taskEvents(tasks.feeds, task, (now) => shared.event(now, statusUrl), lastEventId, place), {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'vary': 'Accept, Authorization',

@@ -15,6 +15,7 @@ import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { DirectRuns, shuttingDown } from './direct-runs.js'
 import { Executor } from './execute.js'
+import { Feeds } from './feed.js'
 import { isTaskId } from './ids.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
@@ -36,6 +37,8 @@ export class Tasks {
   readonly store: Store
   /** Bounds long polls and event streams. */
   readonly waiters: Waiters
+  /** The tasks that long polls, event streams and `wait` follow. */
+  readonly feeds: Feeds
   /** Knows the runs of direct answers. */
   readonly direct = new DirectRuns()
   /** Places that the runs of queued tasks and of direct answers have in common. */
@@ -67,6 +70,7 @@ export class Tasks {
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
     this.places = new RunPlaces(concurrency)
     this.directHere = (options.direct ?? (worker ? 'here' : 'queue')) === 'here'
+    this.feeds = new Feeds(store, this.see)
     this.waiters = new Waiters(options.maxWaiters ?? 1000)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
@@ -182,7 +186,7 @@ export class Tasks {
    * when there is none. Reports of progress do not end the wait. The process does not end while this waits.
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? waitFor(this.store, id, options, this.see, true) : undefined
+    return isTaskId(id) ? waitFor(this.feeds, id, options, true) : undefined
   }
 
   /**

@@ -1,7 +1,7 @@
-import type { Entry, Store, Unsubscribe } from '../stores/store.js'
+import type { Store } from '../stores/store.js'
 import { isVisible, type Asker } from './asker.js'
-import { toSnapshot, type TaskSnapshot } from './codec.js'
-import { taskKey } from './ledger.js'
+import type { TaskSnapshot } from './codec.js'
+import type { Feeds } from './feed.js'
 import { isFinal } from './state.js'
 
 /** What to wait for, and for how long. */
@@ -14,79 +14,19 @@ export interface WaitOptions {
   readonly until?: (task: TaskSnapshot) => boolean
 }
 
-/** A notice may be lost, so whoever waits reads again this often. */
-const REREAD_MS = 3000
-
-/**
- * Follows one entry: watches first, then reads, then waits for a notice or a while, and reads again.
- * The caller closes it.
- */
-export class Follower {
-  private dirty = true
-  private wake: (() => void) | undefined
-  private unwatch: Unsubscribe | undefined
-  private closed = false
-
-  private constructor(private readonly store: Store, private readonly key: string, private readonly holds: boolean) {}
-
-  /** Resolves once changes are seen. `holds`: the process does not end while this waits. */
-  static async open(store: Store, key: string, holds = false): Promise<Follower> {
-    const follower = new Follower(store, key, holds)
-    follower.unwatch = await store.watch(key, () => {
-      follower.dirty = true
-      follower.wake?.()
-    })
-    return follower
-  }
-
-  /**
-   * The entry after the next notice (at once for the first call), or when `timeoutMs` is over or the
-   * signal aborts. It may be the same as before.
-   */
-  async next(timeoutMs: number, signal: AbortSignal): Promise<Entry | undefined> {
-    if (!this.dirty) await this.pause(Math.min(timeoutMs, REREAD_MS), signal)
-    this.dirty = false
-    return this.store.get(this.key)
-  }
-
-  close(): void {
-    if (this.closed) return
-    this.closed = true
-    this.unwatch?.()
-    this.wake?.()
-  }
-
-  private pause(ms: number, signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.closed) return Promise.resolve()
-    return new Promise((resolve) => {
-      const done = () => {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', done)
-        this.wake = undefined
-        resolve()
-      }
-      const timer = setTimeout(done, ms)
-      if (!this.holds) timer.unref()
-      signal.addEventListener('abort', done, { once: true })
-      this.wake = done
-    })
-  }
-}
-
-/** The task when it is as it is waited for, or as it is when the time is over. `see` is told of each record that is read. */
-export async function waitFor(
-  store: Store, id: string, options: WaitOptions, see: (task: TaskSnapshot) => void, holds = false,
-): Promise<TaskSnapshot | undefined> {
+/** The task when it is as it is waited for, or as it is when the time is over. `holds`: the process stays alive for it. */
+export async function waitFor(feeds: Feeds, id: string, options: WaitOptions, holds = false): Promise<TaskSnapshot | undefined> {
   const { timeoutMs, signal = new AbortController().signal, owner, until = (task) => isFinal(task.state) } = options
-  const deadline = Date.now() + timeoutMs
-  const follower = await Follower.open(store, taskKey(id), holds)
+  const deadline = performance.now() + timeoutMs
+  const follower = await feeds.follow(id, holds)
   try {
     for (;;) {
-      const entry = await follower.next(deadline - Date.now(), signal)
-      const task = entry && toSnapshot(id, entry.value)
+      const left = deadline - performance.now()
+      const over = left <= 0 || signal.aborted
+      // A notice may have been lost, so the last look is a read.
+      const task = await (over ? follower.now() : follower.next(left, signal))
       if (!task || !isVisible(task, owner)) return undefined
-      see(task)
-      if (until(task) || Date.now() >= deadline || signal.aborted) return task
+      if (over || until(task)) return task
     }
   } finally {
     follower.close()

@@ -31,6 +31,13 @@ test('each entry point has a source, a build entry, ESM and CJS with types of th
   }
 })
 
+test('a TypeScript that reads no exports finds the types of each entry point (15.23)', () => {
+  const types = (subpath: string) => `./dist/types/${output(subpath)}.d.cts`
+  assert.equal(manifest.types, types('.'))
+  const below = subpaths.filter((subpath) => subpath !== '.')
+  assert.deepEqual(manifest.typesVersions, { '*': Object.fromEntries(below.map((subpath) => [output(subpath), [types(subpath)]])) })
+})
+
 test('the public names resolve to the sources without a build', () => {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => readFileSync(path, 'utf8'))
   const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
