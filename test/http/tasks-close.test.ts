@@ -144,7 +144,7 @@ describe('closing', () => {
       const waits = spyOnTimers(t)
       const closing = tasks.close({ drainMs })
       t.mock.restoreAll()
-      assert.deepEqual(waits, [each, each])
+      assert.deepEqual([...new Set(waits)], [each])
       gate.resolve()
       assert.equal((await within(answer)).status, 200)
       await within(closing)
