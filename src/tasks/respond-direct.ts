@@ -13,6 +13,9 @@ import type { Submission } from './submission.js'
 import { resultText, toTaskError } from './view.js'
 import { waitFor } from './wait.js'
 
+/** What a run may need to end after its time is over, in milliseconds. */
+const HOLD_MARGIN_MS = 2000
+
 /**
  * Answers a request without a preference and without an Idempotency-Key with the result of its work (SPEC 4.6 rule 5). The work
  * stops when the client disconnects.
@@ -63,10 +66,13 @@ async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, 
   const { definition, input, owner, request } = submission
   const { timeoutMs } = definition
   stop.watch()
+  // A request that waits holds the process, also where no socket does.
+  const hold = setTimeout(() => undefined, Math.max(leftMs, 1) + HOLD_MARGIN_MS)
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request), progress: () => undefined,
     stop, timeoutMs: Math.min(timeoutMs, Math.max(leftMs, 1)), maxResultBytes: settings.tasks.maxResultBytes,
   })
+  clearTimeout(hold)
   if (outcome.kind === 'completed') return direct(outcome.result)
   if (outcome.kind === 'aborted') {
     if (isQueueClosing(outcome.reason)) throw stoppedMidway()

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../adapters/fetch/index.js'
-import { memory, MemoryStore } from '../../adapters/memory/index.js'
+import { memory, type MemoryStore } from '../../adapters/memory/index.js'
 import { createTasks, defineTask, taskEndpoints, type AnyTaskDefinition, type Tasks } from '../../src/tasks/index.js'
 import { jsonSchema } from '../../src/schema/index.js'
 import { deferred, ended, eventually } from '../unit/tasks/kit.js'

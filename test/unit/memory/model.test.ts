@@ -206,7 +206,7 @@ describe('MemoryStore beside a model of the contract', () => {
         for (const [key, { how: goesWith }] of gone) {
           assert.notEqual(goesWith, false, `k${key} is pinned and went early`)
           const leader = typeof goesWith === 'number' && goesWith !== key && known.get(goesWith)
-          if (leader && typeof leader.how === 'boolean') assert.equal(held(goesWith as number), undefined, `k${key} went before its leader`)
+          if (leader && typeof leader.how === 'boolean') assert.equal(held(goesWith), undefined, `k${key} went before its leader`)
         }
         for (const [key] of gone) known.delete(key)
       }
