@@ -19,10 +19,10 @@ export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './stores/blobs.
 export { HandBackError, isHandBack, isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
-  azureFace, createTasks, defineTask, jobFace, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type Asker, type AzureFaceOptions, type CallbackFault, type Callbacks,
+  azureFace, createTasks, defineTask, jobFace, OwnedTasks, permanent, taskEndpoints, taskFace, Tasks,
+  type Accepted, type AnyTaskDefinition, type AzureFaceOptions, type CallbackFault, type Callbacks,
   type CallbackState, type CallbackView, type Face, type FaceAnswer, type FaceDescription,
-  type FindCallback, type Kept, type ReadWork,
+  type FindCallback, type Kept, type OwnedSubmitOptions, type OwnerOption, type ReadWork,
   type Select,
   type Selected,
   type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions,

@@ -8,7 +8,7 @@ import { toNode } from 'longhaul/node'
 import { report } from '../report.js'
 
 const tasks = createTasks({ ...memory(), definitions: [report] })
-const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 const app = connect()
 app.use('/api', toNode(router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })))

@@ -8,7 +8,7 @@ import { toNode } from 'longhaul/node'
 import { report } from '../report.js'
 
 const tasks = createTasks({ ...memory(), definitions: [report] })
-const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 const api = express.Router()
 api.post('/reports', toNode(submit(report)))

@@ -8,7 +8,7 @@ import { memory } from 'longhaul/memory'
 import { report } from '../report.js'
 
 const tasks = createTasks({ ...memory(), definitions: [report] })
-const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const start = toFetch(submit(report))
 const show = toFetch(status)
 

@@ -9,7 +9,7 @@ import { memory } from 'longhaul/memory'
 import { report } from '../report.js'
 
 const tasks = createTasks({ ...memory(), definitions: [report] })
-const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 const router = new Router()
 router.post('/reports', toKoa(submit(report)))

@@ -14,7 +14,7 @@ const registry = new Registry()
 observe(registry)
 
 const tasks = createTasks({ ...memory(), definitions: [report] })
-const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const handler = router({
   'POST /reports': submit(report),
   'GET|HEAD|DELETE /tasks/{id}': status,

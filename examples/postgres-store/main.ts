@@ -18,7 +18,7 @@ const db = connectionString === undefined
   : overPool(new pg.Pool({ connectionString, connectionTimeoutMillis: 5000, query_timeout: 10_000 }))
 
 const tasks = createTasks({ store: await PostgresStore.open(db), queue: new MemoryQueue(), definitions: [report] })
-const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 const server = createServer(toNode(router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })))
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {

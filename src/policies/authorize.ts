@@ -1,7 +1,7 @@
 import { after } from '../http/after.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
-import { principalOf, type Principal } from '../http/principal.js'
+import { principalOrNobody, type Principal } from '../http/principal.js'
 import { failing } from './describe.js'
 
 /** Who may go on, and what the others are told. */
@@ -28,7 +28,7 @@ export function authorize<P extends Principal, C = unknown>({ allow, reason, mes
   if (typeof allow !== 'function') throw new TypeError('authorize: allow must be a function that gives true or false')
   if (reason === undefined || reason === '') throw new TypeError('authorize: give a reason, a code that tells a program why, such as needs_writer')
   const policy: Policy<C> = (request, next) => {
-    const principal = principalOf<P>(request)
+    const principal = principalOrNobody<P>(request, 'authorize')
     if (principal === undefined) throw httpError('unauthorized')
     const go = (allowed: boolean): ReturnType<Policy<C>> => {
       // Only true will do: a check that forgot to answer must not let anybody in.

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { HttpRequest } from '../http/exchange.js'
 import { Memo } from '../http/memo.js'
-import { principalOf } from '../http/principal.js'
+import { principalOrNobody } from '../http/principal.js'
 
 /** Whom a limit is counted for. */
 export type LimitBy<C> = 'principal' | 'address' | ((request: HttpRequest<C>) => string | undefined)
@@ -22,7 +22,7 @@ export function limitKeys<C>(
   if (by === 'address') return byAddress
   if (by === 'principal') {
     return (request) => {
-      const subject = principalOf(request)?.subject
+      const subject = principalOrNobody(request, "rateLimit: by: 'principal'")?.subject
       return subject === undefined ? byAddress(request) : principals.get(subject).key
     }
   }

@@ -5,7 +5,7 @@ import type { Handler, HttpRequest, MaybePromise, Policy, PolicyPlace, ResponseH
 import { checkNames } from '../http/option-names.js'
 import { isToken } from '../http/reader.js'
 import { isStoreUnavailable, type Store } from '../stores/store.js'
-import { clientAddress, type ClientAddressOptions } from './address.js'
+import { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
 import { adding, failing, RATE_FIELDS } from './describe.js'
 import { Charge, type Limit } from './charge.js'
 import { limitKeys, type LimitBy } from './limit-key.js'

@@ -9,6 +9,7 @@ import { snapshotOf, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { isTaskId } from './ids.js'
 import { releaseKept } from './kept.js'
+import type { OwnerId } from './owner-id.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
 import { toFaceText, type TaskRecord } from './record.js'
 import { freeSlot, takeSlot } from './slots.js'
@@ -17,10 +18,18 @@ import { TaskJob } from './task-job.js'
 /** How often a task that others take back at the same time is taken in anew. */
 const TRIES = 3
 
-/** What may be said of one submission beside its input. */
-export interface SubmitOptions {
-  /** Who may see the task; `undefined`: anybody who knows its id. */
-  readonly owner?: string | undefined
+/** Options of one task that is submitted. */
+export interface SubmitOptions extends OwnedSubmitOptions {
+  /**
+   * The id of the owner: a text that is not empty. Leave it out for a task of the host's own, which has no owner and
+   * is not counted by `maxPerOwner`. `undefined` is a `TypeError`: for a client who may be anonymous, use
+   * `tasks.ownedBy(user?.id).submit(…)`.
+   */
+  readonly owner?: string
+}
+
+/** Options of one task whose owner is known. */
+export interface OwnedSubmitOptions {
   /** An id of your own (1 to 128 of `A-Z a-z 0-9 . _ -`): a second submit under it starts nothing. */
   readonly id?: string | undefined
   /** Milliseconds before the first run. */
@@ -29,6 +38,15 @@ export interface SubmitOptions {
   readonly context?: unknown
   /** Is told by a signed POST when the task has ended; needs `callbacks` of `createTasks`. */
   readonly callbackUrl?: string | undefined
+}
+
+/** Options of `Tasks.accept`. */
+export interface AcceptOptions extends OwnedSubmitOptions {
+  readonly owner: OwnerId
+  /** The party that `maxPerOwner` counts (see `countedAs`). Absent: the host's own task, which is not counted. */
+  readonly counted?: string
+  /** The key of an idempotency claim that stands for the task. */
+  readonly claim?: string | undefined
 }
 
 /** What `accept` did. */
@@ -52,7 +70,7 @@ export class Intake {
 
   constructor(
     private readonly ledger: Ledger, private readonly queue: Queue, pendingMs: number, private readonly definition: AnyTaskDefinition,
-    input: unknown, private readonly options: SubmitOptions & { readonly claim?: string | undefined },
+    input: unknown, private readonly options: AcceptOptions,
   ) {
     const { id = newId(), delayMs = 0, context } = options
     this.id = id
@@ -62,17 +80,17 @@ export class Intake {
   }
 
   take(): MaybePromise<Accepted> {
-    const { definition: { maxPerOwner }, options: { owner, delayMs = 0 } } = this
+    const { definition: { maxPerOwner }, options: { counted, delayMs = 0 } } = this
     if (!isTaskId(this.id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
     if (!(delayMs >= 0 && delayMs <= LONGEST_MS)) throw new TypeError('delayMs must be from 0 to 100 years')
-    if (owner !== undefined && maxPerOwner !== undefined) return this.takeWithin(owner, maxPerOwner)
+    if (counted !== undefined && maxPerOwner !== undefined) return this.takeWithin(counted, maxPerOwner)
     const taken = this.make()
     return isPending(taken) ? taken.then((late) => late ?? this.goOn()) : taken ?? this.goOn()
   }
 
-  private async takeWithin(owner: string, maxPerOwner: number): Promise<Accepted> {
+  private async takeWithin(counted: string, maxPerOwner: number): Promise<Accepted> {
     for (let tried = 0; tried < TRIES; tried++) {
-      const taken = (await this.reserve(owner, maxPerOwner) && await this.make()) || await this.again()
+      const taken = (await this.reserve(counted, maxPerOwner) && await this.make()) || await this.again()
       if (taken) return taken
     }
     throw cameAndWent()
@@ -123,11 +141,11 @@ export class Intake {
     }
   }
 
-  /** Takes a slot of the owner's. `false` when the task is there already: it needs no room. */
-  private async reserve(owner: string, maxPerOwner: number): Promise<boolean> {
+  /** Takes a slot. `false` when the task is there already: it needs no room. */
+  private async reserve(counted: string, maxPerOwner: number): Promise<boolean> {
     const { ledger, definition: { name }, id, ttlMs } = this
     if (this.options.id !== undefined && await ledger.load(id)) return false
-    this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, owner, id, ttlMs)
+    this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, counted, id, ttlMs)
     return true
   }
 

@@ -58,7 +58,11 @@ export interface TaskOptions<I, R> {
   readonly backoff?: Backoff
   /** How long the record is kept after the end. Default: that of `createTasks`. */
   readonly retentionMs?: number
-  /** Unfinished tasks of this kind that one owner may have; more is a 429 `too_many_tasks`. Default: no bound. */
+  /**
+   * Unfinished tasks of this kind that one owner may have; more are answered with 429 `too_many_tasks`. Clients
+   * without an owner are counted by their network address. The host's own tasks (`tasks.submit` without `owner`) are
+   * not counted. Default: no limit.
+   */
   readonly maxPerOwner?: number
   /** What lies elsewhere for the task and goes with it: a spooled upload, say. Default: nothing. */
   readonly keeps?: Kept<I>

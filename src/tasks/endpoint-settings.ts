@@ -1,5 +1,6 @@
 import type { HttpRequest } from '../http/exchange.js'
 import type { Face } from './faces.js'
+import type { Requester } from './requester.js'
 import type { SharedFace } from './shared-face.js'
 import type { StatusPath } from './status-path.js'
 import type { FindCallback } from './submission.js'
@@ -12,7 +13,8 @@ export interface EndpointSettings<C> {
   readonly face: Face
   /** The face as bytes, for those who wait for a change. */
   readonly shared: SharedFace
-  readonly owner: (request: HttpRequest<C>) => string | undefined
+  /** Finds the requester. Throws 401 `unauthorized` where an owner is needed and nobody is known. */
+  readonly requester: (request: HttpRequest<C>) => Requester
   readonly context: (request: HttpRequest<C>) => unknown
   readonly callback: FindCallback<C> | undefined
   readonly maxWaitSeconds: number

@@ -1,6 +1,5 @@
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../http/exchange.js'
-import { principalOf } from '../http/principal.js'
 import type { KeptAnswer } from '../idempotency/index.js'
 import { checkBounds, TIMER, SIZE } from './bounds.js'
 import type { AnyTaskDefinition } from './define.js'
@@ -9,8 +8,9 @@ import { taskFace, type Face } from './faces.js'
 import { SharedFace } from './shared-face.js'
 import { statusPath } from './status-path.js'
 import type { TaskSnapshot } from './codec.js'
+import { belongsTo, findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './respond-once.js'
-import { askerOf, createStatus } from './status.js'
+import { createStatus } from './status.js'
 import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submission.js'
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import type { Tasks } from './tasks.js'
@@ -22,11 +22,20 @@ export interface TaskEndpointsOptions<C = unknown> {
   /** The body of answers: `taskFace` (default), `jobFace`, or one of your own. */
   readonly face?: Face
   /**
-   * Who the request comes from: a task is visible to its owner only, and to everybody else as unknown. A request that gives
-   * `undefined` takes in and sees just tasks without owner. Default: the subject that `authenticate` or the host has found.
-   * `() => undefined`: whoever knows the id may see and cancel it.
+   * To whom tasks belong. A task is visible to its owner only; for everybody else it is unknown. Required, because
+   * each choice is wrong for some servers:
+   *
+   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is an anonymous
+   *   client, who creates tasks without an owner and can see only such tasks. Anything but a text that is not empty
+   *   or `undefined` is a `TypeError`, which is answered with 500 and goes to `onError`.
+   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A request without
+   *   one is answered with 401 `unauthorized`, before its body is read.
+   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel the task.
+   *
+   * `maxPerOwner` counts clients without an owner by the network address of their connection. Behind a proxy they
+   * all count as one.
    */
-  readonly owner?: (request: HttpRequest<C>) => string | undefined
+  readonly owner: OwnerOption<C>
   /** What of the request travels to `run` as `context`; has to survive JSON. Default: nothing. */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
@@ -82,8 +91,12 @@ const KNOWN = {
 } satisfies Record<keyof TaskEndpointsOptions, unknown>
 
 /**
- * The two handlers of the 202 flow, made together so that they can't drift apart. Mount `status` where
- * `statusPath` says. Throws a `TypeError` when an option makes no sense.
+ * Creates the two handlers of the 202 flow. Mount `status` where `statusPath` says.
+ *
+ * @example
+ * const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
+ *
+ * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option makes no sense.
  */
 export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsOptions<C>): TaskEndpoints<C> {
   checkBounds('taskEndpoints', options, KNOWN)
@@ -92,7 +105,7 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   const { face = taskFace } = options
   const settings: EndpointSettings<C> = {
     tasks, path: statusPath(options.statusPath), face, shared: new SharedFace(face),
-    owner: options.owner ?? ((request) => principalOf(request)?.subject),
+    requester: findRequester(options.owner),
     context: options.context ?? (() => undefined), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
   }
   mustHaveCallbacks(tasks, settings.callback)
@@ -106,12 +119,12 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   }
 }
 
-function find<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, below: string): Promise<TaskSnapshot> | undefined {
+async function find<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, below: string): Promise<TaskSnapshot | undefined> {
   const { mountPath, path } = request
   const id = path.endsWith(below) ? settings.path.idIn(mountPath, path.slice(0, -below.length)) ?? request.params['id'] : undefined
   if (id === undefined) return undefined
-  return settings.tasks.look(id, askerOf(settings, request)).then((task) => {
-    if (!task) throw httpError(settings.face.notFound)
-    return task
-  })
+  const { owner } = settings.requester(request)
+  const task = await settings.tasks.look(id)
+  if (!task || !belongsTo(task, owner)) throw httpError(settings.face.notFound)
+  return task
 }

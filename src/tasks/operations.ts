@@ -57,7 +57,7 @@ export function statusOperations(path: string, face: Face): readonly Operation[]
       204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),
       304: response('Not changed', { headers: applied }),
       ...Object.fromEntries(Object.entries(others).map(([status, each]) => [status, { headers: applied, ...each }])),
-      ...errorResponses(face.notFound, 'store_unavailable'),
+      ...errorResponses(face.notFound, 'too_many_requests', 'store_unavailable'),
     },
   }
   return [

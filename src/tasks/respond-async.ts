@@ -3,10 +3,15 @@ import { addFailureHeaders } from '../http/failure.js'
 import { jsonText } from '../http/respond.js'
 import type { TaskSnapshot } from './codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
+import { belongsTo, countedAs } from './requester.js'
 import { isFinal } from './state.js'
 import { pollAfter } from './status-headers.js'
+import type { Submission } from './submission.js'
 import { resultText, toTaskError } from './view.js'
 import { waitFor } from './wait.js'
+
+/** A request and the party behind it. */
+export type Asked<C> = Pick<Submission<C>, 'request' | 'requester'>
 
 /** What is said of a task that was accepted. */
 export interface AcceptedHow {
@@ -23,11 +28,12 @@ export interface AcceptedHow {
  * or failure. `Location` names the status resource in each case.
  */
 export async function respondAsync<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, how: AcceptedHow,
+  settings: EndpointSettings<C>, from: Asked<C>, task: TaskSnapshot, how: AcceptedHow,
 ): Promise<HttpResponse> {
+  const { request } = from
   const { asked, replayed, wait } = how
   if (wait === 0) return accepted(settings, request, task, { asked, replayed })
-  const now = await waitForIt(settings, request, task, wait)
+  const now = await waitForIt(settings, from, task, wait)
   if (!isFinal(now.state)) return accepted(settings, request, now, { asked, replayed, waited: wait })
   const headers: Record<string, string> = {
     'location': settings.path.of(request.mountPath, task.id), 'vary': 'Prefer', 'preference-applied': `wait=${String(wait)}`,
@@ -39,12 +45,13 @@ export async function respondAsync<C>(
   throw failure
 }
 
-async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
+async function waitForIt<C>(settings: EndpointSettings<C>, { request, requester }: Asked<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
   const { feeds, waiters } = settings.tasks
-  const place = waiters.enter(request.signal)
+  const place = waiters.enter(request.signal, countedAs(requester, request))
   if (!place) return task
   try {
-    return await waitFor(feeds, task.id, { timeoutMs: seconds * 1000, signal: place.signal }, true) ?? task
+    const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
+    return await waitFor(feeds, task.id, { timeoutMs: seconds * 1000, signal: place.signal, isVisible }, true) ?? task
   } finally {
     place.leave()
   }

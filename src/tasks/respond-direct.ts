@@ -6,12 +6,14 @@ import { isQueueClosing } from '../queues/queue.js'
 import type { TaskSnapshot } from './codec.js'
 import { shuttingDown } from './direct-runs.js'
 import type { EndpointSettings } from './endpoint-settings.js'
+import { belongsTo, countedAs } from './requester.js'
+import type { Asked } from './respond-async.js'
 import { runOnce } from './run.js'
 import { isFinal } from './state.js'
 import { Stop } from './stop.js'
 import type { Submission } from './submission.js'
 import { resultText, toTaskError } from './view.js'
-import { waitFor } from './wait.js'
+import { waitFor, type WaitingPlace } from './wait.js'
 
 /** What a run may need to end after its time is over, in milliseconds. */
 const HOLD_MARGIN_MS = 2000
@@ -24,8 +26,8 @@ const HOLD_MARGIN_MS = 2000
  * for each owner becomes a task in either case, because these are counted on record.
  */
 export function respondDirectly<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
-  const { definition: { attempts, maxPerOwner }, owner } = submission
-  const isCounted = attempts > 1 || (maxPerOwner !== undefined && owner !== undefined)
+  const { attempts, maxPerOwner } = submission.definition
+  const isCounted = attempts > 1 || maxPerOwner !== undefined
   return settings.tasks.directHere && !isCounted ? runHere(settings, submission) : runAsTask(settings, submission)
 }
 
@@ -63,7 +65,7 @@ async function waitInLine<C>({ tasks: { places }, syncTimeoutMs }: EndpointSetti
 }
 
 async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, stop: Stop, leftMs: number): Promise<HttpResponse> {
-  const { definition, input, owner, request } = submission
+  const { definition, input, requester: { owner }, request } = submission
   const { timeoutMs } = definition
   stop.watch()
   // A request that waits holds the process, also where no socket does.
@@ -85,11 +87,13 @@ async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, 
 /** As a task that nobody but this request knows of: cancelled when the client disconnects, forgotten once it is answered. */
 async function runAsTask<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
   const { tasks } = settings
-  const { request, definition, input, owner } = submission
-  const place = enterWaiters(settings, request)
+  const { request, requester, definition, input } = submission
+  const place = enterWaiters(settings, submission)
   if (!place) return empty(503)
   try {
-    const { task } = await tasks.accept(definition, input, { owner, context: settings.context(request) })
+    const { task } = await tasks.accept(definition, input, {
+      owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request),
+    })
     const end = await waitForEnd(settings, task, place.signal) ?? (await tasks.cancel(task.id))?.task
     await tasks.delete(task.id).catch(() => undefined)
     if (end?.state !== 'cancelled') return answerOf(end)
@@ -119,21 +123,17 @@ export async function respondWithResult<C>(
   return answerOf(end, headers)
 }
 
-/** A place among the requests that wait in this process. */
-export interface WaitingPlace {
-  readonly signal: AbortSignal
-  readonly leave: () => void
-}
-
 /**
  * Enters a request that will wait for a task, before that is accepted. `undefined` when its client has gone.
  *
- * @throws {HttpError} 503 `shutting_down`, or `overloaded` when too many requests wait
+ * @throws {HttpError} 503 `shutting_down`, 429 `too_many_requests` when too many requests of this party wait, or 503 `overloaded`
  */
-export function enterWaiters<C>({ tasks }: EndpointSettings<C>, request: HttpRequest<C>): WaitingPlace | undefined {
-  const place = tasks.waiters.enter(request.signal)
+export function enterWaiters<C>({ tasks }: EndpointSettings<C>, { request, requester }: Asked<C>): WaitingPlace | undefined {
+  const counted = countedAs(requester, request)
+  const place = tasks.waiters.enter(request.signal, counted)
   if (place || request.signal.aborted) return place
-  throw tasks.isClosing ? shuttingDown() : httpError('overloaded', { headers: { 'retry-after': '1' } })
+  if (tasks.isClosing) throw shuttingDown()
+  throw httpError(tasks.waiters.isFullFor(counted) ? 'too_many_requests' : 'overloaded', { headers: { 'retry-after': '1' } })
 }
 
 /** The failure of a keyed request whose work goes on. */
@@ -148,7 +148,8 @@ export function comesLater(): HttpError {
 async function waitForEnd<C>(
   { tasks: { feeds }, syncTimeoutMs }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs = syncTimeoutMs,
 ): Promise<TaskSnapshot | undefined> {
-  const end = await waitFor(feeds, task.id, { timeoutMs, signal }, true)
+  const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
+  const end = await waitFor(feeds, task.id, { timeoutMs, signal, isVisible }, true)
   return end && isFinal(end.state) ? end : undefined
 }
 

@@ -9,9 +9,11 @@ import type { Accepted } from './accept.js'
 import type { TaskSnapshot } from './codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { taskKey } from './ledger.js'
-import { respondAsync } from './respond-async.js'
-import { comesLater, enterWaiters, respondWithResult, type WaitingPlace } from './respond-direct.js'
+import { belongsTo, countedAs } from './requester.js'
+import { respondAsync, type Asked } from './respond-async.js'
+import { comesLater, enterWaiters, respondWithResult } from './respond-direct.js'
 import type { Submission } from './submission.js'
+import type { WaitingPlace } from './wait.js'
 
 /** How a request wants to be answered. */
 export interface Wanted {
@@ -28,9 +30,8 @@ export interface Wanted {
  * on the connection. Retries get the kind of answer that the first request asked for.
  */
 export async function respondOnce<C>(settings: EndpointSettings<C>, submission: Submission<C>, key: string, wanted: Wanted): Promise<HttpResponse> {
-  const { request } = submission
   if (!wanted.direct) return respond(settings, submission, key, wanted, undefined)
-  const place = enterWaiters(settings, request)
+  const place = enterWaiters(settings, submission)
   if (!place) return empty(503)
   try {
     return await respond(settings, submission, key, wanted, place)
@@ -43,28 +44,31 @@ async function respond<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, idempotencyKey: string, wanted: Wanted, place: WaitingPlace | undefined,
 ): Promise<HttpResponse> {
   const { tasks } = settings
-  const { request, definition, input, body, owner, callbackUrl } = submission
+  const { request, requester, definition, input, body, callbackUrl } = submission
+  const { owner } = requester
   const key = claimKey(request, owner, idempotencyKey)
   const { claim, taken } = await onceTask<Accepted>(tasks.store, {
     key, fingerprint: requestFingerprint(request, body), direct: wanted.direct, recordKey: taskKey,
     keptMs: tasks.pendingMs + (definition.retentionMs ?? tasks.retentionMs) + CLAIM_MARGIN_MS,
-  }, async (id) => tasks.accept(definition, input, { owner, id, context: settings.context(request), callbackUrl, claim: key }))
-  if (taken) return answer(settings, request, { claim, task: taken.task, replayed: !taken.created }, wanted, place)
+  }, async (id) => tasks.accept(definition, input, {
+    owner, counted: countedAs(requester, request), id, context: settings.context(request), callbackUrl, claim: key,
+  }))
+  if (taken) return answer(settings, submission, { claim, task: taken.task, replayed: !taken.created }, wanted, place)
   await submission.discard?.()
-  return replayClaim(settings, request, claim, wanted, place)
+  return replayClaim(settings, submission, claim, wanted, place)
 }
 
 /** Answers with what an earlier request with this key came to. */
 async function replayClaim<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, claim: Claim, wanted: Wanted, place: WaitingPlace | undefined,
+  settings: EndpointSettings<C>, from: Asked<C>, claim: Claim, wanted: Wanted, place: WaitingPlace | undefined,
 ): Promise<HttpResponse> {
   if (claim.kind === 'answer') {
     if (!claim.answer) throw stillRunning()
     return replay(claim.answer)
   }
   const task = await settings.tasks.look(claim.taskId)
-  if (!task) throw claim.accepted ? httpError('idempotent_task_gone') : stillRunning()
-  return answer(settings, request, { claim, task, replayed: true }, wanted, place)
+  if (!task || !belongsTo(task, from.requester.owner)) throw claim.accepted ? httpError('idempotent_task_gone') : stillRunning()
+  return answer(settings, from, { claim, task, replayed: true }, wanted, place)
 }
 
 interface Known {
@@ -75,15 +79,15 @@ interface Known {
 
 /** The first request decides whether the answer is direct, and each request for itself how long it waits. */
 async function answer<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, { claim, task, replayed }: Known, wanted: Wanted, place: WaitingPlace | undefined,
+  settings: EndpointSettings<C>, from: Asked<C>, { claim, task, replayed }: Known, wanted: Wanted, place: WaitingPlace | undefined,
 ): Promise<HttpResponse> {
   const { asked, wait } = wanted
-  if (claim.kind !== 'task' || !claim.direct) return respondAsync(settings, request, task, { asked, replayed, wait: wanted.direct ? 0 : wait })
-  if (place) return respondWithResult(settings, request, task, place, { replayed, waitMs: settings.syncTimeoutMs, late: comesLater })
-  const entered = enterWaiters(settings, request)
+  if (claim.kind !== 'task' || !claim.direct) return respondAsync(settings, from, task, { asked, replayed, wait: wanted.direct ? 0 : wait })
+  if (place) return respondWithResult(settings, from.request, task, place, { replayed, waitMs: settings.syncTimeoutMs, late: comesLater })
+  const entered = enterWaiters(settings, from)
   if (!entered) return empty(503)
   try {
-    return await respondWithResult(settings, request, task, entered, { replayed, waitMs: wait * 1000, late: stillRunning })
+    return await respondWithResult(settings, from.request, task, entered, { replayed, waitMs: wait * 1000, late: stillRunning })
   } finally {
     entered.leave()
   }
@@ -96,11 +100,12 @@ export async function answerOnce<C>(
   const { tasks: { store, retentionMs, maxResultBytes }, syncTimeoutMs } = settings
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
   if (idempotencyKey === undefined) return (await work()).response
-  const key = claimKey(request, settings.owner(request), idempotencyKey)
+  const requester = settings.requester(request)
+  const key = claimKey(request, requester.owner, idempotencyKey)
   const fingerprint = requestFingerprint(request, body)
   const once = await onceAnswer(request, { store, key, fingerprint, waitMs: syncTimeoutMs, retentionMs, maxBytes: maxResultBytes }, work)
   if (once === undefined || 'status' in once) return once ?? empty(503)
-  return replayClaim(settings, request, once satisfies TaskClaim, { direct: true, asked: false, wait: 0 }, undefined)
+  return replayClaim(settings, { request, requester }, once satisfies TaskClaim, { direct: true, asked: false, wait: 0 }, undefined)
 }
 
 /** The query counts too: it may change what a request means. */

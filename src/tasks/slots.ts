@@ -8,15 +8,15 @@ import { isFinal } from './state.js'
 const YOUNG_MS = 10_000
 
 /**
- * Bounds the unfinished tasks of one owner: each takes one of `max` numbered keys, which names it. A
+ * Bounds the unfinished tasks of one party (see `countedAs`): each takes one of `max` numbered keys, which names it. A
  * counter would drift when a process dies; a key whose task has ended is simply taken over.
  * Resolves to the key. Throws `too_many_tasks` when all are held.
  */
 export async function takeSlot(
-  store: Store, definition: { readonly name: string; readonly maxPerOwner: number }, owner: string, taskId: string, ttlMs: number,
+  store: Store, definition: { readonly name: string; readonly maxPerOwner: number }, counted: string, taskId: string, ttlMs: number,
 ): Promise<string> {
   const value = `${taskId} ${String(Date.now())}`
-  const whose = createHash('sha256').update(owner).digest('base64url')
+  const whose = createHash('sha256').update(counted).digest('base64url')
   for (let n = 0; n < definition.maxPerOwner; n++) {
     const key = `slot:${definition.name}:${String(n)}:${whose}`
     const made = await store.create(key, value, { ttlMs })

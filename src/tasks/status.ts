@@ -1,6 +1,6 @@
 import { negotiate } from '../http/accept.js'
 import { after } from '../http/after.js'
-import { httpError } from '../http/errors.js'
+import { httpError, type HttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import { etagMatches } from '../http/fields.js'
 import { parsePrefer } from '../http/prefer.js'
@@ -9,11 +9,11 @@ import type { TaskSnapshot } from './codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, taskEvents } from './events.js'
 import { statusOperations } from './operations.js'
+import { belongsTo, countedAs, type Requester } from './requester.js'
 import type { SharedFace } from './shared-face.js'
 import { isFinal } from './state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from './wait.js'
-import type { Asker } from './asker.js'
 import type { FaceAnswer } from './faces.js'
 
 const OK: FaceAnswer = { status: 200 }
@@ -35,18 +35,21 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
 }
 
 function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
-  return after(settings.tasks.glance(id, askerOf(settings, request)), (task) => showTask(settings, request, task))
+  const requester = settings.requester(request)
+  return after(settings.tasks.glance(id), (task) => showTask(settings, request, requester, task))
 }
 
-function showTask<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot | undefined): MaybePromise<HttpResponse> {
-  if (!task) throw httpError(settings.face.notFound)
+function showTask<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot | undefined,
+): MaybePromise<HttpResponse> {
+  if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.face.notFound)
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*' && request.method === 'GET' && negotiate(accept, TYPES) === 'text/event-stream') {
-    return events(settings, request, task)
+    return events(settings, request, requester, task)
   }
   if (prefer !== undefined && request.method === 'GET') {
     const { wait } = parsePrefer(prefer)
-    if (wait !== undefined && wait > 0) return poll(settings, request, task, Math.min(wait, settings.maxWaitSeconds))
+    if (wait !== undefined && wait > 0) return poll(settings, request, requester, task, Math.min(wait, settings.maxWaitSeconds))
   }
   return answer(settings, request, task)
 }
@@ -65,7 +68,9 @@ function answer<C>(
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
-async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<HttpResponse> {
+async function poll<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot, seconds: number,
+): Promise<HttpResponse> {
   const { tasks, face } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
@@ -74,10 +79,10 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
   let now: TaskSnapshot | undefined = task
   // A final task can't change: it is not waited for.
   if (!isFinal(task.state) && !until(task)) {
-    const place = tasks.waiters.enter(request.signal)
+    const place = tasks.waiters.enter(request.signal, countedAs(requester, request))
     if (!place) return answer(settings, request, task)
     try {
-      const options = { timeoutMs: seconds * 1000, signal: place.signal, owner: askerOf(settings, request), until }
+      const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner), until }
       now = await waitFor(tasks.feeds, task.id, options, true)
     } finally {
       place.leave()
@@ -89,14 +94,17 @@ async function poll<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, t
   return response
 }
 
-function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
+function events<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot,
+): HttpResponse {
   const { tasks, path, shared } = settings
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
   if (isFinal(task.state) && lastEventId === eventId(task)) return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
-  const place = tasks.waiters.enter(request.signal)
-  if (!place) throw httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers: { 'retry-after': '5' } })
+  const counted = countedAs(requester, request)
+  const place = tasks.waiters.enter(request.signal, counted)
+  if (!place) throw tooManyStreams(tasks.waiters.isFullFor(counted))
   const statusUrl = path.of(request.mountPath, task.id)
   return stream(200, taskEvents(tasks.feeds, task, (now) => shared.event(now, statusUrl), lastEventId, place), {
     'content-type': 'text/event-stream; charset=utf-8',
@@ -107,14 +115,15 @@ function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
   })
 }
 
+function tooManyStreams(own: boolean): HttpError {
+  const headers = { 'retry-after': '5' }
+  if (!own) return httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers })
+  return httpError('too_many_requests', { message: 'You wait for too many tasks at once; close an event stream, or poll instead.', headers })
+}
+
 async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
-  const outcome = await settings.tasks.cancel(id, { owner: askerOf(settings, request) })
+  const outcome = await settings.tasks.ownedBy(settings.requester(request).owner).cancel(id)
   if (!outcome) throw httpError(settings.face.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
   return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
-}
-
-/** Whom a request comes from. */
-export function askerOf<C>(settings: EndpointSettings<C>, request: HttpRequest<C>): Asker {
-  return settings.owner(request) ?? null
 }

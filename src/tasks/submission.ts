@@ -1,5 +1,6 @@
 import type { HttpRequest, MaybePromise } from '../http/exchange.js'
 import type { AnyTaskDefinition } from './define.js'
+import type { Requester } from './requester.js'
 
 /** Finds the work that a body asks for; throws an `HttpError` (422 `unknown_task`, say) when there is none. */
 export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
@@ -32,7 +33,7 @@ export interface SubmitEndpointOptions<C = unknown> {
 export interface Submission<C> extends Selected {
   readonly request: HttpRequest<C>
   readonly body: unknown
-  readonly owner: string | undefined
+  readonly requester: Requester
   readonly idempotencyKey: string | undefined
   readonly callbackUrl: string | undefined
   readonly discard?: () => unknown

@@ -9,6 +9,7 @@ import { noCallbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { submitOperations } from './operations.js'
+import { countedAs } from './requester.js'
 import { respondAsync } from './respond-async.js'
 import { respondDirectly } from './respond-direct.js'
 import { respondOnce, type Wanted } from './respond-once.js'
@@ -32,28 +33,30 @@ export function createSubmit<C>(
     request.method === 'POST' ? take(request) : undefined
   )
   const take = async (request: HttpRequest<C>): Promise<HttpResponse> => {
+    const requester = settings.requester(request)
     const preferences = parsePrefer(request.headers.prefer)
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
     const body = 'emptyBody' in options ? await readOrEmpty(request, maxBytes, options) : await readJson(request, { maxBytes })
     const { definition, input, pointer = '' } = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
     await judgeAt(pointer, tasks, definition, input)
-    const owner = settings.owner(request)
-    const callbackUrl = callback && await judgeCallback(tasks, callback, body, request, owner)
+    const callbackUrl = callback && await judgeCallback(tasks, callback, body, request, requester.owner)
     const direct = !always && !preferences.respondAsync
     if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
     const wanted = { direct, asked: preferences.respondAsync, wait: always ? 0 : waitOf(settings, preferences) }
-    return respond(settings, { definition, input, request, body, owner, idempotencyKey, callbackUrl }, wanted)
+    return respond(settings, { definition, input, request, body, requester, idempotencyKey, callbackUrl }, wanted)
   }
   return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
 }
 
 /** Does the work of a request or accepts it, as it wants. */
 async function respond<C>(settings: EndpointSettings<C>, submission: Submission<C>, wanted: Wanted): Promise<HttpResponse> {
-  const { request, definition, input, owner, idempotencyKey, callbackUrl } = submission
+  const { request, requester, definition, input, idempotencyKey, callbackUrl } = submission
   if (idempotencyKey !== undefined) return respondOnce(settings, submission, idempotencyKey, wanted)
   if (wanted.direct) return respondDirectly(settings, submission)
-  const { task, created } = await settings.tasks.accept(definition, input, { owner, context: settings.context(request), callbackUrl })
-  return respondAsync(settings, request, task, { asked: wanted.asked, replayed: !created, wait: wanted.wait })
+  const { task, created } = await settings.tasks.accept(definition, input, {
+    owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request), callbackUrl,
+  })
+  return respondAsync(settings, { request, requester }, task, { asked: wanted.asked, replayed: !created, wait: wanted.wait })
 }
 
 /** Seconds that a 202 may be held back. */
@@ -67,13 +70,13 @@ export async function acceptRead<C>(
 ): Promise<HttpResponse> {
   const preferences = parsePrefer(request.headers.prefer)
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-  const work = await read()
   const { tasks, callback } = settings
-  const owner = settings.owner(request)
+  const requester = settings.requester(request)
+  const work = await read()
   try {
     await tasks.judge(definition, work.input)
-    const callbackUrl = callback && await judgeCallback(tasks, callback, work.body, request, owner)
-    const submission: Submission<C> = { ...work, definition, request, owner, idempotencyKey, callbackUrl }
+    const callbackUrl = callback && await judgeCallback(tasks, callback, work.body, request, requester.owner)
+    const submission: Submission<C> = { ...work, definition, request, requester, idempotencyKey, callbackUrl }
     const wanted = { direct: false, asked: preferences.respondAsync, wait: waitOf(settings, preferences) }
     return await respond(settings, submission, wanted)
   } catch (error) {

@@ -5,9 +5,8 @@ import { newId } from '../http/random-id.js'
 import { warn } from '../http/warning.js'
 import type { Attempt, Job, ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
-import { Intake, type Accepted, type SubmitOptions } from './accept.js'
+import { Intake, type AcceptOptions, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
-import { isVisible, type Asker } from './asker.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
 import { MAX_TIMER } from './bounds.js'
 import { checkOptions } from './check-options.js'
@@ -20,6 +19,9 @@ import { isTaskId } from './ids.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
+import { OwnedTasks, type OwnerCalls } from './owned-tasks.js'
+import { checkOwnerId, ownerToSubmitFor, refuseOwner, type OwnerId } from './owner-id.js'
+import { belongsTo, countedAsOwner, countedWithoutOwner } from './requester.js'
 import { judgeInput } from './run.js'
 import { RunPlaces } from './run-places.js'
 import type { TasksOptions } from './tasks-options.js'
@@ -71,7 +73,7 @@ export class Tasks {
     this.places = new RunPlaces(concurrency)
     this.directHere = (options.direct ?? (worker ? 'here' : 'queue')) === 'here'
     this.feeds = new Feeds(store, this.see)
-    this.waiters = new Waiters(options.maxWaiters ?? 1000)
+    this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
     this.executor = new Executor({
@@ -108,6 +110,11 @@ export class Tasks {
    * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`, `shutting_down`, or a `StoreUnavailableError`.
    */
   async submit(definition: AnyTaskDefinition, input: unknown, options: SubmitOptions = {}): Promise<{ id: string; created: boolean }> {
+    const owner = ownerToSubmitFor(options)
+    return this.submitFor(definition, input, { ...options, owner, ...owner !== undefined && { counted: countedAsOwner(owner) } })
+  }
+
+  private async submitFor(definition: AnyTaskDefinition, input: unknown, options: AcceptOptions): Promise<{ id: string; created: boolean }> {
     // A copy, so that the caller's later changes stay the caller's; and what does not survive JSON shows at once.
     const text = JSON.stringify(input) as string | undefined
     if (text !== undefined && Buffer.byteLength(text) > this.maxInputBytes) throw httpError('body_too_large')
@@ -140,45 +147,51 @@ export class Tasks {
   }
 
   /**
-   * Takes in a task whose input and callback URL have been judged; see `Intake`. `claim` is the store's key of an
-   * idempotency claim that stands for the task.
+   * Takes in a task whose input and callback URL have been judged; see `Intake`.
    */
-  accept(
-    definition: AnyTaskDefinition, input: unknown, options: SubmitOptions & { readonly claim?: string | undefined } = {},
-  ): MaybePromise<Accepted> {
+  accept(definition: AnyTaskDefinition, input: unknown, options: AcceptOptions): MaybePromise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) throw shuttingDown()
     const taken = new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
     return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
   }
 
-  /** The task as its status resource shows it, or `undefined`; with `owner`, only that owner's. */
-  async get<R = unknown>(
-    id: string, options: { readonly owner?: Asker; readonly definition?: Typed<R> } = {},
-  ): Promise<TaskView<R> | undefined> {
-    const task = await this.look(id, options.owner)
+  /**
+   * Returns the tasks of one owner, for calls on a client's behalf: `tasks.ownedBy(user?.id).get(id)`. `undefined` is an
+   * anonymous client, who has the tasks without an owner; it never means all tasks.
+   *
+   * @throws {TypeError} `owner` is neither `undefined` nor a text that is not empty.
+   */
+  ownedBy(owner: OwnerId): OwnedTasks {
+    return new OwnedTasks(checkOwnerId('tasks.ownedBy: the id', owner), this.ownerCalls)
+  }
+
+  /** Returns the task as its status resource shows it, whoever its owner is; `undefined` when there is none. */
+  async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
+    refuseOwner('get', options)
+    const task = await this.look(id)
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
 
   /** To be told of each record that is read: its process may have died. */
   readonly see = (task: TaskSnapshot): void => { this.leases?.see(task) }
 
-  /** The record as endpoints need it. Whoever is not its owner learns nothing. */
-  async look(id: string, owner?: Asker): Promise<TaskSnapshot | undefined> {
-    return this.glance(id, owner)
+  /** The record as endpoints need it, whoever its owner is. */
+  async look(id: string): Promise<TaskSnapshot | undefined> {
+    return this.glance(id)
   }
 
   /** As `look`, and without a promise where the store needs none. */
-  glance(id: string, owner?: Asker): MaybePromise<TaskSnapshot | undefined> {
+  glance(id: string): MaybePromise<TaskSnapshot | undefined> {
     if (!isTaskId(id)) return undefined
     const entry = this.store.get(taskKey(id))
-    return isPending(entry) ? entry.then((late) => this.seen(id, late, owner)) : this.seen(id, entry, owner)
+    return isPending(entry) ? entry.then((late) => this.seen(id, late)) : this.seen(id, entry)
   }
 
-  private seen(id: string, entry: Entry | undefined, owner: Asker): TaskSnapshot | undefined {
+  private seen(id: string, entry: Entry | undefined): TaskSnapshot | undefined {
     const task = entry && toSnapshot(id, entry.value)
     if (task) this.see(task)
-    return task && isVisible(task, owner) ? task : undefined
+    return task
   }
 
   /**
@@ -186,16 +199,22 @@ export class Tasks {
    * when there is none. Reports of progress do not end the wait. The process does not end while this waits.
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? waitFor(this.feeds, id, options, true) : undefined
+    refuseOwner('wait', options)
+    return this.waitIf(id, options, everybodys)
   }
 
   /**
    * Cancels a task: its record is final at once, and its run, in whatever process, is told by its
    * signal. `moved` is false when it had ended before. `undefined` when there is none.
    */
-  async cancel(id: string, options: { readonly owner?: Asker } = {}): Promise<{ task: TaskSnapshot; moved: boolean } | undefined> {
+  async cancel(id: string, options: object = {}): Promise<{ task: TaskSnapshot; moved: boolean } | undefined> {
+    refuseOwner('cancel', options)
+    return this.cancelIf(id, everybodys)
+  }
+
+  private async cancelIf(id: string, mine: Mine): Promise<{ task: TaskSnapshot; moved: boolean } | undefined> {
     const held = isTaskId(id) ? await this.ledger.load(id) : undefined
-    if (!held || !isVisible(held.record, options.owner)) return undefined
+    if (!held || !mine(held.record)) return undefined
     const finishedAt = Date.now()
     const retentionMs = this.executor.retention(held.record.name)
     const now = await this.ledger.move(held, (record) => (isFinal(record.state) ? undefined : { state: 'cancelled', finishedAt, expiresAt: finishedAt + retentionMs }))
@@ -220,8 +239,12 @@ export class Tasks {
 
   /** Forgets a task that has ended. `false` when there is none or it has not ended. */
   async delete(id: string): Promise<boolean> {
+    return this.deleteIf(id, everybodys)
+  }
+
+  private async deleteIf(id: string, mine: Mine): Promise<boolean> {
     const held = isTaskId(id) ? await this.ledger.load(id) : undefined
-    return held !== undefined && isFinal(held.record.state) && this.store.delete(taskKey(id), held.revision)
+    return held !== undefined && mine(held.record) && isFinal(held.record.state) && this.store.delete(taskKey(id), held.revision)
   }
 
   /**
@@ -277,6 +300,28 @@ export class Tasks {
     job.name === CALLBACK_JOB ? this.mustHave().bury(job) : this.executor.bury(job, reason)
   )
 
+  private async waitIf(id: string, options: WaitOptions, mine: Mine): Promise<TaskSnapshot | undefined> {
+    return isTaskId(id) ? waitFor(this.feeds, id, { ...options, isVisible: mine }, true) : undefined
+  }
+
+  /** What `OwnedTasks` calls. */
+  private readonly ownerCalls: OwnerCalls = {
+    submit: (owner, definition, input, options) => this.submitFor(definition, input, {
+      ...options, owner, counted: owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner),
+    }),
+    look: async (owner, id) => {
+      const task = await this.look(id)
+      return task && belongsTo(task, owner) ? task : undefined
+    },
+    wait: (owner, id, options) => this.waitIf(id, options, (task) => belongsTo(task, owner)),
+    cancel: (owner, id) => this.cancelIf(id, (task) => belongsTo(task, owner)),
+    redeliver: async (owner, id) => {
+      const task = await this.look(id)
+      return task !== undefined && belongsTo(task, owner) && this.redeliver(id)
+    },
+    delete: (owner, id) => this.deleteIf(id, (task) => belongsTo(task, owner)),
+  }
+
   private mustHave(): CallbackCourier {
     if (this.courier) return this.courier
     throw noCallbacks()
@@ -286,6 +331,11 @@ export class Tasks {
     if (hasTies(record)) return untie(record, this.store, this.definitions, (told) => this.mustHave().announce(told))
   }
 }
+
+type Mine = (task: { readonly owner?: OwnerId }) => boolean
+
+/** For the host's own code, which sees the tasks of all owners. */
+const everybodys: Mine = () => true
 
 /** Tasks over a store and a queue: `createTasks({ ...memory(), definitions: [report] })`. */
 export function createTasks(options: TasksOptions): Tasks {

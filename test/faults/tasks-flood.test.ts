@@ -16,7 +16,7 @@ test('10,000 submissions over 200 connections against a queue of 1,000: every 20
   let runs = 0
   const work = defineTask({ name: 'work', run: async () => { runs++; await new Promise((resolve) => { setTimeout(resolve, 5) }) } })
   const tasks = createTasks({ store, queue, definitions: [work], concurrency: 20, onError: (error) => { failures.push(error) } })
-  const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}' })
+  const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   // A full queue is a 503, which the host hears of.
   const server = createServer(toNode(submit(work), { onError: (error) => { if ((error as { code?: string }).code !== 'queue_full') failures.push(error) } }))
   await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })

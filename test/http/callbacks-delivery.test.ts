@@ -108,9 +108,9 @@ describe('without callbacks', () => {
     const tasks = createTasks({ store, queue, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
-    await assert.rejects(async () => tasks.accept(work, 1, { callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
-    assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
-    const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}' })
+    await assert.rejects(async () => tasks.accept(work, 1, { owner: undefined, callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
+    assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
+    const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
   })
 

@@ -84,7 +84,7 @@ export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSen
   })
   return {
     tasks, heard,
-    submit: async (callbackUrl, input, owner) => (await tasks.submit(echo, input, { callbackUrl, owner })).id,
+    submit: async (callbackUrl, input, owner) => (await tasks.submit(echo, input, { callbackUrl, ...owner !== undefined && { owner } })).id,
     settled: async (id, ms = 8000) => {
       await eventually(async () => ['delivered', 'failed'].includes((await tasks.get(id))?.callback?.state ?? ''), ms)
       const callback = (await tasks.get(id))?.callback

@@ -15,7 +15,7 @@ const report = defineTask({
 /** What your server mounts, made anew for each test. */
 function api() {
   const tasks = createTasks({ ...memory(), definitions: [report] })
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const call = toFetch(router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status }))
   const post = (body: unknown, headers: Record<string, string> = {}) => call(new Request('http://test/reports', {
     method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body),

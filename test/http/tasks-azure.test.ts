@@ -160,7 +160,7 @@ describe('the azure face', () => {
   test('the document says what it answers', () => {
     const tasks = createTasks({ ...memory(), definitions: [defineTask({ name: 'work', run: () => 1 })] })
     const describes = (options: AzureFaceOptions) => {
-      const { submit, status } = taskEndpoints(tasks, { statusPath: '/operations/{id}', face: azureFace(options) })
+      const { submit, status } = taskEndpoints(tasks, { statusPath: '/operations/{id}', owner: 'anyone', face: azureFace(options) })
       const document = openapi(router({ 'POST /work': submit(tasks.definition('work') ?? assert.fail()), 'GET /operations/{id}': status }), { info: { title: 't', version: '1' } })
       const paths = document['paths'] as Record<string, Record<string, { responses: Record<string, { headers: object }> }>>
       return [Object.keys(paths['/work']?.['post']?.responses['202']?.headers ?? {}), Object.keys(paths['/operations/{id}']?.['get']?.responses ?? {})]

@@ -277,7 +277,7 @@ describe('a process that dies', () => {
         },
       }
       const tasks = createTasks({ store: bound, queue: memory().queue, definitions: [work], retentionMs: 10 * 86_400_000, pendingMs: 86_400_000 })
-      const handle = toFetch(taskEndpoints(tasks, { statusPath: '/s/{id}' }).submit(work))
+      const handle = toFetch(taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' }).submit(work))
       const start = () => handle(new Request('http://x/work', {
         method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'prefer': 'respond-async', ...key('k') },
       }))

@@ -56,7 +56,7 @@ before(async () => {
   const { store, queue } = memory()
   const work = defineTask({ name: 'work', run: async ({ path }: { path: string }) => ({ rates: await call(path) }) })
   const tasks = createTasks({ store, queue, definitions: [work], onError: () => {} })
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/status/{id}' })
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
   const server = createServer()
   attach(server, router({
     'GET /handler/{path}': async ({ params }) => json(200, await call(params['path'] ?? '')),

@@ -13,7 +13,7 @@ const queue = new BullMQQueue({ connection: client })
 const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
 const isWorker = process.argv[2] === 'worker'
 const tasks = createTasks({ store, queue, definitions: [report], worker: isWorker, concurrency: 10 })
-const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 subject(isWorker ? createServer() : createServer(toNode(router({
   'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status,

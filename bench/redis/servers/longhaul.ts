@@ -12,6 +12,6 @@ const queue: Queue = {
 const store = new RedisStore({ client: new Redis(process.env['REDIS_URL'] ?? '', { enableAutoPipelining: true }) })
 const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
 const tasks = createTasks({ store, queue, definitions: [report], worker: false })
-const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 subject(createServer(toNode(router({ 'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status }))))

@@ -6,7 +6,7 @@ import { doWork, type Input } from '../work.js'
 
 const report = defineTask({ name: 'report', run: (input: Input) => doWork(input) })
 const tasks = createTasks({ ...memory(), definitions: [report] })
-const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 listen(toNode(router({
   'POST /reports': endpoints.submit(report),

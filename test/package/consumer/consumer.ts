@@ -44,7 +44,7 @@ const sender: CallbackSender = {
 }
 const secrets = () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']
 const tasks = createTasks({ store, queue, definitions: [double], callbacks: callbacks({ sender, secrets }) })
-const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 const handler: Handler = router({ 'POST /double': endpoints.submit(double), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
 
 const headers = { 'content-type': 'application/json' }
@@ -120,7 +120,7 @@ async function files(): Promise<void> {
   const read = uploadTask<{ id: number }>({ ...intake, name: 'read', blobs })
   const { store: own, queue: line } = memory()
   const uploads = createTasks({ store: own, queue: line, definitions: [read] })
-  const background = { endpoints: taskEndpoints(uploads, { statusPath: '/status/{id}' }), task: read }
+  const background = { endpoints: taskEndpoints(uploads, { statusPath: '/status/{id}', owner: 'anyone' }), task: read }
   const path = join(folder, 'digits.txt')
   await writeFile(path, '0123456789')
   await blobs.put('letters', letters(), { expiresAt: Date.now() + 60_000 })

@@ -83,7 +83,7 @@ describe('with a background task', () => {
     const options = { repository: new Users(), schema: draft, streamAboveBytes: 100 }
     const task = bulkCreateTask<User, Draft>({ ...options, name: 'create', blobs })
     const tasks = createTasks({ store, queue, definitions: [task] })
-    const handler = bulkCreate<User, Draft>({ ...options, background: { endpoints: taskEndpoints(tasks, { statusPath: '/status/{id}' }), task } })
+    const handler = bulkCreate<User, Draft>({ ...options, background: { endpoints: taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }), task } })
     return { handler, close: async () => { await tasks.close({ drainMs: 0 }); await blobs.close() } }
   }
 

@@ -66,7 +66,7 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => ({}) })
   const sender: CallbackSender = { check: () => { throw fail() }, send: async () => { throw fail() } }
   const tasks = createTasks({ store, queue: parts.queue, definitions: [bulks.create, bulks.update, upload, work], callbacks: callbacks({ sender, secrets: () => { throw fail() } }), onError: quiet })
-  const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}' })
+  const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'
   const ndjson = { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson', ...async } }
   const called = post('{"callbackUrl":"http://203.0.113.9/"}', async)
@@ -106,7 +106,7 @@ describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks tell nothing of wha
       const bulk = bulkCreateTask({ name: 'c', blobs, schema: item, onError: quiet, repository: { createMany: async () => { throw fail() } } })
       const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
       const tasks = createTasks({ store, queue, definitions: [upload, bulk, work], onError: quiet })
-      const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}' })
+      const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
       const status = router({ '/s/{id}': endpoints.status, '/s/{id}/items': bulkItems({ endpoints, blobs }) })
       for (const [name, handler, what] of [
         ['upload', ndjsonUpload({ write: async () => {}, background: { endpoints, task: upload } }), { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson' } }],

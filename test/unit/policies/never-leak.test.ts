@@ -19,7 +19,7 @@ function tasksOf(fail: () => unknown, calls: number): Record<string, [Handler, A
   const { store, queue } = memory()
   const work = defineTask({ name: 'work', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
   const tasks = createTasks({ store: failing<Store>(store, fail, ['close'], calls), queue, definitions: [work], onError: () => {} })
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/s/{id}', face: calls % 2 === 0 ? undefined : jobFace } as never)
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', face: calls % 2 === 0 ? undefined : jobFace } as never)
   const routes = router({ 'POST /': submit(work), '/s/{id}': status })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'
   return {

@@ -56,8 +56,8 @@ describe('a job that carries what is known of its record', () => {
     const { createdAt } = await tasks.get(id) ?? {}
     assert.deepEqual(await asked(() => queue.work()), ['replace', 'replace'])
     assert.deepEqual(ran, [1])
-    assert.equal(await tasks.get(id, { owner: 'bob' }), undefined, 'its owner got lost')
-    const view = await tasks.get(id, { owner: 'ann' })
+    assert.equal(await tasks.ownedBy('bob').get(id), undefined, 'its owner got lost')
+    const view = await tasks.ownedBy('ann').get(id)
     assert.deepEqual([view?.status, view?.task, view?.createdAt], ['completed', 'work', createdAt])
     await tasks.submit(work, 1, { owner: 'ann' })
   })

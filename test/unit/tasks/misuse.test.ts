@@ -56,7 +56,7 @@ describe('createTasks', () => {
 describe('taskEndpoints', () => {
   const tasks = createTasks({ ...memory(), definitions: [echo] })
   const endpoints = (...args: unknown[]) => () => make.taskEndpoints(...args)
-  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}' }) as unknown as { submit: (...args: unknown[]) => unknown }
+  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' }) as unknown as { submit: (...args: unknown[]) => unknown }
   const path = (given: string) => `taskEndpoints: statusPath must be a path with one {id}, such as '/tasks/{id}', not ${given}`
   refuses([
     ['no options', endpoints(tasks), 'taskEndpoints: pass options, such as { statusPath }'],

@@ -528,20 +528,6 @@ describe('cancel', () => {
 })
 
 describe('get, look, delete, wait', () => {
-  test('an owner sees its own, the host all, and nobody what has an owner', async (t) => {
-    const { tasks } = use(t, { definitions: [echo] })
-    for (const owner of ['ann', '', undefined]) {
-      const { id } = await tasks.submit(echo, 1, { owner })
-      assert.ok(await tasks.get(id))
-      for (const asker of ['ann', 'bob', '', null] as const) {
-        const visible = (asker ?? undefined) === owner
-        assert.equal(await tasks.get(id, { owner: asker }) !== undefined, visible, `${String(owner)} ${String(asker)}`)
-        assert.equal(await tasks.wait(id, { timeoutMs: 0, owner: asker }) !== undefined, visible)
-        if (!visible) assert.equal(await tasks.cancel(id, { owner: asker }), undefined)
-      }
-    }
-  })
-
   test('delete forgets what has ended, and only that', async (t) => {
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: () => gate.promise })

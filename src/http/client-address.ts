@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js'
-import type { HttpRequest } from '../http/exchange.js'
-import { Memo } from '../http/memo.js'
-import { fieldText } from '../http/reader.js'
+import type { HttpRequest } from './exchange.js'
+import { Memo } from './memo.js'
+import { fieldText } from './reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
