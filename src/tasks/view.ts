@@ -40,5 +40,7 @@ export function resultText(task: TaskSnapshot): string {
 export function toTaskError(task: TaskSnapshot): HttpError {
   if (task.state === 'cancelled') return httpError('task_cancelled')
   const { error } = JSON.parse(task.face) as TaskView
-  return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', { message: error?.message ?? 'The task failed.' })
+  return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', {
+    message: error?.message ?? 'The task failed.', ...error?.details && { details: error.details },
+  })
 }

@@ -158,6 +158,6 @@ describe('limits that are counted on record', () => {
   })
 })
 
-test("direct: anything else throws at construction", () => {
+test('direct: anything else throws at construction', () => {
   assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'here' }), { name: 'TypeError', message: /here.*queue/ })
 })
