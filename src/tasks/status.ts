@@ -44,8 +44,10 @@ function showTask<C>(
 ): MaybePromise<HttpResponse> {
   if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.face.notFound)
   const { accept, prefer } = request.headers
-  if (accept !== undefined && accept !== '*/*' && request.method === 'GET' && negotiate(accept, TYPES) === 'text/event-stream') {
-    return events(settings, request, requester, task)
+  if (accept !== undefined && accept !== '*/*') {
+    const type = negotiate(accept, TYPES)
+    if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept, Authorization' } })
+    if (type === 'text/event-stream' && request.method === 'GET') return events(settings, request, requester, task)
   }
   if (prefer !== undefined && request.method === 'GET') {
     const { wait } = parsePrefer(prefer)

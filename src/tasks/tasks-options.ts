@@ -43,6 +43,9 @@ export interface TasksOptions {
   readonly progressIntervalMs?: number
   /** Tells callback URLs of tasks that have ended: `callbacks({ secrets })` of `longhaul/callbacks`. Default: none, and no task may have one. */
   readonly callbacks?: Callbacks
-  /** Hears of every failure that clients see masked. Default: a process warning, as of the error boundary. */
+  /**
+   * Is told of every failure that clients see masked, whole and with its causes, and of which attempt of which task it was.
+   * Default: a process warning that says the same.
+   */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
 }
