@@ -45,7 +45,9 @@ export async function respondAsync<C>(
   throw failure
 }
 
-async function waitForIt<C>(settings: EndpointSettings<C>, { request, requester }: Asked<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
+async function waitForIt<C>(
+  settings: EndpointSettings<C>, { request, requester }: Asked<C>, task: TaskSnapshot, seconds: number,
+): Promise<TaskSnapshot> {
   const { feeds, waiters } = settings.tasks
   const place = waiters.enter(request.signal, countedAs(requester, request))
   if (!place) return task
