@@ -9,8 +9,8 @@ interface Engine {
 }
 
 const KNOWN = {
-  store: 0, queue: 0, blobs: 0, index: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT,
-  maxInputBytes: SIZE, maxResultBytes: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
+  store: 0, queue: 0, blobs: 0, index: 0, definitions: 0, worker: 0, direct: 0, concurrency: COUNT,
+  retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
   leaseMs: KEPT, sweepMs: TIMER, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
 } satisfies Record<keyof TasksOptions | keyof Engine, unknown>
 
@@ -19,7 +19,7 @@ const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 /** Throws a `TypeError` for options that make no sense, by themselves or together. */
 export function checkOptions(options: TasksOptions): void {
   checkBounds('createTasks', options, KNOWN)
-  const { store, queue, definitions, callbacks } = options
+  const { store, queue, definitions, callbacks, direct } = options
   if (!store || !queue) throw fault('store and queue are missing; for one process: createTasks({ ...memory(), definitions })')
   if (!definitions?.every?.(isDefinition)) throw fault('definitions must be a list of what defineTask made')
   if (queue.durable && !store.shared) {
@@ -28,6 +28,7 @@ export function checkOptions(options: TasksOptions): void {
   if (queue.durable && options.index && !options.index.shared) {
     throw fault('this queue spans processes but the index does not; use one that does, such as that of redis() of longhaul/redis')
   }
+  if (direct !== undefined && direct !== 'here' && direct !== 'queue') throw fault("direct must be 'here' or 'queue'")
   const local = definitions.find(({ shared }) => shared === false)
   if (queue.durable && local) {
     throw fault(`this queue spans processes but ${local.name} needs what only one has; give it blobs that all processes see`)

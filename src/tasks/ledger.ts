@@ -1,8 +1,9 @@
+import { after } from '../http/after.js'
 import { isPending } from '../http/around.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { Conflict, Created, Entry, Existing, Replaced, Revision, Store } from '../stores/store.js'
 import { taskEvents, tellMove } from './channels.js'
-import { decode, encode } from './codec.js'
+import { decode, encode, toSnapshot, type TaskSnapshot } from './codec.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
 import { Patience } from './retry.js'
 import { isFinal } from './state.js'
@@ -32,6 +33,11 @@ export class Ledger {
   load(id: string): MaybePromise<Held | undefined> {
     const entry = this.store.get(taskKey(id))
     return isPending(entry) ? entry.then((late) => toHeld(id, late)) : toHeld(id, entry)
+  }
+
+  /** Reads what a status answer needs. */
+  glance(id: string): MaybePromise<TaskSnapshot | undefined> {
+    return after(this.store.get(taskKey(id)), (entry) => entry && toSnapshot(id, entry.value))
   }
 
   /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
