@@ -13,29 +13,45 @@ export async function releaseKept(definition: AnyTaskDefinition | undefined, nam
   }
 }
 
-/** Takes away what was kept for this input, if the task that was there already was made with something else. Never rejects. */
-export async function releaseUnused(ledger: Ledger, definition: AnyTaskDefinition, input: unknown, { task, created }: Accepted): Promise<void> {
-  const name = created ? undefined : definition.keeps?.of(input as never)
-  if (name === undefined) return
+/** Inputs of tasks that were accepted, or may have been although it does not look so. */
+const inUse = new WeakSet<object>()
+
+/** Whether a task may use this input, when the request that brought it ends with this error: what is kept for it has to stay. */
+export function mayBeInUse(input: unknown, error: unknown): boolean {
+  return isObject(input) ? inUse.has(input) : !isRefusal(error)
+}
+
+/**
+ * Passes on how the acceptance of a task ends, and remembers its input for `mayBeInUse` unless it was refused. If the task
+ * was there already, and was made with something else, takes away what is kept for this input.
+ */
+export async function settleKept(ledger: Ledger, definition: AnyTaskDefinition, input: unknown, taken: Promise<Accepted>): Promise<Accepted> {
+  if (isObject(input)) inUse.add(input)
+  let accepted: Accepted
   try {
-    const held = await ledger.load(task.id)
+    accepted = await taken
+  } catch (error) {
+    if (isObject(input) && isRefusal(error)) inUse.delete(input)
+    throw error
+  }
+  const name = accepted.created ? undefined : definition.keeps?.of(input as never)
+  if (name !== undefined) await releaseUnused(ledger, definition, name, accepted.task.id)
+  return accepted
+}
+
+function isRefusal(error: unknown): boolean {
+  return isHttpError(error) ? error.status < 500 : isStoreUnavailable(error) && error.reason === 'full'
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+async function releaseUnused(ledger: Ledger, definition: AnyTaskDefinition, name: string, taskId: string): Promise<void> {
+  try {
+    const held = await ledger.load(taskId)
     if (held?.record.keeps !== name) await releaseKept(definition, name)
   } catch {
     // Nobody knows; it expires.
   }
-}
-
-/** Errors of tasks that may have been accepted all the same. */
-const open = new WeakSet<object>()
-
-/** Whether the task that failed to be accepted with this error may be on record, or come to be: what is kept for it has to stay. */
-export function mayBeAccepted(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && open.has(error)
-}
-
-/** Rethrows an error of the store or the queue, and remembers it for `mayBeAccepted` unless it is a refusal. */
-export function failedToAccept(error: unknown): never {
-  const refused = isHttpError(error) ? error.status < 500 : isStoreUnavailable(error) && error.reason === 'full'
-  if (!refused && typeof error === 'object' && error !== null) open.add(error)
-  throw error
 }

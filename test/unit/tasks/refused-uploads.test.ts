@@ -145,3 +145,13 @@ test('an upload stays where nobody knows whether its task was accepted', async (
   assert.equal((await send()).status, 503)
   assert.equal(count(), 1)
 })
+
+test('an upload stays where its task was accepted, and only the answer fails', async (t) => {
+  const { send, count, spy, gate, tasks } = setUp(t)
+  spy.fault = (call) => (call.startsWith('watch task:') ? 'before' : undefined)
+  assert.equal((await send({ prefer: 'respond-async, wait=10' })).status, 503)
+  assert.equal(count(), 1)
+  gate.resolve()
+  await tasks.close()
+  assert.equal(count(), 0)
+})
