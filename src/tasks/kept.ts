@@ -1,8 +1,12 @@
 import { isHttpError } from '../http/errors.js'
 import { isStoreUnavailable } from '../stores/store.js'
-import type { Accepted } from './accept.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { Ledger } from './ledger.js'
+
+interface Known {
+  readonly task: { readonly id: string }
+  readonly created: boolean
+}
 
 /** Takes away what was kept for a task that will not run any more. Never rejects. */
 export async function releaseKept(definition: AnyTaskDefinition | undefined, name: string): Promise<void> {
@@ -25,9 +29,11 @@ export function mayBeInUse(input: unknown, error: unknown): boolean {
  * Passes on how the acceptance of a task ends, and remembers its input for `mayBeInUse` unless it was refused. If the task
  * was there already, and was made with something else, takes away what is kept for this input.
  */
-export async function settleKept(ledger: Ledger, definition: AnyTaskDefinition, input: unknown, taken: Promise<Accepted>): Promise<Accepted> {
+export async function settleKept<T extends Known>(
+  ledger: Ledger, definition: AnyTaskDefinition, input: unknown, taken: Promise<T>,
+): Promise<T> {
   if (isObject(input)) inUse.add(input)
-  let accepted: Accepted
+  let accepted: T
   try {
     accepted = await taken
   } catch (error) {

@@ -20,7 +20,6 @@ import { Feeds } from './feed.js'
 import { HandBacks } from './hand-back.js'
 import { isTaskId } from './ids.js'
 import { jobId } from './job-id.js'
-import { settleKept } from './kept.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
@@ -167,7 +166,7 @@ export class Tasks {
   accept(definition: AnyTaskDefinition, input: unknown, options: AcceptOptions): MaybePromise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) throw shuttingDown()
-    const taken = settleKept(this.ledger, definition, input, new Intake(this.intake, definition, input, options).take())
+    const taken = new Intake(this.intake, definition, input, options).take()
     return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
   }
 
