@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
+import { blobRange, checkBlobKey, checkBlobLifetime, takeContent } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { Blob, BlobWriter } from './blob.js'
@@ -14,7 +14,7 @@ const OVERHEAD = 2048
 export interface MemoryBlobsOptions {
   /** Bytes that all blobs may take, with those that are being written or still read, and 2 KiB for each. Default: 256 MiB. */
   readonly maxBytes?: number
-  /** What time it is, in milliseconds since 1970. For tests; the default is `Date.now`. */
+  /** A clock in milliseconds, from any moment on. For tests; the default is `performance.now`. */
   readonly now?: () => number
 }
 
@@ -39,7 +39,7 @@ export class MemoryBlobs implements Blobs {
   /** Throws a TypeError for a limit that makes no sense. */
   constructor(options: MemoryBlobsOptions = {}) {
     this.#maxBytes = wholeNumber('maxBytes', options.maxBytes ?? 256 * MIB, 1, Number.MAX_SAFE_INTEGER)
-    this.#now = options.now ?? Date.now
+    this.#now = options.now ?? (() => performance.now())
   }
 
   /** What is held now. `bytes` is what `maxBytes` bounds. */
@@ -47,9 +47,9 @@ export class MemoryBlobs implements Blobs {
     return { blobs: this.#blobs.size, bytes: this.#bytes }
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, { expiresAt, signal }: BlobPutOptions): Promise<BlobInfo> {
+  async put(key: string, content: AsyncIterable<Uint8Array>, { ttlMs, signal }: BlobPutOptions): Promise<BlobInfo> {
     this.#check(key)
-    checkBlobExpiry(expiresAt)
+    checkBlobLifetime(ttlMs)
     const writer = new BlobWriter((bytes) => { this.#reserve(bytes) })
     let held = 0
     try {
@@ -62,11 +62,11 @@ export class MemoryBlobs implements Blobs {
       held = OVERHEAD
       const { size } = writer
       const blocks = writer.finish()
-      const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"`, expiresAt }
+      const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"` }
       const bytes = held + writer.bytes
       this.#drop(key)
-      const blob = new Blob(info, blocks, () => { this.#bytes -= bytes })
-      if (expiresAt > this.#now()) {
+      const blob = new Blob(info, this.#now() + ttlMs, blocks, () => { this.#bytes -= bytes })
+      if (ttlMs > 0) {
         this.#blobs.set(key, blob)
         this.#sweeper.start()
       } else blob.drop()
@@ -117,7 +117,7 @@ export class MemoryBlobs implements Blobs {
 
   #live(key: string): Blob | undefined {
     const blob = this.#blobs.get(key)
-    if (blob === undefined || blob.info.expiresAt > this.#now()) return blob
+    if (blob === undefined || blob.expiresAt > this.#now()) return blob
     this.#drop(key)
     return undefined
   }

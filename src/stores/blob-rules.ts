@@ -8,10 +8,10 @@ export function checkBlobKey(key: string): void {
   throw new TypeError('The key of a blob must be well-formed text of 1 to 512 characters without U+0000')
 }
 
-/** @throws {TypeError} for a time that is not finite */
-export function checkBlobExpiry(expiresAt: number): void {
-  if (Number.isFinite(expiresAt)) return
-  throw new TypeError(`expiresAt must be a time in milliseconds since 1970, not ${String(expiresAt)}`)
+/** @throws {TypeError} for a lifetime that is not finite */
+export function checkBlobLifetime(ttlMs: number): void {
+  if (Number.isFinite(ttlMs)) return
+  throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
 }
 
 /**
