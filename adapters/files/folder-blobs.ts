@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { blobRange, checkBlobKey, checkBlobLifetime, takeContent } from '../../src/stores/blob-rules.js'
+import { checkNames } from '../../src/http/option-names.js'
+import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { blobHeader, openBlob, readBlob, writeAll } from './blob-file.js'
@@ -10,6 +11,7 @@ import { fileOfKey, HEADER_BYTES, infoOf, writeHeader } from './blob-header.js'
 import { partialName, sweepFolder } from './blob-sweep.js'
 import { FolderClock } from './folder-clock.js'
 
+const KNOWN = { shared: 0, sweepMs: 0, now: 0 } satisfies Record<keyof FolderBlobsOptions, 0>
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 /** What `FolderBlobs` takes beside the folder. */
@@ -39,7 +41,9 @@ export class FolderBlobs implements Blobs {
   #closed = false
 
   /** Throws a TypeError when the folder can't be made, or an option makes no sense. */
-  constructor(folder: string, { shared = false, sweepMs = 60_000, now }: FolderBlobsOptions = {}) {
+  constructor(folder: string, options: FolderBlobsOptions = {}) {
+    checkNames('FolderBlobs', options, KNOWN)
+    const { shared = false, sweepMs = 60_000, now } = options
     this.#folder = resolve(folder)
     this.shared = shared
     this.#clock = new FolderClock(this.#folder, now)
@@ -55,8 +59,10 @@ export class FolderBlobs implements Blobs {
     this.#timer.unref()
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, { ttlMs, signal }: BlobPutOptions): Promise<BlobInfo> {
+  async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
     this.#check(key)
+    checkNames('FolderBlobs: put', options, BLOB_PUT)
+    const { ttlMs, signal } = options
     checkBlobLifetime(ttlMs)
     const partial = join(this.#folder, partialName())
     const tag = randomBytes(16)
@@ -79,6 +85,7 @@ export class FolderBlobs implements Blobs {
   }
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
+    checkNames('FolderBlobs: open', range, BLOB_RANGE)
     const info = await this.stat(key)
     if (info === undefined || (range.etag !== undefined && range.etag !== info.etag)) return undefined
     const { start, end } = blobRange(range, info.size)
