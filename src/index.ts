@@ -34,7 +34,8 @@ export { blobSource, content, type ContentCoding, type ContentOptions, type Cont
 export type { Call, Outcome, Page, PageRequest, Repository, Update } from './repositories/repository.js'
 export {
   collection, cors, list, resource, router, trace,
-  type Collection, type CollectionOptions, type CorsOptions, type IdFormat, type ListOptions, type Methods, type RouterOptions, type TraceOptions,
+  type Collection, type CollectionOptions, type CorsOptions, type IdFormat, type ListOptions, type Methods,
+  type ResourceOptions, type RouterOptions, type TraceOptions,
 } from './resources/index.js'
 export {
   LineReader, ndjsonBytes, ndjsonDownload, ndjsonUpload, readRecords, uploadTask,

@@ -1,7 +1,8 @@
 import { isPending } from '../../src/http/around.js'
-import { httpError } from '../../src/http/errors.js'
+import { notFound } from '../../src/http/declined.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../../src/http/exchange.js'
 import { guard, type OnError } from '../../src/http/boundary.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { cleanMountPath } from '../../src/http/target.js'
 import type { HostRequest, HostResponse, Next } from './host.js'
 import { NodeRequest, type CallFacts } from './request.js'
@@ -27,6 +28,10 @@ export interface NodeCall<C = unknown> extends CallFacts<C> {
   readonly next?: Next
 }
 
+/** The names of these options. */
+export const NODE_OPTIONS = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof NodeOptions, 0>
+const CALL = { body: 0, context: 0, mountPath: 0, params: 0, next: 0 } satisfies Record<keyof NodeCall, 0>
+
 const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
 
 /** A handler, guarded, with all that is decided once: the part behind `toNode` and `attach`. */
@@ -51,6 +56,7 @@ export class Binding<C> {
   run(req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined, waiting: boolean): void {
     let mountPath: string | undefined
     try {
+      if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
       mountPath = facts?.mountPath === undefined ? this.ownMountPath(req) : cleanMountPath(facts.mountPath)
     } catch (error) {
       const call = this.call(req, res, facts, waiting, undefined)
@@ -63,16 +69,18 @@ export class Binding<C> {
     else this.settle(call, answer, next)
   }
 
-  /** Answers with an error what no handler is to see. */
-  refuse(req: HostRequest, res: HostResponse, error: unknown): void {
+  /** Answers by another handler than its own, which is guarded already. */
+  answer(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
     const call = this.call(req, res, undefined, false, undefined)
-    void this.rescue(call, error).then((answer) => send(call, answer, this.rescuer(call)))
+    const answer = handler(call)
+    if (isPending(answer)) void answer.then((late) => { this.settle(call, late, undefined) })
+    else this.settle(call, answer, undefined)
   }
 
   private settle(call: NodeRequest<C>, answer: HttpResponse | undefined, next: Next | undefined): void {
     if (answer !== undefined) send(call, answer, this.rescuer(call))
     else if (next !== undefined) next()
-    else void this.rescue(call, httpError('not_found')).then((missing) => send(call, missing, this.rescuer(call)))
+    else void this.rescue(call, notFound(call)).then((missing) => send(call, missing, this.rescuer(call)))
   }
 
   private call(

@@ -4,7 +4,8 @@ import type { Duplex } from 'node:stream'
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { httpError } from '../../src/http/errors.js'
 import { compose, type HttpRequest, type HttpResponse, type Policy } from '../../src/http/exchange.js'
-import { answerRawResponse, bareRequest, headText } from './raw-answer.js'
+import { checkNames } from '../../src/http/option-names.js'
+import { answerRaw, bareRequest, headText } from './raw-answer.js'
 import { reach, type ResolveHost } from './tunnel-connect.js'
 import { join } from './tunnel-join.js'
 import { readAuthority, TunnelRules } from './tunnel-target.js'
@@ -32,6 +33,9 @@ export interface TunnelOptions<C = unknown> {
   readonly resolve?: ResolveHost
 }
 
+const KNOWN = {
+  allow: 0, policies: 0, context: 0, onError: 0, connectTimeoutMs: 0, idleTimeoutMs: 0, maxTunnels: 0, resolve: 0,
+} satisfies Record<keyof TunnelOptions, 0>
 const LEAVING = ['end', 'close', 'error'] as const
 
 /** What `attach` takes as `connect`. */
@@ -48,6 +52,7 @@ export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffe
  * @throws {TypeError} when an option makes no sense
  */
 export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener {
+  checkNames('tunnel', options, KNOWN)
   const { policies = [], context, onError, connectTimeoutMs = 10_000, idleTimeoutMs = 120_000, maxTunnels = 100, resolve } = options
   const rules = new TunnelRules(options.allow)
   for (const [name, value] of Object.entries({ connectTimeoutMs, idleTimeoutMs, maxTunnels })) {
@@ -84,15 +89,15 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
     const request = Object.assign(bareRequest({ ...fields, ...authorization !== undefined && { authorization } }, 'CONNECT', req.url), {
       signal: leaving.signal, raw: req, peerAddress: req.socket.remoteAddress, context: (context ? context(req) : {}) as C,
     })
-    const answer = await handle(request) ?? { status: 501, headers: {} }
+    const answer = await handle(request)
     socket.off('end', gone).off('readable', ignore)
     const upstream = upstreams.get(req)
-    if (upstream && answer.status < 300 && !socket.destroyed) {
+    if (upstream && answer && answer.status < 300 && !socket.destroyed) {
       socket.write(headText(answer, 'Connection Established'))
       join(socket, upstream, head, idleTimeoutMs)
     } else {
       upstream?.destroy()
-      answerRawResponse(socket, answer)
+      answerRaw(socket, answer)
     }
   }
 }

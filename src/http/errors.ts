@@ -1,3 +1,4 @@
+import { checkNames } from './option-names.js'
 /** One thing that is wrong, with a JSON pointer (RFC 6901) to where. `''` is the whole body. */
 export interface ErrorDetail {
   readonly pointer: string
@@ -16,6 +17,7 @@ export const ERROR_CODES = {
   missing_body: [400, 'The request needs a body.'],
   malformed_coding: [400, 'The body is not valid in its content coding.'],
   incomplete_body: [400, 'The body ended before it was complete.'],
+  digest_mismatch: [400, 'The body is not what its Content-Digest says.'],
   invalid_input: [400, 'The input is not valid.'],
   empty_batch: [400, 'The batch has no items.'],
   inexact_value: [400, 'A value can not be kept as it was sent.'],
@@ -98,6 +100,7 @@ export interface HttpErrorOptions {
   readonly cause?: unknown
 }
 
+const KNOWN = { message: 0, details: 0, members: 0, headers: 0, cause: 0 } satisfies Record<keyof HttpErrorOptions, 0>
 const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
@@ -118,6 +121,7 @@ export class HttpError extends Error {
     if (!Number.isInteger(status) || status < 400 || status > 599) {
       throw new RangeError(`HttpError: status must be a whole number from 400 to 599, not ${String(status)}`)
     }
+    checkNames('HttpError', options, KNOWN)
     this.status = status
     this.code = code
     this.details = options.details

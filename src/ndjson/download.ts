@@ -27,7 +27,7 @@ export interface DownloadOptions<T = object, C = unknown> {
   readonly record?: Schema | Readonly<Record<string, unknown>>
   /** Content codings to offer, best first. Default: `zstd` where Node has it, `gzip`, `br`; `[]` for none. */
   readonly codings?: readonly string[]
-  /** Further header fields of the answer, by lower-case name. */
+  /** Further header fields of the answer, by lower-case name. Default: `Cache-Control: private, no-cache`. */
   readonly headers?: Readonly<ResponseHeaders>
 }
 
@@ -62,7 +62,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(options: 
     if (type === undefined || coding === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept, Accept-Encoding' } })
     const source = await options.records(request)
     const body = bodyOf(source, new LineText(stringify, type === NDJSON_TYPE ? 'lines' : 'array'), coding)
-    const answer = stream(200, body, own)
+    const answer = stream(200, body, { 'cache-control': 'private, no-cache', ...own })
     answer.headers['content-type'] = type
     if (coding !== 'identity') answer.headers['content-encoding'] = coding
     addVary(answer.headers, 'Accept', 'Accept-Encoding')
@@ -81,6 +81,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(options: 
 export function ndjsonBytes<T extends object>(
   source: RecordSource<T>, options: { readonly layout?: Layout; readonly record?: DownloadOptions['record'] } = {},
 ): AsyncIterableIterator<Uint8Array> {
+  checkNames('ndjsonBytes', options, { layout: 0, record: 0 })
   const stringify: (record: T) => string | undefined = options.record ? compileJson(jsonSchemaOf(options.record)) : JSON.stringify
   return bodyOf(source, new LineText(stringify, options.layout ?? 'lines'), 'identity')
 }
@@ -118,7 +119,7 @@ function jsonSchemaOf(record: Schema | Readonly<Record<string, unknown>>): Reado
 function described(schema: Readonly<Record<string, unknown>> | undefined): Fragment {
   const line = schema ?? { type: 'object' }
   return {
-    ...response('The records', { headers: fields('Vary') }),
+    ...response('The records', { headers: fields('Vary', 'Cache-Control') }),
     content: {
       [NDJSON_TYPE]: { schema: { type: 'string', description: `Each line: ${JSON.stringify(line)}` } },
       'application/json': { schema: { type: 'array', items: line } },

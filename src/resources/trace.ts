@@ -1,5 +1,6 @@
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { errorResponses, operation, response } from '../openapi/index.js'
 
 /** What `trace` may be told. */
@@ -8,6 +9,7 @@ export interface TraceOptions {
   readonly drop?: readonly string[]
 }
 
+const KNOWN = { drop: 0 } satisfies Record<keyof TraceOptions, 0>
 const SENSITIVE = /auth|cookie|token|secret|passw|credential|session|signature|api-?key|csrf|forwarded/
 
 /**
@@ -17,7 +19,9 @@ const SENSITIVE = /auth|cookie|token|secret|passw|credential|session|signature|a
  *
  * Nobody gets it who does not ask for it: give it to `resource({ TRACE: trace() })`, or to `router(routes, { trace: trace() })`.
  */
-export function trace<C = unknown>({ drop = [] }: TraceOptions = {}): Handler<C> {
+export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
+  checkNames('trace', options, KNOWN)
+  const { drop = [] } = options
   const dropped = new Set(drop.map((name) => name.toLowerCase()))
   const handler = (request: HttpRequest<C>): HttpResponse | undefined => {
     if (request.method !== 'TRACE') return undefined

@@ -1,6 +1,7 @@
 import { Ajv2020, type Format, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { codeGenerationAdvice } from '../http/code-generation.js'
+import { checkNames } from '../http/option-names.js'
 import { ajvIssues } from './ajv-issue.js'
 import type { DescribedSchema } from './schema.js'
 import { hasAtMost } from './size.js'
@@ -26,6 +27,8 @@ export interface JsonSchemaOptions {
   readonly useDefaults?: boolean
 }
 
+const KNOWN = { formats: 0, useDefaults: 0 } satisfies Record<keyof JsonSchemaOptions, 0>
+
 let dialect: Ajv2020 | undefined
 
 /**
@@ -39,6 +42,7 @@ let dialect: Ajv2020 | undefined
  * @throws {TypeError} The schema is not valid, or the runtime forbids code generation. The message says what to do.
  */
 export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptions = {}): DescribedSchema<T> {
+  checkNames('jsonSchema', options, KNOWN)
   const own = checked(schema)
   const first = compile(own, options, false)
   let all: ValidateFunction | undefined

@@ -102,6 +102,9 @@ export class StoreUnavailableError extends Error {
   readonly reason: 'unavailable' | 'full'
   constructor(message: string, options: { reason?: 'unavailable' | 'full'; cause?: unknown } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    for (const name in options) {
+      if (name !== 'reason' && name !== 'cause') throw new TypeError(`StoreUnavailableError: there is no option "${name}". The options are reason and cause.`)
+    }
     this[BRAND] = true
     this.reason = options.reason ?? 'unavailable'
   }

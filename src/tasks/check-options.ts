@@ -3,10 +3,17 @@ import { CALLBACK_JOB } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { TasksOptions } from './tasks-options.js'
 
+/** What `memory()` and other engines bring beside the store and the queue, so that they can be spread into the options. */
+interface Engine {
+  readonly blobs: unknown
+  readonly index: unknown
+}
+
 const KNOWN = {
-  store: 0, queue: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE,
-  maxWaiters: SIZE, leaseMs: KEPT, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
-} satisfies Record<keyof TasksOptions, unknown>
+  store: 0, queue: 0, blobs: 0, index: 0,
+  definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE,
+  maxWaiters: SIZE, maxWaitersPerOwner: SIZE, leaseMs: KEPT, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
+} satisfies Record<keyof TasksOptions | keyof Engine, unknown>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 

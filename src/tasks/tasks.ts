@@ -1,11 +1,12 @@
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { newId } from '../http/random-id.js'
-import { warn } from '../http/warning.js'
+import { warnOfTask } from './tell.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
-import { Intake, type AcceptOptions, type Accepted, type SubmitOptions } from './accept.js'
+import { Intake, SUBMIT, type AcceptOptions, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
 import { MAX_TIMER } from './bounds.js'
@@ -27,7 +28,7 @@ import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
 import { hasTies, untie } from './ties.js'
 import type { TaskView, Typed } from './view.js'
-import { answers, waitFor, Waiters, type WaitOptions } from './wait.js'
+import { answers, waitFor, Waiters, WAIT, type WaitOptions } from './wait.js'
 
 /**
  * Takes tasks in, keeps their records, runs them. Made by `createTasks`; endpoints and the host's own
@@ -57,7 +58,7 @@ export class Tasks {
   /** Use `createTasks`. */
   constructor(options: TasksOptions) {
     checkOptions(options)
-    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warn } = options
+    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warnOfTask } = options
     this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
     this.store = store
     this.queue = queue
@@ -66,7 +67,7 @@ export class Tasks {
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
     this.feeds = new Feeds(store, this.see)
-    this.waiters = new Waiters(options.maxWaiters ?? 1000)
+    this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
     this.executor = new Executor({
@@ -98,6 +99,7 @@ export class Tasks {
    * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`, `shutting_down`, or a `StoreUnavailableError`.
    */
   async submit(definition: AnyTaskDefinition, input: unknown, options: SubmitOptions = {}): Promise<{ id: string; created: boolean }> {
+    checkNames('tasks.submit', options, SUBMIT)
     const owner = ownerToSubmitFor(options)
     return this.submitFor(definition, input, { ...options, owner, ...owner !== undefined && { counted: countedAsOwner(owner) } })
   }
@@ -157,6 +159,7 @@ export class Tasks {
   /** Returns the task as its status resource shows it, whoever its owner is; `undefined` when there is none. */
   async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
     refuseOwner('get', options)
+    checkNames('tasks.get', options, { definition: 0 })
     const task = await this.look(id)
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
@@ -188,6 +191,7 @@ export class Tasks {
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
     refuseOwner('wait', options)
+    checkNames('tasks.wait', options, WAIT)
     return this.waitIf(id, options, everybodys)
   }
 
@@ -197,6 +201,7 @@ export class Tasks {
    */
   async cancel(id: string, options: object = {}): Promise<{ task: TaskSnapshot; moved: boolean } | undefined> {
     refuseOwner('cancel', options)
+    checkNames('tasks.cancel', options, {})
     return this.cancelIf(id, everybodys)
   }
 
@@ -249,6 +254,7 @@ export class Tasks {
    * finish, then stops it. A direct answer whose run is stopped is a 503 `shutting_down`. The store and its client stay the caller's to close.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
+    checkNames('tasks.close', options, { drainMs: 0 })
     this.closing ??= (async () => {
       const { drainMs = 10_000 } = options
       const end = performance.now() + drainMs

@@ -20,7 +20,7 @@ const work = defineTask({
 function setUp(t: TestContext) {
   const made = bench({ definitions: [work] })
   t.after(made.close)
-  const { submit } = taskEndpoints(made.tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
+  const { submit } = taskEndpoints(made.tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
   const call = toFetch(router({ 'POST /work': submit(work) }), { onError: () => undefined })
   return { ...made, post: (headers: Record<string, string> = {}) => call(new Request('http://test/work', {
     method: 'POST', body: '1', headers: { 'content-type': 'application/json', ...headers },
