@@ -231,6 +231,7 @@ export class BullMQQueue implements Queue {
     this.silence.close()
     this.workerSilence?.close()
     const { worker } = this
+    let force = false
     if (worker) {
       // Not `close` at once: when that waits for a run which ignores its signal, nothing can make it go on.
       await settles(worker.pause(true), this.timeoutMs)
@@ -240,14 +241,16 @@ export class BullMQQueue implements Queue {
       })
       const isDrained = await settles(drained, drainMs)
       if (!isDrained) for (const attempt of this.running) attempt.abort(new QueueClosingError())
-      const force = !isDrained && !await settles(drained, GRACE_MS)
-      // While Redis is away BullMQ waits for it, and keeps its connections and timers; those are let go of by force.
-      if (!await settles(worker.close(force), this.timeoutMs)) await settles(worker.getBackend().close(true), this.timeoutMs)
-      this.locks?.stop()
+      force = !isDrained && !await settles(drained, GRACE_MS)
     }
-    // It asks Redis through the queue's connection: what it waits for now it does not get.
-    if (this.sweeping) await settles(this.sweeping, this.timeoutMs)
-    if (!await settles(this.queue.close(), this.timeoutMs)) this.disconnect()
+    // While Redis is away BullMQ waits for it, and keeps its connections and timers. After one deadline for all of it they are
+    // let go of by force.
+    const deadline = performance.now() + this.timeoutMs
+    const inTime = (work: Promise<unknown>): Promise<boolean> => settles(work, Math.max(deadline - performance.now(), 100))
+    if (worker && !await inTime(worker.close(force))) await inTime(worker.getBackend().close(true))
+    this.locks?.stop()
+    if (this.sweeping) await inTime(this.sweeping)
+    if (!await inTime(this.queue.close())) this.disconnect()
   }
 
   /** A connection that BullMQ made of options is its own to close; a client is its owner's. */
