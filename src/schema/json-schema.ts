@@ -4,6 +4,7 @@ import { checkNames } from '../http/option-names.js'
 import { ajvIssues } from './ajv-issue.js'
 import type { DescribedSchema } from './schema.js'
 import { hasAtMost } from './size.js'
+import { linearUniqueItems } from './unique-items.js'
 import { MAX_DETAILS } from './validate.js'
 
 /** JSON Schema 2020-12, the dialect of OpenAPI 3.1 and the only one read here. */
@@ -34,7 +35,9 @@ let dialect: Ajv2020 | undefined
  * A schema from JSON Schema 2020-12, compiled once, here, with ajv. `T` is the caller's word for what it lets through.
  *
  * Strict: nothing is coerced, and unknown keywords are refused. Values are not changed (but see `useDefaults`). Large
- * values stop at the first error, small ones list up to 20, so what a hostile body costs stays in proportion.
+ * values stop at the first error, small ones list up to 20, and `uniqueItems` compares in linear time, so what a hostile
+ * body costs stays in proportion. Regular expressions in `pattern`, `patternProperties` and `formats` are yours: one with
+ * nested repetition, such as `^(a+)+$`, takes exponential time.
  *
  * @throws TypeError when the schema is not valid, with what to do
  */
@@ -42,23 +45,22 @@ export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptio
   checkNames('jsonSchema', options, KNOWN)
   const own = checked(schema)
   const first = compile(own, options, false)
-  let all: ValidateFunction | undefined
+  let all: Check | undefined
 
   const run = (value: unknown): StandardSchemaV1.Result<T> => {
     try {
-      if (first(value)) return { value: value as T }
-      if (!hasAtMost(value, MAX_COLLECTED_FROM)) return { issues: ajvIssues(first.errors ?? [], MAX_DETAILS) }
+      if (first.validate(value)) return { value: value as T }
+      if (!hasAtMost(value, MAX_COLLECTED_FROM)) return { issues: ajvIssues(first.validate.errors ?? [], MAX_DETAILS) }
       all ??= compile(own, options, true)
-      all(value)
-      return { issues: ajvIssues(all.errors ?? first.errors ?? [], MAX_DETAILS) }
+      all.validate(value)
+      return { issues: ajvIssues(all.validate.errors ?? first.validate.errors ?? [], MAX_DETAILS) }
     } catch (error) {
       // A schema that refers to itself recurses as deep as the value does.
       if (error instanceof RangeError) return { issues: [{ message: 'is nested too deeply' }] }
       throw error
     } finally {
-      // The compiled functions hold on to their last errors, and these to the client's keys.
-      first.errors = null
-      if (all) all.errors = null
+      first.end()
+      all?.end()
     }
   }
 
@@ -93,7 +95,14 @@ function checked(schema: object): Record<string, unknown> {
   return own
 }
 
-function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): ValidateFunction {
+/** A compiled schema. */
+interface Check {
+  readonly validate: ValidateFunction
+  /** Lets go of what the last validation has left, which holds the client's keys and values. */
+  readonly end: () => void
+}
+
+function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): Check {
   // One instance for each schema: a shared one keeps every schema for ever, and two could not have the same $id.
   const ajv = new Ajv2020({
     allErrors,
@@ -110,8 +119,14 @@ function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean)
     formats: { ...(options.formats as Record<string, Format> | undefined) },
   })
   ajv.addVocabulary(ANNOTATIONS)
+  const forget = linearUniqueItems(ajv)
   try {
-    return ajv.compile(schema)
+    const validate = ajv.compile(schema)
+    const end = () => {
+      validate.errors = null
+      forget()
+    }
+    return { validate, end }
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
     throw new TypeError(`jsonSchema: the schema can not be used: ${why}${hint(why)}`, { cause })
