@@ -2,6 +2,7 @@ import { ContentDigest } from './content-digest.js'
 import { httpError } from './errors.js'
 import type { HttpRequest, MaybePromise, RequestHeaders } from './exchange.js'
 import { isTooDeep } from './json-depth.js'
+import { isJsonLarger } from './json-size.js'
 import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
 import { parseMediaType } from './media-type.js'
 import { checkNames } from './option-names.js'
@@ -41,8 +42,8 @@ export async function readBytes(request: HttpRequest, options: ReadBytesOptions)
 }
 
 /**
- * The body as JSON. A value that the host's parser left is used at once, without a promise: its size is the
- * host's care, its keys are checked like ours; text that it left stays a string, bytes are parsed.
+ * The body as JSON. A value that the host's parser left is used at once, without a promise. Its keys are checked like
+ * ours, and its size as JSON where Content-Length does not tell it; text that it left stays a string, bytes are parsed.
  * A body without Content-Type is read as JSON (RFC 9110 section 8.3 allows to examine it); `charset` may only be
  * UTF-8 or US-ASCII. Errors are thrown where the answer is direct, else rejected.
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415), and with 400
@@ -58,22 +59,32 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
     const { value } = parsed
     return parseJsonBytes(checkedAsSent(request.headers, capped(value.byteLength > maxBytes ? undefined : value, maxBytes)))
   }
-  if (parsed !== undefined) return usable(parsed.value)
+  if (parsed !== undefined) return usable(parsed.value, request.headers, maxBytes)
   checkCoding(request.headers)
   return request.body.bytes(maxBytes).then((bytes) => parseJsonBytes(capped(bytes, maxBytes)))
 }
 
 /** Bytes that the host's parser left: they are what was sent, unless there was a content coding to undo. */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
-  const coding = headers['content-encoding'] ?? ''
-  return coding === '' || coding === 'identity' ? ContentDigest.of(headers)?.check(bytes) ?? bytes : bytes
+  return isCoded(headers) ? bytes : ContentDigest.of(headers)?.check(bytes) ?? bytes
 }
 
-function usable(value: unknown): unknown {
+function usable(value: unknown, headers: RequestHeaders, maxBytes: number): unknown {
   if (value === undefined) throw httpError('missing_body')
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
   if (isTooDeep(value)) throw httpError('nested_too_deep')
+  if (isParsedLarger(value, headers, maxBytes)) capped(undefined, maxBytes)
   return value
+}
+
+/**
+ * Whether what the host's parser left was larger than `maxBytes`. Content-Length says so, unless the body was sent in
+ * chunks or in a content coding: then the value is measured. It must not be nested too deeply.
+ */
+export function isParsedLarger(value: unknown, headers: RequestHeaders, maxBytes: number): boolean {
+  const length = headers['content-length']
+  if (typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)) return Number(length) > maxBytes
+  return typeof value === 'string' ? Buffer.byteLength(value) > maxBytes : isJsonLarger(value, maxBytes)
 }
 
 function capped(bytes: Uint8Array | undefined, maxBytes: number): Uint8Array {
@@ -102,9 +113,11 @@ function isJson(type: string): boolean {
   return type === 'application/json' || type.endsWith('+json')
 }
 
+function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
+  return field !== undefined && field !== '' && !(typeof field === 'string' && field.toLowerCase() === 'identity')
+}
+
 function checkCoding(headers: RequestHeaders): void {
-  const field = headers['content-encoding']
-  if (field === undefined || field === '') return
-  if (typeof field === 'string' && field.toLowerCase() === 'identity') return
+  if (!isCoded(headers)) return
   throw httpError('unsupported_content_coding', { headers: { 'accept-encoding': 'identity' } })
 }

@@ -1,6 +1,8 @@
+import { isParsedLarger } from '../http/body.js'
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, Policy, PolicyPlace } from '../http/exchange.js'
+import { isTooDeep } from '../http/json-depth.js'
 import { checkNames } from '../http/option-names.js'
 import { failing } from './describe.js'
 
@@ -15,8 +17,8 @@ const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requ
 
 /**
  * One limit for the bodies of all that is behind it, whatever those handlers take by themselves: 413 `body_too_large` (RFC 9110
- * section 15.5.14), by `Content-Length` before anything is read, else as soon as more has come. A body that the host's own parser has read is
- * that parser's to limit.
+ * section 15.5.14), by `Content-Length` before anything is read, else as soon as more has come. A body that the host's own
+ * parser has read is measured as JSON where `Content-Length` does not tell its size.
  * @throws {TypeError} for a number that makes no sense
  */
 export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
@@ -25,6 +27,11 @@ export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
   if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBytes must be a whole number from 0 on')
   const policy: Policy<C> = (request, next) => {
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
+    const { parsed } = request.body
+    if (parsed !== undefined) {
+      if (isTooDeep(parsed.value)) throw httpError('nested_too_deep')
+      if (isParsedLarger(parsed.value, request.headers, maxBytes)) throw tooLarge(maxBytes)
+    }
     return next(new DerivedRequest<C>(request, { body: new LimitedBody(request.body, maxBytes) }))
   }
   return Object.assign(policy, { place: PLACE, describe: failing('body_too_large') })

@@ -66,9 +66,15 @@ export interface Entry {
 export interface WriteOptions {
   /** Lifetime in milliseconds, from the moment of the write by the store's clock. */
   readonly ttlMs: number
-  /** The store may drop the entry early when it needs room (a finished task, say). Default `false`. */
-  readonly evictable?: boolean | undefined
+  /**
+   * Whether the store may drop the entry early when it needs room (a finished task, say). `{ with: key }`: only together with the
+   * entry at `key` or once that one is gone. The entry at `key` has to say `true` or `false` itself. Default `false`.
+   */
+  readonly evictable?: Evictable | undefined
 }
+
+/** Whether an entry may go before it expires. */
+export type Evictable = boolean | { readonly with: string }
 
 /** As `WriteOptions`; without `ttlMs` the entry keeps its expiry. */
 export interface ReplaceOptions extends Omit<WriteOptions, 'ttlMs'> {

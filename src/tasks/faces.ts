@@ -42,13 +42,21 @@ export const text = { type: 'string' }
 export const members = {
   message: text,
   task: { type: 'string', description: 'The kind of work' },
+  attempt: { type: 'integer', minimum: 1, description: 'The number of the latest run' },
   progress: {
     type: 'object',
     required: ['done'],
     properties: { done: { type: 'number' }, total: { type: 'number' }, message: text },
   },
   result: { type: 'object', required: ['message'], properties: { message: text } },
-  error: { type: 'object', required: ['code', 'message'], properties: { code: text, message: text } },
+  error: {
+    type: 'object',
+    required: ['code', 'message'],
+    properties: {
+      code: text, message: text,
+      details: { type: 'array', items: { type: 'object', required: ['pointer', 'message'], properties: { pointer: text, message: text } } },
+    },
+  },
   callback: {
     type: 'object',
     required: ['state', 'attempts'],
@@ -58,6 +66,7 @@ export const members = {
     },
   },
   createdAt: time,
+  startAt: { ...time, description: 'When the first run may begin, of a task for later' },
   startedAt: time,
   finishedAt: time,
 }

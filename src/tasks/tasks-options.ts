@@ -1,5 +1,6 @@
 import type { Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
+import type { TaskIndex } from '../stores/task-index.js'
 import type { Callbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 
@@ -7,11 +8,22 @@ import type { AnyTaskDefinition } from './define.js'
 export interface TasksOptions {
   readonly store: Store
   readonly queue: Queue
+  /**
+   * Lists unfinished tasks, so that worker processes find those whose job was lost. `memory()` and `redis()` bring one. Default: none, and a
+   * task whose job was lost reads as unfinished until `pendingMs` is over.
+   */
+  readonly index?: TaskIndex
   readonly definitions: readonly AnyTaskDefinition[]
   /** Whether this process runs tasks; `false` for one that only takes them in. Default `true`. */
   readonly worker?: boolean
-  /** Tasks that run at once in this process. Default 10. */
+  /** Runs at once in this process: those of queued tasks and those of direct answers together. Default 10. */
   readonly concurrency?: number
+  /**
+   * Where the work of a direct answer (a request without `Prefer: respond-async`) runs. `here`: in this process, and it is not on record.
+   * `queue`: it becomes a task, and the request waits for its end; any worker may run it. A request with an Idempotency-Key, and work with
+   * `attempts` or `maxPerOwner`, becomes a task in either case. Default: `here`, but `queue` with `worker: false`.
+   */
+  readonly direct?: 'here' | 'queue'
   /** How long a finished task can be asked for. Default 24 hours. */
   readonly retentionMs?: number
   /** How long an unfinished task is kept at the most. Default 7 days. */
@@ -33,6 +45,13 @@ export interface TasksOptions {
   readonly maxWaitersPerOwner?: number
   /** Shared store, queue of one process: how long that may be silent before its tasks are lost (`task_interrupted`). Default 15 000. */
   readonly leaseMs?: number
+  /** How often each unfinished task is checked to have a job; one that was lost is found within two such times. Default 30 000. */
+  readonly sweepMs?: number
+  /**
+   * Queue that spans processes: how long a task is handed back that no worker can run, because it does not know the definition or its
+   * schema refuses the input. Then the task fails (`unknown_task`, `invalid_input`). Default 1 hour, enough for a rolling deploy.
+   */
+  readonly unknownTaskMs?: number
   /** Progress is written no more often than this. Default 200. */
   readonly progressIntervalMs?: number
   /** Tells callback URLs of tasks that have ended: `callbacks({ secrets })` of `longhaul/callbacks`. Default: none, and no task may have one. */
