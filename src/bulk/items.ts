@@ -28,7 +28,7 @@ export interface BulkItemsOptions<C> {
  * there is no report: the task is not a bulk, or it was too long ago.
  */
 export function bulkItems<C = unknown>({ endpoints, blobs }: BulkItemsOptions<C>): Handler<C> {
-  const serve = content<C>((request) => find(endpoints, blobs, request), { cacheControl: 'private, no-cache' })
+  const serve = content<C>((request) => find(endpoints, blobs, request))
   const schema = { type: 'string', description: `Each line: ${JSON.stringify(itemSchema)}` }
   const items = response('The items, one a line', { schema, mediaTypes: [TYPE], headers: fields('ETag', 'Accept-Ranges', 'Cache-Control') })
   return describe(serve, [operation('GET', {

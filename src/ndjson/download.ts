@@ -62,7 +62,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(options: 
     if (type === undefined || coding === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept, Accept-Encoding' } })
     const source = await options.records(request)
     const body = bodyOf(source, new LineText(stringify, type === NDJSON_TYPE ? 'lines' : 'array'), coding)
-    const answer = stream(200, body, own)
+    const answer = stream(200, body, { 'cache-control': 'private, no-cache', ...own })
     answer.headers['content-type'] = type
     if (coding !== 'identity') answer.headers['content-encoding'] = coding
     addVary(answer.headers, 'Accept', 'Accept-Encoding')

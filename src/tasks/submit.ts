@@ -1,5 +1,6 @@
 import { after } from '../http/after.js'
 import { readJson } from '../http/body.js'
+import { isCrossSite } from '../http/cross-site.js'
 import { HttpError, httpError, isHttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import { isJsonObject } from '../http/json-object.js'
@@ -67,7 +68,7 @@ export function createSubmit<C>(
     })
     return after(taken, ({ task, created }) => accepted(settings, request, task, { asked: respondAsync, replayed: !created }))
   }
-  return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
+  return describe(handler, submitOperations(settings.face, typeof what === 'function' ? undefined : what, { always, emptyBody: 'emptyBody' in options }))
 }
 
 /** `TaskEndpoints.accept`. */
@@ -125,7 +126,9 @@ async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options
   try {
     return await readJson(request, { maxBytes })
   } catch (error) {
-    if (isHttpError(error) && error.code === 'missing_body') return options.emptyBody
-    throw error
+    if (!isHttpError(error) || error.code !== 'missing_body') throw error
+    // A Content-Type of JSON proves that the browser has asked this server beforehand.
+    if (request.headers['content-type'] === undefined && isCrossSite(request)) throw httpError('cross_site')
+    return options.emptyBody
   }
 }
