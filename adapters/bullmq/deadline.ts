@@ -1,7 +1,10 @@
-/** Settles with `work`, or rejects after `ms`; what comes later is not heard. */
-export function within<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
+/** Settles with `work`, or calls `onLate` and rejects after `ms`; what comes later is not heard. */
+export function within<T>(ms: number, what: string, work: Promise<T>, onLate: () => void): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => { reject(new Error(`BullMQ: ${what} took longer than ${String(ms)} ms`)) }, ms)
+    const timer = setTimeout(() => {
+      onLate()
+      reject(new Error(`BullMQ: ${what} took longer than ${String(ms)} ms`))
+    }, ms)
     work.then((value) => {
       clearTimeout(timer)
       resolve(value)

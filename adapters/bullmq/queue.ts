@@ -4,6 +4,7 @@ import {
   isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
+import { Silence, type Connected, type Connection } from '../redis/silence.js'
 import { settles, within } from './deadline.js'
 import { Locks } from './locks.js'
 import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
@@ -34,6 +35,8 @@ const KNOWN = {
 
 /** How long runs that were told to stop have to hand their job back. */
 const GRACE_MS = 2000
+/** How often a worker asks whether its connection still hears Redis. */
+const BEAT_MS = 2500
 /** How long the engine waits after an error of its connection; a process that closes waits for that. */
 const ENGINE_RETRY_MS = 1000
 /** How many dead jobs one look finds. */
@@ -54,6 +57,9 @@ export class BullMQQueue implements Queue {
   private readonly running = new Set<RunningAttempt>()
   private worker: Worker<JobData> | undefined
   private locks: Locks | undefined
+  private heart: ReturnType<typeof setInterval> | undefined
+  private readonly silence: Silence
+  private workerSilence: Silence | undefined
   private timer: ReturnType<typeof setInterval> | undefined
   private sweeping: Promise<void> | undefined
   private readonly burying = new Set<string>()
@@ -72,6 +78,7 @@ export class BullMQQueue implements Queue {
     this.timeoutMs = timeoutMs
     this.onError = options.onError ?? (() => undefined)
     this.queue = new BullQueue<JobData>(name, { connection, prefix })
+    this.silence = silenceOf(this.queue, timeoutMs)
     // An `error` event that nobody hears would end the process.
     this.queue.on('error', this.onError)
   }
@@ -82,7 +89,7 @@ export class BullMQQueue implements Queue {
     const { taskId, input, context, record } = job
     const data: JobData = { taskId, input, context, record }
     // With Redis down an add may stay pending for ever, whatever its options say.
-    await within(this.timeoutMs, 'enqueue', this.queue.add(job.name, data, {
+    await this.inTime('enqueue', this.queue.add(job.name, data, {
       jobId: toJobId(job.id), attempts, ...(delayMs > 0 ? { delay: delayMs } : {}), ...toBackoff(backoff),
       // Gone once done, so that the same id can be taken again; what died stays until it is buried, as BullMQ has it by itself.
       removeOnComplete: true,
@@ -108,16 +115,20 @@ export class BullMQQueue implements Queue {
     this.timer.unref()
     this.locks = new Locks(lockDurationMs, this.onError)
     this.locks.start(worker)
+    // Only those who wait for an answer learn that none comes, and an idle worker waits for none here.
+    const silence = this.workerSilence = silenceOf(worker, this.timeoutMs)
+    this.heart = setInterval(() => { this.checkWorker(worker, silence).catch(this.onError) }, BEAT_MS)
+    this.heart.unref()
     this.worker = worker
   }
 
   remove(id: string): Promise<boolean> {
-    return within(this.timeoutMs, 'remove', this.take(toJobId(id)))
+    return this.inTime('remove', this.take(toJobId(id)))
   }
 
   has(id: string): Promise<boolean> {
     // One that failed for good is on its way to `onDead`; what was done is gone.
-    return within(this.timeoutMs, 'has', this.queue.getJobState(toJobId(id)).then((state) => state !== 'unknown' && state !== 'completed'))
+    return this.inTime('has', this.queue.getJobState(toJobId(id)).then((state) => state !== 'unknown' && state !== 'completed'))
   }
 
   close({ drainMs = 10_000 }: { readonly drainMs?: number } = {}): Promise<void> {
@@ -147,6 +158,18 @@ export class BullMQQueue implements Queue {
       this.locks?.remove(job)
       if (this.running.size === 0) this.onIdle?.()
     }
+  }
+
+  /** Rejects when it takes too long, and then looks whether the connection is half-open. */
+  private inTime<T>(what: string, work: Promise<T>): Promise<T> {
+    return within(this.timeoutMs, what, work, () => { void this.silence.check() })
+  }
+
+  private async checkWorker(worker: Worker<JobData>, silence: Silence): Promise<void> {
+    if (!await silence.check() || this.closing) return
+    // What cut that one has cut this one too. BullMQ would notice it after its longest wait.
+    const blocking = await worker.getBackend().blockingClient as Connection | undefined
+    if (blocking?.status === 'ready') blocking.disconnect(true)
   }
 
   private async take(jobId: string): Promise<boolean> {
@@ -191,6 +214,9 @@ export class BullMQQueue implements Queue {
 
   private async shutDown(drainMs: number): Promise<void> {
     clearInterval(this.timer)
+    clearInterval(this.heart)
+    this.silence.close()
+    this.workerSilence?.close()
     const { worker } = this
     if (worker) {
       // Not `close` at once: when that waits for a run which ignores its signal, nothing can make it go on.
@@ -216,6 +242,14 @@ export class BullMQQueue implements Queue {
     if (typeof (this.options.connection as { duplicate?: unknown }).duplicate === 'function') return
     this.queue.getBackend().client.then((client) => { client.disconnect() }, () => undefined)
   }
+}
+
+/** Of ioredis alone it is known how a connection is replaced. */
+function silenceOf(of: Pick<BullQueue, 'getBackend'>, timeoutMs: number): Silence {
+  return new Silence(async () => {
+    const client: unknown = await of.getBackend().client
+    return typeof (client as { defineCommand?: unknown }).defineCommand === 'function' ? client as Connected : undefined
+  }, timeoutMs)
 }
 
 /** Back to where it waited, as it was: a shutdown is no failed attempt. */

@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { CallbackReply } from '../../src/callbacks/sender.js'
-import { ForbiddenAddress } from './lookup.js'
+import { BusyAddress, ForbiddenAddress } from './lookup.js'
 
 interface Limits {
   readonly body: string
@@ -46,7 +46,7 @@ export function exchange(outgoing: ClientRequest, { body, signal, timeoutMs, max
     let interim = 0
     outgoing.on('information', () => { if (++interim > MAX_INTERIM) settle({ fault: 'unreachable' }) })
     // Stays for as long as the request: a late error that nobody hears would end the process.
-    outgoing.on('error', (error) => { settle({ fault: error instanceof ForbiddenAddress ? 'forbidden' : 'unreachable' }) })
+    outgoing.on('error', (error) => { settle(replyOf(error)) })
     outgoing.on('close', () => { settle({ fault: 'unreachable' }) })
     outgoing.on('response', (answer) => {
       const { statusCode = 0, headers } = answer
@@ -57,6 +57,11 @@ export function exchange(outgoing: ClientRequest, { body, signal, timeoutMs, max
     })
     outgoing.end(body)
   })
+}
+
+function replyOf(error: Error): CallbackReply {
+  if (error instanceof BusyAddress) return { fault: 'busy' }
+  return { fault: error instanceof ForbiddenAddress ? 'forbidden' : 'unreachable' }
 }
 
 /** Reads up to `max` bytes, as they are. `done` is called at the end, at the cap and when the answer breaks off. */

@@ -1,7 +1,7 @@
 import { request as httpRequest, type RequestOptions } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
-import { AddressRules } from '../../src/callbacks/addresses.js'
+import { AddressRules, receiverOf } from '../../src/callbacks/addresses.js'
 import type { CallbackReply, CallbackRequest, CallbackSender } from '../../src/callbacks/sender.js'
 import { hostOf, readTarget } from '../../src/callbacks/target.js'
 import { exchange } from './exchange.js'
@@ -34,15 +34,16 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   if (!(timeoutMs >= 1 && timeoutMs <= 600_000)) throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')
   if (!(maxAnswerBytes >= 0)) throw new TypeError('httpSender: maxAnswerBytes must be 0 or more')
   const rules = new AddressRules(options.allow)
-  const lookup = judgedLookup(resolve, rules)
 
   return {
     check: (url) => { readTarget(url, rules) },
-    async send({ url, headers, body, signal }: CallbackRequest): Promise<CallbackReply> {
+    async send({ url, headers, body, signal, admit }: CallbackRequest): Promise<CallbackReply> {
       signal.throwIfAborted()
       const target = toTarget(url, rules)
       if (!target) return { fault: 'forbidden' }
       const host = hostOf(target)
+      const named = isIP(host) === 0
+      if (!named && !admit([receiverOf(host)])) return { fault: 'busy' }
       const secure = target.protocol === 'https:'
       const how: RequestOptions = {
         method: 'POST', hostname: host, port: target.port === '' ? (secure ? 443 : 80) : target.port, path: target.pathname + target.search,
@@ -50,7 +51,7 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
         // A connection of its own, which no agent, and so no proxy of the environment, has a hand in.
         agent: false, maxHeaderSize: 16_384,
         // Asked for names only: an address in the URL was judged just now.
-        ...(isIP(host) === 0 ? { lookup } : {}),
+        ...(named ? { lookup: judgedLookup(resolve, rules, admit) } : {}),
       }
       const outgoing = secure ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) }) : httpRequest(how)
       return exchange(outgoing, { body, signal, timeoutMs, maxAnswerBytes })

@@ -47,7 +47,7 @@ class Watch<R> {
 
   /** Asks once; gives what is new. */
   async* look(): AsyncGenerator<TaskStatus<R>, void, undefined> {
-    const began = Date.now()
+    const began = performance.now()
     try {
       const { response, scope } = await send(this.settings, this.call(), (response, scope) => ({ response, scope }))
       const streaming = response.headers.get('content-type')?.startsWith('text/event-stream') === true
@@ -95,7 +95,7 @@ class Watch<R> {
     const { status, headers, json } = await readAnswer(response, scope, this.url)
     this.failures = 0
     const waited = /(?:^|[,\s])wait\b/.test(headers.get('preference-applied') ?? '')
-    this.restMs = this.restAfter(waited, parseRetryAfter(headers.get('retry-after')), Date.now() - began)
+    this.restMs = this.restAfter(waited, parseRetryAfter(headers.get('retry-after')), performance.now() - began)
     if (status === 304 || status === 204) return
     this.etag = headers.get('etag') ?? undefined
     const now = this.take(json, JSON.stringify(json))

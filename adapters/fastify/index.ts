@@ -12,14 +12,20 @@ export interface FastifyOptions<C = unknown> {
   readonly onError?: OnError
 }
 
-/** What `app.register(longhaul, …)` takes beside Fastify's own `prefix`. */
-export interface LonghaulOptions<C = unknown> extends FastifyOptions<C> {
-  /** What is mounted: a `router()`, say, whose paths are those below the prefix. */
+/** Options of `app.register(longhaul, …)`, beside Fastify's own `prefix`. */
+export interface LonghaulOptions<C = unknown> extends FastifyOptions<[C] extends [never] ? unknown : C> {
+  /** The handler to mount: for example a `router()`, whose paths are those below the prefix. */
   readonly handler: Handler<C>
 }
 
-/** The type of `longhaul`: its options go by the context of the handler. */
-export type LonghaulPlugin = <C>(app: FastifyInstance, options: LonghaulOptions<C>, done: (error?: Error) => void) => void
+/**
+ * The type of `longhaul`. Fastify infers no type parameter of a plugin, so `app.register(longhaul, …)` takes a handler of
+ * any context. With `app.register(longhaul<Context>, …)` the options `handler` and `context` are checked against it.
+ */
+export interface LonghaulPlugin {
+  <C>(app: FastifyInstance, options: LonghaulOptions<C>, done: (error?: Error) => void): void
+  (app: FastifyInstance, options: LonghaulOptions<never>, done: (error?: Error) => void): void
+}
 
 const KNOWN = { context: 0, onError: 0 } satisfies Record<keyof FastifyOptions, 0>
 const requests = new WeakMap<object, FastifyRequest>()

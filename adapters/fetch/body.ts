@@ -1,3 +1,4 @@
+import { ContentDigest } from '../../src/http/content-digest.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
 import type { BodySource } from '../../src/http/exchange.js'
 
@@ -28,7 +29,11 @@ export class FetchBody implements BodySource {
     const declared = this.readByHost ? null : this.request.headers.get('content-length')
     if (Number(declared) > limit) return undefined
     // The server sees to it that a body is not longer than declared. Some have a short way for this call.
-    if (declared !== null && !this.begun) return this.allAtOnce(limit)
+    if (declared !== null && !this.begun) {
+      const digest = this.digest()
+      const bytes = await this.allAtOnce(limit)
+      return bytes && digest ? digest.check(bytes) : bytes
+    }
     let first: Uint8Array | undefined
     let more: Uint8Array[] | undefined
     let size = 0
@@ -45,7 +50,12 @@ export class FetchBody implements BodySource {
    * Leaving early only lets go of the stream. What becomes of the rest is the server's decision: to
    * cancel would cut the connection under some, and the answer with it.
    */
-  async * stream(): AsyncGenerator<Uint8Array> {
+  stream(): AsyncGenerator<Uint8Array> {
+    const digest = this.readByHost ? undefined : this.digest()
+    return digest === undefined ? this.pieces() : digest.checked(this.pieces())
+  }
+
+  private async * pieces(): AsyncGenerator<Uint8Array> {
     if (this.readByHost) {
       yield this.leftBytes()
       return
@@ -63,6 +73,11 @@ export class FetchBody implements BodySource {
     } finally {
       reader.releaseLock()
     }
+  }
+
+  private digest(): ContentDigest | undefined {
+    const field = this.request.headers.get('content-digest')
+    return field === null ? undefined : ContentDigest.of({ 'content-digest': field })
   }
 
   private async allAtOnce(limit: number): Promise<Uint8Array | undefined> {

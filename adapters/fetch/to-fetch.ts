@@ -1,6 +1,7 @@
 import { guard, type OnError } from '../../src/http/boundary.js'
-import { httpError } from '../../src/http/errors.js'
+import { notFound } from '../../src/http/declined.js'
 import type { Handler, HttpResponse } from '../../src/http/exchange.js'
+import { keepFields } from '../../src/http/kept-fields.js'
 import { checkNames } from '../../src/http/option-names.js'
 import { cleanMountPath } from '../../src/http/target.js'
 import { FetchRequest, type FetchFacts } from './request.js'
@@ -69,11 +70,12 @@ export function toFetch<C = unknown>(handler: Handler<C>, options: FetchOptions<
 
     const answer = misuse === undefined ? await handle(call) : await rescue(misuse)
     if (answer === undefined) {
-      return await extra.next?.() ?? toResponse(call, await rescue(httpError('not_found')), rescue)
+      return await extra.next?.() ?? toResponse(call, await rescue(notFound(call)), rescue)
     }
     try {
       return await toResponse(call, answer, rescue)
     } catch (error) {
+      keepFields(error, answer)
       return toResponse(call, await rescue(error), rescue)
     }
   }

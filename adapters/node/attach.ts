@@ -1,9 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { guard } from '../../src/http/boundary.js'
-import { httpError } from '../../src/http/errors.js'
-import type { Handler } from '../../src/http/exchange.js'
+import { httpError, type HttpError } from '../../src/http/errors.js'
+import { compose, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Policy } from '../../src/http/exchange.js'
 import { Binding, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
 import { limitSending } from './limit-sending.js'
@@ -15,6 +16,11 @@ export type NodeServer = Server | HttpsServer
 
 /** What `attach` takes, beside what `toNode` takes. */
 export interface AttachOptions<C = unknown> extends NodeOptions<C> {
+  /**
+   * Stand around the answers to what never reaches the handler: a request that can't be parsed, one whose expectation can't be met, a
+   * CONNECT without `connect`. Give `requestId()` and a `rateLimit()` here as well, and such answers have their fields. Default: none.
+   */
+  readonly policies?: readonly Policy<C>[]
   /** Cuts connections whose clients take nothing of what waits for them for so long, in milliseconds; see `limitSending`. Default: none. */
   readonly sendTimeoutMs?: number
   /**
@@ -44,6 +50,10 @@ type Listener = (...args: never[]) => void
  */
 export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {}): () => void {
   const binding = new Binding(handler, options)
+  const { policies = [], onError, context } = options
+  const refuser = (error: HttpError): Handler<C> => guard(compose<C>(...policies, () => { throw error }), { onError })
+  const refuse = (error: HttpError, request: HttpRequest, req?: IncomingMessage): MaybePromise<HttpResponse | undefined> =>
+    refuser(error)(Object.assign(request, { context: (req && context ? context(req) : {}) as C }))
   const unlimited = options.sendTimeoutMs === undefined ? undefined : limitSending(server, options.sendTimeoutMs)
   const before = takeListeners(server, 'request')
   const beforeContinue = takeListeners(server, 'checkContinue')
@@ -68,15 +78,18 @@ export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, opt
   }
   const checkExpectation = (req: IncomingMessage, res: ServerResponse): void => {
     (req.socket as Watched)[LAST] = res
-    binding.refuse(req, res, httpError('expectation_failed'))
+    binding.answer(req, res, refuser(httpError('expectation_failed')))
   }
   const connect = (req: IncomingMessage, socket: Duplex, head: Buffer): void => {
-    if (options.connect === undefined) answerRaw(socket, httpError('not_implemented'), req.headers)
+    if (options.connect === undefined) answerRaw(socket, refuse(httpError('not_implemented'), bareRequest(req.headers, 'CONNECT', req.url, req.socket.remoteAddress), req))
     else void tunnel(options, req, socket, head)
   }
 
   const added: [string, Listener][] = [['request', request], ['checkContinue', checkContinue]]
-  if (server.listenerCount('clientError') === 0) added.push(['clientError', refuse])
+  const clientError = (failure: ParseFailure, socket: Watched): void => {
+    whenFree(failure, socket, () => answerRaw(socket, refuse(parseError(failure), bareRequest({}, '', '', (socket as Partial<Socket>).remoteAddress))))
+  }
+  if (server.listenerCount('clientError') === 0) added.push(['clientError', clientError])
   if (server.listenerCount('checkExpectation') === 0) added.push(['checkExpectation', checkExpectation])
   if (options.connect !== undefined || server.listenerCount('connect') === 0) added.push(['connect', connect])
   for (const [event, listener] of added) server.on(event, listener as never)
@@ -95,14 +108,14 @@ function takeListeners(server: NodeServer, event: string): Listener[] {
   return listeners
 }
 
-/** `clientError`: answers what never became a request. */
-function refuse(failure: ParseFailure, socket: Watched): void {
+/** Answers what never became a request, where no other answer is on its way. */
+function whenFree(failure: ParseFailure, socket: Watched, answer: () => void): void {
   const last = socket[LAST]
   const free = last === undefined || last.writableFinished || (last.socket !== null && !last.headersSent)
   if (failure.code === 'ECONNRESET') socket.destroy()
-  else if (free) answerRaw(socket, parseError(failure))
+  else if (free) answer()
   // Both came in one packet: the answer to the good request is on its way.
-  else if (last.writableEnded && last.socket !== null) last.once('finish', () => answerRaw(socket, parseError(failure)))
+  else if (last.writableEnded && last.socket !== null) last.once('finish', answer)
   // Bytes in the middle of another answer would be read as a part of it.
   else socket.destroy()
 }

@@ -1,5 +1,5 @@
 import { isPending } from '../../src/http/around.js'
-import { httpError } from '../../src/http/errors.js'
+import { notFound } from '../../src/http/declined.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../../src/http/exchange.js'
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { cleanMountPath } from '../../src/http/target.js'
@@ -63,16 +63,18 @@ export class Binding<C> {
     else this.settle(call, answer, next)
   }
 
-  /** Answers with an error what no handler is to see. */
-  refuse(req: HostRequest, res: HostResponse, error: unknown): void {
+  /** Answers by another handler than its own, which is guarded already. */
+  answer(req: HostRequest, res: HostResponse, handler: Handler<C>): void {
     const call = this.call(req, res, undefined, false, undefined)
-    void this.rescue(call, error).then((answer) => send(call, answer, this.rescuer(call)))
+    const answer = handler(call)
+    if (isPending(answer)) void answer.then((late) => { this.settle(call, late, undefined) })
+    else this.settle(call, answer, undefined)
   }
 
   private settle(call: NodeRequest<C>, answer: HttpResponse | undefined, next: Next | undefined): void {
     if (answer !== undefined) send(call, answer, this.rescuer(call))
     else if (next !== undefined) next()
-    else void this.rescue(call, httpError('not_found')).then((missing) => send(call, missing, this.rescuer(call)))
+    else void this.rescue(call, notFound(call)).then((missing) => send(call, missing, this.rescuer(call)))
   }
 
   private call(

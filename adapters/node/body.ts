@@ -1,5 +1,6 @@
 import { IncomingMessage } from 'node:http'
 import type { BodySource } from '../../src/http/exchange.js'
+import { ContentDigest } from '../../src/http/content-digest.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
 import type { HostRequest, HostResponse } from './host.js'
 
@@ -41,10 +42,17 @@ export class NodeBody implements BodySource {
   bytes(limit: number): Promise<Uint8Array | undefined> {
     if (this.readByHost) return this.leftWithin(limit)
     if (Number(this.req.headers['content-length']) > limit) return Promise.resolve(undefined)
-    return collect(this, this.req, limit)
+    const digest = ContentDigest.of(this.req.headers)
+    const reading = collect(this, this.req, limit)
+    return digest === undefined ? reading : reading.then((bytes) => bytes && digest.check(bytes))
   }
 
-  async * stream(): AsyncGenerator<Uint8Array> {
+  stream(): AsyncGenerator<Uint8Array> {
+    const digest = this.readByHost ? undefined : ContentDigest.of(this.req.headers)
+    return digest === undefined ? this.pieces() : digest.checked(this.pieces())
+  }
+
+  private async * pieces(): AsyncGenerator<Uint8Array> {
     if (this.readByHost) {
       yield this.leftBytes()
       return

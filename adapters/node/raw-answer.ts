@@ -1,9 +1,8 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { HttpError } from '../../src/http/errors.js'
-import type { HttpRequest, HttpResponse } from '../../src/http/exchange.js'
+import { isPending } from '../../src/http/around.js'
+import type { HttpRequest, HttpResponse, MaybePromise } from '../../src/http/exchange.js'
 import { isFieldValue } from '../../src/http/fields.js'
-import { errorResponse } from '../../src/http/respond.js'
 
 /** How long the client may take to read the answer and to leave, in milliseconds. */
 const LEAVE_MS = 1000
@@ -11,19 +10,19 @@ const LEAVE_MS = 1000
 const answered = new WeakSet<Duplex>()
 
 /**
- * Answers on a bare connection, where Node has no response object to offer, with longhaul's error body,
- * and ends the connection. Does so once for each connection, and never on one that has gone.
+ * Answers on a bare connection, where Node has no response object to offer, and ends the connection. Does so once for each
+ * connection, and never on one that has gone. A streamed body is left out.
  */
-export function answerRaw(socket: Duplex, error: HttpError, headers: IncomingHttpHeaders = {}): void {
-  answerRawResponse(socket, errorResponse(error, bareRequest(headers)))
-}
-
-/** The same with an answer that is there already; a streamed body is left out. */
-export function answerRawResponse(socket: Duplex, answer: HttpResponse): void {
+export function answerRaw(socket: Duplex, answer: MaybePromise<HttpResponse | undefined>): void {
   if (answered.has(socket)) return
   answered.add(socket)
   // Nobody else listens from here on, and a reset that nobody hears would end the process.
   socket.on('error', ignore)
+  if (isPending(answer)) void answer.then((late) => { write(socket, late) })
+  else write(socket, answer)
+}
+
+function write(socket: Duplex, answer: HttpResponse = { status: 501, headers: {} }): void {
   if (socket.destroyed || !socket.writable) {
     socket.destroy()
     return
@@ -53,11 +52,11 @@ export function headText({ status, headers }: HttpResponse, reason = STATUS_CODE
 }
 
 /** The little that is known of a request which never became one. */
-export function bareRequest(headers: IncomingHttpHeaders, method = '', path = ''): HttpRequest {
+export function bareRequest(headers: IncomingHttpHeaders, method = '', path = '', peerAddress?: string): HttpRequest {
   return {
     method, path, mountPath: '', params: {}, query: new URLSearchParams(), headers,
     body: { parsed: undefined, bytes: async () => new Uint8Array(0), stream: nothing },
-    signal: AbortSignal.abort(), context: undefined, peerAddress: undefined, raw: undefined
+    signal: AbortSignal.abort(), context: undefined, peerAddress, raw: undefined
   }
 }
 

@@ -1,4 +1,5 @@
 import type { HttpResponse } from '../../src/http/exchange.js'
+import { keepFields } from '../../src/http/kept-fields.js'
 import { HEAD_WAIT_MS, Source, wantsHeadAtOnce, type Chunk } from '../../src/http/source.js'
 import { writeHead } from './head.js'
 import { onClose, type NodeRequest } from './request.js'
@@ -60,6 +61,7 @@ export async function sendStream(
     finish(call)
   } catch (error) {
     source?.close()
+    keepFields(error, answer)
     if (!gone) await sendFailure(call, error, rescue)
   }
 }

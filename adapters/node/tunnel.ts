@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { httpError } from '../../src/http/errors.js'
 import { compose, type HttpRequest, type HttpResponse, type Policy } from '../../src/http/exchange.js'
-import { answerRawResponse, bareRequest, headText } from './raw-answer.js'
+import { answerRaw, bareRequest, headText } from './raw-answer.js'
 import { reach, type ResolveHost } from './tunnel-connect.js'
 import { join } from './tunnel-join.js'
 import { readAuthority, TunnelRules } from './tunnel-target.js'
@@ -84,15 +84,15 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
     const request = Object.assign(bareRequest({ ...fields, ...authorization !== undefined && { authorization } }, 'CONNECT', req.url), {
       signal: leaving.signal, raw: req, peerAddress: req.socket.remoteAddress, context: (context ? context(req) : {}) as C,
     })
-    const answer = await handle(request) ?? { status: 501, headers: {} }
+    const answer = await handle(request)
     socket.off('end', gone).off('readable', ignore)
     const upstream = upstreams.get(req)
-    if (upstream && answer.status < 300 && !socket.destroyed) {
+    if (upstream && answer && answer.status < 300 && !socket.destroyed) {
       socket.write(headText(answer, 'Connection Established'))
       join(socket, upstream, head, idleTimeoutMs)
     } else {
       upstream?.destroy()
-      answerRawResponse(socket, answer)
+      answerRaw(socket, answer)
     }
   }
 }

@@ -30,7 +30,8 @@ export class Breaker {
   private suspect = false
   private probing = false
 
-  constructor(private readonly timeoutMs: number) {}
+  /** `onLate` is called when calls have run out of time. */
+  constructor(private readonly timeoutMs: number, private readonly onLate: () => void = () => undefined) {}
 
   /** What `read` makes of what `work` comes to; rejects with a `StoreUnavailableError` when it fails or is late. */
   call<Reply, T>(work: () => Promise<Reply>, read: (reply: Reply) => T): Promise<T> {
@@ -60,12 +61,14 @@ export class Breaker {
   private arm(): void {
     this.timer = setTimeout(() => {
       this.ticks++
+      let late = false
       // Calls are kept in the order in which they came.
       for (let call = this.first; call !== undefined && call.due <= this.ticks; call = this.first) {
         this.end(call)
-        this.suspect = true
+        this.suspect = late = true
         call.reject(new StoreUnavailableError(`Redis has not answered within ${String(this.timeoutMs)} ms`))
       }
+      if (late) this.onLate()
       if (this.first) this.arm()
       else this.timer = undefined
     }, this.timeoutMs / TICKS)

@@ -19,10 +19,16 @@ export interface RedisClient {
   unsubscribe(...channels: string[]): Promise<unknown>
   /** A connection of our own, for notices; in a Cluster it is made of one of its `nodes`. */
   duplicate(...options: never[]): RedisClient
-  /** The connections of a Cluster. */
-  nodes?(role: 'master'): RedisClient[]
-  /** Closes the connection at once. */
-  disconnect(): void
+  /** The connections of a Cluster: all, or those of a role. */
+  nodes?(role?: 'master'): RedisClient[]
+  /** `PING`. */
+  ping(): Promise<unknown>
+  /** Closes the connection at once; with `true` the client connects again. */
+  disconnect(reconnect?: boolean): void
+  /** Where the connection is: `ready`, `connecting`, … */
+  readonly status?: string
+  /** The socket. */
+  readonly stream?: { readonly bytesRead?: number } | null
   /** Listens to `message`, `ready` and `error`. */
   on(event: string, listener: (...args: string[]) => void): unknown
 }

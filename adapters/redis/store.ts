@@ -8,6 +8,7 @@ import {
 import { Breaker } from './breaker.js'
 import type { RedisClient } from './client.js'
 import { Notices } from './notices.js'
+import { Silence } from './silence.js'
 import { DELETE, INCREMENT, REPLACE, runScript, type Script } from './scripts.js'
 import { Watches } from './watches.js'
 
@@ -32,6 +33,7 @@ export class RedisStore implements Store {
   readonly shared = true
   private readonly client: RedisClient
   private readonly prefix: string
+  private readonly silence: Silence
   private readonly breaker: Breaker
   private readonly watches: Watches
   private readonly notices: Notices
@@ -49,7 +51,8 @@ export class RedisStore implements Store {
     if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) throw new TypeError('RedisStore: timeoutMs must be from 10 to 60000')
     this.client = client
     this.prefix = prefix
-    this.breaker = new Breaker(timeoutMs)
+    this.silence = new Silence(() => client, timeoutMs)
+    this.breaker = new Breaker(timeoutMs, () => { void this.silence.check() })
     this.watches = new Watches(client)
     this.notices = new Notices(client)
   }
@@ -117,6 +120,7 @@ export class RedisStore implements Store {
   close(): Promise<void> {
     this.closed = true
     this.watches.close()
+    this.silence.close()
     return Promise.resolve()
   }
 

@@ -3,10 +3,12 @@ import type { Unsubscribe } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
 
 // Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
-const { setTimeout, clearTimeout } = timers
+const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers
 
 /** How long to wait before another connection is opened where one has ended for good. */
 const REOPEN_MS = 250
+/** How often the subscriber is asked whether it still hears Redis: no answer until the next time means that it does not. */
+const BEAT_MS = 2500
 
 /**
  * Change notices by pub/sub over one connection of our own, opened with the first watch. What is said while it is
@@ -17,6 +19,8 @@ export class Watches {
   private readonly listeners = new Map<string, Set<() => void>>()
   private subscriber: RedisClient | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
+  private heart: ReturnType<typeof setInterval> | undefined
+  private readonly unanswered = new WeakSet<RedisClient>()
   /** The subscriber while it is connected. */
   private live: RedisClient | undefined
   private opened = false
@@ -32,7 +36,12 @@ export class Watches {
 
   /** A watch that is active once `active` resolves; `remove` ends it, at any time. */
   add(channel: string, listener: () => void): { readonly active: Promise<void>; readonly remove: Unsubscribe } {
-    if (!this.opened) this.open()
+    if (!this.opened) {
+      this.open()
+      // After what has come in meanwhile was read: a process that was busy itself must not blame Redis.
+      this.heart = setInterval(() => { setImmediate(() => { this.beat() }) }, BEAT_MS)
+      this.heart.unref()
+    }
     this.opened = true
     let set = this.listeners.get(channel)
     if (!set) this.listeners.set(channel, set = new Set())
@@ -45,6 +54,7 @@ export class Watches {
   close(): void {
     this.closed = true
     clearTimeout(this.timer)
+    clearInterval(this.heart)
     this.listeners.clear()
     this.subscriber?.disconnect()
   }
@@ -99,8 +109,27 @@ export class Watches {
     subscriber.on('error', () => undefined)
   }
 
+  /** A connection may be half-open for ever: one that has not answered since the last time is replaced. */
+  private beat(): void {
+    const { subscriber } = this
+    if (this.closed) return
+    if (subscriber?.status !== 'ready' && subscriber?.status !== 'connect') return
+    if (this.unanswered.has(subscriber)) {
+      this.unanswered.delete(subscriber)
+      subscriber.disconnect(true)
+      return
+    }
+    this.unanswered.add(subscriber)
+    const heard = (): void => { this.unanswered.delete(subscriber) }
+    subscriber.ping().then(heard, heard)
+  }
+
   private connect(): RedisClient | undefined {
-    const own = { lazyConnect: false, enableReadyCheck: true, enableOfflineQueue: true, autoResubscribe: false, enableAutoPipelining: false }
+    const own = {
+      lazyConnect: false, enableReadyCheck: true, enableOfflineQueue: true, autoResubscribe: false, enableAutoPipelining: false,
+      // What is disconnected has nothing left to say.
+      disconnectTimeout: 100,
+    }
     const options = (more: object) => ({ ...own, ...more }) as never
     const nodes = this.client.nodes?.('master')
     if (!nodes) return this.client.duplicate(options({}))

@@ -23,7 +23,7 @@ const forever = defineTask({
     return new Promise<{ message: string }>((resolve) => { given.signal.addEventListener('abort', () => { resolve({ message: 'over' }) }) })
   },
 })
-const tasks = createTasks({ ...parts, definitions: [forever], maxWaiters: 100_000 })
+const tasks = createTasks({ ...parts, definitions: [forever], maxWaiters: 100_000, maxWaitersPerOwner: 100_000 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', maxWaitSeconds: 600 })
 
 process.on('message', (message) => {

@@ -72,9 +72,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const server = createServer({
     requestTimeout: 0, headersTimeout: headMs, connectionsCheckingInterval: Math.min(30_000, headMs), keepAliveTimeout: IDLE_MS,
   })
-  const policies = [requestId<Context>(), identify(tokens), limited, authorize]
+  const told = [requestId<Context>(), identify(tokens), limited]
   attach<Context>(server, handler, {
-    sendTimeoutMs: SEND_MS, ...connectAllow.length > 0 && { connect: tunnel<Context>({ allow: connectAllow, policies }) },
+    sendTimeoutMs: SEND_MS, policies: told,
+    ...connectAllow.length > 0 && { connect: tunnel<Context>({ allow: connectAllow, policies: [...told, authorize] }) },
   })
   const connections = new Connections(server)
 

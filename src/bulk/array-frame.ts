@@ -1,7 +1,7 @@
 import type { ErrorCode, HttpError } from '../http/errors.js'
 import { toPointer } from '../schema/pointer.js'
 import type { ByteWindow } from './byte-window.js'
-import { faultAt, malformed, type FaultPlace } from './element-fault.js'
+import { faultAt, malformed, UNKNOWN_MEMBER, type FaultPlace } from './element-fault.js'
 import { ElementScanner } from './element-scanner.js'
 import { hasUnsafeText, parsedJson } from './element-text.js'
 import { skipBlank, type TextPlace } from './text-place.js'
@@ -38,7 +38,7 @@ export class ArrayFrame {
 
   constructor(
     private readonly window: ByteWindow, private readonly place: TextPlace,
-    private readonly member: string | undefined, private readonly maxElementBytes: number,
+    private readonly member: string | undefined, private readonly maxElementBytes: number, private readonly alone: boolean,
   ) {
     this.pointer = toPointer(member === undefined ? [] : [member])
   }
@@ -108,6 +108,7 @@ export class ArrayFrame {
     const [all, key, first] = head as unknown as [string, string, string]
     const name = parsedJson(Buffer.from(key, 'latin1').toString())
     if (name !== this.member) {
+      if (this.alone && typeof name === 'string' && !hasUnsafeText(`{${key}:1}`, { [name]: 1 })) return this.refuse('invalid_input', toPointer([name]), UNKNOWN_MEMBER)
       this.scanner.restart(window.start)
       this.inMember = true
       return 'on'

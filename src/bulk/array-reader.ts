@@ -24,13 +24,13 @@ export class ArrayReader {
   private begun = false
 
   /** @throws {TypeError} when an option makes no sense */
-  constructor({ member, maxElementBytes = 1_048_576, maxItems = Infinity, batchBytes = 65_536 }: ElementOptions = {}) {
+  constructor({ member, alone = false, maxElementBytes = 1_048_576, maxItems = Infinity, batchBytes = 65_536 }: ElementOptions = {}) {
     check('maxElementBytes', maxElementBytes, 268_435_456)
     check('batchBytes', batchBytes, 16_777_216)
     if (!(maxItems >= 0)) throw new TypeError('readElements: maxItems must be 0 or more')
     this.bounds = { maxElementBytes, maxItems, batchBytes }
     this.window = new ByteWindow(maxElementBytes + 2 * batchBytes + 2)
-    this.frame = new ArrayFrame(this.window, this.place, member, maxElementBytes)
+    this.frame = new ArrayFrame(this.window, this.place, member, maxElementBytes, alone)
     this.pointer = toPointer(member === undefined ? [] : [member])
   }
 

@@ -61,8 +61,9 @@ export function bulkTask<T>(caller: string, plan: Plan<T>, options: BulkTaskOpti
   })
   const open = async (spooled: SpooledBody) => intakeOfPieces(plan, decodeBytes(await spool.open(spooled), spooled.coding, plan))
 
-  const run = async (spooled: SpooledBatch, { taskId = 'direct', signal, context, progress }: TaskContext): Promise<BulkTaskResult> => {
-    const own = startRun(plan, { signal, context })
+  const run = async (spooled: SpooledBatch, task: TaskContext): Promise<BulkTaskResult> => {
+    const { taskId = 'direct', attempt, signal, context, progress } = task
+    const own = startRun(plan, { signal, context, at: { taskId, name: options.name, attempt } })
     const sink = new TaskReport(blobs, taskId, Date.now() + keepMs, maxInlineBytes, own.tell)
     const report = new Report(sink, plan.status, 'all', plan.maxReportBytes)
     const intake = await open(spooled)

@@ -13,8 +13,13 @@ export interface ElementBatch {
 
 /** What is read, and how much of it. */
 export interface ElementOptions {
-  /** The member that holds the array, when it is one of an object. The others are read, checked and dropped. Left out: the body is the array. */
+  /**
+   * The member that holds the array, when it is one of an object. The others are read, checked and dropped, unless it has to be `alone`.
+   * Left out: the body is the array.
+   */
   readonly member?: string
+  /** Whether another member than `member` ends the reading with `invalid_input`. Default: false. */
+  readonly alone?: boolean
   /** A larger element ends the reading, and is never held whole. In bytes, with the white space around it; from 1 to 256 MiB, default 1 MiB. */
   readonly maxElementBytes?: number
   /** So many elements are handed over; one more ends the reading with `body_too_large`. Default: no bound. */

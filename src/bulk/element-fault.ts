@@ -3,6 +3,9 @@ import { jsonFault } from '../http/json-fault.js'
 import type { ElementPosition } from './element-batch.js'
 import type { TextPlace } from './text-place.js'
 
+/** What is wrong with a member of the body that is not the array. */
+export const UNKNOWN_MEMBER = 'is not a known member'
+
 /** Where and in what a fault is. */
 export interface FaultPlace {
   readonly item: number

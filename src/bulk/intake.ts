@@ -2,9 +2,11 @@ import { checkJsonType, readJson, unsupported } from '../http/body.js'
 import { decodeBody, requestCoding, type DecodeOptions } from '../http/decode.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { isJsonObject } from '../http/json-object.js'
 import { jsonTextOf, parseJson } from '../http/json-text.js'
 import { childPointer } from '../schema/index.js'
 import type { RawBatch } from './batch.js'
+import { UNKNOWN_MEMBER } from './element-fault.js'
 import { readElements } from './elements.js'
 import { isPlain } from './element-text.js'
 import type { Plan } from './plan.js'
@@ -67,7 +69,7 @@ export async function intakeOfPieces(shape: Shape, pieces: AsyncIterable<Uint8Ar
     size += step.value.byteLength
   }
   const { member, maxItems, maxItemBytes: maxElementBytes } = shape
-  const batches = readElements(joined(first, source), { maxItems, maxElementBytes, ...member !== undefined && { member } })
+  const batches = readElements(joined(first, source), { maxItems, maxElementBytes, ...member !== undefined && { member, alone: true } })
   return { whole: false, batches, close: () => source.return?.() }
 }
 
@@ -90,7 +92,13 @@ function intakeOfValue({ member, maxItems }: Shape, body: unknown, plain: boolea
 }
 
 function memberOf(body: unknown, member: string): unknown {
-  if (typeof body === 'object' && body !== null && Object.hasOwn(body, member)) return (body as Record<string, unknown>)[member]
+  if (isJsonObject(body) && Object.hasOwn(body, member)) {
+    const other = Object.keys(body).find((name) => name !== member)
+    if (other === undefined) return body[member]
+    throw httpError('invalid_input', {
+      message: `The body must have no other member than ${JSON.stringify(member)}.`, details: [{ pointer: childPointer('', other), message: UNKNOWN_MEMBER }],
+    })
+  }
   const details = [{ pointer: childPointer('', member), message: 'is required' }]
   throw httpError('invalid_input', { message: `The body must be an object with the member ${JSON.stringify(member)}, an array.`, details })
 }

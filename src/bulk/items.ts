@@ -34,7 +34,7 @@ export function bulkItems<C = unknown>({ endpoints, blobs }: BulkItemsOptions<C>
   return describe(serve, [operation('GET', {
     summary: 'Read the items of a bulk that was done in the background',
     parameters: [parameter('path', 'id'), onlyParameter, requestFields.range],
-    responses: { 200: items, 206: { ...items, description: 'A part of them' }, ...errorResponses('invalid_query', 'task_not_found', 'not_found', 'task_not_final', 'range_not_satisfiable') },
+    responses: { 200: items, 206: { ...items, description: 'A part of them' }, ...errorResponses('invalid_query', 'task_not_found', 'not_found', 'not_acceptable', 'task_not_final', 'range_not_satisfiable') },
   })])
 }
 

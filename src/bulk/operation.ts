@@ -42,7 +42,7 @@ export function bulkOperation<T>(plan: Plan<T>, background: boolean): Operation 
   const replayed = background ? ['Idempotent-Replayed'] as const : []
   const answer = (what: string): Fragment => response(what, { schema: reportSchema, headers: fields('Vary', 'Preference-Applied', ...replayed) })
   const refused = errorResponses(
-    'invalid_input', 'empty_batch', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body',
+    'invalid_input', 'empty_batch', 'malformed_json', 'unsafe_key', 'nested_too_deep', 'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body', 'digest_mismatch',
     ...background ? ['idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running', 'store_unavailable', 'store_full'] as const : [],
     ...transaction ? ['conflict'] as const : [], 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'batch_failed',
     'write_outcome_unknown', 'internal_error',

@@ -1,8 +1,8 @@
-import { warn } from '../http/warning.js'
+import { aboutTask, warn } from '../http/warning.js'
 import { assertSchema, type Schema } from '../schema/index.js'
 import type { TaskEndpoints } from '../tasks/index.js'
 import type { BulkTask, BulkTaskOptions } from './bulk-task.js'
-import type { Plan } from './plan.js'
+import type { BulkFaultPlace, Plan } from './plan.js'
 
 /** What both bulk endpoints may be told. Sizes are in bytes. */
 export interface BulkOptions<T> {
@@ -37,10 +37,10 @@ export interface BulkOptions<T> {
   /** The status where some items went well and others did not. Default 207. */
   readonly mixedStatus?: 200 | 207
   /**
-   * Hears of what the repository or the schema fails with, of at most ten faults of a request. Default: a process warning, as of the error
-   * boundary.
+   * Is told of what the repository or the schema fails with: at most ten faults of a request or of an attempt. In the
+   * background `at` says which task it was. Default: a process warning, as of the error boundary.
    */
-  readonly onError?: (error: unknown) => unknown
+  readonly onError?: (error: unknown, at?: BulkFaultPlace) => unknown
 }
 
 /** How a bulk endpoint works in the background. */
@@ -66,7 +66,7 @@ const MAX_ITEM_BYTES = 268_435_456
 export function withDefaults<T>(name: string, options: BulkOptions<T>): Defaults {
   const {
     batchSize = 500, concurrency = 8, maxItems = 100_000, maxBytes = 33_554_432, maxDecodedBytes = maxBytes, maxRatio = 250, maxItemBytes = 1_048_576,
-    streamAboveBytes = 1_048_576, maxReportBytes = 8_388_608, mixedStatus = 207, onError = warn, schema,
+    streamAboveBytes = 1_048_576, maxReportBytes = 8_388_608, mixedStatus = 207, onError = warnOfBulk, schema,
   } = options
   for (const [key, value] of Object.entries({ batchSize, concurrency, maxItems })) {
     if (!(value >= 1 && (Number.isInteger(value) || value === Infinity))) throw new TypeError(`${name}: ${key} must be a whole number from 1`)
@@ -87,6 +87,10 @@ export function withDefaults<T>(name: string, options: BulkOptions<T>): Defaults
     batchSize, concurrency: Math.min(concurrency, 10_000), maxItems, maxBytes, maxDecodedBytes, maxRatio, maxItemBytes, streamAboveBytes,
     maxReportBytes, mixedStatus, onError,
   }
+}
+
+function warnOfBulk(error: unknown, at?: BulkFaultPlace): void {
+  warn(error, at && aboutTask(at))
 }
 
 /** Whether batches are atomic. Throws a `TypeError` where they should be and can't. */

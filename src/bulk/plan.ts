@@ -1,5 +1,6 @@
 import type { HttpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
+import { isClientGone } from '../http/client-gone.js'
 import { telling } from '../http/warning.js'
 import type { Call } from '../repositories/repository.js'
 import type { Schema } from '../schema/index.js'
@@ -12,6 +13,13 @@ export type Written = object | HttpError | undefined
 export interface Writer<T> {
   readonly many?: (items: readonly T[], call: Call) => MaybePromise<readonly Written[]>
   readonly one: (item: T, call: Call) => MaybePromise<Written>
+}
+
+/** The attempt of a task in which the repository or the schema failed. */
+export interface BulkFaultPlace {
+  readonly taskId: string
+  readonly name: string
+  readonly attempt: number
 }
 
 /** All that the two bulk endpoints differ in, and the options with their defaults. Sizes are in bytes. */
@@ -40,12 +48,14 @@ export interface Plan<T> {
   readonly streamAboveBytes: number
   readonly maxReportBytes: number
   readonly mixedStatus: 200 | 207
-  readonly onError: (error: unknown) => unknown
+  readonly onError: (error: unknown, at?: BulkFaultPlace) => unknown
 }
 
 /** A call that may tell of its end without making a signal. */
 export interface BulkCall extends Call {
   readonly gone?: boolean | undefined
+  /** The task that does the work, where one does. */
+  readonly at?: BulkFaultPlace
 }
 
 /** One request, or one run of a task. */
@@ -72,7 +82,7 @@ export function throwIfOver(call: BulkCall): void {
 export function startRun<T>(plan: Plan<T>, call: BulkCall): Run<T> {
   let told = 0
   const tell = (error: unknown): void => {
-    if (told++ < MAX_TOLD) telling(() => plan.onError(error))
+    if (!isClientGone(error, call) && told++ < MAX_TOLD) telling(() => plan.onError(error, call.at))
   }
   return { plan, call, tell }
 }

@@ -60,6 +60,16 @@ function isPublic(address: Address): boolean {
   return (first & 0xe000) === 0x2000 && !((fifth & 0xfdff) === 0 && sixth === 0x5efe)
 }
 
+/**
+ * Names the receiver that an address belongs to, for limits: an IPv4 address stands for itself, an IPv6 address for
+ * its /64, which one machine has to itself.
+ */
+export function receiverOf(text: string): string {
+  if (!ipaddr.isValid(text)) return text
+  const address = ipaddr.process(text)
+  return address instanceof ipaddr.IPv4 ? address.toString() : address.parts.slice(0, 4).join(':')
+}
+
 function toRange(entry: string): [Address, number] | undefined {
   const text = entry.trim().replace(/^\[|\]$/g, '')
   if (text.includes('/')) {

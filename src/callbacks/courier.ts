@@ -8,10 +8,11 @@ import { Logbook } from './logbook.js'
 import { checkSecrets, messageId, signedHeaders } from './message.js'
 import { callbackSettings, type CallbackSettings, type SentOptions } from './options.js'
 import { judgeReply } from './verdict.js'
+import { Waiting } from './waiting.js'
 
 /** A full or failing queue is asked this often, after 0.1 s, 0.2 s, … */
 const TRIES = 5
-/** When the host of a callback has as many requests under way as it may, the callback waits from this long to this long. */
+/** A callback that finds no place waits from this long to this long. */
 const PARK_MS = 250
 const MAX_PARK_MS = 15_000
 /** What the engine does with a callback's job whose record can't be read or written; a refused delivery is no failure of its job. */
@@ -25,14 +26,15 @@ export class Courier implements CallbackCourier {
   private readonly settings: CallbackSettings
   private readonly gate: Gate
   private readonly logbook: Logbook
-  /** Tasks whose callbacks wait or run; complete where the queue is not durable. */
-  private readonly waiting = new Set<string>()
+  /** Callbacks that wait or run; complete where the queue is not durable. */
+  private readonly waiting: Waiting
   private closing = false
 
   /** Throws a `TypeError` when the options don't go with these tasks. */
   constructor(options: SentOptions, private readonly host: CallbackHost) {
     this.settings = callbackSettings(options, host)
-    this.gate = new Gate(this.settings.maxInFlight, this.settings.maxPerHost)
+    this.gate = new Gate(this.settings)
+    this.waiting = new Waiting(this.settings.maxWaiting, this.settings.maxWaitingPerOwner)
     this.logbook = new Logbook(host)
   }
 
@@ -93,16 +95,18 @@ export class Courier implements CallbackCourier {
 
   private async deliver(delivery: Delivery, signal: AbortSignal): Promise<void> {
     if (await this.logbook.isDone(delivery)) return this.end(delivery)
-    const leave = this.gate.enter(delivery.host)
-    if (!leave) return this.park(delivery)
+    const { url, body } = delivery
+    const pass = this.gate.enter(new URL(url).hostname, delivery.owner)
+    if (!pass) return this.park(delivery)
     const began = performance.now()
     let reply
     try {
       const headers = { 'content-type': 'application/json', ...await this.sign(delivery) }
-      reply = await this.settings.sender.send({ url: delivery.url, headers, body: delivery.body, signal })
+      reply = await this.settings.sender.send({ url, headers, body, signal, admit: pass.admit })
     } finally {
-      leave()
+      pass.leave()
     }
+    if ('fault' in reply && reply.fault === 'busy') return this.park(delivery)
     const { attempt, first, last } = delivery
     const now = Date.now()
     const { backoff } = this.settings
@@ -127,11 +131,10 @@ export class Courier implements CallbackCourier {
   }
 
   private async begin(delivery: Delivery): Promise<void> {
-    const { queue, maxWaiting } = this.settings
+    const { queue } = this.settings
     try {
-      if (!queue.durable && !this.waiting.has(delivery.taskId) && this.waiting.size >= maxWaiting) throw new Error('As many callbacks wait as may')
       // Counted first: others come in while the queue is asked.
-      if (!queue.durable) this.waiting.add(delivery.taskId)
+      if (!queue.durable && !this.waiting.add(delivery.taskId, delivery.owner)) throw new Error('As many callbacks wait as may')
       await this.enqueue(delivery, 0)
     } catch (error) {
       if (queue.durable) throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })

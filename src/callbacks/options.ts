@@ -24,15 +24,29 @@ export interface CallbackOptions {
   readonly backoff?: Backoff
   /** Requests under way at once in this process. Default: 20 with a queue of its own, else half of the tasks' `concurrency`. */
   readonly maxInFlight?: number
-  /** Requests under way at once to one host in this process. Default 4, and less than `maxInFlight`. */
+  /**
+   * Requests under way at once to one receiver in this process: to one host name, whatever its port, and to one
+   * address. Default 4, and less than `maxInFlight`.
+   */
   readonly maxPerHost?: number
-  /** Callbacks that may wait in the memory of this process, where the queue is not durable; above it one is given up. Default 500. */
+  /**
+   * Requests under way at once for one owner in this process; tasks without an owner count as one owner's.
+   * Default: three quarters of `maxInFlight`.
+   */
+  readonly maxPerOwner?: number
+  /**
+   * Callbacks that may wait in the memory of this process, where the queue is not durable. One more is given up
+   * with the fault `no_room`. Default 500.
+   */
   readonly maxWaiting?: number
+  /** Of these, callbacks of one owner. Default: half of `maxWaiting`. */
+  readonly maxWaitingPerOwner?: number
 }
 
 /** The names of these. */
 export const KNOWN = {
-  secrets: 0, sender: 0, queue: 0, attempts: 0, backoff: 0, maxInFlight: 0, maxPerHost: 0, maxWaiting: 0,
+  secrets: 0, sender: 0, queue: 0, attempts: 0, backoff: 0, maxInFlight: 0, maxPerHost: 0, maxPerOwner: 0,
+  maxWaiting: 0, maxWaitingPerOwner: 0,
 } satisfies Record<keyof CallbackOptions, 0>
 
 /** The options of whom a sender has been found for. */
@@ -44,13 +58,17 @@ export interface CallbackSettings extends Required<CallbackOptions> {
 }
 
 /** Throws a `TypeError` when an option makes no sense by itself. */
-export function checkOptions({ sender, secrets, backoff, attempts, maxInFlight, maxPerHost, maxWaiting }: SentOptions): void {
+export function checkOptions(options: SentOptions): void {
+  const { sender, secrets, backoff } = options
+  const { attempts, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner } = options
   const fault = (what: string) => new TypeError(`callbacks: ${what}`)
   if (typeof sender?.send !== 'function' || typeof sender.check !== 'function') {
     throw fault('sender must be a CallbackSender, such as httpSender() of longhaul/callbacks')
   }
   if (typeof secrets !== 'function') throw fault('secrets must be a function from an owner to a list of secrets')
-  for (const [name, value = 1] of Object.entries({ attempts, maxInFlight, maxPerHost, maxWaiting })) {
+  for (const [name, value = 1] of Object.entries({
+    attempts, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner,
+  })) {
     if (!Number.isInteger(value) || value < 1) throw fault(`${name} must be a whole number from 1, not ${String(value)}`)
   }
   if (backoff !== undefined) checkBackoff(backoff)
@@ -64,9 +82,13 @@ export function callbackSettings(options: SentOptions, { queue: queueOfTasks, sh
   const ownQueue = queue !== queueOfTasks
   const { maxInFlight = ownQueue ? 20 : Math.max(1, Math.floor(concurrency / 2)) } = options
   const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = options
+  const { maxPerOwner = Math.max(1, Math.floor(maxInFlight * 3 / 4)) } = options
+  const { maxWaitingPerOwner = Math.max(1, Math.floor(maxWaiting / 2)) } = options
   if (queueOfTasks.durable && !queue.durable) {
     throw fault('the queue of callbacks is not durable but that of the tasks is; callbacks would be lost with this process')
   }
   if (queue.durable && !shared) throw fault('the queue of callbacks spans processes but the store does not')
-  return { sender, secrets, queue, ownQueue, attempts, backoff, maxInFlight, maxPerHost, maxWaiting }
+  return {
+    sender, secrets, queue, ownQueue, attempts, backoff, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner,
+  }
 }

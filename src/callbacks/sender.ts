@@ -23,12 +23,18 @@ export interface CallbackRequest {
   /** Sent as it is: it has been signed. */
   readonly body: string
   readonly signal: AbortSignal
+  /**
+   * Call it with the addresses of the receiver before connecting. `false`: one of them has as many requests under way as
+   * it may; then `send` connects to none and resolves to the fault `busy`, and the request is made later.
+   */
+  readonly admit: (addresses: readonly string[]) => boolean
 }
 
 /** Why a receiver gave no answer: not allowed to be called, no connection, or too slow. */
 export type SendFault = 'forbidden' | 'unreachable' | 'timeout'
 
-/** What came of one request: a status, or why there is none. */
+/** What came of one request: a status, why there is none, or `busy` if `admit` gave `false`. */
 export type CallbackReply =
   | { readonly status: number; readonly retryAfter?: string | undefined }
   | { readonly fault: SendFault }
+  | { readonly fault: 'busy' }

@@ -14,7 +14,7 @@ export type Verdict =
   | { readonly kind: 'again'; readonly fault: CallbackFault; readonly delayMs: number }
 
 /** Judges a reply. `tried` counts the attempts of this round, with this one; `left` those that are still allowed. */
-export function judgeReply(reply: CallbackReply, { tried, left, backoff }: { tried: number; left: number; backoff: Backoff }, now: number): Verdict {
+export function judgeReply(reply: Exclude<CallbackReply, { readonly fault: 'busy' }>, { tried, left, backoff }: { tried: number; left: number; backoff: Backoff }, now: number): Verdict {
   if ('status' in reply && reply.status >= 200 && reply.status < 300) return { kind: 'delivered' }
   const fault: CallbackFault = 'fault' in reply ? reply.fault : reply.status === 410 ? 'gone' : 'status'
   // 410: the receiver wants no more. Forbidden: to ask again is to give a name the time to resolve to something else.

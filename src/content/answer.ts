@@ -1,4 +1,4 @@
-import { negotiateCoding } from '../http/accept.js'
+import { negotiate, negotiateCoding } from '../http/accept.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
 import { httpDate } from '../http/fields.js'
@@ -27,6 +27,10 @@ export function answerContent(request: HttpRequest, source: ContentSource, plan:
   checkSource(source)
   const { method, headers: asked } = request
   const { size, type = OCTETS, lastModified } = source
+  const accepted = asked['accept']
+  if (accepted !== undefined && accepted !== '*/*' && negotiate(accepted, [type.split(';', 1)[0] as string]) === undefined) {
+    throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+  }
   const varies = plan.codings.length > 0 && size >= WORTH_CODING && plan.compressible(type)
   // Parts are parts of the identity, so what they are held against is its tag.
   const partial = method === 'GET' && asked['range'] !== undefined

@@ -25,13 +25,13 @@ export function contentOperations(type = '*/*'): readonly Operation[] {
           schema: {}, mediaTypes: [...new Set([type, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
         }),
         304: response('Not changed', { headers: fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary') }),
-        ...errorResponses('not_found', 'precondition_failed', 'range_not_satisfiable'),
+        ...errorResponses('not_found', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
       },
     }),
     operation('HEAD', {
       summary: 'The header fields of GET',
       parameters: read,
-      responses: { 200: response('As GET would answer', { headers }), ...errorResponses('not_found', 'precondition_failed') },
+      responses: { 200: response('As GET would answer', { headers }), ...errorResponses('not_found', 'not_acceptable', 'precondition_failed') },
     }),
   ]
 }

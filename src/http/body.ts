@@ -1,3 +1,4 @@
+import { ContentDigest } from './content-digest.js'
 import { httpError, type HttpError } from './errors.js'
 import type { HttpRequest, MaybePromise, RequestHeaders } from './exchange.js'
 import { isTooDeep } from './json-depth.js'
@@ -22,13 +23,14 @@ const DIGITS = /^[0-9]+$/
 /**
  * The bytes of the body. Bytes or text that the host's own parser left are used. What the connection fails with
  * comes through as it is.
- * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read), `unsupported_content_coding` (415)
+ * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read), `unsupported_content_coding` (415),
+ * `digest_mismatch` (400)
  */
 export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOptions): Promise<Uint8Array> {
   checkLength(request.headers, maxBytes)
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
-  if (left instanceof Uint8Array) return capped(left.byteLength > maxBytes ? undefined : left, maxBytes)
+  if (left instanceof Uint8Array) return checkedAsSent(request.headers, capped(left.byteLength > maxBytes ? undefined : left, maxBytes))
   checkCoding(request.headers)
   return capped(await request.body.bytes(maxBytes), maxBytes)
 }
@@ -40,17 +42,19 @@ export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOpt
  * without asking the server beforehand. `charset` may only be UTF-8 or US-ASCII. Errors are thrown where the answer is direct, else
  * rejected.
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415), and with 400
- * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind), `nested_too_deep`
+ * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`
  */
 export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJsonOptions): MaybePromise<unknown> {
   checkLength(request.headers, maxBytes)
   checkJsonType(request.headers, mediaTypes)
   const { parsed } = request.body
   const isTyped = request.headers['content-type'] !== undefined
-  if (parsed !== undefined) {
-    if (!isTyped && parsed.value !== undefined) throw unsupported(mediaTypes)
-    return usable(parsed.value, maxBytes)
+  if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
+  if (parsed?.value instanceof Uint8Array) {
+    const { value } = parsed
+    return parseJsonBytes(checkedAsSent(request.headers, capped(value.byteLength > maxBytes ? undefined : value, maxBytes)))
   }
+  if (parsed !== undefined) return usable(parsed.value)
   checkCoding(request.headers)
   return request.body.bytes(maxBytes).then((bytes) => {
     const all = capped(bytes, maxBytes)
@@ -60,9 +64,14 @@ export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJso
   })
 }
 
-function usable(value: unknown, maxBytes: number): unknown {
+/** Bytes that the host's parser left: they are what was sent, unless there was a content coding to undo. */
+function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
+  const coding = headers['content-encoding'] ?? ''
+  return coding === '' || coding === 'identity' ? ContentDigest.of(headers)?.check(bytes) ?? bytes : bytes
+}
+
+function usable(value: unknown): unknown {
   if (value === undefined) throw httpError('missing_body')
-  if (value instanceof Uint8Array) return parseJsonBytes(capped(value.byteLength > maxBytes ? undefined : value, maxBytes))
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
   if (isTooDeep(value)) throw httpError('nested_too_deep')
   return value

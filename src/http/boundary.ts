@@ -1,18 +1,24 @@
 import { isPending } from './around.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from './exchange.js'
 import { readFailure } from './failure.js'
+import { isClientGone } from './client-gone.js'
 import { errorResponse } from './respond.js'
+import { nameOfRequest } from './request-name.js'
 import { telling, warn } from './warning.js'
 
 /**
  * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that failed, and `HttpError`s
- * with a `cause`. Not of a plain 404, 422 or 501. What it throws or rejects with is swallowed.
+ * with a `cause`. Not of a plain 404, 422 or 501, and not of what stopped because the client has gone. What it throws or
+ * rejects with is swallowed.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
 /** What `guard` may be told. */
 export interface GuardOptions {
-  /** Default: a process warning named `LonghaulError` with the stack, which Node prints on stderr. */
+  /**
+   * Default: a process warning named `LonghaulError`, which Node prints on stderr. It has method, path and id of the request, and the stacks of
+   * the error and its causes; a refusal such as 503 `queue_full` is one line without a stack.
+   */
   readonly onError?: OnError | undefined
 }
 
@@ -64,7 +70,13 @@ function noResponse(): TypeError {
 }
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
-  if (readFailure(error).expected) return
-  if (onError === undefined) warn(error)
+  if (readFailure(error).expected || isClientGone(error, request)) return
+  if (onError === undefined) warn(error, aboutRequest(request))
   else telling(() => onError(error, request))
+}
+
+/** Names a request in a warning. Its query is left out, because secrets may be in it. */
+function aboutRequest(request: HttpRequest): string {
+  const id = nameOfRequest(request)
+  return `${request.method} ${request.path}${id === undefined ? '' : ` (request ${id})`}`
 }

@@ -26,6 +26,13 @@ export class DerivedRequest<C> implements HttpRequest<C> {
     this.#changes = changes
   }
 
+  /** The request underneath all derived ones: the binding's. */
+  static root(request: HttpRequest<unknown>): HttpRequest<unknown> {
+    let root = request
+    while (root instanceof DerivedRequest) root = (root as DerivedRequest<unknown>).#request
+    return root
+  }
+
   get method(): string { return this.#request.method }
   get path(): string { return this.#request.path }
   get mountPath(): string { return this.#changes.mountPath ?? this.#request.mountPath }

@@ -1,3 +1,4 @@
+import { cutText } from './cut-text.js'
 import { ERROR_CODES, isHttpError, type ErrorDetail, type HttpError } from './errors.js'
 import { isFieldValue } from './fields.js'
 import { isToken } from './reader.js'
@@ -8,12 +9,13 @@ export interface Failure {
   /** From 400 to 599. */
   readonly status: number
   readonly code: string
-  /** One sentence. */
+  /** One sentence; cut above 2048 UTF-16 units. */
   readonly message: string
+  /** As many as take 16 KiB as JSON, and one that says how many more there are. */
   readonly details: readonly ErrorDetail[] | undefined
   /** Further members of the error body. */
   readonly members: Readonly<Record<string, unknown>> | undefined
-  /** Lower-case names; safe to send. */
+  /** Lower-case names; safe to send. Fields beyond 8 KiB are left out, because clients read no more than 16 KiB of them. */
   readonly headers: Readonly<Record<string, string>>
   /** The client's own doing, thrown on purpose: nothing that the host has to look at. */
   readonly expected: boolean
@@ -30,6 +32,10 @@ type Fields = Readonly<Record<string, unknown>>
 /** The answer says how long its body is, and what it is. */
 const OWN_HEADERS = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection'])
 const LISTS = ['vary', 'link', 'ratelimit', 'ratelimit-policy']
+const MAX_CODE = 128
+const MAX_MESSAGE = 2048
+const MAX_DETAILS_TEXT = 16_384
+const MAX_HEADERS = 8192
 const MASKED: Failure = failure(500, { expected: false })
 
 /**
@@ -121,12 +127,24 @@ function failure(status: number, { code, message, details, members, headers, exp
   const general = generalError(status)
   return {
     status,
-    code: isText(code) ? code : general.code,
-    message: isText(message) ? message : general.message,
-    details: Array.isArray(details) ? details : undefined,
+    code: isText(code) ? cutText(code, MAX_CODE) : general.code,
+    message: isText(message) ? cutText(message, MAX_MESSAGE) : general.message,
+    details: Array.isArray(details) ? fewDetails(details as readonly ErrorDetail[]) : undefined,
     members: isFields(members) ? members : undefined,
     headers: sendable(headers),
     expected,
+  }
+}
+
+/** A failure is kept in records, reports and answers for retries, and its thrower may have taken its words from the client's input. */
+function fewDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] | undefined {
+  let left = MAX_DETAILS_TEXT
+  try {
+    const beyond = details.findIndex((detail) => (left -= JSON.stringify(detail).length) < 0)
+    return beyond === -1 ? details : [...details.slice(0, beyond), { pointer: '', message: `… and ${details.length - beyond} more` }]
+  } catch {
+    // Something of the host's own making that JSON can't write.
+    return undefined
   }
 }
 
@@ -134,10 +152,15 @@ function failure(status: number, { code, message, details, members, headers, exp
 function sendable(headers: unknown): Record<string, string> {
   const kept: Record<string, string> = {}
   if (!isFields(headers)) return kept
+  let left = MAX_HEADERS
   for (const [key, value] of Object.entries(headers)) {
     const name = key.toLowerCase()
     const text = Array.isArray(value) ? value.join(', ') : typeof value === 'number' ? String(value) : value
-    if (isToken(name) && typeof text === 'string' && isFieldValue(text) && !OWN_HEADERS.has(name)) kept[name] = text
+    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text) || OWN_HEADERS.has(name)) continue
+    const size = name.length + text.length
+    if (size > left) continue
+    left -= size
+    kept[name] = text
   }
   return kept
 }

@@ -1,23 +1,54 @@
-/** Calls a listener of the host's. What it throws or rejects with harms nothing: it is heard as a warning. */
+import { isHttpError } from './errors.js'
+
+/** Causes of causes that are shown. */
+const MAX_CAUSES = 5
+
+// The brand of stores/store.ts, which this room does not import.
+const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
+
+/** Calls a listener of the host's. What it throws or rejects with harms nothing: it is reported as a warning. */
 export function telling(listener: () => unknown): void {
   try {
     const told = listener()
-    if (told instanceof Promise) told.catch(warn)
+    if (told instanceof Promise) told.catch((failure: unknown) => { warn(failure) })
   } catch (failure) {
     warn(failure)
   }
 }
 
 /**
- * What is heard of a failure when the host has no `onError`: a process warning named `LonghaulError`, which Node prints
- * on stderr. As a text, because a warning that can't be printed would end the process.
+ * Reports a failure when the host has no `onError`: emits a process warning named `LonghaulError`, which Node prints on
+ * stderr, with the stack of the error and of its causes. A refusal, such as 503 `queue_full`, is one line without a stack.
+ *
+ * @param about - what failed, such as a task or a request; stands in front
  */
-export function warn(error: unknown): void {
+export function warn(error: unknown, about?: string): void {
   let text = 'Something failed with a value that can not be shown'
   try {
-    text = error instanceof Error && typeof error.stack === 'string' ? error.stack : String(error)
+    text = textOf(error)
   } catch {
     // A getter or a proxy of the thrown value threw: the general text will do.
   }
-  process.emitWarning(text, 'LonghaulError')
+  // As a text, because a warning that can't be printed would end the process.
+  process.emitWarning(about === undefined ? text : `${about}: ${text}`, 'LonghaulError')
+}
+
+/** Names a task in a warning. */
+export function aboutTask({ taskId, name, attempt }: { readonly taskId: string, readonly name: string, readonly attempt: number }): string {
+  return `Task ${taskId} (${name}, attempt ${attempt})`
+}
+
+function textOf(error: unknown): string {
+  const parts: string[] = []
+  for (let at = error; parts.length <= MAX_CAUSES; at = (at).cause) {
+    parts.push(described(at))
+    if (!(at instanceof Error) || at.cause === undefined || at.cause === at) break
+  }
+  return parts.join('\n[cause] ')
+}
+
+function described(error: unknown): string {
+  if (isHttpError(error) && error.status !== 500) return `${error.name}: ${error.status} ${error.code}: ${error.message}`
+  if (!(error instanceof Error) || typeof error.stack !== 'string') return String(error)
+  return STORE_UNAVAILABLE in error ? `${error.name}: ${error.message}` : error.stack
 }

@@ -27,7 +27,7 @@ export interface DownloadOptions<T = object, C = unknown> {
   readonly record?: Schema | Readonly<Record<string, unknown>>
   /** Content codings to offer, best first. Default: `zstd` where Node has it, `gzip`, `br`; `[]` for none. */
   readonly codings?: readonly string[]
-  /** Further header fields of the answer, by lower-case name. */
+  /** Further header fields of the answer, by lower-case name. Default: `Cache-Control: private, no-cache`. */
   readonly headers?: Readonly<ResponseHeaders>
 }
 
@@ -118,7 +118,7 @@ function jsonSchemaOf(record: Schema | Readonly<Record<string, unknown>>): Reado
 function described(schema: Readonly<Record<string, unknown>> | undefined): Fragment {
   const line = schema ?? { type: 'object' }
   return {
-    ...response('The records', { headers: fields('Vary') }),
+    ...response('The records', { headers: fields('Vary', 'Cache-Control') }),
     content: {
       [NDJSON_TYPE]: { schema: { type: 'string', description: `Each line: ${JSON.stringify(line)}` } },
       'application/json': { schema: { type: 'array', items: line } },

@@ -29,9 +29,22 @@ export const EXCERPT_BYTES = 240
 /** In longer lines the place of a fault is not looked for: that would cost more than the parse did. */
 const MAX_SCANNED = 4096
 
-/** Describes a bad line by its text, without white space around it, or by how it begins. */
-export function lineError(line: number, code: LineErrorCode, text: string): LineError {
+/**
+ * Describes a bad line by its text, without white space around it, or by how it begins. A line that does not begin as an
+ * object may still be no JSON at all: that is found out here, because only the described lines need it.
+ */
+export function lineError(line: number, found: LineErrorCode, text: string): LineError {
+  const code = found === 'line_not_object' && !isJson(text) ? 'line_malformed' : found
   return { line, code, message: messageOf(code, text), excerpt: excerptOf(text) }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** How a line begins, as a text of its own: a slice would keep all of the block alive. */

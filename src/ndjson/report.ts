@@ -1,8 +1,11 @@
 import type { ErrorDetail } from '../http/errors.js'
+import { cutText } from '../http/cut-text.js'
 import { excerptOf, type LineError } from './line-error.js'
 
 /** Details of one record that are kept. */
 const MAX_DETAILS = 5
+/** Codes and sentences of the host's are cut above so many UTF-16 units: with all its errors, a report has to fit into a record. */
+const MAX_TEXT = 300
 
 /** Why a record was not taken, though its line was good. */
 export interface RecordFault {
@@ -97,7 +100,11 @@ export class UploadReport {
 
 /** The error for a record that was refused. */
 export function refusal(line: number, { code, message, details }: RecordFault, record: unknown): UploadError {
-  return { line, code, message, excerpt: excerptOf(textOf(record)), ...details && { details: details.slice(0, MAX_DETAILS) } }
+  const few = details?.slice(0, MAX_DETAILS).map((detail) => (
+    { pointer: cutText(detail.pointer, MAX_TEXT), message: cutText(detail.message, MAX_TEXT) }
+  ))
+  const said = { code: cutText(code, MAX_TEXT), message: cutText(message, MAX_TEXT), excerpt: excerptOf(textOf(record)) }
+  return { line, ...said, ...few && { details: few } }
 }
 
 function textOf(record: unknown): string {

@@ -47,7 +47,7 @@ export function uploadOperation(record: Schema | undefined, background: boolean)
         }),
       },
       ...errorResponses(
-        'incomplete_body', 'malformed_coding', ...background ? ['idempotency_needs_async', 'invalid_idempotency_key'] as const : [], 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error', 'store_unavailable', 'store_full',
+        'incomplete_body', 'digest_mismatch', 'malformed_coding', ...background ? ['idempotency_needs_async', 'invalid_idempotency_key'] as const : [], 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error', 'store_unavailable', 'store_full',
       ),
     },
   })

@@ -2,6 +2,7 @@ import { around } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { newId } from '../http/random-id.js'
+import { nameOfRequest, nameRequest } from '../http/request-name.js'
 import { isToken } from '../http/reader.js'
 import { header as describeHeader } from '../openapi/index.js'
 import { adding } from './describe.js'
@@ -28,12 +29,13 @@ export function requestId<C = unknown>({ header = 'x-request-id', trust = false 
   const policy: Policy<C> = (request, next) => {
     const sent = trust ? request.headers[name] : undefined
     const id = typeof sent === 'string' && HARMLESS.test(sent) ? sent : newId()
+    nameRequest(request, id)
     return around(next, withContext(request, { requestId: id }), (headers) => { headers[name] = id })
   }
   return Object.assign(policy, { place: PLACE, describe: adding({ [header]: idField }) })
 }
 
-/** The id that `requestId` has given. */
+/** The id that `requestId` has given, also for the request that `onError` is told of. */
 export function requestIdOf(request: HttpRequest<unknown>): string | undefined {
-  return (request.context as { readonly requestId?: string } | null | undefined)?.requestId
+  return (request.context as { readonly requestId?: string } | null | undefined)?.requestId ?? nameOfRequest(request)
 }

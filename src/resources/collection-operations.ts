@@ -23,7 +23,7 @@ export function collectionOperations({ item = { type: 'object' }, schema, change
   const conditions = {
     ...errorResponses('precondition_failed'), ...requirePreconditions && errorResponses('precondition_required'),
   }
-  const invalid = ['invalid_input', 'malformed_json', 'missing_body', 'nested_too_deep', 'unsafe_key'] as const
+  const invalid = ['invalid_input', 'malformed_json', 'digest_mismatch', 'missing_body', 'nested_too_deep', 'unsafe_key'] as const
   const refused = errorResponses(...invalid, 'body_too_large', 'conflict', 'unsupported_media_type')
   // RFC 5789 section 2.2.
   const { 415: unsupported } = errorResponses('unsupported_media_type')

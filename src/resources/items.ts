@@ -5,6 +5,7 @@ import { isJsonObject } from '../http/json-object.js'
 import { evaluatePreconditions } from '../http/preconditions.js'
 import type { Call, Repository } from '../repositories/repository.js'
 import type { CollectionOptions, IdFormat } from './collection.js'
+import { childPointer, toJsonSchema, type Schema } from '../schema/index.js'
 import { contentTag } from './content-tag.js'
 import { invalidInput, PATCH_TYPES, readBody, validated } from './item-body.js'
 import { written } from './item-written.js'
@@ -24,6 +25,8 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly #id: IdFormat<Item, Id>
   readonly #param: string
   readonly #maxBytes: number
+  readonly #schemaHasId: boolean
+  readonly #changeHasId: boolean
 
   constructor(options: CollectionOptions<Item, Draft, Change, Id>) {
     const { repository, id, param = 'id', maxBytes = 1_048_576 } = options
@@ -32,6 +35,8 @@ export class Items<Item extends object, Draft, Change, Id> {
     this.#id = id ?? { parse: (text) => text as Id, of: (item) => (item as { readonly id?: Id }).id as Id }
     this.#param = param
     this.#maxBytes = maxBytes
+    this.#schemaHasId = mayHaveId(options.schema)
+    this.#changeHasId = options.changeSchema === undefined || mayHaveId(options.changeSchema)
   }
 
   readonly create = async (request: Request): Promise<HttpResponse> => {
@@ -62,8 +67,7 @@ export class Items<Item extends object, Draft, Change, Id> {
     const id = this.#idOf(request)
     this.#checkConditional(request)
     const body = await readBody(request, this.#maxBytes)
-    this.#checkId(body, request)
-    const draft = await validated(this.#options.schema, body)
+    const draft = await validated(this.#options.schema, this.#withoutId(body, request, this.#schemaHasId))
     const { item, created } = await this.#guarded(request, id, 'may be new', async (repository, before) => {
       const done = await repository.replace?.(id, draft, callOf(request))
       if (done === undefined) throw new TypeError('collection: replace of the repository must give { item, created }')
@@ -79,12 +83,12 @@ export class Items<Item extends object, Draft, Change, Id> {
     this.#checkConditional(request)
     const patch = await readBody(request, this.#maxBytes, PATCH_TYPES)
     if (!isJsonObject(patch)) throw invalidInput('', 'must be object')
-    this.#checkId(patch, request)
     const { changeSchema } = this.#options
-    const change = changeSchema && await validated(changeSchema, patch)
+    const wanted = this.#withoutId(patch, request, changeSchema ? this.#changeHasId : this.#schemaHasId)
+    const change = changeSchema && await validated(changeSchema, wanted)
     const item = await this.#guarded(request, id, changeSchema ? 'there' : 'looked at', async (repository, before) => {
-      const wanted = before?.item && change === undefined ? await this.#merged(before.item, patch) : change
-      return await repository.update?.(id, wanted as Change, callOf(request))
+      const merged = before?.item && change === undefined ? await this.#merged(before.item, wanted) : change
+      return await repository.update?.(id, merged as Change, callOf(request))
     })
     if (item === undefined) throw httpError('not_found')
     return written(request, this.#shown(item), { path: request.path, created: false })
@@ -127,6 +131,10 @@ export class Items<Item extends object, Draft, Change, Id> {
     const merged = mergePatch(item, patch) as Readonly<Record<string, unknown>>
     const draft: unknown = await validated(this.#options.schema, merged)
     const known = isJsonObject(draft) ? draft : {}
+    for (const [name, value] of Object.entries(patch)) {
+      // The schema has left it out, so it does not know it. What is removed is allowed to be missing.
+      if (value !== null && !Object.hasOwn(known, name)) throw invalidInput(childPointer('', name), 'is not a known member')
+    }
     return Object.fromEntries(Object.keys(patch).map((name) => [name, Object.hasOwn(known, name) ? known[name] : null])) as Change
   }
 
@@ -138,11 +146,14 @@ export class Items<Item extends object, Draft, Change, Id> {
     return id
   }
 
-  /** A body may name the record once more, but no other. */
-  #checkId(body: unknown, { params }: Request): void {
-    const named = isJsonObject(body) && Object.hasOwn(body, 'id') ? body['id'] : undefined
-    if (named === undefined || ((typeof named === 'string' || typeof named === 'number') && String(named) === params[this.#param])) return
-    throw invalidInput('/id', 'must be the id in the path, or left out')
+  /** A body may name the record once more, but no other. A schema that does not know the id does not get to see it, since it may be a closed one. */
+  #withoutId<T>(body: T, { params }: Request, schemaHasId: boolean): T {
+    if (!isJsonObject(body) || !Object.hasOwn(body, 'id')) return body
+    const { id, ...rest } = body as Readonly<Record<string, unknown>>
+    if (id !== undefined && !((typeof id === 'string' || typeof id === 'number') && String(id) === params[this.#param])) {
+      throw invalidInput('/id', 'must be the id in the path, or left out')
+    }
+    return schemaHasId ? body : rest as T
   }
 
   #checkConditional(request: Request): void {
@@ -153,6 +164,12 @@ export class Items<Item extends object, Draft, Change, Id> {
     const body = JSON.stringify(item)
     return { body, etag: this.#options.etag?.(item) ?? contentTag(body) }
   }
+}
+
+/** Whether a schema may want the member `id`: it names it, or does not tell which members it has. */
+function mayHaveId(schema: Schema): boolean {
+  const properties = toJsonSchema(schema)?.['properties']
+  return !isJsonObject(properties) || Object.hasOwn(properties, 'id')
 }
 
 function callOf({ signal, context }: Request): Call {

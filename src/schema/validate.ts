@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { cutText } from '../http/cut-text.js'
 import type { ErrorDetail } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { toPointer } from './pointer.js'
@@ -40,7 +41,7 @@ function toValidation<T>(result: StandardSchemaV1.Result<T>): Validation<T> {
 function toDetails(issues: readonly StandardSchemaV1.Issue[]): ErrorDetail[] {
   const details = issues.slice(0, MAX_DETAILS).map(({ message, path }) => ({
     pointer: toPointer(path),
-    message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
+    message: cutText(message, MAX_MESSAGE),
   }))
   return details.length > 0 ? details : [{ pointer: '', message: 'is not valid' }]
 }

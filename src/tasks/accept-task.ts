@@ -44,7 +44,7 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
     await updateClaim(tasks.store, claim, { ...claim.claim, accepted: true }).catch(() => undefined)
   }
   if (wait === 0) return accepted(settings, request, task, { asked, replayed: !created })
-  const now = await waitForIt(settings, request, task, wait)
+  const now = await waitForIt(settings, submission, task, wait)
   if (!isFinal(now.state)) return accepted(settings, request, now, { asked, replayed: !created, waited: wait })
   if (now.state !== 'completed') throw toTaskError(now)
   const { result } = JSON.parse(now.face) as { result: unknown }
@@ -52,9 +52,11 @@ export async function acceptTask<C>(settings: EndpointSettings<C>, submission: S
 }
 
 /** `respond-async, wait=N` (RFC 7240 4.3): the task when it has ended, or as it is when the time is over. */
-async function waitForIt<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, seconds: number): Promise<TaskSnapshot> {
+async function waitForIt<C>(
+  settings: EndpointSettings<C>, { request, requester }: Submission<C>, task: TaskSnapshot, seconds: number,
+): Promise<TaskSnapshot> {
   const { feeds, waiters } = settings.tasks
-  const place = waiters.enter(request.signal)
+  const place = waiters.enter(request.signal, countedAs(requester, request))
   if (!place) return task
   try {
     const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)

@@ -5,7 +5,7 @@ import type { TasksOptions } from './tasks-options.js'
 
 const KNOWN = {
   store: 0, queue: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE,
-  maxWaiters: SIZE, leaseMs: KEPT, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
+  maxWaiters: SIZE, maxWaitersPerOwner: SIZE, leaseMs: KEPT, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
 } satisfies Record<keyof TasksOptions, unknown>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)

@@ -21,7 +21,8 @@ export class Leases {
   private readonly heart: ReturnType<typeof setInterval>
   private revision: Revision | undefined
   private beating: Promise<void> | undefined
-  private lastBeat = 0
+  /** When it was written last, on `performance.now()`. */
+  private lastBeat = -Infinity
   private unwatch: Unsubscribe | undefined
   private closed = false
 
@@ -103,10 +104,10 @@ export class Leases {
       const made = await this.store.create(key, '', options)
       this.revision = made.created ? made.revision : made.entry.revision
     }
-    this.lastBeat = Date.now()
+    this.lastBeat = performance.now()
     // A notice comes after every reconnect: the key may have expired while the store was away.
     this.unwatch ??= await this.store.watch(key, () => {
-      if (Date.now() - this.lastBeat > ECHO_MS) this.beat()
+      if (performance.now() - this.lastBeat > ECHO_MS) this.beat()
     })
     if (this.closed) this.unwatch()
   }

@@ -31,7 +31,7 @@ export function submitOperations(
       ...(always ? {} : { 200: done }),
       202: accepted,
       ...errorResponses(
-        'invalid_input', 'malformed_json', 'missing_body', 'nested_too_deep', 'unsafe_key', 'invalid_idempotency_key',
+        'invalid_input', 'malformed_json', 'digest_mismatch', 'missing_body', 'nested_too_deep', 'unsafe_key', 'invalid_idempotency_key',
         'invalid_callback_url', 'callback_url_forbidden', 'callback_needs_async', 'idempotent_request_running', 'task_cancelled',
         'idempotent_task_gone', 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'unprocessable', 'unknown_task',
         'idempotency_key_reused', 'too_many_tasks', 'internal_error', 'queue_full', 'store_unavailable', 'store_full', 'shutting_down', 'sync_timeout',
@@ -59,7 +59,7 @@ export function statusOperations(path: string, face: Face): readonly Operation[]
       204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),
       304: response('Not changed', { headers: applied }),
       ...Object.fromEntries(Object.entries(others).map(([status, each]) => [status, { headers: applied, ...each }])),
-      ...errorResponses(face.notFound, 'store_unavailable'),
+      ...errorResponses(face.notFound, 'not_acceptable', 'too_many_requests', 'store_unavailable'),
     },
   }
   return [

@@ -1,5 +1,9 @@
+import { cutText } from '../http/cut-text.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { TaskProgress } from './record.js'
+
+/** In UTF-16 units. */
+const MAX_MESSAGE = 500
 
 /**
  * Takes reports of progress as often as they come and writes them no closer than `intervalMs` apart,
@@ -22,7 +26,7 @@ export class ProgressWriter {
     this.latest = {
       done,
       ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
-      ...(typeof message === 'string' ? { message: message.slice(0, 500) } : {}),
+      ...(typeof message === 'string' ? { message: cutText(message, MAX_MESSAGE) } : {}),
     }
     if (!this.timer && !this.writing) this.flush()
   }

@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto'
 import { httpError } from '../http/errors.js'
-import type { Store } from '../stores/store.js'
+import type { Revision, Store } from '../stores/store.js'
 import { toSnapshot } from './codec.js'
 import { taskKey } from './ledger.js'
 import { isFinal } from './state.js'
 
+/** How long a slot without a record is left alone, from when somebody first wanted it. */
 const YOUNG_MS = 10_000
+/** How long it is remembered that somebody wanted it. */
+const SUSPECT_MS = 3_600_000
 
 /**
  * Bounds the unfinished tasks of one party (see `countedAs`): each takes one of `max` numbered keys, which names it. A
@@ -15,26 +18,36 @@ const YOUNG_MS = 10_000
 export async function takeSlot(
   store: Store, definition: { readonly name: string; readonly maxPerOwner: number }, counted: string, taskId: string, ttlMs: number,
 ): Promise<string> {
-  const value = `${taskId} ${String(Date.now())}`
   const whose = createHash('sha256').update(counted).digest('base64url')
   for (let n = 0; n < definition.maxPerOwner; n++) {
     const key = `slot:${definition.name}:${String(n)}:${whose}`
-    const made = await store.create(key, value, { ttlMs })
+    const made = await store.create(key, taskId, { ttlMs })
     if (made.created) return key
-    const [holderId = '', takenAt] = made.entry.value.split(' ')
+    const { value: holderId, revision } = made.entry
     if (holderId === taskId) return key
     const holder = await store.get(taskKey(holderId))
     if (holder && !isFinal(toSnapshot(holderId, holder.value).state)) continue
-    // Between a slot and its record lies one write: a slot that young may have a task yet to come.
-    if (!holder && Number(takenAt) > Date.now() - YOUNG_MS) continue
-    const taken = await store.replace(key, value, made.entry.revision, { ttlMs })
+    if (!holder && !await isAbandoned(store, key, revision)) continue
+    const taken = await store.replace(key, taskId, revision, { ttlMs })
     if (taken.replaced) return key
   }
   throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
 }
 
+/**
+ * Whether a slot without a record is one whose process died. Between a slot and its record lies one write, so the task of a young
+ * slot may be yet to come. How old it is, the store's clock decides: the first to want it starts a counter, and once
+ * that has expired the slot is abandoned.
+ */
+async function isAbandoned(store: Store, key: string, revision: Revision): Promise<boolean> {
+  const which = `${key}:${revision}`
+  const { value } = await store.increment(`slot-wanted:${which}`, 1, { ttlMs: YOUNG_MS })
+  if (value > 1) return false
+  return !(await store.create(`slot-suspect:${which}`, '', { ttlMs: SUSPECT_MS })).created
+}
+
 /** Gives a slot back, unless another task holds it by now. */
 export async function freeSlot(store: Store, key: string, taskId: string): Promise<void> {
   const entry = await store.get(key)
-  if (entry?.value.split(' ')[0] === taskId) await store.delete(key, entry.revision)
+  if (entry?.value === taskId) await store.delete(key, entry.revision)
 }

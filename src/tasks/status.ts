@@ -1,6 +1,6 @@
 import { negotiate } from '../http/accept.js'
 import { after } from '../http/after.js'
-import { httpError } from '../http/errors.js'
+import { httpError, type HttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import { etagMatches } from '../http/fields.js'
 import { parsePrefer } from '../http/prefer.js'
@@ -9,7 +9,7 @@ import type { TaskSnapshot } from './codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, taskEvents } from './events.js'
 import { statusOperations } from './operations.js'
-import { belongsTo, type Requester } from './requester.js'
+import { belongsTo, countedAs, type Requester } from './requester.js'
 import type { SharedFace } from './shared-face.js'
 import { isFinal } from './state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
@@ -44,8 +44,10 @@ function showTask<C>(
 ): MaybePromise<HttpResponse> {
   if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.face.notFound)
   const { accept, prefer } = request.headers
-  if (accept !== undefined && accept !== '*/*' && request.method === 'GET' && negotiate(accept, TYPES) === 'text/event-stream') {
-    return events(settings, request, task)
+  if (accept !== undefined && accept !== '*/*') {
+    const type = negotiate(accept, TYPES)
+    if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept, Authorization' } })
+    if (type === 'text/event-stream' && request.method === 'GET') return events(settings, request, requester, task)
   }
   if (prefer !== undefined && request.method === 'GET') {
     const { wait } = parsePrefer(prefer)
@@ -69,7 +71,7 @@ function answer<C>(
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
 async function poll<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, { owner }: Requester, task: TaskSnapshot, seconds: number,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot, seconds: number,
 ): Promise<HttpResponse> {
   const { tasks, face } = settings
   const known = request.headers['if-none-match']
@@ -79,10 +81,10 @@ async function poll<C>(
   let now: TaskSnapshot | undefined = task
   // A final task can't change: it is not waited for.
   if (!isFinal(task.state) && !until(task)) {
-    const place = tasks.waiters.enter(request.signal)
+    const place = tasks.waiters.enter(request.signal, countedAs(requester, request))
     if (!place) return answer(settings, request, task)
     try {
-      const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, owner), until }
+      const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner), until }
       now = await waitFor(tasks.feeds, task.id, options)
     } finally {
       place.leave()
@@ -94,14 +96,17 @@ async function poll<C>(
   return response
 }
 
-function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot): HttpResponse {
+function events<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot,
+): HttpResponse {
   const { tasks, path, shared } = settings
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
   if (isFinal(task.state) && lastEventId === eventId(task)) return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
-  const place = tasks.waiters.enter(request.signal)
-  if (!place) throw httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers: { 'retry-after': '5' } })
+  const counted = countedAs(requester, request)
+  const place = tasks.waiters.enter(request.signal, counted)
+  if (!place) throw tooManyStreams(tasks.waiters.isFullFor(counted))
   const statusUrl = path.of(request.mountPath, task.id)
   return stream(200, taskEvents(tasks.feeds, task, (now) => shared.event(now, statusUrl), lastEventId, place), {
     'content-type': 'text/event-stream; charset=utf-8',
@@ -110,6 +115,12 @@ function events<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, task:
     // Proxies that buffer would hold events back.
     'x-accel-buffering': 'no',
   })
+}
+
+function tooManyStreams(own: boolean): HttpError {
+  const headers = { 'retry-after': '5' }
+  if (!own) return httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers })
+  return httpError('too_many_requests', { message: 'You wait for too many tasks at once; close an event stream, or poll instead.', headers })
 }
 
 async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {

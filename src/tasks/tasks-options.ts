@@ -20,14 +20,26 @@ export interface TasksOptions {
   readonly maxInputBytes?: number
   /** Default 1 MiB; a larger result fails its task (`result_too_large`). */
   readonly maxResultBytes?: number
-  /** Long polls and event streams open at once in this process; above it they are answered at once. Default 1000. */
+  /**
+   * Requests that wait at once in this process: long polls, `respond-async, wait=N` and event streams. Above it, the first
+   * two are answered at once, and an event stream is a 503 `service_unavailable`. Default 1000.
+   */
   readonly maxWaiters?: number
+  /**
+   * How many of these places one owner may have. Clients without an owner are counted by the network of their connection,
+   * so behind a proxy they all count as one. Above it, an event stream is a 429 `too_many_requests`.
+   * Default: a tenth of `maxWaiters`, 10 at least.
+   */
+  readonly maxWaitersPerOwner?: number
   /** Shared store, queue of one process: how long that may be silent before its tasks are lost (`task_interrupted`). Default 15 000. */
   readonly leaseMs?: number
   /** Progress is written no more often than this. Default 200. */
   readonly progressIntervalMs?: number
   /** Tells callback URLs of tasks that have ended: `callbacks({ secrets })` of `longhaul/callbacks`. Default: none, and no task may have one. */
   readonly callbacks?: Callbacks
-  /** Hears of every failure that clients see masked. Default: a process warning, as of the error boundary. */
+  /**
+   * Is told of every failure that clients see masked, whole and with its causes, and of which attempt of which task it was.
+   * Default: a process warning that says the same.
+   */
   readonly onError?: (error: unknown, at: { taskId: string; name: string; attempt: number }) => void
 }

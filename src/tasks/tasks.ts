@@ -2,7 +2,7 @@ import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { newId } from '../http/random-id.js'
-import { warn } from '../http/warning.js'
+import { warnOfTask } from './tell.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
 import { Intake, type AcceptOptions, type Accepted, type SubmitOptions } from './accept.js'
@@ -57,7 +57,7 @@ export class Tasks {
   /** Use `createTasks`. */
   constructor(options: TasksOptions) {
     checkOptions(options)
-    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warn } = options
+    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warnOfTask } = options
     this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
     this.store = store
     this.queue = queue
@@ -66,7 +66,7 @@ export class Tasks {
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
     this.feeds = new Feeds(store, this.see)
-    this.waiters = new Waiters(options.maxWaiters ?? 1000)
+    this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
     this.executor = new Executor({

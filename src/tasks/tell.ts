@@ -1,4 +1,4 @@
-import { telling } from '../http/warning.js'
+import { aboutTask, telling, warn } from '../http/warning.js'
 import type { Job } from '../queues/queue.js'
 
 /**
@@ -10,4 +10,9 @@ export type OnTaskError = (error: unknown, at: { taskId: string; name: string; a
 /** Tells the host of a failure. Its listener must not decide how a task ends. */
 export function tell({ onError }: { readonly onError: OnTaskError }, cause: unknown, job: Pick<Job, 'taskId' | 'name'>, attempt: number): void {
   telling(() => onError(cause, { taskId: job.taskId, name: job.name, attempt }))
+}
+
+/** Reports a failure where the host has no `onError`. */
+export function warnOfTask(error: unknown, at: Parameters<OnTaskError>[1]): void {
+  warn(error, aboutTask(at))
 }

@@ -40,30 +40,43 @@ export async function waitFor(feeds: Feeds, id: string, options: FollowOptions, 
 /** One reason for all: making one for each, with its stack, costs more than the rest of a wait. */
 const LEFT = new Error('Nobody waits any more')
 
-/**
- * Bounds how many requests wait at once, and ends them all when the server closes. What finds no
- * place is answered at once.
- */
+/** A place of a request that waits. */
+export interface WaitingPlace {
+  /** Aborts when the place is left, the client disconnects or the server closes. */
+  readonly signal: AbortSignal
+  readonly leave: () => void
+}
+
+/** Bounds how many requests wait at once, in all and of one owner, and ends them when the server closes. */
 export class Waiters {
   private readonly places = new Set<AbortController>()
+  /** How many places each owner has; those without any are not in it. */
+  private readonly counts = new Map<string, number>()
   private closed = false
 
-  constructor(private readonly max: number) {}
+  /** @param maxPerOwner - places that one owner may have. Default: a tenth of `max`, 10 at least */
+  constructor(readonly max: number, private readonly maxPerOwner = Math.max(10, Math.ceil(max / 10))) {}
 
   get size(): number {
     return this.places.size
   }
 
-  /** A place, or `undefined`. Its signal aborts when it is left, the client goes or the server closes. */
-  enter(client: AbortSignal): { readonly signal: AbortSignal; readonly leave: () => void } | undefined {
-    if (this.places.size >= this.max || this.closed || client.aborted) return undefined
+  /** Whether this owner has as many places as it may have. `counted` is of `countedAs`. */
+  isFullFor(counted: string): boolean {
+    return (this.counts.get(counted) ?? 0) >= this.maxPerOwner
+  }
+
+  /** Takes a place; `undefined` when there is none, or the client has disconnected. */
+  enter(client: AbortSignal, counted: string): WaitingPlace | undefined {
+    if (this.places.size >= this.max || this.isFullFor(counted) || this.closed || client.aborted) return undefined
     const place = new AbortController()
     const leave = () => {
-      this.places.delete(place)
+      if (this.places.delete(place)) this.count(counted, -1)
       client.removeEventListener('abort', leave)
       place.abort(LEFT)
     }
     this.places.add(place)
+    this.count(counted, 1)
     // Whoever goes gives the place back too: a stream that was never read runs no cleanup of its own.
     client.addEventListener('abort', leave, { once: true })
     return { signal: place.signal, leave }
@@ -72,6 +85,12 @@ export class Waiters {
   close(): void {
     this.closed = true
     for (const place of this.places) place.abort(LEFT)
+  }
+
+  private count(counted: string, by: 1 | -1): void {
+    const count = (this.counts.get(counted) ?? 0) + by
+    if (count === 0) this.counts.delete(counted)
+    else this.counts.set(counted, count)
   }
 }
 

@@ -17,7 +17,7 @@ function clientWith(over: Partial<RedisClient>): RedisClient {
   return {
     get: (key) => real.get(key), set: (...args) => real.set(...args), eval: (...args) => real.eval(...args), evalsha: (...args) => real.evalsha(...args),
     publish: (...args) => real.publish(...args), subscribe: (...args) => real.subscribe(...args), unsubscribe: (...args) => real.unsubscribe(...args),
-    duplicate: (...args) => real.duplicate(...args), disconnect: () => undefined, on: () => undefined, ...over,
+    duplicate: (...args) => real.duplicate(...args), disconnect: () => undefined, ping: () => real.ping(), on: () => undefined, ...over,
   }
 }
 

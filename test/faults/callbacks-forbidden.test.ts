@@ -71,7 +71,7 @@ describe('a callback URL', () => {
       await assert.rejects(submit(url), (error) => isHttpError(error) && error.status === 400
         && ['callback_url_forbidden', 'invalid_callback_url'].includes(error.code), JSON.stringify(form).slice(0, 100))
       // And should one have found its way past the check, say from a queue of an older version: it is judged again.
-      const reply = await sender.send({ url, headers: {}, body: '{}', signal })
+      const reply = await sender.send({ url, headers: {}, body: '{}', signal, admit: () => true })
       assert.deepEqual(reply, { fault: 'forbidden' }, form.slice(0, 100))
     }
     for (const url of [1, null, {}, ['http://example.com/']]) {
@@ -146,7 +146,7 @@ test('no proxy of the environment is asked', async (t) => {
   for (const name of names) process.env[name] = name === 'NODE_USE_ENV_PROXY' ? '1' : `http://127.0.0.1:${port}`
   const { signal } = new AbortController()
   const sender = httpSender({ timeoutMs: 200, allow: ['2001:db8::/32'], resolve: async () => [{ address: '2001:db8::1', family: 6 }] })
-  const reply = await sender.send({ url: 'http://example.com/', headers: {}, body: '{}', signal })
+  const reply = await sender.send({ url: 'http://example.com/', headers: {}, body: '{}', signal, admit: () => true })
   assert.ok('fault' in reply, JSON.stringify(reply))
   assert.equal(touched, 0)
 })

@@ -9,7 +9,7 @@ import { eventually } from '../unit/tasks/kit.js'
 import { receiver, site } from '../http/callbacks-kit.js'
 
 /** A receiver without manners; `serve` gets each connection. */
-async function rude(t: TestContext, serve: (socket: Socket) => void): Promise<{ url: string, sockets: Set<Socket>, total: () => number }> {
+async function rude(t: TestContext, serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<{ url: string, sockets: Set<Socket>, total: () => number }> {
   const sockets = new Set<Socket>()
   let total = 0
   const server = createServer((socket) => {
@@ -20,12 +20,12 @@ async function rude(t: TestContext, serve: (socket: Socket) => void): Promise<{ 
     // Unread, an end is never seen.
     socket.resume()
   })
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>((resolve) => { server.listen(0, host, resolve) })
   t.after(() => new Promise<void>((resolve) => {
     server.close(() => { resolve() })
     for (const socket of sockets) socket.destroy()
   }))
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, sockets, total: () => total }
+  return { url: `http://${host}:${(server.address() as AddressInfo).port}/`, sockets, total: () => total }
 }
 
 describe('a receiver', () => {
@@ -149,7 +149,7 @@ describe('a receiver', () => {
   test('that leaves while the body is being sent may have said what it thinks', async (t) => {
     const { url } = await rude(t, (socket) => { socket.end('HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n') })
     const sender = httpSender({ allow: ['127.0.0.1'] })
-    const reply = await sender.send({ url, headers: {}, body: 'x'.repeat(1_000_000), signal: new AbortController().signal })
+    const reply = await sender.send({ url, headers: {}, body: 'x'.repeat(1_000_000), signal: new AbortController().signal, admit: () => true })
     assert.ok('status' in reply ? reply.status === 410 : reply.fault === 'unreachable', JSON.stringify(reply))
   })
 
@@ -157,25 +157,27 @@ describe('a receiver', () => {
     const { url, sockets } = await rude(t, () => undefined)
     const stop = new AbortController()
     const sender = httpSender({ allow: ['127.0.0.1'] })
-    const sent = sender.send({ url, headers: {}, body: '{}', signal: stop.signal })
+    const sent = sender.send({ url, headers: {}, body: '{}', signal: stop.signal, admit: () => true })
     await eventually(() => sockets.size === 1)
     const reason = new Error('closing')
     stop.abort(reason)
     await assert.rejects(sent, reason)
     await eventually(() => sockets.size === 0)
-    await assert.rejects(sender.send({ url, headers: {}, body: '{}', signal: stop.signal }), reason)
+    await assert.rejects(sender.send({ url, headers: {}, body: '{}', signal: stop.signal, admit: () => true }), reason)
   })
 })
 
 describe('receivers that are slow', () => {
   for (const ownQueue of [true, false]) {
     test(`hold up neither others nor tasks, with ${ownQueue ? 'a queue of their own' : 'the queue of the tasks'}`, async (t) => {
-      const slow = await rude(t, () => undefined)
+      const slow = await rude(t, () => undefined, '127.0.0.2')
       let most = 0
       const counting = setInterval(() => { most = Math.max(most, slow.sockets.size) }, 5)
       t.after(() => { clearInterval(counting) })
       const quick = await receiver(t)
-      const { submit, settled, tasks } = site(t, { ownQueue, timeoutMs: 60_000, maxInFlight: 3, maxPerHost: 2, concurrency: 6 })
+      const { submit, settled, tasks } = site(t, {
+        ownQueue, timeoutMs: 60_000, maxInFlight: 4, maxPerHost: 2, concurrency: 8, allow: ['127.0.0.0/8'],
+      })
       const stuck: string[] = []
       for (let n = 0; n < 30; n++) stuck.push(await submit(slow.url))
       await eventually(() => slow.sockets.size === 2)
@@ -202,12 +204,69 @@ describe('receivers that are slow', () => {
 
   test('are given up where no room is left for them in memory, and the status says so', async (t) => {
     const { url } = await rude(t, () => undefined)
-    const { submit, tasks, heard } = site(t, { maxWaiting: 2, timeoutMs: 60_000 })
+    const { submit, tasks, heard } = site(t, { maxWaiting: 4, timeoutMs: 60_000 })
     const ids: string[] = []
     for (let n = 0; n < 3; n++) ids.push(await submit(url))
     await eventually(() => heard.length === 1)
     const views = await Promise.all(ids.map(async (id) => (await tasks.get(id))?.callback))
     const failed = views.filter((view) => view?.state === 'failed')
     assert.deepEqual(failed, [{ state: 'failed', attempts: 0, fault: 'no_room' }], JSON.stringify(views))
+  })
+})
+
+describe('callbacks are fair (15.12)', () => {
+  /** Holds connections open without an answer; gives its URL on a host of its own. */
+  const dead = async (t: TestContext, host: string) => rude(t, () => undefined, host)
+
+  test('two dead ports of one machine hold none of another owner\'s callbacks', async (t) => {
+    const ports = [await dead(t, '127.0.0.2'), await dead(t, '127.0.0.2')]
+    const good = await receiver(t, undefined, '127.0.0.3')
+    const { submit, settled } = site(t, { ownQueue: false, concurrency: 10, timeoutMs: 60_000, allow: ['127.0.0.0/8'] })
+    for (let n = 0; n < 20; n++) await submit(ports[n % 2]?.url ?? '', {}, 'ann')
+    await eventually(() => ports.some(({ sockets }) => sockets.size > 0))
+    const ids = await Promise.all(Array.from({ length: 10 }, () => submit(good.url, {}, 'bob')))
+    for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
+    const held = ports.reduce((sum, { sockets }) => sum + sockets.size, 0)
+    assert.ok(held > 0, 'the dead ports hold their requests all the while')
+    assert.ok(held <= 4, `${held} requests to one machine, whatever the ports`)
+  })
+
+  test('dead receivers of one owner on many machines leave places for another owner', async (t) => {
+    const machines = await Promise.all(Array.from({ length: 20 }, (_, n) => dead(t, `127.0.1.${n + 1}`)))
+    const good = await receiver(t, undefined, '127.0.0.3')
+    const { submit, settled } = site(t, { timeoutMs: 60_000, maxInFlight: 8, allow: ['127.0.0.0/8'] })
+    for (const { url } of machines) await submit(url, {}, 'ann')
+    const held = () => machines.reduce((sum, { sockets }) => sum + sockets.size, 0)
+    await eventually(() => held() === 6)
+    const ids = await Promise.all(Array.from({ length: 10 }, () => submit(good.url, {}, 'bob')))
+    for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
+    assert.equal(held(), 6, 'three quarters of maxInFlight')
+  })
+
+  test('names of one address share its limit', async (t) => {
+    const machine = await dead(t, '127.0.0.2')
+    const { port } = new URL(machine.url)
+    const good = await receiver(t, undefined, '127.0.0.3')
+    const resolve = () => Promise.resolve([{ address: '127.0.0.2', family: 4 }])
+    const allow = ['127.0.0.0/8', ...Array.from({ length: 8 }, (_, n) => `name${n}.example.com`)]
+    const { submit, settled } = site(t, { timeoutMs: 60_000, maxInFlight: 8, maxPerHost: 2, allow, resolve })
+    for (let n = 0; n < 8; n++) await submit(`http://name${n}.example.com:${port}/`, {}, `owner${n}`)
+    await eventually(() => machine.sockets.size === 2)
+    const id = await submit(good.url, {}, 'bob')
+    assert.equal((await settled(id)).state, 'delivered')
+    assert.equal(machine.sockets.size, 2)
+  })
+
+  test('500 waiting callbacks of one owner leave room for another owner\'s', async (t) => {
+    const machine = await dead(t, '127.0.0.2')
+    const good = await receiver(t, undefined, '127.0.0.3')
+    const { submit, settled, tasks } = site(t, { timeoutMs: 60_000, allow: ['127.0.0.0/8'] })
+    const ids: string[] = []
+    for (let n = 0; n < 500; n++) ids.push(await submit(machine.url, {}, 'ann'))
+    const states = () => Promise.all(ids.map(async (id) => (await tasks.get(id))?.callback))
+    await eventually(async () => (await states()).every((callback) => callback?.state !== 'waiting'))
+    const id = await submit(good.url, {}, 'bob')
+    assert.equal((await settled(id)).state, 'delivered')
+    await eventually(async () => (await states()).filter((callback) => callback?.fault === 'no_room').length === 250)
   })
 })

@@ -49,7 +49,7 @@ async function receiver(t: TestContext, { key, cert }: Certificate): Promise<{ u
 
 const send = (url: string, ca?: string | string[]) => httpSender({
   allow: ['127.0.0.1'], timeoutMs: 5000, resolve: async () => [{ address: '127.0.0.1', family: 4 }], ...(ca === undefined ? {} : { ca }),
-}).send({ url, headers: {}, body: '{"a":1}', signal: new AbortController().signal })
+}).send({ url, headers: {}, body: '{"a":1}', signal: new AbortController().signal, admit: () => true })
 
 describe('a receiver behind TLS', () => {
   test('whose certificate is among `ca` is called by its name, though its address is pinned', async (t) => {

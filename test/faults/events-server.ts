@@ -11,8 +11,8 @@ const large = defineTask({ name: 'large', run: async (_, { progress }) => {
   progress(1, 2)
   return { message: 'done', text: await result }
 } })
-const tasks = createTasks({ ...memory(), definitions: [large] })
-const { status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined, maxWaitSeconds: 600 })
+const tasks = createTasks({ ...memory(), definitions: [large], maxWaitersPerOwner: 1000 })
+const { status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', maxWaitSeconds: 600 })
 const server = createServer({ requestTimeout: 0 })
 attach(server, router({ 'GET /tasks/{id}': status }))
 const { id } = await tasks.submit(large, 1)

@@ -87,7 +87,7 @@ test('a client that goes once its task is accepted leaves the task alone', async
 
 for (const [what, headers] of [['a long poll', 'Prefer: wait=20\r\n'], ['an event stream', 'Accept: text/event-stream\r\n']] as const) {
   test(`clients that leave ${what} give their places back, one by one and all at once`, async (t) => {
-    const made = await vanishing(t, { maxWaiters: 50 })
+    const made = await vanishing(t, { maxWaiters: 50, maxWaitersPerOwner: 50 })
     const { start, tasks, store } = made.site
     const { taskId } = await members(await start())
     await eventually(() => made.signals.length === 1)

@@ -27,7 +27,7 @@ const again = defineTask<unknown[], number>({
 })
 const { store, queue } = memory()
 const tasks = createTasks({ store, queue, definitions: [once, again], onError: () => undefined })
-const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: () => undefined })
+const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
 const server = createServer()
 attach(server, router({
   'POST /once': endpoints.submit(once),

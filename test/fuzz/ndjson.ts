@@ -43,9 +43,9 @@ function judge(raw: Buffer, line: number, maxLineBytes: number): string | { read
   }
   const trimmed = (line === 1 ? text.replace(/^\ufeff/, '') : text).replace(/^[ \t\r]+/, '').replace(/[ \t\r]+$/, '')
   if (trimmed === '') return undefined
-  if (!trimmed.startsWith('{')) return 'line_not_object'
   try {
     const record: unknown = JSON.parse(trimmed)
+    if (!trimmed.startsWith('{')) return 'line_not_object'
     return isTooDeep(record) ? 'line_too_deep' : hasUnsafeKey(record) ? 'line_unsafe_key' : { record }
   } catch {
     return 'line_malformed'

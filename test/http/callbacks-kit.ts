@@ -43,7 +43,7 @@ export async function receiver(
     server.close(() => { resolve() })
     server.closeAllConnections()
   }))
-  return { url: `http://127.0.0.1:${port}/hook?a=1`, port, seen }
+  return { url: `http://${host}:${port}/hook?a=1`, port, seen }
 }
 
 export interface Site {

@@ -27,6 +27,8 @@ describe('uploads over a socket', () => {
       waiting = true
       await new Promise((resolve) => { signal.addEventListener('abort', resolve) })
       stopped = true
+      // As a database driver does that was given the signal.
+      signal.throwIfAborted()
     }
     if (records.some(({ id }) => id === -1)) throw new Error('the database is gone')
     seen.push(...records)
@@ -124,6 +126,20 @@ describe('uploads over a socket', () => {
     assert.equal(seen.length, 500)
     req.destroy()
     assert.equal((await post('{"id":2}')).status, 200)
+  })
+  test('issue 15: a client that leaves while its records are written is no failure, also behind some that were taken', async () => {
+    for (const taken of [0, 500]) {
+      errors.length = 0
+      waiting = stopped = false
+      const req = httpRequest({ port: server.port, host: '127.0.0.1', method: 'POST', path: '/upload-ndjson', headers: NDJSON, agent: false })
+      req.on('error', () => undefined)
+      req.write('{"id":1}\n'.repeat(taken) + '{"id":-2}\n'.repeat(600))
+      await eventually(() => waiting, 'a write that waits')
+      req.destroy()
+      await eventually(() => stopped, 'a write that is told')
+      assert.equal((await post('{"id":2}')).status, 200)
+      assert.deepEqual(errors, [])
+    }
   })
   test('a write that fails: 500 with what was taken before, the reason for the host alone', async () => {
     errors.length = 0

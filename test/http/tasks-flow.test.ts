@@ -292,6 +292,41 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
+    test('issue 15, C13: one caller takes no more than its own places of those who wait', async (t) => {
+      const { gate, work } = gated()
+      const { start, call, tasks } = await site(t, binding, work, {
+        maxWaiters: 100, maxWaitersPerOwner: 2, endpoints: { owner: ({ headers }) => String(headers['x-user']) },
+      })
+      const paths = new Map<string, string>()
+      for (const user of ['ann', 'ben']) paths.set(user, (await start({}, { 'x-user': user })).headers.get('location') ?? '')
+      const leave = new AbortController()
+      const open = (user: string) => call('GET', paths.get(user) ?? '', { headers: { 'x-user': user, 'accept': 'text/event-stream' }, signal: leave.signal })
+      for (let at = 0; at < 2; at++) assert.equal((await open('ann')).status, 200)
+      const refused = await open('ann')
+      assert.deepEqual([refused.status, refused.headers.get('retry-after'), (await members(refused))['code']], [429, '5', 'too_many_requests'])
+      const poll = await within(call('GET', paths.get('ann') ?? '', { headers: { 'x-user': 'ann', 'prefer': 'wait=20' } }), 2000)
+      assert.deepEqual([poll.status, poll.headers.get('preference-applied')], [200, null])
+      const waiting = await within(start({}, { 'x-user': 'ann', 'prefer': 'respond-async, wait=20' }), 2000)
+      assert.equal(waiting.status, 202)
+      assert.equal((await open('ben')).status, 200)
+      assert.equal(tasks.waiters.size, 3)
+      leave.abort()
+      await eventually(() => tasks.waiters.size === 0)
+      assert.equal((await call('GET', paths.get('ann') ?? '', { headers: { 'x-user': 'ann', 'accept': 'text/event-stream' } })).status, 200)
+      gate.resolve()
+    })
+
+    test('clients without an owner are counted by their address', async (t) => {
+      const { gate, work } = gated()
+      const { start, call } = await site(t, binding, work, { maxWaitersPerOwner: 1, endpoints: { owner: 'anyone' } })
+      const path = (await start()).headers.get('location') ?? ''
+      const leave = new AbortController()
+      const open = () => call('GET', path, { headers: { accept: 'text/event-stream' }, signal: leave.signal })
+      assert.deepEqual([(await open()).status, (await open()).status], [200, 429])
+      leave.abort()
+      gate.resolve()
+    })
+
     test('a direct answer that takes too long: 503, Retry-After, the run is told', async (t) => {
       const { work, signals } = gated()
       const { call } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 30 } })

@@ -48,7 +48,7 @@ export class RedisServer {
     this.child = child
     child.unref()
     while (!await answers(this.port)) {
-      if (child.exitCode !== null) throw new Error(`Redis has ended: ${log}`)
+      if (child.exitCode !== null || child.signalCode !== null) throw new Error(`Redis has ended: ${log}`)
       await new Promise((resolve) => { setTimeout(resolve, 10) })
     }
   }

@@ -3,16 +3,21 @@ import { createConnection, createServer, type AddressInfo, type Server, type Soc
 /** A connection in between that can be slow, or swallow everything without closing: what a bad network does. */
 export class TcpProxy {
   latencyMs = 0
+  /** Connections that were opened so far. */
+  opened = 0
   private hole = false
   private readonly sockets = new Set<Socket>()
+  private readonly forgotten = new WeakSet<Socket>()
 
   private constructor(private readonly server: Server) {}
 
   static async to(port: number): Promise<TcpProxy> {
-    const server = createServer({ noDelay: true })
+    // Half-open is allowed, so that a connection which was forgotten does not even answer its end.
+    const server = createServer({ noDelay: true, allowHalfOpen: true })
     const proxy = new TcpProxy(server)
     server.on('connection', (near) => {
-      const far = createConnection({ port, host: '127.0.0.1', noDelay: true })
+      const far = createConnection({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true })
+      proxy.opened++
       proxy.join(near, far)
       proxy.join(far, near)
     })
@@ -29,6 +34,14 @@ export class TcpProxy {
     this.hole = true
   }
 
+  /**
+   * Forgets the connections that are there, as a load balancer or NAT does that lost its state: nothing arrives on them for ever, not even
+   * their end. New ones work.
+   */
+  forget(): void {
+    for (const socket of this.sockets) this.forgotten.add(socket)
+  }
+
   /** What was swallowed is lost, so the connections that lost it end. */
   heal(): void {
     this.hole = false
@@ -43,14 +56,15 @@ export class TcpProxy {
   private join(from: Socket, to: Socket): void {
     this.sockets.add(from)
     from.on('data', (data) => {
-      if (this.hole) return
+      if (this.hole || this.forgotten.has(from)) return
       if (this.latencyMs === 0) to.write(data)
       else setTimeout(() => { to.write(data) }, this.latencyMs / 2)
     })
+    from.on('end', () => { if (!this.forgotten.has(from)) to.end() })
     from.on('error', () => undefined)
     from.on('close', () => {
       this.sockets.delete(from)
-      to.destroy()
+      if (!this.forgotten.has(from)) to.destroy()
     })
   }
 }

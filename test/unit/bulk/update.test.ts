@@ -64,11 +64,27 @@ describe('bulk update', () => {
     assert.equal((await patch(handlerOf(users), [])).json.code, 'empty_batch')
     await assert.rejects(ask(handlerOf(users), { method: 'POST', body: {} }), /passed it on/)
   })
+  test('issue 15: a member beside the array is a 400 that points at it, of a body at once and of one that is streamed, and nothing is written', async () => {
+    for (const streamAboveBytes of [0, 1_000_000]) {
+      const users = new Users(3)
+      const before = rolesOf(users)
+      for (const body of ['{"dryRun":true,"updates":[{"userId":1,"role":"x"}]}', '{"updates":[{"userId":1,"role":"x"}],"dryRun":{"a":[1]}}', '{"updates":[{"userId":1,"role":"x"}],"dryRun":tru']) {
+        const answer = await ask(handlerOf(users, { streamAboveBytes }), { method: 'PATCH', body })
+        assert.equal(answer.status, 400, body)
+        if (body.endsWith('tru')) continue
+        assert.equal(answer.json.code, 'invalid_input')
+        assert.equal((answer.json.details as { pointer: string }[])[0]?.pointer, '/dryRun')
+        assert.deepEqual(rolesOf(users), before)
+      }
+      const unsafe = await ask(handlerOf(users, { streamAboveBytes }), { method: 'PATCH', body: '{"updates":[{"userId":1,"role":"x"}],"__proto__":{}}' })
+      assert.deepEqual([unsafe.status, unsafe.json.code], [400, 'unsafe_key'])
+    }
+  })
   test('another member, and a streamed body', async () => {
     const users = new Users(100)
     const handler = handlerOf(users, { member: 'changes', streamAboveBytes: 50, batchSize: 7 })
     const changes = [...users.users.keys()].map((userId) => ({ userId, role: 'admin' }))
-    const answer = await ask(handler, { method: 'PATCH', body: { note: 'x', changes } })
+    const answer = await ask(handler, { method: 'PATCH', body: { changes } })
     assert.deepEqual([answer.status, answer.json.summary.succeeded, new Set(rolesOf(users))], [200, 100, new Set(['admin'])])
   })
 })

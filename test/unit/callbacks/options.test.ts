@@ -66,7 +66,7 @@ describe('callbacks()', () => {
       [{}, /secrets must be a function/], [{ sender }, /secrets must be a function/], [{ secrets: 'whsec_' }, /secrets must be a function/],
       [{ secrets, sender: null }, /sender must be a CallbackSender, such as httpSender\(\)/], [{ secrets, sender: {} }, /sender must be/],
       [{ secrets, sender: { send: sender.send } }, /sender must be/], [{ secrets, sender: { check: sender.check } }, /sender must be/],
-      ...['attempts', 'maxInFlight', 'maxPerHost', 'maxWaiting'].flatMap((name) => (
+      ...['attempts', 'maxInFlight', 'maxPerHost', 'maxPerOwner', 'maxWaiting', 'maxWaitingPerOwner'].flatMap((name) => (
         [0, 1.5, -1, '2', null, NaN].map((value): [object, RegExp] => [{ secrets, [name]: value }, new RegExp(`${name} must be a whole number from 1`)])
       )),
       [{ secrets, backoff: { type: 'x', delayMs: 1 } }, /backoff.type/], [{ secrets, backoff: { type: 'fixed', delayMs: -1 } }, /backoff.delayMs/],

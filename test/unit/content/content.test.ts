@@ -237,7 +237,7 @@ describe('finding', () => {
   test('it describes itself', () => {
     assert.deepEqual(content(textSource(TEXT)).operations?.map(({ method }) => method), ['GET', 'HEAD'])
     const { openapi } = content(textSource(TEXT)).operations?.[0] ?? {}
-    assert.deepEqual(Object.keys(openapi?.['responses'] as object), ['200', '206', '304', '404', '412', '416'])
+    assert.deepEqual(Object.keys(openapi?.['responses'] as object), ['200', '206', '304', '404', '406', '412', '416'])
   })
 })
 

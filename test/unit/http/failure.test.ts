@@ -31,4 +31,30 @@ describe('readFailure', () => {
       assert.deepEqual(readFailure(httpError('conflict', { headers: { [name]: value } as never })).headers, {})
     }
   })
+
+  test('issue 15, C11: a message of 5 MB, a long code and many details are cut, and one says so', () => {
+    const details = Array.from({ length: 10_000 }, (_, at) => ({ pointer: `/${at}`, message: 'x'.repeat(300) }))
+    const failure = readFailure(new HttpError(422, 'c'.repeat(10_000), { message: 'm'.repeat(5_000_000), details }))
+    assert.equal(failure.message, `${'m'.repeat(2047)}…`)
+    assert.equal(failure.code, `${'c'.repeat(127)}…`)
+    const kept = failure.details ?? []
+    assert.ok(kept.length > 40 && JSON.stringify(kept).length < 17_000)
+    assert.deepEqual(kept.slice(0, -1), details.slice(0, kept.length - 1))
+    assert.deepEqual(kept.at(-1), { pointer: '', message: `… and ${10_001 - kept.length} more` })
+    const one = readFailure(new HttpError(422, 'c', { details: [{ pointer: '', message: 'x'.repeat(5_000_000) }] }))
+    assert.deepEqual(one.details, [{ pointer: '', message: '… and 1 more' }])
+  })
+
+  test('what fits stays as it is, and details that JSON can not write are left out', () => {
+    const details = [{ pointer: '/a', message: 'is wrong' }]
+    assert.equal(readFailure(new HttpError(422, 'c', { details })).details, details)
+    assert.equal(readFailure(new HttpError(422, 'c', { details: [{ pointer: 1n }] as never })).details, undefined)
+    assert.equal(readFailure({ expose: true, statusCode: 400, message: 'm'.repeat(5000) }).message.length, 2048)
+  })
+
+  test('header fields beyond 8 KiB are left out', () => {
+    const long = 'x'.repeat(5000)
+    const { headers } = readFailure(httpError('conflict', { headers: { 'x-a': long, 'x-b': long, 'retry-after': '1' } }))
+    assert.deepEqual(Object.keys(headers), ['x-a', 'retry-after'])
+  })
 })

@@ -54,7 +54,16 @@ describe('lines', () => {
     for (const text of ['', '\n', '\r\n\r\n', '\ufeff', ' ']) assert.deepEqual(read(text), { records: [], lines: [], errors: [], failed: 0 })
   })
   test('a byte order mark elsewhere is no white space', () => {
-    assert.deepEqual(codes(read('{"a":1}\n\ufeff{"b":2}\n')), ['2 line_not_object'])
+    assert.deepEqual(codes(read('{"a":1}\n\ufeff{"b":2}\n')), ['2 line_malformed'])
+  })
+  test('issue 15: a line that is no JSON at all is malformed; only JSON that is no object is line_not_object', () => {
+    const all = read('bad\n"text"\ntrue\n[1\n-1\n- 1\nnullx\n[{}]\n')
+    assert.deepEqual(codes(all), [
+      '1 line_malformed', '2 line_not_object', '3 line_not_object', '4 line_malformed', '5 line_not_object', '6 line_malformed',
+      '7 line_malformed', '8 line_not_object',
+    ])
+    assert.equal(all.errors[0]?.message, 'The line is not valid JSON: at character 1, a value was expected.')
+    assert.deepEqual(codes(read(`[${'1,'.repeat(5000)}1]\n[${'1,'.repeat(5000)}\n`)), ['1 line_not_object', '2 line_malformed'])
   })
   test('SPEC 4.9.upload.2: a bad line costs one line, and is named by its number', () => {
     const all = read('{"a":1}\n{"a":\n[1]\n7\nnull\n"x"\n{"a":1}{"b":2}\n{"z":9}\n')
@@ -210,7 +219,7 @@ describe('a line says the same in any company', () => {
     ['{"a":1}'], ['{"a":[1,{"b":"x"}]}\r'], [' {"ü":"日本語 😀"}\t'], ['{"é":"ÿ"}\r'], ['', 'blank'], [' \r', 'blank'], ['{"e":"\\u00e9\\n"}'],
     ['{"text":"__proto__ and prototype","\\u0041":2}'], ['{"protocol":"constructor"}'], ['{"\\u0070rototype":1}'],
     ['{"__proto__":1}', 'line_unsafe_key'], ['{"a":{"constructor":{"prototype":1}}}\r', 'line_unsafe_key'], ['{"constructor":{"\\u0070rototype":1}}', 'line_unsafe_key'],
-    ['{"a":', 'line_malformed'], ['{"a":1}}', 'line_malformed'], ['{"ü"}', 'line_malformed'], ['{}\r}\r', 'line_malformed'], ['[1]', 'line_not_object'], ['x\r', 'line_not_object'],
+    ['{"a":', 'line_malformed'], ['{"a":1}}', 'line_malformed'], ['{"ü"}', 'line_malformed'], ['{}\r}\r', 'line_malformed'], ['[1]', 'line_not_object'], ['x\r', 'line_malformed'],
     [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), 'line_not_utf8'], [Buffer.from([0xe6, 0x97]), 'line_not_utf8'],
     [nested('[', ']', 512)], [nested('[', ']', 513), 'line_too_deep'], [nested('{"":', '}', 500).replace('}', '1}')],
     [`${'{"":'.repeat(512)}{}${'}'.repeat(512)}`, 'line_too_deep'], [`${'{"":'.repeat(511)}{}${'}'.repeat(511)}\r`],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { ndjsonUpload, type UploadResult } from '../../../src/ndjson/index.js'
+import { UploadReport } from '../../../src/ndjson/report.js'
 import type { Schema } from '../../../src/schema/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
@@ -16,4 +17,14 @@ test('a record that the schema made into what JSON can not write is refused as a
   assert.deepEqual([status, summary, errors], [
     200, { total: 3, succeeded: 2, failed: 1 }, [{ line: 2, code: 'taken', message: 'Taken.', excerpt: '' }],
   ])
+})
+
+test('issue 15, C11: what a host says of a record is cut, so that a report of 100 errors fits into a record of a task', () => {
+  const report = new UploadReport(100)
+  const long = 'x'.repeat(1_000_000)
+  const details = Array.from({ length: 100 }, () => ({ pointer: `/${long}`, message: long }))
+  for (let line = 1; line <= 200; line++) report.addRefused(line, { code: long, message: long, details }, { text: long })
+  assert.equal(report.errors.length, 100)
+  assert.ok(JSON.stringify(report.result).length < 500_000)
+  assert.match(report.errors[0]?.message ?? '', /^x{299}…$/)
 })

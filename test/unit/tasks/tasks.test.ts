@@ -311,6 +311,21 @@ describe('what run may do', () => {
     assert.deepEqual(seen, ['{"list":[1]}', '{"list":[1]}'])
   })
 
+  test('issue 15: without an onError a failure is a warning with the task, its name, the attempt and the causes', async (t) => {
+    const broken = defineTask({ name: 'broken', run: () => { throw new Error('x', { cause: new Error('deeper') }) } })
+    const { store, queue } = memory()
+    const tasks = createTasks({ store, queue, definitions: [broken] })
+    t.after(async () => {
+      await tasks.close()
+      await store.close()
+    })
+    const warned = once(process, 'warning') as Promise<[Error]>
+    const { id } = await tasks.submit(broken, 1)
+    const [{ message }] = await warned
+    assert.ok(message.startsWith(`Task ${id} (broken, attempt 1): Error: x\n`), message)
+    assert.match(message, /\n\[cause\] Error: deeper\n/)
+  })
+
   test('an onError that throws or rejects changes nothing for the task, and is told as a warning', async (t) => {
     const listeners: (() => unknown)[] = [() => { throw new Error('listener') }, () => Promise.reject(new Error('listener'))]
     for (const onError of listeners) {

@@ -1,0 +1,9 @@
+/**
+ * `text` when it has at most `max` UTF-16 units; else its beginning and `…`, `max` units in all. Never cuts a
+ * surrogate pair in two.
+ */
+export function cutText(text: string, max: number): string {
+  if (text.length <= max) return text
+  const high = text.charCodeAt(max - 2)
+  return `${text.slice(0, high >= 0xd800 && high <= 0xdbff ? max - 2 : max - 1)}…`
+}

@@ -1,0 +1,64 @@
+import { httpError, type HttpError } from '../http/errors.js'
+import { describe, type Handler, type Operation } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
+import { addResponses, errorResponses } from '../openapi/index.js'
+
+/** What `strictQuery` takes beside the handler. */
+export interface StrictQueryOptions {
+  /** Further parameters that a request may have, such as one that a policy in front reads. They are not looked at. Default: none. */
+  readonly also?: readonly string[]
+}
+
+interface Parameter { readonly in?: unknown, readonly name?: unknown, readonly schema?: { readonly type?: unknown } }
+
+/** The query parameters of one method, and whether each may stand there more than once. */
+type Known = ReadonlyMap<string, boolean>
+
+const KNOWN = { also: 0 } satisfies Record<keyof StrictQueryOptions, 0>
+/** Characters of an unknown name that are said back. */
+const LONGEST = 64
+
+/**
+ * Refuses query parameters that the description of a handler does not name, and one that stands there twice: 400 `invalid_query`,
+ * before the handler sees the request. So `?batchsize=2` is an error instead of a page of 100. All handlers of this package have
+ * a description; a handler of your own gets one from `describe`. A method that the description does not have is not checked.
+ *
+ * @example
+ * router({ 'GET /api/users': compose(authorize, strictQuery(list({ repository }))) })
+ *
+ * @throws {TypeError} when the handler has no description
+ */
+export function strictQuery<C = unknown>(handler: Handler<C>, options: StrictQueryOptions = {}): Handler<C> {
+  checkNames('strictQuery', options, KNOWN)
+  const { operations } = handler
+  if (operations === undefined || operations.length === 0) {
+    throw new TypeError('strictQuery: the handler has no description; give it one with describe(handler, [operation(…)])')
+  }
+  const also = new Set(options.also)
+  const known = new Map<string, Known>()
+  for (const operation of operations) known.set(operation.method, new Map([...known.get(operation.method) ?? [], ...queryOf(operation)]))
+  return describe((request) => {
+    const { method, search, query } = request
+    const names = search === '' ? undefined : known.get(method) ?? (method === 'HEAD' ? known.get('GET') : undefined)
+    if (names !== undefined) {
+      for (const name of new Set(query.keys())) {
+        if (also.has(name)) continue
+        const several = names.get(name)
+        if (several === undefined) throw unknown(name, names)
+        if (!several && query.getAll(name).length > 1) throw httpError('invalid_query', { message: `${name} must be there once.` })
+      }
+    }
+    return handler(request)
+  }, operations.map((operation) => addResponses(operation, errorResponses('invalid_query'))))
+}
+
+function queryOf({ openapi: { parameters } }: Operation): [string, boolean][] {
+  const all = Array.isArray(parameters) ? parameters as Parameter[] : []
+  return all.flatMap((each) => (each.in === 'query' ? [[String(each.name), each.schema?.type === 'array'] as [string, boolean]] : []))
+}
+
+function unknown(name: string, names: Known): HttpError {
+  const shown = JSON.stringify(name.length > LONGEST ? `${name.slice(0, LONGEST)}…` : name)
+  const there = names.size === 0 ? 'there are none' : `there are ${[...names.keys()].join(', ')}`
+  return httpError('invalid_query', { message: `There is no query parameter ${shown} here; ${there}.` })
+}
