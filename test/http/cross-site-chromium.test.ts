@@ -144,6 +144,7 @@ async function form(url: string, type: string, name?: string, value?: string): P
 describe('with the cookie of a user, a page of another site starts nothing', () => {
   for (const path of ['/start', '/start-always', '/start-empty', '/upload', '/users', '/bulk', '/guarded']) {
     test(path, async () => {
+      happened.length = 0
       const url = `http://localhost:${api.port}${path}`
       for (const [name, attack] of ATTACKS) {
         const before = came.length
@@ -157,6 +158,7 @@ describe('with the cookie of a user, a page of another site starts nothing', () 
   }
 
   test('a DELETE of a task, and JSON that says so, are asked for beforehand and never sent', async () => {
+    happened.length = 0
     for (const [method, path] of [['DELETE', '/tasks/x'], ['POST', '/start']] as const) {
       const before = came.length
       const failed = await foreign.evaluate(async ([how, to]) => fetch(to as string, {
