@@ -14,7 +14,7 @@ export { negotiate, parseAccept, type MediaRange } from './http/accept.js'
 export { jsonSchema, type DescribedSchema, type JsonSchemaOptions, type Schema } from './schema/index.js'
 export { isStoreUnavailable, StoreUnavailableError } from './stores/store.js'
 export type { StoreEvent } from './stores/channel.js'
-export type { Conflict, Counter, Created, Entry, Existing, Replaced, ReplaceOptions, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
+export type { Conflict, Counter, Created, Entry, Evictable, Existing, Replaced, ReplaceOptions, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
 export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './stores/blobs.js'
 export { HandBackError, isHandBack, isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
@@ -22,7 +22,7 @@ export {
   azureFace, createTasks, defineTask, jobFace, OwnedTasks, permanent, taskEndpoints, taskFace, Tasks,
   type Accepted, type AnyTaskDefinition, type AzureFaceOptions, type CallbackFault, type Callbacks,
   type CallbackState, type CallbackView, type Face, type FaceAnswer, type FaceDescription,
-  type FindCallback, type Kept, type KeptAnswer, type OwnedSubmitOptions, type OwnerOption, type ReadWork,
+  type FindCallback, type Kept, type OwnedSubmitOptions, type OwnerOption, type ReadWork,
   type Select,
   type Selected,
   type SubmitEndpointOptions, type SubmitOptions, type TaskContext, type TaskDefinition, type TaskEndpoints, type TaskEndpointsOptions,
@@ -30,11 +30,13 @@ export {
   type SpooledBody, type SpooledTaskOptions, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
+export { idempotent, type IdempotentOptions, type KeptAnswer } from './idempotency/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export type { Call, Outcome, Page, PageRequest, Repository, Update } from './repositories/repository.js'
 export {
   collection, cors, list, resource, router, trace,
-  type Collection, type CollectionOptions, type CorsOptions, type IdFormat, type ListOptions, type Methods, type RouterOptions, type TraceOptions,
+  type Collection, type CollectionOptions, type CorsOptions, type IdFormat, type ListOptions, type Methods,
+  type ResourceOptions, type RouterOptions, type TraceOptions,
 } from './resources/index.js'
 export {
   LineReader, ndjsonBytes, ndjsonDownload, ndjsonUpload, readRecords, uploadTask,

@@ -131,7 +131,9 @@ export class BullMQQueue implements Queue {
     return this.inTime('has', this.queue.getJobState(toJobId(id)).then((state) => state !== 'unknown' && state !== 'completed'))
   }
 
-  close({ drainMs = 10_000 }: { readonly drainMs?: number } = {}): Promise<void> {
+  close(options: { readonly drainMs?: number } = {}): Promise<void> {
+    checkNames('BullMQQueue: close', options, { drainMs: 0 })
+    const { drainMs = 10_000 } = options
     this.closing ??= this.shutDown(drainMs)
     return this.closing
   }

@@ -4,6 +4,7 @@ import { isIP } from 'node:net'
 import { AddressRules, receiverOf } from '../../src/callbacks/addresses.js'
 import type { CallbackReply, CallbackRequest, CallbackSender } from '../../src/callbacks/sender.js'
 import { hostOf, readTarget } from '../../src/callbacks/target.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { exchange } from './exchange.js'
 import { judgedLookup, systemResolve, type ResolveHost } from './lookup.js'
 
@@ -24,12 +25,17 @@ export interface HttpSenderOptions {
   readonly ca?: string | readonly string[]
 }
 
+const KNOWN = {
+  allow: 0, timeoutMs: 0, maxAnswerBytes: 0, resolve: 0, ca: 0,
+} satisfies Record<keyof HttpSenderOptions, 0>
+
 /**
  * Sends callbacks over HTTP/1.1: only to http and https, only to public addresses, judged anew for each connection.
  * No redirect is followed, no proxy of the environment used, no connection kept, no answer decompressed.
  * Throws a `TypeError` when an option makes no sense.
  */
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
+  checkNames('httpSender', options, KNOWN)
   const { timeoutMs = 15_000, maxAnswerBytes = 16_384, resolve = systemResolve, ca } = options
   if (!(timeoutMs >= 1 && timeoutMs <= 600_000)) throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')
   if (!(maxAnswerBytes >= 0)) throw new TypeError('httpSender: maxAnswerBytes must be 0 or more')

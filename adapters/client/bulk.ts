@@ -1,7 +1,8 @@
 import { MergedReport, readReport, type BulkReport } from './bulk-report.js'
 import { ClientError, isClientError } from './errors.js'
+import { checkNames } from './option-names.js'
 import type { Settings } from './options.js'
-import { start as submit, type SubmitOptions } from './submit.js'
+import { start as submit, WORK, type SubmitOptions } from './submit.js'
 import { newKey } from './transport.js'
 
 /** How many items are sent. */
@@ -22,6 +23,9 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void
 }
 
+const KNOWN = {
+  ...WORK, method: 0, member: 0, maxItems: 0, maxBytes: 0, concurrency: 0, onProgress: 0,
+} satisfies Record<keyof BulkOptions, 0>
 const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 
 /** A bulk request of which a part could not be sent, or was refused as a whole. Recognise it by `isBulkFailed`. */
@@ -56,6 +60,7 @@ const encoder = /* @__PURE__ */ new TextEncoder()
 
 /** Sends items in as many requests as it takes, and merges their reports. */
 export async function bulk(settings: Settings, path: string, items: readonly unknown[], options: BulkOptions = {}): Promise<BulkReport> {
+  checkNames('bulk', options, KNOWN)
   const { maxItems = 1000, maxBytes = 1_048_576, concurrency = 1, onProgress } = options
   for (const [name, value] of Object.entries({ maxItems, maxBytes, concurrency })) {
     if (!Number.isInteger(value) || value < 1) throw new TypeError(`bulk: ${name} must be a whole number from 1`)

@@ -2,9 +2,10 @@ import { bulk, type BulkOptions } from './bulk.js'
 import type { BulkReport } from './bulk-report.js'
 import { Transfer, type Download, type DownloadOptions } from './download.js'
 import { chunksOf } from './chunks.js'
+import { checkNames } from './option-names.js'
 import { resolvePath, toSettings, type ClientOptions } from './options.js'
 import { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
-import { resume, start, type SubmitOptions } from './submit.js'
+import { resume, start, SUBMIT, type SubmitOptions } from './submit.js'
 import type { ResultOptions, SavedTask, TaskHandle } from './task.js'
 import { retrying, send } from './transport.js'
 import type { InputOf, ResultOf, TaskTypes } from './typed.js'
@@ -71,20 +72,29 @@ export interface Client {
   bulk(path: string, items: readonly unknown[], options?: BulkOptions): Promise<BulkReport>
 }
 
+const RUN = { ...SUBMIT, onProgress: 0 } satisfies Record<keyof RunOptions, 0>
+const PLACE = { statusPath: 0, headers: 0, body: 0 } satisfies Record<keyof TaskPlaceOptions<unknown>, 0>
+const RECORDS = { signal: 0, headers: 0, maxLineBytes: 0, onFault: 0 } satisfies Record<keyof RecordsOptions, 0>
+
 /** Makes a client. Sends nothing. Throws a `TypeError` when an option makes no sense. */
 export function createClient(options: ClientOptions = {}): Client {
   const settings = toSettings(options)
-  const submit = <R>(path: string, input: unknown, how: SubmitOptions = {}): Promise<TaskHandle<R>> => {
+  const submit = async <R>(path: string, input: unknown, how: SubmitOptions = {}): Promise<TaskHandle<R>> => {
+    checkNames('submit', how, SUBMIT)
     const text = JSON.stringify(input) as string | undefined
     return start<R>(settings, path, { ...how, body: () => text ?? '' })
   }
-  const run = async <R>(path: string, input: unknown, { onProgress, ...how }: RunOptions<R> = {}): Promise<R> => {
+  const run = async <R>(path: string, input: unknown, options: RunOptions<R> = {}): Promise<R> => {
+    checkNames('run', options, RUN)
+    const { onProgress, ...how } = options
     const task = await submit<R>(path, input, how)
     return task.result({ ...how.signal && { signal: how.signal }, ...onProgress && { onProgress } })
   }
   return {
     submit, run,
-    task<T extends TaskTypes>(path: string, { body = (input) => input, ...place }: TaskPlaceOptions<InputOf<T>> = {}) {
+    task<T extends TaskTypes>(path: string, options: TaskPlaceOptions<InputOf<T>> = {}) {
+      checkNames('task', options, PLACE)
+      const { body = (input) => input, ...place } = options
       return {
         submit: (input: InputOf<T>, how?: SubmitOptions) => submit<ResultOf<T>>(path, body(input), { ...place, ...how }),
         run: (input: InputOf<T>, how?: RunOptions<ResultOf<T>>) => run<ResultOf<T>>(path, body(input), { ...place, ...how }),
@@ -92,7 +102,9 @@ export function createClient(options: ClientOptions = {}): Client {
       }
     },
     resume: (saved) => resume(settings, saved),
-    async* records<T extends object>(path: string, { signal, headers, ...how }: RecordsOptions = {}) {
+    async* records<T extends object>(path: string, options: RecordsOptions = {}) {
+      checkNames('records', options, RECORDS)
+      const { signal, headers, ...how } = options
       const call = { url: resolvePath(settings, path), signal, headers: { accept: 'application/x-ndjson', ...headers } }
       const body = await retrying(settings, 'read', signal, () => send(settings, call, (response, scope) => chunksOf(response.body, scope)))
       yield* readNdjson<T>(body, how)

@@ -1,5 +1,6 @@
 import { chunksOf } from './chunks.js'
 import { ClientError } from './errors.js'
+import { checkNames } from './option-names.js'
 import { resolvePath, type MaybePromise, type Settings } from './options.js'
 import { pause, retryDelay } from './pause.js'
 import type { Scope } from './scope.js'
@@ -27,6 +28,10 @@ export interface DownloadOptions {
    */
   readonly onRestart?: () => MaybePromise<void>
 }
+
+const KNOWN = {
+  signal: 0, headers: 0, from: 0, onProgress: 0, onRestart: 0,
+} satisfies Record<keyof DownloadOptions, 0>
 
 /** What takes the bytes of a download. */
 export interface DownloadSink {
@@ -68,6 +73,7 @@ export class Transfer implements Download {
   private restarts = 0
 
   constructor(private readonly settings: Settings, private readonly path: string, private readonly options: DownloadOptions) {
+    checkNames('download', options, KNOWN)
     const { received = 0, etag } = options.from ?? {}
     if (!(Number.isInteger(received) && received >= 0)) throw new TypeError('download: from.received must be a whole number from 0')
     this.received = received

@@ -1,3 +1,4 @@
+import { checkNames } from './option-names.js'
 import type { TaskStatus } from './status.js'
 
 /** One thing that a server found wrong, with a JSON pointer (RFC 6901) to where. */
@@ -15,6 +16,9 @@ export interface ClientErrorOptions {
   readonly cause?: unknown
 }
 
+const KNOWN = {
+  status: 0, details: 0, retryAfter: 0, body: 0, cause: 0,
+} satisfies Record<keyof ClientErrorOptions, 0>
 const CLIENT_ERROR = Symbol.for('longhaul.ClientError')
 const TASK_FAILED = Symbol.for('longhaul.TaskFailedError')
 
@@ -36,8 +40,10 @@ export class ClientError extends Error {
   /** The body of the answer: parsed where it was JSON, else its text. */
   readonly body: unknown
 
-  constructor(code: string, message: string, { status = 0, details, retryAfter, body, cause }: ClientErrorOptions = {}) {
+  constructor(code: string, message: string, options: ClientErrorOptions = {}) {
+    const { status = 0, details, retryAfter, body, cause } = options
     super(message, cause === undefined ? undefined : { cause })
+    checkNames('ClientError', options, KNOWN)
     this.code = code
     this.status = status
     this.details = details

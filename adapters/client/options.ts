@@ -1,3 +1,4 @@
+import { checkNames } from './option-names.js'
 /** A value, or a promise of it. */
 export type MaybePromise<T> = T | Promise<T>
 
@@ -48,9 +49,18 @@ export interface Settings {
   readonly streamUploads: boolean
 }
 
+const KNOWN = {
+  baseUrl: 0, fetch: 0, headers: 0, retry: 0, poll: 0, events: 0, timeoutMs: 0, streamUploads: 0,
+} satisfies Record<keyof ClientOptions, 0>
+const RETRY = { attempts: 0, baseMs: 0, maxMs: 0 } satisfies Record<keyof RetryOptions, 0>
+const POLL = { baseMs: 0, maxMs: 0 } satisfies Record<keyof NonNullable<ClientOptions['poll']>, 0>
+
 /** Throws a `TypeError` when an option makes no sense. */
 export function toSettings(options: ClientOptions): Settings {
+  checkNames('createClient', options, KNOWN)
   const { headers = {}, retry = {}, poll = {}, events = true, timeoutMs = 60_000, fetch } = options
+  checkNames('createClient: retry', retry, RETRY)
+  checkNames('createClient: poll', poll, POLL)
   const { attempts = 8, baseMs = 250, maxMs = 30_000 } = retry
   const { baseMs: pollBaseMs = 500, maxMs: pollMaxMs = 10_000 } = poll
   if (!Number.isInteger(attempts) || attempts < 1) throw new TypeError('createClient: retry.attempts must be a whole number from 1')

@@ -1,6 +1,7 @@
 import { toIterable, type ByteSource } from './chunks.js'
 import { ClientError } from './errors.js'
 import { describeFault, RecordReader, type LineFault } from './lines.js'
+import { checkNames } from './option-names.js'
 
 /** How NDJSON is read. */
 export interface ReadNdjsonOptions {
@@ -10,6 +11,8 @@ export interface ReadNdjsonOptions {
   readonly onFault?: (fault: LineFault) => void
 }
 
+const KNOWN = { maxLineBytes: 0, onFault: 0 } satisfies Record<keyof ReadNdjsonOptions, 0>
+
 /**
  * The records of an NDJSON body, one at a time, as they come: from an answer of `fetch`, its `body`, or anything that gives
  * bytes. To stop early, leave the loop: the connection is let go of.
@@ -18,8 +21,10 @@ export interface ReadNdjsonOptions {
  * breaks, and, without `onFault`, `line_malformed`, `line_not_object`, `line_not_utf8` or `line_too_long`.
  */
 export async function* readNdjson<T extends object = Record<string, unknown>>(
-  source: Response | ByteSource, { maxLineBytes = 1_048_576, onFault }: ReadNdjsonOptions = {},
+  source: Response | ByteSource, options: ReadNdjsonOptions = {},
 ): AsyncGenerator<T, void, undefined> {
+  checkNames('readNdjson', options, KNOWN)
+  const { maxLineBytes = 1_048_576, onFault } = options
   if (!(maxLineBytes >= 1)) throw new TypeError('readNdjson: maxLineBytes must be 1 or more')
   const body = bodyOf(source)
   if (!body) return

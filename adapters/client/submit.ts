@@ -22,6 +22,13 @@ export interface SubmitOptions {
   readonly statusPath?: string
 }
 
+/** The names of the options of everything that is submitted. */
+export const WORK = {
+  signal: 0, idempotencyKey: 0, background: 0, headers: 0, statusPath: 0,
+} satisfies Record<keyof Omit<SubmitOptions, 'wait'>, 0>
+/** The names of these. */
+export const SUBMIT = { ...WORK, wait: 0 } satisfies Record<keyof SubmitOptions, 0>
+
 /** A request that starts work. */
 export interface Work extends SubmitOptions {
   readonly method?: string

@@ -1,5 +1,6 @@
 import { ClientError, isClientError, isObject, TaskFailedError } from './errors.js'
 import { follow } from './follow.js'
+import { checkNames } from './option-names.js'
 import type { Settings } from './options.js'
 import { isEnded, readStatus, type TaskStatus } from './status.js'
 import { ask } from './transport.js'
@@ -42,6 +43,9 @@ export interface TaskHandle<R = unknown> {
   toJSON(): SavedTask
 }
 
+const RESULT = { onProgress: 0, signal: 0 } satisfies Record<keyof ResultOptions, 0>
+const SIGNAL = { signal: 0 } as const
+
 /** A handle for a task that has a status resource. */
 export function remoteTask<R>(settings: Settings, url: URL, id: string | undefined): TaskHandle<R> {
   const status = async (method: string, signal?: AbortSignal): Promise<TaskStatus<R>> => {
@@ -53,16 +57,26 @@ export function remoteTask<R>(settings: Settings, url: URL, id: string | undefin
   }
   return {
     id, statusUrl: url.href,
-    async result({ onProgress, signal } = {}) {
+    async result(options = {}) {
+      checkNames('result', options, RESULT)
+      const { onProgress, signal } = options
       for await (const now of follow<R>(settings, url, signal)) {
         onProgress?.(now)
         if (isEnded(now)) return resultOf(now)
       }
       throw new ClientError('bad_answer', 'The task has no end.')
     },
-    changes: ({ signal } = {}) => follow<R>(settings, url, signal),
-    status: ({ signal } = {}) => status('GET', signal),
-    async cancel({ signal } = {}) {
+    changes(options = {}) {
+      checkNames('changes', options, SIGNAL)
+      return follow<R>(settings, url, options.signal)
+    },
+    async status(options = {}) {
+      checkNames('status', options, SIGNAL)
+      return status('GET', options.signal)
+    },
+    async cancel(options = {}) {
+      checkNames('cancel', options, SIGNAL)
+      const { signal } = options
       try {
         return await status('DELETE', signal)
       } catch (error) {
@@ -81,13 +95,23 @@ export function directTask<R>(result: R): TaskHandle<R> {
   const status: TaskStatus<R> = { id: undefined, state: 'completed', message, progress: undefined, result, error: undefined, body }
   return {
     id: undefined, statusUrl: undefined,
-    async result({ onProgress } = {}) {
-      onProgress?.(status)
+    async result(options = {}) {
+      checkNames('result', options, RESULT)
+      options.onProgress?.(status)
       return result
     },
-    async* changes() { yield status },
-    status: async () => status,
-    cancel: async () => status,
+    async* changes(options = {}) {
+      checkNames('changes', options, SIGNAL)
+      yield status
+    },
+    async status(options = {}) {
+      checkNames('status', options, SIGNAL)
+      return status
+    },
+    async cancel(options = {}) {
+      checkNames('cancel', options, SIGNAL)
+      return status
+    },
     toJSON: () => ({ result }),
   }
 }

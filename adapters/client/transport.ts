@@ -100,7 +100,7 @@ async function toError(response: Response, scope: Scope): Promise<ClientError> {
 export type Repeat = 'read' | 'keyed' | 'refused'
 
 const PASSING = new Set([408, 425, 429, 502, 503, 504])
-/** The work was begun and took too long; it would again. */
+/** The work was begun and took too long; it would again. With Retry-After it goes on, or was not begun. */
 const ENDED = new Set(['sync_timeout', 'run_timeout', 'task_timeout'])
 /** Nothing came, or not all of it. */
 const LOST = new Set(['network_error', 'timeout'])
@@ -109,9 +109,10 @@ const LOST = new Set(['network_error', 'timeout'])
 export function mayPass(error: unknown, repeat: Repeat): error is ClientError {
   if (!isClientError(error)) return false
   const { status, code, retryAfter } = error
-  if (repeat === 'refused') return status === 429 || (status === 503 && retryAfter !== undefined && !ENDED.has(code))
+  const ended = ENDED.has(code) && !(code === 'sync_timeout' && retryAfter !== undefined)
+  if (repeat === 'refused') return status === 429 || (status === 503 && retryAfter !== undefined && !ended)
   if (LOST.has(code)) return true
-  if (repeat === 'keyed') return (PASSING.has(status) && !ENDED.has(code)) || code === 'idempotent_request_running'
+  if (repeat === 'keyed') return (PASSING.has(status) && !ended) || code === 'idempotent_request_running'
   return PASSING.has(status) || (status >= 500 && status !== 501)
 }
 

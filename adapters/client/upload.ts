@@ -1,6 +1,7 @@
 import type { ErrorDetail } from './errors.js'
+import { checkNames } from './option-names.js'
 import type { Settings } from './options.js'
-import { start, type SubmitOptions } from './submit.js'
+import { start, WORK, type SubmitOptions } from './submit.js'
 import type { ResultOptions } from './task.js'
 import { writeNdjson, type Records } from './write-ndjson.js'
 
@@ -11,6 +12,8 @@ export interface UploadOptions extends Omit<SubmitOptions, 'wait'>, Pick<ResultO
   /** Has the records read by a task, whose progress `onProgress` hears of. Default false: while they are sent. */
   readonly background?: boolean
 }
+
+const KNOWN = { ...WORK, onProgress: 0, method: 0 } satisfies Record<keyof UploadOptions, 0>
 
 /** What became of an upload (SPEC 4.9). A server that says no more than SPEC gives the message only. */
 export interface UploadReport {
@@ -33,6 +36,7 @@ export interface UploadReport {
 export async function upload(
   settings: Settings, path: string, records: Records | (() => Records), options: UploadOptions = {},
 ): Promise<UploadReport> {
+  checkNames('upload', options, KNOWN)
   const { background = false, onProgress, idempotencyKey, ...rest } = options
   const open = typeof records === 'function' ? records : () => records
   let broken: { readonly error: unknown } | undefined

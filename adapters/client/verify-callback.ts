@@ -1,4 +1,5 @@
 import { ClientError, isObject } from './errors.js'
+import { checkNames } from './option-names.js'
 
 /** What a callback tells of a task that has ended (SPEC 4.8). */
 export interface CallbackMessage<R = unknown> {
@@ -27,6 +28,8 @@ export type CallbackHeaders = Headers | Readonly<Record<string, string | readonl
 /** WebCrypto's own; its name is global in browsers only. */
 type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 
+const KNOWN = { toleranceSeconds: 0 } satisfies Record<keyof VerifyOptions, 0>
+
 /** A signature is compared with each secret, so there is a bound to what a stranger can ask for. */
 const MAX_SIGNATURES = 20
 
@@ -38,8 +41,10 @@ const MAX_SIGNATURES = 20
  * Needs WebCrypto: Node 20 or later, or a secure page. Rejects with a `TypeError` when a secret is none.
  */
 export async function verifyCallback<R = unknown>(
-  body: string | Uint8Array, headers: CallbackHeaders, secrets: string | readonly string[], { toleranceSeconds = 300 }: VerifyOptions = {},
+  body: string | Uint8Array, headers: CallbackHeaders, secrets: string | readonly string[], options: VerifyOptions = {},
 ): Promise<CallbackMessage<R>> {
+  checkNames('verifyCallback', options, KNOWN)
+  const { toleranceSeconds = 300 } = options
   const keys = await Promise.all((typeof secrets === 'string' ? [secrets] : secrets).map(toKey))
   if (keys.length === 0) throw new TypeError('verifyCallback: give it at least one secret')
   const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => field(headers, name))

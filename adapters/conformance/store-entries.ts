@@ -131,6 +131,31 @@ export const entries: Cases<StoreBench> = {
     assert.equal(second.replaced, true)
   },
 
+  'an entry that goes with another one never goes before it': async (bench) => {
+    const [leader, follower] = [bench.key('leader'), bench.key('follower')]
+    const first = await bench.created(leader, 'pinned')
+    const going = { ...bench.later, evictable: { with: leader } }
+    assert.equal((await bench.store.create(follower, 'follower', going)).created, true)
+    const fill = async (name: string): Promise<void> => {
+      for (let i = 0; i < 150; i++) {
+        await bench.store.create(bench.key(`${name}-${i}`), 'x'.repeat(1000), { ...bench.later, evictable: true })
+        const early = await bench.value(follower) === undefined && await bench.value(leader) !== undefined
+        assert.ok(!early, 'the follower went before its leader')
+      }
+    }
+    await fill('pinned')
+    assert.deepEqual([await bench.value(leader), await bench.value(follower)], ['pinned', 'follower'])
+    const second = await bench.store.replace(leader, 'evictable', first, { ...bench.later, evictable: true })
+    assert.equal(second.replaced, true)
+    await fill('evictable')
+    const held = await bench.store.get(follower)
+    if (held === undefined) return
+    const outcome = await bench.store.replace(follower, 'changed', held.revision, going)
+    assert.ok(!outcome.replaced || ['changed', undefined].includes(await bench.value(follower)))
+    await bench.store.delete(leader)
+    assert.ok(['changed', undefined].includes(await bench.value(follower)), 'it need not go with its leader')
+  },
+
   'misuse rejects with a TypeError and changes nothing': async (bench) => {
     const revision = await bench.created(bench.key(), 'one')
     for (const ttlMs of [NaN, Infinity]) {

@@ -1,3 +1,4 @@
+import { checkNames } from '../../src/http/option-names.js'
 import { register, type Runner } from './runner.js'
 import { StoreBench, type StoreConformanceOptions, type StoreFixture } from './store-bench.js'
 import { closing } from './store-close.js'
@@ -7,6 +8,8 @@ import { expiry } from './store-expiry.js'
 import { races } from './store-races.js'
 import { text } from './store-text.js'
 import { watching } from './store-watch.js'
+
+const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof StoreConformanceOptions, 0>
 
 /**
  * The behaviour that every `Store` has to show. Give it your test runner and a factory that makes a
@@ -20,6 +23,7 @@ import { watching } from './store-watch.js'
  * ```
  */
 export function storeConformance(runner: Runner, factory: () => Promise<StoreFixture>, options: StoreConformanceOptions = {}): void {
+  checkNames('storeConformance', options, KNOWN)
   const groups = { entries, races, expiry, counters, text, watch: watching, close: closing }
   register(runner, options.title ?? 'Store conformance', groups, async () => new StoreBench(await factory(), options))
 }

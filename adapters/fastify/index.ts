@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest, RegisterOptions } from 'fastify'
 import type { Handler, OnError } from '../../src/index.js'
 import { checkNames } from '../../src/http/option-names.js'
 import { splitTarget } from '../../src/http/target.js'
@@ -28,6 +28,10 @@ export interface LonghaulPlugin {
 }
 
 const KNOWN = { context: 0, onError: 0 } satisfies Record<keyof FastifyOptions, 0>
+/** What Fastify itself takes beside the options of a plugin. */
+const PLUGIN = {
+  ...KNOWN, handler: 0, prefix: 0, logLevel: 0, logSerializers: 0,
+} satisfies Record<keyof LonghaulOptions | keyof RegisterOptions, 0>
 const requests = new WeakMap<object, FastifyRequest>()
 
 /**
@@ -65,15 +69,19 @@ export function toFastify<C = unknown>(handler: Handler<C>, options: FastifyOpti
  * A plugin that mounts a handler under a prefix, with everything below it: `app.register(longhaul, { prefix: '/api', handler })`. No
  * content type is parsed there, so handlers read bodies themselves, as streams where they are large. Other routes stay as they are.
  */
-export const longhaul = Object.assign(((app: FastifyInstance, { handler, ...options }, done) => {
-  if (typeof handler !== 'function') {
+export const longhaul = Object.assign(((app: FastifyInstance, options, done) => {
+  const { handler, context, onError } = options
+  try {
+    checkNames('longhaul', options, PLUGIN)
+    if (typeof handler !== 'function') throw new TypeError('longhaul: pass a handler, as in app.register(longhaul, { prefix: \'/api\', handler })')
+  } catch (error) {
     // Thrown, it would escape from Fastify.
-    done(new TypeError('longhaul: pass a handler, as in app.register(longhaul, { prefix: \'/api\', handler })'))
+    done(error as Error)
     return
   }
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, parsed) => { parsed(null) })
-  const route = toFastify(handler, options)
+  const route = toFastify(handler, { ...context && { context }, ...onError && { onError } })
   for (const url of ['/', '/*']) app.route({ method: app.supportedMethods, url, exposeHeadRoute: false, handler: route })
   done()
 }) satisfies FastifyPluginCallback<LonghaulOptions> as LonghaulPlugin, {

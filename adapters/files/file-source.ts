@@ -1,6 +1,7 @@
 import { basename, resolve } from 'node:path'
 import type { BigIntStats } from 'node:fs'
 import type { ContentSource, FindContent } from '../../src/content/index.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { readFilePart, type FoundFile } from './read.js'
 import { typeOfName } from './types.js'
 import { etagOf, versionOf } from './version.js'
@@ -30,11 +31,15 @@ export interface FileSourceOptions extends EtagOptions {
   readonly name?: string
 }
 
+const KNOWN = { type: 0, name: 0, etag: 0 } satisfies Record<keyof FileSourceOptions, 0>
+
 /**
  * One file for `content()`: `content(fileSource('/srv/export.csv'))`. Symbolic links are followed. It is looked at anew for each request, so
  * it may be replaced at any time, best by renaming another one over it: whoever is downloading the old one then gets it to the end.
  */
-export function fileSource(path: string, { type, name, etag }: FileSourceOptions = {}): FindContent {
+export function fileSource(path: string, options: FileSourceOptions = {}): FindContent {
+  checkNames('fileSource', options, KNOWN)
+  const { type, name, etag } = options
   const absolute = resolve(path)
   return async () => {
     const version = await versionOf(absolute, 'follow')

@@ -2,13 +2,15 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
+import { checkNames } from '../../src/http/option-names.js'
+import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { blobInfo, openBlob, readBlob, writeAll } from './blob-file.js'
 import { fileOfKey, HEADER_BYTES, infoOf, writeHeader } from './blob-header.js'
 import { partialName, sweepFolder } from './blob-sweep.js'
 
+const KNOWN = { shared: 0, sweepMs: 0, now: 0 } satisfies Record<keyof FolderBlobsOptions, 0>
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 /** What `FolderBlobs` takes beside the folder. */
@@ -38,7 +40,9 @@ export class FolderBlobs implements Blobs {
   #closed = false
 
   /** Throws a TypeError when the folder can't be made, or an option makes no sense. */
-  constructor(folder: string, { shared = false, sweepMs = 60_000, now = Date.now }: FolderBlobsOptions = {}) {
+  constructor(folder: string, options: FolderBlobsOptions = {}) {
+    checkNames('FolderBlobs', options, KNOWN)
+    const { shared = false, sweepMs = 60_000, now = Date.now } = options
     this.#folder = resolve(folder)
     this.shared = shared
     this.#now = now
@@ -54,8 +58,10 @@ export class FolderBlobs implements Blobs {
     this.#timer.unref()
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, { expiresAt, signal }: BlobPutOptions): Promise<BlobInfo> {
+  async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
     this.#check(key)
+    checkNames('FolderBlobs: put', options, BLOB_PUT)
+    const { expiresAt, signal } = options
     checkBlobExpiry(expiresAt)
     const partial = join(this.#folder, partialName())
     const tag = randomBytes(16)
@@ -77,6 +83,7 @@ export class FolderBlobs implements Blobs {
   }
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
+    checkNames('FolderBlobs: open', range, BLOB_RANGE)
     const info = await this.stat(key)
     if (info === undefined || (range.etag !== undefined && range.etag !== info.etag)) return undefined
     const { start, end } = blobRange(range, info.size)

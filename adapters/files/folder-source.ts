@@ -2,6 +2,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { FindContent } from '../../src/content/index.js'
 import type { HttpRequest } from '../../src/http/exchange.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { sourceOf, type EtagOptions } from './file-source.js'
 import { areNames, localPath, realPlace, type Symlinks } from './place.js'
 import { typeOfName } from './types.js'
@@ -22,6 +23,10 @@ export interface FolderSourceOptions<C = unknown> extends EtagOptions {
   readonly path?: (request: HttpRequest<C>) => string | undefined
 }
 
+const KNOWN = {
+  hidden: 0, symlinks: 0, types: 0, path: 0, etag: 0,
+} satisfies Record<keyof FolderSourceOptions, 0>
+
 /**
  * The files in a folder and those below it, for `content()`: `app.use('/files', toNode(content(folderSource('/srv/files'))))`. Nothing outside
  * is ever reached: not by `..`, encoded or not, not by a link, nor (on Linux) by a name that is exchanged for a link while it is looked at.
@@ -30,6 +35,7 @@ export interface FolderSourceOptions<C = unknown> extends EtagOptions {
  * @throws {TypeError} when there is no such folder
  */
 export function folderSource<C = unknown>(folder: string, options: FolderSourceOptions<C> = {}): FindContent<C> {
+  checkNames('folderSource', options, KNOWN)
   const root = resolve(folder)
   const { hidden = false, symlinks = 'refuse', types, path, etag } = options
   if (!['refuse', 'inside', 'follow'].includes(symlinks)) {

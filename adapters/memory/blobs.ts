@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
+import { checkNames } from '../../src/http/option-names.js'
+import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { Blob, BlobWriter } from './blob.js'
@@ -17,6 +18,9 @@ export interface MemoryBlobsOptions {
   /** What time it is, in milliseconds since 1970. For tests; the default is `Date.now`. */
   readonly now?: () => number
 }
+
+/** The names of these. */
+export const MEMORY_BLOBS = { maxBytes: 0, now: 0 } satisfies Record<keyof MemoryBlobsOptions, 0>
 
 /**
  * Blobs in the memory of this process, outside the JavaScript heap. Bounded: when `maxBytes` would be exceeded, a `put` rejects with a
@@ -38,6 +42,7 @@ export class MemoryBlobs implements Blobs {
 
   /** Throws a TypeError for a limit that makes no sense. */
   constructor(options: MemoryBlobsOptions = {}) {
+    checkNames('MemoryBlobs', options, MEMORY_BLOBS)
     this.#maxBytes = wholeNumber('maxBytes', options.maxBytes ?? 256 * MIB, 1, Number.MAX_SAFE_INTEGER)
     this.#now = options.now ?? Date.now
   }
@@ -47,8 +52,10 @@ export class MemoryBlobs implements Blobs {
     return { blobs: this.#blobs.size, bytes: this.#bytes }
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, { expiresAt, signal }: BlobPutOptions): Promise<BlobInfo> {
+  async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
     this.#check(key)
+    checkNames('MemoryBlobs: put', options, BLOB_PUT)
+    const { expiresAt, signal } = options
     checkBlobExpiry(expiresAt)
     const writer = new BlobWriter((bytes) => { this.#reserve(bytes) })
     let held = 0
@@ -84,6 +91,7 @@ export class MemoryBlobs implements Blobs {
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
     this.#check(key)
+    checkNames('MemoryBlobs: open', range, BLOB_RANGE)
     const blob = this.#live(key)
     if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag)) return undefined
     const { start, end } = blobRange(range, blob.info.size)

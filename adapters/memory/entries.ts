@@ -1,3 +1,4 @@
+import type { Evictable } from '../../src/stores/store.js'
 import { ownText, textBytes } from './text.js'
 
 /** Bytes that an entry takes beside its texts, at most: test/unit/memory/heap.test.ts measures it. */
@@ -5,6 +6,15 @@ const OVERHEAD = 256
 
 /** Stands behind every value: a concatenation that is made flat is always a fresh copy, see `ownText`. */
 const END = '\n'
+
+/** Bytes that an entry takes in addition when it goes with another one. */
+const FOLLOWER_OVERHEAD = 256
+
+/**
+ * What may happen to an entry: `pinned` stays until it expires, `free` may be evicted, `bound` is evictable, but only after the
+ * entry that it goes with.
+ */
+type Standing = 'pinned' | 'free' | 'bound'
 
 /** One entry as the store keeps it. */
 export class Held {
@@ -16,20 +26,25 @@ export class Held {
   bytes: number
   /** May go before it expires. */
   evictable: boolean
+  /** The key of the entry that it goes with. */
+  follows: string | undefined
+  standing: Standing = 'pinned'
   /** The text that the map holds. */
   key: string
-  /** Its neighbours among the evictable ones. */
+  /** Its neighbours among the free ones. */
   previous: Held | undefined = undefined
   next: Held | undefined = undefined
 
-  constructor(key: string, value: string, revision: number, expiresAt: number, evictable: boolean) {
+  constructor(key: string, value: string, revision: number, expiresAt: number, evictable: Evictable) {
     this.#text = value + END
     this.revision = revision
     this.expiresAt = expiresAt
     // Counting the bytes makes the text flat.
     const size = textBytes(this.#text)
     this.bytes = OVERHEAD + textBytes(key) + size - size / this.#text.length
-    this.evictable = evictable
+    this.evictable = evictable !== false
+    this.follows = typeof evictable === 'object' ? ownText(evictable.with) : undefined
+    if (this.follows !== undefined) this.bytes += FOLLOWER_OVERHEAD + textBytes(this.follows)
     this.key = key
   }
 
@@ -40,6 +55,7 @@ export class Held {
     this.expiresAt = other.expiresAt
     this.bytes = other.bytes
     this.evictable = other.evictable
+    this.follows = other.follows
   }
 
   /** A window on the text, which copies nothing. */
@@ -51,13 +67,16 @@ export class Held {
 /**
  * The entries: pinned ones, which only their writer or their expiry removes, and evictable ones, which make
  * way for any write, the one used longest ago first. One map holds both, since most tasks begin as the one and
- * end as the other, and the evictable ones are a chain in the order of use.
+ * end as the other. The free ones are a chain in the order of use. One that goes with another entry is pinned
+ * as long as that is, is bound to it while that is evictable, and becomes free when that has gone.
  */
 export class Entries {
   readonly #maxEntries: number
   readonly #maxBytes: number
   readonly #onEvict: (key: string) => void
   readonly #byKey = new Map<string, Held>()
+  /** Entries that go with the one at a key, whether that is there or not. */
+  readonly #followers = new Map<string, Set<Held>>()
   #pinned = 0
   #pinnedBytes = 0
   #evictableBytes = 0
@@ -86,7 +105,7 @@ export class Entries {
   /** The entry at `key`, expired or not. */
   find(key: string): Held | undefined {
     const held = this.#byKey.get(key)
-    if (held?.evictable === true && held !== this.#newest) {
+    if (held?.standing === 'free' && held !== this.#newest) {
       this.#unlink(held)
       this.#link(held)
     }
@@ -99,14 +118,11 @@ export class Entries {
   }
 
   /**
-   * Puts `held` at its key, in place of `before`, which is what is there now. `false`: the pinned entries leave no room
+   * Puts `held` at its key, in place of `before`, which is what is there now. `false`: the entries that have to stay leave no room
    * for it, and nothing changed, so an entry too large for the store never costs others their place.
    */
   put(held: Held, before: Held | undefined): boolean {
-    const pinned = before === undefined || before.evictable ? this.#pinned : this.#pinned - 1
-    const bytes = before === undefined || before.evictable ? this.#pinnedBytes : this.#pinnedBytes - before.bytes
-    if (pinned >= this.#maxEntries || bytes + held.bytes > this.#maxBytes) return false
-
+    if (!this.#hasRoom(held, before)) return false
     let others = this.#byKey.size
     if (before !== undefined) {
       others--
@@ -126,18 +142,17 @@ export class Entries {
       before.become(held)
       now = before
     }
-    if (now.evictable) this.#link(now)
-    else {
-      this.#pinned++
-      this.#pinnedBytes += now.bytes
-    }
+    this.#enter(now)
     return true
   }
 
   remove(key: string): boolean {
     const held = this.#byKey.get(key)
-    if (held !== undefined) this.#leave(held)
-    return this.#byKey.delete(key)
+    if (held === undefined) return false
+    this.#leave(held)
+    this.#byKey.delete(key)
+    this.#review(key)
+    return true
   }
 
   /** Every entry, while others come and go. May miss some then, and visits no more than there were. */
@@ -151,6 +166,7 @@ export class Entries {
 
   clear(): void {
     this.#byKey.clear()
+    this.#followers.clear()
     this.#pinned = 0
     this.#pinnedBytes = 0
     this.#evictableBytes = 0
@@ -158,19 +174,81 @@ export class Entries {
     this.#newest = undefined
   }
 
+  /** Whether what has to stay leaves room. Those that go with an entry that is replaced stay with it. */
+  #hasRoom(held: Held, before: Held | undefined): boolean {
+    let count = this.#pinned + 1
+    let bytes = this.#pinnedBytes + held.bytes
+    const leaving = before === undefined ? [] : [before]
+    const staying = before === undefined ? [] : [...this.#followers.get(held.key) ?? []].filter((each) => each !== before)
+    for (const each of [...leaving, ...staying]) {
+      if (each.standing !== 'pinned') continue
+      count--
+      bytes -= each.bytes
+    }
+    for (const each of staying) bytes += each.bytes
+    return count + staying.length <= this.#maxEntries && bytes <= this.#maxBytes
+  }
+
   #evict(held: Held): void {
-    this.#leave(held)
-    this.#byKey.delete(held.key)
+    this.remove(held.key)
     this.#onEvict(held.key)
+  }
+
+  /** It is there, with its final members. */
+  #enter(held: Held): void {
+    const { follows } = held
+    if (follows !== undefined) {
+      const others = this.#followers.get(follows)
+      if (others === undefined) this.#followers.set(follows, new Set([held]))
+      else others.add(held)
+    }
+    this.#count(held)
+    this.#review(held.key)
   }
 
   /** It counts no more. */
   #leave(held: Held): void {
-    if (held.evictable) this.#unlink(held)
-    else {
+    const { follows } = held
+    if (follows !== undefined) {
+      const others = this.#followers.get(follows)
+      if (others?.delete(held) && others.size === 0) this.#followers.delete(follows)
+    }
+    this.#uncount(held)
+  }
+
+  /** The entry at `key` came, changed or went: those that go with it may stand otherwise now. */
+  #review(key: string): void {
+    if (this.#followers.size === 0) return
+    for (const each of this.#followers.get(key) ?? []) {
+      if (this.#standingOf(each) === each.standing) continue
+      this.#uncount(each)
+      this.#count(each)
+    }
+  }
+
+  #standingOf(held: Held): Standing {
+    if (!held.evictable) return 'pinned'
+    const leader = held.follows === undefined ? undefined : this.#byKey.get(held.follows)
+    // One that goes with another itself holds nothing: so there are no circles.
+    if (leader === undefined || leader.follows !== undefined) return 'free'
+    return leader.evictable ? 'bound' : 'pinned'
+  }
+
+  #count(held: Held): void {
+    held.standing = this.#standingOf(held)
+    if (held.standing === 'pinned') {
+      this.#pinned++
+      this.#pinnedBytes += held.bytes
+    } else this.#evictableBytes += held.bytes
+    if (held.standing === 'free') this.#link(held)
+  }
+
+  #uncount(held: Held): void {
+    if (held.standing === 'pinned') {
       this.#pinned--
       this.#pinnedBytes -= held.bytes
-    }
+    } else this.#evictableBytes -= held.bytes
+    if (held.standing === 'free') this.#unlink(held)
   }
 
   /** Makes it the one used last. */
@@ -179,7 +257,6 @@ export class Entries {
     if (this.#newest === undefined) this.#oldest = held
     else this.#newest.next = held
     this.#newest = held
-    this.#evictableBytes += held.bytes
   }
 
   #unlink(held: Held): void {
@@ -189,6 +266,5 @@ export class Entries {
     else held.next.previous = held.previous
     held.previous = undefined
     held.next = undefined
-    this.#evictableBytes -= held.bytes
   }
 }

@@ -1,7 +1,7 @@
 import { checkNames } from '../../src/http/option-names.js'
-import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-import { MemoryQueue, type MemoryQueueOptions } from './queue.js'
-import { MemoryStore, type MemoryStoreOptions } from './store.js'
+import { MEMORY_BLOBS, MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
+import { MEMORY_QUEUE, MemoryQueue, type MemoryQueueOptions } from './queue.js'
+import { MEMORY_STORE, MemoryStore, type MemoryStoreOptions } from './store.js'
 
 export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 export { MemoryQueue, type MemoryQueueOptions } from './queue.js'
@@ -13,10 +13,7 @@ export interface MemoryOptions extends MemoryStoreOptions, MemoryQueueOptions {
   readonly blobs?: MemoryBlobsOptions
 }
 
-const BLOBS = { maxBytes: 0, now: 0 } satisfies Record<keyof MemoryBlobsOptions, 0>
-const KNOWN = {
-  maxEntries: 0, maxBytes: 0, maxCounters: 0, maxWatches: 0, now: 0, maxQueued: 0, maxQueuedBytes: 0, blobs: 0,
-} satisfies Record<keyof MemoryOptions, 0>
+const KNOWN = { ...MEMORY_STORE, ...MEMORY_QUEUE, blobs: 0 } satisfies Record<keyof MemoryOptions, 0>
 
 /**
  * A store, a queue and blobs in the memory of this process: everything that one process needs. Close all
@@ -24,8 +21,12 @@ const KNOWN = {
  */
 export function memory(options: MemoryOptions = {}): { store: MemoryStore, queue: MemoryQueue, blobs: MemoryBlobs } {
   checkNames('memory', options, KNOWN)
-  const { blobs = {} } = options
-  checkNames('memory: blobs', blobs, BLOBS)
+  const { blobs = {}, maxQueued, maxQueuedBytes, ...store } = options
+  checkNames('memory: blobs', blobs, MEMORY_BLOBS)
   const clock = options.now === undefined ? {} : { now: options.now }
-  return { store: new MemoryStore(options), queue: new MemoryQueue(options), blobs: new MemoryBlobs({ ...clock, ...blobs }) }
+  return {
+    store: new MemoryStore(store),
+    queue: new MemoryQueue({ ...maxQueued !== undefined && { maxQueued }, ...maxQueuedBytes !== undefined && { maxQueuedBytes } }),
+    blobs: new MemoryBlobs({ ...clock, ...blobs }),
+  }
 }

@@ -1,5 +1,6 @@
 import timers from 'node:timers'
 import type { MaybePromise } from '../../src/http/exchange.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { retryDelay } from '../../src/queues/backoff.js'
 import {
   isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
@@ -41,6 +42,9 @@ export interface MemoryQueueOptions {
   readonly maxQueuedBytes?: number
 }
 
+/** The names of these. */
+export const MEMORY_QUEUE = { maxQueued: 0, maxQueuedBytes: 0 } satisfies Record<keyof MemoryQueueOptions, 0>
+
 /**
  * A queue in the memory of this process, in the order of arrival. Not durable: what is undone when the
  * process ends is lost, and what is undone when the queue closes goes to `onDead` with `closed`.
@@ -76,6 +80,7 @@ export class MemoryQueue implements Queue {
 
   /** Throws a TypeError for a limit that makes no sense. */
   constructor(options: MemoryQueueOptions = {}) {
+    checkNames('MemoryQueue', options, MEMORY_QUEUE)
     this.#maxQueued = wholeNumber('maxQueued', options.maxQueued ?? 1000, 0, 1_000_000)
     this.#maxBytes = wholeNumber('maxQueuedBytes', options.maxQueuedBytes ?? heapShare(8, 128), 0, Number.MAX_SAFE_INTEGER)
   }
@@ -129,6 +134,7 @@ export class MemoryQueue implements Queue {
    * has a quarter of a second to end. Where `process` was never called, waiting jobs are dropped.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
+    checkNames('MemoryQueue: close', options, { drainMs: 0 })
     this.#closing ??= this.#shutDown(Math.min(Math.max(options.drainMs ?? 10_000, 0), MAX_TIMER))
     return this.#closing
   }

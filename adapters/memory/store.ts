@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../../src/http/exchange.js'
+import { checkNames } from '../../src/http/option-names.js'
 import {
   StoreUnavailableError,
   type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision,
@@ -34,6 +35,11 @@ export interface MemoryStoreOptions {
   readonly now?: () => number
 }
 
+/** The names of these. */
+export const MEMORY_STORE = {
+  maxEntries: 0, maxBytes: 0, maxCounters: 0, maxWatches: 0, now: 0,
+} satisfies Record<keyof MemoryStoreOptions, 0>
+
 /**
  * A store in the memory of this process. Every verb does its work at once, in one go, so each is atomic, and gives its
  * outcome without a promise; a failure is a rejected one.
@@ -60,6 +66,7 @@ export class MemoryStore implements Store {
 
   /** Throws a TypeError for a limit that makes no sense. */
   constructor(options: MemoryStoreOptions = {}) {
+    checkNames('MemoryStore', options, MEMORY_STORE)
     const maxBytes = options.maxBytes ?? heapShare(4, 256)
     this.#entries = new Entries(
       wholeNumber('maxEntries', options.maxEntries ?? 1_000_000, 1, MAP_LIMIT),

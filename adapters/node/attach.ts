@@ -5,7 +5,8 @@ import type { Duplex } from 'node:stream'
 import { guard } from '../../src/http/boundary.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
 import { compose, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Policy } from '../../src/http/exchange.js'
-import { Binding, type NodeOptions } from './binding.js'
+import { checkNames } from '../../src/http/option-names.js'
+import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
 import { limitSending } from './limit-sending.js'
 import { parseError, type ParseFailure } from './parse-failure.js'
@@ -30,6 +31,7 @@ export interface AttachOptions<C = unknown> extends NodeOptions<C> {
   readonly connect?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void | Promise<void>
 }
 
+const KNOWN = { ...NODE_OPTIONS, sendTimeoutMs: 0, connect: 0, policies: 0 } satisfies Record<keyof AttachOptions, 0>
 const LAST = Symbol('longhaul.lastResponse')
 type Watched = Duplex & { [LAST]?: ServerResponse }
 
@@ -49,6 +51,7 @@ type Listener = (...args: never[]) => void
  * Returns a function that puts the server back as it was.
  */
 export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {}): () => void {
+  checkNames('attach', options, KNOWN)
   const binding = new Binding(handler, options)
   const { policies = [], onError, context } = options
   const refuser = (error: HttpError): Handler<C> => guard(compose<C>(...policies, () => { throw error }), { onError })

@@ -2,6 +2,7 @@ import { isPending } from '../../src/http/around.js'
 import { notFound } from '../../src/http/declined.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../../src/http/exchange.js'
 import { guard, type OnError } from '../../src/http/boundary.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { cleanMountPath } from '../../src/http/target.js'
 import type { HostRequest, HostResponse, Next } from './host.js'
 import { NodeRequest, type CallFacts } from './request.js'
@@ -27,6 +28,10 @@ export interface NodeCall<C = unknown> extends CallFacts<C> {
   readonly next?: Next
 }
 
+/** The names of these options. */
+export const NODE_OPTIONS = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof NodeOptions, 0>
+const CALL = { body: 0, context: 0, mountPath: 0, params: 0, next: 0 } satisfies Record<keyof NodeCall, 0>
+
 const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
 
 /** A handler, guarded, with all that is decided once: the part behind `toNode` and `attach`. */
@@ -51,6 +56,7 @@ export class Binding<C> {
   run(req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined, waiting: boolean): void {
     let mountPath: string | undefined
     try {
+      if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
       mountPath = facts?.mountPath === undefined ? this.ownMountPath(req) : cleanMountPath(facts.mountPath)
     } catch (error) {
       const call = this.call(req, res, facts, waiting, undefined)

@@ -2,9 +2,10 @@ import { validateHeaderName, validateHeaderValue, type IncomingMessage } from 'n
 import { after } from '../../src/http/after.js'
 import { isPending } from '../../src/http/around.js'
 import { compose, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Policy, type ResponseHeaders } from '../../src/http/exchange.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { principalOf } from '../../src/http/principal.js'
 import { atHead } from './at-head.js'
-import type { NodeOptions } from './binding.js'
+import { NODE_OPTIONS, type NodeOptions } from './binding.js'
 import { together } from './head.js'
 import { HANDED_ON, type HostRequest, type NodeRaw } from './host.js'
 import { onClose } from './request.js'
@@ -49,6 +50,7 @@ const FRAMING = new Set(['content-length', 'transfer-encoding'])
  * @throws {TypeError} for no policy, an order that would not work (see `compose`), and a policy that can't do its work here
  */
 export function toMiddleware<C = unknown>(policy: Policy<C> | readonly Policy<C>[], options: NodeOptions<C> = {}): NodeHandler<C> {
+  checkNames('toMiddleware', options, NODE_OPTIONS)
   const policies = typeof policy === 'function' ? [policy] : [...policy]
   if (policies.length === 0) throw new TypeError('toMiddleware: name at least one policy')
   compose<C>(...policies, () => undefined)

@@ -1,10 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Handler } from '../../src/http/exchange.js'
 import { checkNames } from '../../src/http/option-names.js'
-import { Binding, type NodeCall, type NodeOptions } from './binding.js'
+import { Binding, NODE_OPTIONS, type NodeCall, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
-
-const KNOWN = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof NodeOptions, 0>
 
 /** What `toNode` makes: a listener for node:http, and a middleware for Express and Connect. */
 export type NodeHandler<C = unknown> = (req: IncomingMessage, res: ServerResponse, next?: Next | NodeCall<C>) => void
@@ -37,7 +35,7 @@ export type NodeHandler<C = unknown> = (req: IncomingMessage, res: ServerRespons
  * Throws a TypeError when the handler is no function or the mount path does not start with `/`.
  */
 export function toNode<C = unknown>(handler: Handler<C>, options: NodeOptions<C> = {}): NodeHandler<C> {
-  checkNames('toNode', options, KNOWN)
+  checkNames('toNode', options, NODE_OPTIONS)
   const binding = new Binding(handler, options)
   return (req, res, third) => {
     if (third === undefined || typeof third === 'function') binding.run(req, res, undefined, third, false)

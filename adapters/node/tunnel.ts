@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { httpError } from '../../src/http/errors.js'
 import { compose, type HttpRequest, type HttpResponse, type Policy } from '../../src/http/exchange.js'
+import { checkNames } from '../../src/http/option-names.js'
 import { answerRaw, bareRequest, headText } from './raw-answer.js'
 import { reach, type ResolveHost } from './tunnel-connect.js'
 import { join } from './tunnel-join.js'
@@ -32,6 +33,9 @@ export interface TunnelOptions<C = unknown> {
   readonly resolve?: ResolveHost
 }
 
+const KNOWN = {
+  allow: 0, policies: 0, context: 0, onError: 0, connectTimeoutMs: 0, idleTimeoutMs: 0, maxTunnels: 0, resolve: 0,
+} satisfies Record<keyof TunnelOptions, 0>
 const LEAVING = ['end', 'close', 'error'] as const
 
 /** What `attach` takes as `connect`. */
@@ -48,6 +52,7 @@ export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffe
  * @throws {TypeError} when an option makes no sense
  */
 export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener {
+  checkNames('tunnel', options, KNOWN)
   const { policies = [], context, onError, connectTimeoutMs = 10_000, idleTimeoutMs = 120_000, maxTunnels = 100, resolve } = options
   const rules = new TunnelRules(options.allow)
   for (const [name, value] of Object.entries({ connectTimeoutMs, idleTimeoutMs, maxTunnels })) {

@@ -1,6 +1,7 @@
 import { after } from '../http/after.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { parsePrefer } from '../http/prefer.js'
 import { answerDirectly } from './answer-direct.js'
 import { DirectCall } from './direct-call.js'
@@ -50,7 +51,11 @@ async function answerOnce<T, C>(plan: Plan<T>, request: HttpRequest<C>, { endpoi
   })
 }
 
-function checkBackground<T, C>(name: string, { kind }: Plan<T>, { endpoints, task }: BulkBackground<C>): void {
+const BACKGROUND = { endpoints: 0, task: 0 } satisfies Record<keyof BulkBackground<unknown>, 0>
+
+function checkBackground<T, C>(name: string, { kind }: Plan<T>, background: BulkBackground<C>): void {
+  checkNames(`${name}: background`, background, BACKGROUND)
+  const { endpoints, task } = background
   const { tasks } = endpoints
   if (task.kind !== kind) throw new TypeError(`${name}: background.task is of the other bulk endpoint; make it with ${name}Task`)
   if (tasks.definition(task.name) !== task) throw new TypeError(`${name}: ${task.name} is not among the definitions of createTasks; add it there`)

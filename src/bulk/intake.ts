@@ -39,16 +39,17 @@ export function checkHead({ maxBytes }: Pick<Plan<never>, 'maxBytes'>, { headers
 }
 
 /** Takes the body of a request. Nothing is written yet when it throws. Rejects with errors of 400, 413 and 415. */
-export function readIntake(plan: Shape & DecodeOptions, request: HttpRequest): Promise<Intake> {
+export function readIntake(plan: Shape & Required<DecodeOptions>, request: HttpRequest): Promise<Intake> {
   const { parsed } = request.body
   if (parsed !== undefined && typeof parsed.value !== 'string' && !(parsed.value instanceof Uint8Array)) return intakeOfParsed(plan, request)
-  if (!isSmall(plan, request)) return intakeOfPieces(plan, decodeBody(request, plan))
+  const { maxBytes, maxDecodedBytes, maxRatio } = plan
+  if (!isSmall(plan, request)) return intakeOfPieces(plan, decodeBody(request, { maxBytes, maxDecodedBytes, maxRatio }))
   // Its Content-Length says that there are no more bytes.
   return request.body.bytes(plan.streamAboveBytes).then((bytes) => intakeOfBytes(plan, bytes ?? new Uint8Array()))
 }
 
-async function intakeOfParsed(plan: Shape & DecodeOptions, request: HttpRequest): Promise<Intake> {
-  return intakeOfValue(plan, await readJson(request, plan), false)
+async function intakeOfParsed(plan: Shape & Required<DecodeOptions>, request: HttpRequest): Promise<Intake> {
+  return intakeOfValue(plan, await readJson(request, { maxBytes: plan.maxBytes }), false)
 }
 
 /** A body that is JSON; an item that is too deep fails alone. Throws `malformed_json`, `unsafe_key`, `missing_body`, and as `intakeOfValue`. */

@@ -1,6 +1,7 @@
 import { blobSource, content, type ContentSource } from '../content/index.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { errorResponses, fields, operation, parameter, requestFields, response } from '../openapi/index.js'
 import type { Blobs } from '../stores/blobs.js'
 import { isFinal, type TaskEndpoints } from '../tasks/index.js'
@@ -18,6 +19,8 @@ export interface BulkItemsOptions<C> {
   readonly blobs: Blobs
 }
 
+const KNOWN = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions<unknown>, 0>
+
 /**
  * A handler for GET and HEAD at `{status}/items`: the items of a bulk that was done in the background, as NDJSON, one a line, in the order of the
  * request;
@@ -27,7 +30,9 @@ export interface BulkItemsOptions<C> {
  * Fails with what the status resource says of a task that is unknown or somebody else's, `task_not_final` (409) before the end, and `not_found` where
  * there is no report: the task is not a bulk, or it was too long ago.
  */
-export function bulkItems<C = unknown>({ endpoints, blobs }: BulkItemsOptions<C>): Handler<C> {
+export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C> {
+  checkNames('bulkItems', options, KNOWN)
+  const { endpoints, blobs } = options
   const serve = content<C>((request) => find(endpoints, blobs, request))
   const schema = { type: 'string', description: `Each line: ${JSON.stringify(itemSchema)}` }
   const items = response('The items, one a line', { schema, mediaTypes: [TYPE], headers: fields('ETag', 'Accept-Ranges', 'Cache-Control') })

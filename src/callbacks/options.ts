@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { checkBackoff } from '../queues/backoff.js'
 import type { Backoff, Queue } from '../queues/queue.js'
 import type { CallbackHost } from '../tasks/index.js'
@@ -49,6 +50,8 @@ export const KNOWN = {
   maxWaiting: 0, maxWaitingPerOwner: 0,
 } satisfies Record<keyof CallbackOptions, 0>
 
+const BACKOFF = { type: 0, delayMs: 0, maxDelayMs: 0, jitter: 0 } satisfies Record<keyof Backoff, 0>
+
 /** The options of whom a sender has been found for. */
 export type SentOptions = CallbackOptions & { readonly sender: CallbackSender }
 
@@ -71,7 +74,9 @@ export function checkOptions(options: SentOptions): void {
   })) {
     if (!Number.isInteger(value) || value < 1) throw fault(`${name} must be a whole number from 1, not ${String(value)}`)
   }
-  if (backoff !== undefined) checkBackoff(backoff)
+  if (backoff === undefined) return
+  checkNames('callbacks: backoff', backoff, BACKOFF)
+  checkBackoff(backoff)
 }
 
 /** Fills in defaults. Throws a `TypeError` when the options don't go with these tasks. */

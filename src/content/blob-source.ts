@@ -1,4 +1,5 @@
 import { httpError } from '../http/errors.js'
+import { checkNames } from '../http/option-names.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { ContentSource } from './source.js'
 
@@ -7,8 +8,10 @@ import type { ContentSource } from './source.js'
  * before it could be read, the client gets 503 and may try again at once.
  */
 export async function blobSource(
-  blobs: Blobs, key: string, { type, name }: { readonly type?: string, readonly name?: string } = {},
+  blobs: Blobs, key: string, options: { readonly type?: string, readonly name?: string } = {},
 ): Promise<ContentSource | undefined> {
+  checkNames('blobSource', options, { type: 0, name: 0 })
+  const { type, name } = options
   const info = await blobs.stat(key)
   if (info === undefined) return undefined
   const { size, etag } = info

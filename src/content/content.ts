@@ -1,6 +1,7 @@
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { isFieldValue } from '../http/fields.js'
+import { checkNames } from '../http/option-names.js'
 import { answerContent, planDefaults, type AnswerPlan } from './answer.js'
 import { knownCodings, type ContentCoding } from './coded.js'
 import { contentOperations } from './operations.js'
@@ -26,6 +27,10 @@ export interface ContentOptions {
   readonly cacheControl?: string
 }
 
+const KNOWN = {
+  codings: 0, compressible: 0, disposition: 0, maxRanges: 0, cacheControl: 0,
+} satisfies Record<keyof ContentOptions, 0>
+
 /**
  * Serves something that may be larger than memory to GET and HEAD, so that clients can pause, resume and go on after a break:
  * 200, 206 for one range or several (`multipart/byteranges`), 416, 304, 412; conditions in the order of RFC 9110 section 13.2.2, If-Range by
@@ -38,6 +43,7 @@ export interface ContentOptions {
  * @throws {TypeError} when an option or the source is of no use
  */
 export function content<C = unknown>(source: ContentSource | FindContent<C>, options: ContentOptions = {}): Handler<C> {
+  checkNames('content', options, KNOWN)
   const plan = planOf(options)
   if (typeof source !== 'function') checkSource(source)
   const find: FindContent<C> = typeof source === 'function' ? source : () => source

@@ -2,8 +2,10 @@ import { ContentDigest } from './content-digest.js'
 import { httpError, type HttpError } from './errors.js'
 import type { HttpRequest, MaybePromise, RequestHeaders } from './exchange.js'
 import { isTooDeep } from './json-depth.js'
+import { isJsonLarger } from './json-size.js'
 import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
 import { parseMediaType } from './media-type.js'
+import { checkNames } from './option-names.js'
 
 /** How much of a body may be read. */
 export interface ReadBytesOptions {
@@ -17,6 +19,8 @@ export interface ReadJsonOptions extends ReadBytesOptions {
   readonly mediaTypes?: readonly string[]
 }
 
+const BYTES = { maxBytes: 0 } satisfies Record<keyof ReadBytesOptions, 0>
+const JSON_BODY = { maxBytes: 0, mediaTypes: 0 } satisfies Record<keyof ReadJsonOptions, 0>
 const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
 const DIGITS = /^[0-9]+$/
 
@@ -26,7 +30,9 @@ const DIGITS = /^[0-9]+$/
  * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read), `unsupported_content_coding` (415),
  * `digest_mismatch` (400)
  */
-export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOptions): Promise<Uint8Array> {
+export async function readBytes(request: HttpRequest, options: ReadBytesOptions): Promise<Uint8Array> {
+  checkNames('readBytes', options, BYTES)
+  const { maxBytes } = options
   checkLength(request.headers, maxBytes)
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
@@ -36,15 +42,17 @@ export async function readBytes(request: HttpRequest, { maxBytes }: ReadBytesOpt
 }
 
 /**
- * The body as JSON. A value that the host's parser left is used at once, without a promise: its size is the
- * host's care, its keys are checked like ours; text that it left stays a string, bytes are parsed.
+ * The body as JSON. A value that the host's parser left is used at once, without a promise. Its keys are checked like
+ * ours, and its size as JSON where Content-Length does not tell it; text that it left stays a string, bytes are parsed.
  * A body without Content-Type is refused: a page of another site can make a browser send one with its user's cookies,
  * without asking the server beforehand. `charset` may only be UTF-8 or US-ASCII. Errors are thrown where the answer is direct, else
  * rejected.
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415), and with 400
  * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`
  */
-export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJsonOptions): MaybePromise<unknown> {
+export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
+  checkNames('readJson', options, JSON_BODY)
+  const { maxBytes, mediaTypes } = options
   checkLength(request.headers, maxBytes)
   checkJsonType(request.headers, mediaTypes)
   const { parsed } = request.body
@@ -54,7 +62,7 @@ export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJso
     const { value } = parsed
     return parseJsonBytes(checkedAsSent(request.headers, capped(value.byteLength > maxBytes ? undefined : value, maxBytes)))
   }
-  if (parsed !== undefined) return usable(parsed.value)
+  if (parsed !== undefined) return usable(parsed.value, request.headers, maxBytes)
   checkCoding(request.headers)
   return request.body.bytes(maxBytes).then((bytes) => {
     const all = capped(bytes, maxBytes)
@@ -66,15 +74,25 @@ export function readJson(request: HttpRequest, { maxBytes, mediaTypes }: ReadJso
 
 /** Bytes that the host's parser left: they are what was sent, unless there was a content coding to undo. */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
-  const coding = headers['content-encoding'] ?? ''
-  return coding === '' || coding === 'identity' ? ContentDigest.of(headers)?.check(bytes) ?? bytes : bytes
+  return isCoded(headers) ? bytes : ContentDigest.of(headers)?.check(bytes) ?? bytes
 }
 
-function usable(value: unknown): unknown {
+function usable(value: unknown, headers: RequestHeaders, maxBytes: number): unknown {
   if (value === undefined) throw httpError('missing_body')
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
   if (isTooDeep(value)) throw httpError('nested_too_deep')
+  if (isParsedLarger(value, headers, maxBytes)) capped(undefined, maxBytes)
   return value
+}
+
+/**
+ * Whether what the host's parser left was larger than `maxBytes`. Content-Length says so, unless the body was sent in
+ * chunks or in a content coding: then the value is measured. It must not be nested too deeply.
+ */
+export function isParsedLarger(value: unknown, headers: RequestHeaders, maxBytes: number): boolean {
+  const length = headers['content-length']
+  if (typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)) return Number(length) > maxBytes
+  return typeof value === 'string' ? Buffer.byteLength(value) > maxBytes : isJsonLarger(value, maxBytes)
 }
 
 function capped(bytes: Uint8Array | undefined, maxBytes: number): Uint8Array {
@@ -119,9 +137,11 @@ function isJson(type: string): boolean {
   return type === 'application/json' || type.endsWith('+json')
 }
 
+function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
+  return field !== undefined && field !== '' && !(typeof field === 'string' && field.toLowerCase() === 'identity')
+}
+
 function checkCoding(headers: RequestHeaders): void {
-  const field = headers['content-encoding']
-  if (field === undefined || field === '') return
-  if (typeof field === 'string' && field.toLowerCase() === 'identity') return
+  if (!isCoded(headers)) return
   throw httpError('unsupported_content_coding', { headers: { 'accept-encoding': 'identity' } })
 }

@@ -1,6 +1,7 @@
 import { isPending } from './around.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from './exchange.js'
 import { readFailure } from './failure.js'
+import { checkNames } from './option-names.js'
 import { isClientGone } from './client-gone.js'
 import { errorResponse } from './respond.js'
 import { nameOfRequest } from './request-name.js'
@@ -22,6 +23,8 @@ export interface GuardOptions {
   readonly onError?: OnError | undefined
 }
 
+const KNOWN = { onError: 0 } satisfies Record<keyof GuardOptions, 0>
+
 type Result = MaybePromise<HttpResponse | undefined>
 
 /**
@@ -29,7 +32,9 @@ type Result = MaybePromise<HttpResponse | undefined>
  * response is answered by `errorResponse`; the result never throws and never rejects. Where the handler answers
  * directly, so does this.
  */
-export function guard<C>(handler: Handler<C>, { onError }: GuardOptions = {}): Handler<C> {
+export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
+  checkNames('guard', options, KNOWN)
+  const { onError } = options
   const guarded = (request: HttpRequest<C>): Result => {
     try {
       const result: unknown = handler(request)

@@ -1,6 +1,7 @@
 import ipaddr from 'ipaddr.js'
 import type { HttpRequest } from './exchange.js'
 import { Memo } from './memo.js'
+import { checkNames } from './option-names.js'
 import { fieldText } from './reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
@@ -16,6 +17,7 @@ export interface ClientAddressOptions {
   readonly ipv6Prefix?: number
 }
 
+const KNOWN = { trustedProxies: 0, ipv6Prefix: 0 } satisfies Record<keyof ClientAddressOptions, 0>
 /** How many proxies in a row are believed. */
 const HOPS = 16
 
@@ -24,7 +26,9 @@ const HOPS = 16
  * IPv4 in IPv6 (`::ffff:192.0.2.1`) is IPv4. `undefined` where the host tells no address.
  * @throws {TypeError} for options that make no sense
  */
-export function clientAddress({ trustedProxies = [], ipv6Prefix = 64 }: ClientAddressOptions = {}): (request: HttpRequest) => string | undefined {
+export function clientAddress(options: ClientAddressOptions = {}): (request: HttpRequest) => string | undefined {
+  checkNames('clientAddress', options, KNOWN)
+  const { trustedProxies = [], ipv6Prefix = 64 } = options
   if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')
   const trusted = trustedProxies.map(toRange)
   const isTrusted = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean =>

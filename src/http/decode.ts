@@ -1,6 +1,7 @@
 import * as zlib from 'node:zlib'
 import { httpError, type HttpError } from './errors.js'
 import type { HttpRequest, RequestHeaders } from './exchange.js'
+import { checkNames } from './option-names.js'
 import { ZlibPump, type ZlibEngine } from './zlib-pump.js'
 import { ZstdFrames } from './zstd-frames.js'
 
@@ -14,6 +15,7 @@ export interface DecodeOptions {
   readonly maxRatio?: number
 }
 
+const KNOWN = { maxBytes: 0, maxDecodedBytes: 0, maxRatio: 0 } satisfies Record<keyof DecodeOptions, 0>
 const CHUNK_BYTES = 65_536
 const RATIO_FROM_BYTES = 1_048_576
 /** RFC 9659: what a decoder has to bear, 8 MiB. Frames that ask for more are refused. */
@@ -53,6 +55,7 @@ export function requestCoding(headers: RequestHeaders): string {
  * before that is good.
  */
 export function decodeBody(request: HttpRequest, options: DecodeOptions): AsyncIterable<Uint8Array> {
+  checkNames('decodeBody', options, KNOWN)
   const coding = request.body.parsed === undefined ? requestCoding(request.headers) : 'identity'
   const length = request.headers['content-length']
   if (typeof length === 'string' && Number(length) > options.maxBytes) throw tooLarge(options.maxBytes)
@@ -61,6 +64,7 @@ export function decodeBody(request: HttpRequest, options: DecodeOptions): AsyncI
 
 /** All of a decoded body at once. Rejects as `decodeBody` does, and when it is larger than `maxDecodedBytes`. */
 export async function readDecoded(request: HttpRequest, options: DecodeOptions): Promise<Uint8Array> {
+  checkNames('readDecoded', options, KNOWN)
   const pieces: Uint8Array[] = []
   for await (const piece of decodeBody(request, options)) pieces.push(piece)
   return pieces.length === 1 ? pieces[0] as Uint8Array : Buffer.concat(pieces)

@@ -4,6 +4,7 @@ import type { BodySource, HttpRequest, RequestHeaders } from './exchange.js'
 export interface RequestChanges<C> {
   readonly params?: Readonly<Record<string, string>>
   readonly mountPath?: string
+  readonly version?: string
   readonly headers?: RequestHeaders
   readonly body?: BodySource
   /** Called once, when the signal is first asked for. */
@@ -37,6 +38,7 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   get path(): string { return this.#request.path }
   get mountPath(): string { return this.#changes.mountPath ?? this.#request.mountPath }
   get params(): Readonly<Record<string, string>> { return this.#changes.params ?? this.#request.params }
+  get version(): string | undefined { return this.#changes.version ?? this.#request.version }
   get query(): URLSearchParams { return this.#request.query }
   get search(): string | undefined { return this.#request.search }
   get headers(): RequestHeaders { return this.#changes.headers ?? this.#request.headers }

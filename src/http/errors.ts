@@ -1,3 +1,4 @@
+import { checkNames } from './option-names.js'
 /** One thing that is wrong, with a JSON pointer (RFC 6901) to where. `''` is the whole body. */
 export interface ErrorDetail {
   readonly pointer: string
@@ -100,6 +101,7 @@ export interface HttpErrorOptions {
   readonly cause?: unknown
 }
 
+const KNOWN = { message: 0, details: 0, members: 0, headers: 0, cause: 0 } satisfies Record<keyof HttpErrorOptions, 0>
 const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
@@ -120,6 +122,7 @@ export class HttpError extends Error {
     if (!Number.isInteger(status) || status < 400 || status > 599) {
       throw new RangeError(`HttpError: status must be a whole number from 400 to 599, not ${String(status)}`)
     }
+    checkNames('HttpError', options, KNOWN)
     this.status = status
     this.code = code
     this.details = options.details

@@ -46,6 +46,8 @@ export interface HttpRequest<C = unknown> {
   readonly signal: AbortSignal
   /** Whether `signal` would be aborted by now, told without making one. Absent where a binding can't tell: ask the signal then. */
   readonly gone?: boolean | undefined
+  /** Version that `versions` has chosen, as its owner wrote it. Absent where no `versions` is in front. */
+  readonly version?: string | undefined
   /** What the host knows: user, tenant, request id. */
   readonly context: C
   /** The address of the connected peer (no forwarding header is read), where the host tells it. */
@@ -114,7 +116,7 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
  * handler's description. The recommended order, with those left out that you don't need:
  *
  * `requestId`, `cors`, `crossSite`, `limitHeaders`, `rateLimit` by address, `authenticate`, `rateLimit` by principal, `authorize`,
- * `limitBody`, `timeouts`, `limitConcurrency`, `versions` or `deprecated`, the handler.
+ * `limitBody`, `timeouts`, `limitConcurrency`, `versions` or `deprecated`, `idempotent`, the handler.
  *
  * @throws {TypeError} for an order that would not do what it says (also around a handler that is composed already), and
  * for what is no function

@@ -1,23 +1,36 @@
-/** The names that options may have. */
+/** The names that options may have, as the names of members. */
 export type Known = Readonly<Record<string, unknown>>
 
 /**
- * Throws a `TypeError` for options that are none, and for a name that is not known but near to a known one that is not given: nobody would hear of
- * a misspelling in JavaScript. Names that are near to none are fine, because settings are shared and spread.
+ * Checks the names of options, inherited ones included, and refuses each that the function does not know.
  *
- * @param known - members by these names, so that `satisfies Record<keyof Options, …>` finds one that is missing
+ * @param where - what the message begins with: the function, and the member where the options are nested
+ * @param known - an object with these members, so that `satisfies Record<keyof Options, …>` finds one that is missing
+ * @throws {TypeError} The options are no object, or have a name that is unknown. The message lists the names that exist.
  */
 export function checkNames(where: string, options: unknown, known: Known): void {
-  const names = Object.keys(known)
-  if (!options || typeof options !== 'object') throw new TypeError(`${where}: pass options, such as { ${String(names[0])} }`)
-  for (const name in options) {
-    if (name in known) continue
-    const meant = names.find((each) => (options as Known)[each] === undefined && isNear(name.toLowerCase(), each.toLowerCase()))
-    if (meant) throw new TypeError(`${where}: there is no option "${name}"; did you mean "${meant}"?`)
-  }
+  if (!options || typeof options !== 'object') throw new TypeError(`${where}: pass options, such as { ${String(Object.keys(known)[0])} }`)
+  for (const name in options) if (!Object.hasOwn(known, name)) throw unknownName(where, name, options as Known, known)
 }
 
-/** The same but for a unit at the end; or two edits apart, of names up to five letters one. */
+function unknownName(where: string, name: string, options: Known, known: Known): TypeError {
+  const names = Object.keys(known)
+  const meant = nearest(name, names.filter((each) => options[each] === undefined))
+  const advice = meant === undefined ? '.' : `; did you mean "${meant}"?`
+  return new TypeError(`${where}: there is no option "${name}"${advice} ${listed(names)}`)
+}
+
+function listed(names: readonly string[]): string {
+  if (names.length === 0) return 'There are no options here.'
+  return names.length === 1 ? `The only option is ${String(names[0])}.` : `The options are ${names.slice(0, -1).join(', ')} and ${String(names.at(-1))}.`
+}
+
+/** The first of some names that `name` may be a misspelling of. */
+export function nearest(name: string, names: readonly string[]): string | undefined {
+  return names.find((each) => isNear(name.toLowerCase(), each.toLowerCase()))
+}
+
+/** Whether two names differ only in a unit at the end, or by two edits, or by one where a name has five letters or fewer. */
 function isNear(a: string, b: string): boolean {
   return stem(a) === stem(b) || isWithin(a, b, a.length > 5 && b.length > 5 ? 2 : 1)
 }
@@ -26,10 +39,11 @@ function stem(name: string): string {
   return name.replace(/(ms|seconds|bytes)$/, '')
 }
 
-/** Whether so many letters left out, put in or changed make `a` into `b`. */
+/** Whether so many edits make `a` into `b`: a letter left out, put in or changed, or two neighbours exchanged. */
 function isWithin(a: string, b: string, edits: number): boolean {
   if (a === b || edits < 0) return edits >= 0
   const [restA, restB] = [a.slice(1), b.slice(1)]
   if (a[0] === b[0]) return isWithin(restA, restB, edits)
+  if (a[0] === b[1] && a[1] === b[0] && isWithin(a.slice(2), b.slice(2), edits - 1)) return true
   return isWithin(restA, b, --edits) || isWithin(a, restB, edits) || isWithin(restA, restB, edits)
 }

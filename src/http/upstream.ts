@@ -1,7 +1,9 @@
 import { httpError, isHttpError, type HttpError, type HttpErrorOptions } from './errors.js'
+import { checkNames } from './option-names.js'
 
 /** Codes of Node's and undici's errors, by which a time limit is told from other failures. */
 const LATE = new Set(['ETIMEDOUT', 'ESOCKETTIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
+const KNOWN = { message: 0, details: 0, members: 0, headers: 0 } satisfies Record<keyof Omit<HttpErrorOptions, 'cause'>, 0>
 /** How many causes deep a code is looked for: `fetch` hides it one deep. */
 const DEEP = 5
 
@@ -19,6 +21,7 @@ const DEEP = 5
  * `request.signal` counts as failed too, and nobody is there to see it.
  */
 export function upstreamError(error: unknown, options: Omit<HttpErrorOptions, 'cause'> = {}): HttpError {
+  checkNames('upstreamError', options, KNOWN)
   return isHttpError(error) ? error : httpError(isLate(error) ? 'gateway_timeout' : 'bad_gateway', { ...options, cause: error ?? 'nothing was said' })
 }
 

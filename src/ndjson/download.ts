@@ -81,6 +81,7 @@ export function ndjsonDownload<T extends object = object, C = unknown>(options: 
 export function ndjsonBytes<T extends object>(
   source: RecordSource<T>, options: { readonly layout?: Layout; readonly record?: DownloadOptions['record'] } = {},
 ): AsyncIterableIterator<Uint8Array> {
+  checkNames('ndjsonBytes', options, { layout: 0, record: 0 })
   const stringify: (record: T) => string | undefined = options.record ? compileJson(jsonSchemaOf(options.record)) : JSON.stringify
   return bodyOf(source, new LineText(stringify, options.layout ?? 'lines'), 'identity')
 }

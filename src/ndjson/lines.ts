@@ -2,6 +2,7 @@ import { isAscii, isUtf8, transcode } from 'node:buffer'
 import { StringDecoder } from 'node:string_decoder'
 import { isTooDeep, SHALLOW_UNITS, shallowUnits } from '../http/json-depth.js'
 import { hasUnsafeKey, mayHoldUnsafeKey } from '../http/json-text.js'
+import { checkNames } from '../http/option-names.js'
 import { EXCERPT_BYTES, lineError, type LineError, type LineErrorCode } from './line-error.js'
 import { PartialLine } from './partial-line.js'
 
@@ -23,6 +24,8 @@ export interface LineReaderOptions {
   /** So many bad lines of the whole stream are described; all are counted. Default 100; `Infinity` for all. */
   readonly maxErrors?: number
 }
+
+const KNOWN = { maxLineBytes: 0, maxErrors: 0 } satisfies Record<keyof LineReaderOptions, 0>
 
 type MutableBatch = { -readonly [K in keyof RecordBatch]: RecordBatch[K] }
 
@@ -50,7 +53,9 @@ export class LineReader {
   private described = 0
 
   /** @throws {TypeError} when an option makes no sense */
-  constructor({ maxLineBytes = 1_048_576, maxErrors = 100 }: LineReaderOptions = {}) {
+  constructor(options: LineReaderOptions = {}) {
+    checkNames('LineReader', options, KNOWN)
+    const { maxLineBytes = 1_048_576, maxErrors = 100 } = options
     if (!(Number.isInteger(maxLineBytes) && maxLineBytes >= 1 && maxLineBytes <= 268_435_456)) {
       throw new TypeError('LineReader: maxLineBytes must be a whole number from 1 to 268435456')
     }

@@ -4,6 +4,7 @@ import { HttpError, httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { addVary } from '../http/fields.js'
+import { checkNames } from '../http/option-names.js'
 import { parsePrefer } from '../http/prefer.js'
 import { json, stream } from '../http/respond.js'
 import type { TaskEndpoints } from '../tasks/index.js'
@@ -65,6 +66,7 @@ export function ndjsonUpload<T = object, C = unknown>(options: UploadOptions<T, 
   checkIntake('ndjsonUpload', options)
   const limits = decodeOptions('ndjsonUpload', options)
   const { background, maxErrors = 100 } = options
+  if (background) checkNames('ndjsonUpload: background', background, { endpoints: 0, task: 0 })
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | HttpResponse | undefined => {
     if (request.method !== 'POST') return undefined
     const { headers } = request

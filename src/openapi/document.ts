@@ -1,4 +1,5 @@
 import type { Handler, Operation } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { errorContent, errorSchema, problemSchema } from './common-errors.js'
 import { requestFields, responseFields } from './fields.js'
 import { mergeOperations } from './merge.js'
@@ -19,6 +20,10 @@ export interface DocumentOptions {
   readonly securitySchemes?: Readonly<Record<string, Fragment>>
 }
 
+const KNOWN = {
+  info: 0, servers: 0, tags: 0, security: 0, externalDocs: 0, securitySchemes: 0,
+} satisfies Record<keyof DocumentOptions, 0>
+
 type Components = Record<string, Record<string, unknown>>
 
 /** Operations that OpenAPI 3.1 has a place for; others (CONNECT, QUERY) can't be written down. */
@@ -38,6 +43,7 @@ for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['p
  * @throws {TypeError} when nothing is described, or an operation has no path: put its handler into a `router()`
  */
 export function openapi(handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions): Fragment {
+  checkNames('openapi', options, KNOWN)
   const operations = [handlers].flat().flatMap((handler) => (handler as Handler).operations ?? [])
   if (operations.length === 0) throw new TypeError('openapi: none of these handlers describes itself; pass a router(), or handlers made with describe()')
   const paths = new Map<string, Map<string, Operation>>()

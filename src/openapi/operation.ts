@@ -1,4 +1,5 @@
 import type { Operation } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { isSchema, toJsonSchema, type Schema } from '../schema/index.js'
 
 /** A piece of an OpenAPI document: plain data, never changed. */
@@ -26,8 +27,13 @@ export interface OperationOptions {
   readonly deprecated?: boolean
 }
 
+const OPERATION = {
+  summary: 0, description: 0, tags: 0, operationId: 0, parameters: 0, requestBody: 0, responses: 0, security: 0, deprecated: 0,
+} satisfies Record<keyof OperationOptions, 0>
+
 /** An OpenAPI 3.1 operation for `method` (upper case), for a handler to carry. Its path comes from where it is mounted. */
 export function operation(method: string, options: OperationOptions): Operation {
+  checkNames('operation', options, OPERATION)
   return { method, openapi: { ...options } }
 }
 
@@ -45,8 +51,11 @@ export interface ParameterOptions {
   readonly schema?: BodySchema
 }
 
+const PARAMETER = { description: 0, required: 0, schema: 0 } satisfies Record<keyof ParameterOptions, 0>
+
 /** A parameter object. */
 export function parameter(where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {}): Fragment {
+  checkNames('parameter', options, PARAMETER)
   return { name, in: where, ...options, required: where === 'path' || (options.required ?? false), schema: schemaObject(options.schema ?? { type: 'string' }) }
 }
 
@@ -59,9 +68,13 @@ export interface BodyOptions {
   readonly mediaTypes?: readonly string[]
 }
 
+const BODY = { description: 0, required: 0, mediaTypes: 0 } satisfies Record<keyof BodyOptions, 0>
+
 /** A request body object. */
-export function body(schema: BodySchema, { mediaTypes, ...options }: BodyOptions = {}): Fragment {
-  return { required: true, ...options, content: content(schemaObject(schema), mediaTypes) }
+export function body(schema: BodySchema, options: BodyOptions = {}): Fragment {
+  checkNames('body', options, BODY)
+  const { mediaTypes, ...rest } = options
+  return { required: true, ...rest, content: content(schemaObject(schema), mediaTypes) }
 }
 
 /** What `response` is told beside its description. */
@@ -74,8 +87,12 @@ export interface ResponseOptions {
   readonly mediaTypes?: readonly string[]
 }
 
+const RESPONSE = { headers: 0, schema: 0, mediaTypes: 0 } satisfies Record<keyof ResponseOptions, 0>
+
 /** A response object. */
-export function response(description: string, { headers, schema, mediaTypes }: ResponseOptions = {}): Fragment {
+export function response(description: string, options: ResponseOptions = {}): Fragment {
+  checkNames('response', options, RESPONSE)
+  const { headers, schema, mediaTypes } = options
   return {
     description,
     ...(headers && { headers }),

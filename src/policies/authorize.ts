@@ -1,6 +1,7 @@
 import { after } from '../http/after.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { principalOrNobody, type Principal } from '../http/principal.js'
 import { failing } from './describe.js'
 
@@ -14,6 +15,7 @@ export interface AuthorizeOptions<P extends Principal, C = unknown> {
   readonly message?: string | ((principal: P, request: HttpRequest<C>) => string)
 }
 
+const KNOWN = { allow: 0, reason: 0, message: 0 } satisfies Record<keyof AuthorizeOptions<Principal>, 0>
 const PLACE: PolicyPlace = {
   name: 'authorize',
   behind: { requestId: 'what is refused here would have no id', authenticate: 'nobody is known there yet, so everybody would get a 401' },
@@ -24,7 +26,9 @@ const PLACE: PolicyPlace = {
  * known (SPEC 5.2). Stands behind `authenticate`, or in a host that sets `context.principal` itself.
  * @throws {TypeError} for options that make no sense
  */
-export function authorize<P extends Principal, C = unknown>({ allow, reason, message }: AuthorizeOptions<P, C>): Policy<C> {
+export function authorize<P extends Principal, C = unknown>(options: AuthorizeOptions<P, C>): Policy<C> {
+  checkNames('authorize', options, KNOWN)
+  const { allow, reason, message } = options
   if (typeof allow !== 'function') throw new TypeError('authorize: allow must be a function that gives true or false')
   if (reason === undefined || reason === '') throw new TypeError('authorize: give a reason, a code that tells a program why, such as needs_writer')
   const policy: Policy<C> = (request, next) => {

@@ -1,6 +1,9 @@
+import { isParsedLarger } from '../http/body.js'
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, Policy, PolicyPlace } from '../http/exchange.js'
+import { isTooDeep } from '../http/json-depth.js'
+import { checkNames } from '../http/option-names.js'
 import { failing } from './describe.js'
 
 /** How large a body may be. */
@@ -9,18 +12,26 @@ export interface LimitBodyOptions {
   readonly maxBytes: number
 }
 
+const KNOWN = { maxBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
 const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
  * One limit for the bodies of all that is behind it, whatever those handlers take by themselves: 413 `body_too_large` (RFC 9110
- * section 15.5.14), by `Content-Length` before anything is read, else as soon as more has come. A body that the host's own parser has read is
- * that parser's to limit.
+ * section 15.5.14), by `Content-Length` before anything is read, else as soon as more has come. A body that the host's own
+ * parser has read is measured as JSON where `Content-Length` does not tell its size.
  * @throws {TypeError} for a number that makes no sense
  */
-export function limitBody<C = unknown>({ maxBytes }: LimitBodyOptions): Policy<C> {
+export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
+  checkNames('limitBody', options, KNOWN)
+  const { maxBytes } = options
   if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBytes must be a whole number from 0 on')
   const policy: Policy<C> = (request, next) => {
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
+    const { parsed } = request.body
+    if (parsed !== undefined) {
+      if (isTooDeep(parsed.value)) throw httpError('nested_too_deep')
+      if (isParsedLarger(parsed.value, request.headers, maxBytes)) throw tooLarge(maxBytes)
+    }
     return next(new DerivedRequest<C>(request, { body: new LimitedBody(request.body, maxBytes) }))
   }
   return Object.assign(policy, { place: PLACE, describe: failing('body_too_large') })

@@ -1,6 +1,7 @@
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { Policy, PolicyPlace } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { failing } from './describe.js'
 
 /** How many run at once, how many wait, and for how long. */
@@ -15,6 +16,7 @@ export interface LimitConcurrencyOptions {
   readonly retryAfterSeconds?: number
 }
 
+const KNOWN = { max: 0, maxQueued: 0, maxWaitMs: 0, retryAfterSeconds: 0 } satisfies Record<keyof LimitConcurrencyOptions, 0>
 const AFTER = 'those that are refused there would take the turns of others'
 const PLACE: PolicyPlace = {
   name: 'limitConcurrency', wholeRun: 'waits',
@@ -27,6 +29,7 @@ const PLACE: PolicyPlace = {
  * @throws {TypeError} for numbers that make no sense
  */
 export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions): Policy<C> {
+  checkNames('limitConcurrency', options, KNOWN)
   const { max, maxQueued = 0, maxWaitMs = 1000, retryAfterSeconds = 1 } = options
   if (!(Number.isSafeInteger(max) && max > 0)) throw new TypeError('limitConcurrency: max must be a whole number above 0')
   if (!(Number.isSafeInteger(maxQueued) && maxQueued >= 0)) throw new TypeError('limitConcurrency: maxQueued must be a whole number from 0 on')

@@ -1,5 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { Policy, PolicyPlace } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { failing } from './describe.js'
 
 /** How much a head may hold. */
@@ -10,6 +11,7 @@ export interface LimitHeadersOptions {
   readonly maxFields?: number
 }
 
+const KNOWN = { maxBytes: 0, maxFields: 0 } satisfies Record<keyof LimitHeadersOptions, 0>
 const PLACE: PolicyPlace = { name: 'limitHeaders', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
@@ -17,7 +19,9 @@ const PLACE: PolicyPlace = { name: 'limitHeaders', behind: { requestId: 'what is
  * its own before that, for the server as a whole; `attach` answers those with the same code.
  * @throws {TypeError} for numbers that make no sense
  */
-export function limitHeaders<C = unknown>({ maxBytes = Infinity, maxFields = Infinity }: LimitHeadersOptions): Policy<C> {
+export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<C> {
+  checkNames('limitHeaders', options, KNOWN)
+  const { maxBytes = Infinity, maxFields = Infinity } = options
   if (maxBytes === Infinity && maxFields === Infinity) throw new TypeError('limitHeaders: set maxBytes, maxFields or both')
   for (const max of [maxBytes, maxFields]) {
     if (max !== Infinity && !(Number.isSafeInteger(max) && max > 0)) throw new TypeError('limitHeaders: limits are whole numbers above 0')

@@ -64,7 +64,7 @@ const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and nobody is 
  */
 export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> {
   checkNames('rateLimit', options, KNOWN)
-  const { store, policies, onStoreError, prefix = 'rl' } = options
+  const { store, policies, onStoreError, prefix = 'rl', trustedProxies, ipv6Prefix } = options
   if (onStoreError !== 'allow' && onStoreError !== 'deny') {
     throw new TypeError("rateLimit: choose onStoreError, 'allow' to let requests pass while the store is away, or 'deny' to answer 503")
   }
@@ -73,7 +73,7 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   if (!/^[\w.:-]{1,64}$/.test(prefix)) throw new TypeError('rateLimit: prefix must be 1 to 64 letters, digits and . : _ -')
   policies.forEach(check)
   if (new Set(policies.map(({ name }) => name)).size < policies.length) throw new TypeError('rateLimit: two policies have one name')
-  const addressOf = clientAddress(options)
+  const addressOf = clientAddress({ ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix } })
   const announced = policies.map(({ name, limit, windowSeconds }) => `"${name}";q=${limit};w=${windowSeconds}`).join(', ')
   const limits = policies.map(({ name, limit, windowSeconds, cost, by = 'principal' }): Limit<C> =>
     ({ name, limit, windowMs: windowSeconds * 1000, cost, keyOf: limitKeys(`${prefix}:${name}`, by, addressOf) }))

@@ -1,6 +1,7 @@
 import { around } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { newId } from '../http/random-id.js'
 import { nameOfRequest, nameRequest } from '../http/request-name.js'
 import { isToken } from '../http/reader.js'
@@ -18,12 +19,15 @@ export interface RequestIdOptions {
   readonly trust?: boolean
 }
 
+const KNOWN = { header: 0, trust: 0 } satisfies Record<keyof RequestIdOptions, 0>
 const PLACE: PolicyPlace = { name: 'requestId' }
 const idField = describeHeader('Names this request in the logs of the server')
 const HARMLESS = /^[A-Za-z0-9._~+/=:@-]{1,128}$/
 
 /** Gives each request an id, in `requestIdOf(request)` and in a field of every answer, failures too. */
-export function requestId<C = unknown>({ header = 'x-request-id', trust = false }: RequestIdOptions = {}): Policy<C> {
+export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C> {
+  checkNames('requestId', options, KNOWN)
+  const { header = 'x-request-id', trust = false } = options
   const name = header.toLowerCase()
   if (!isToken(name)) throw new TypeError('requestId: header must be the name of a field')
   const policy: Policy<C> = (request, next) => {

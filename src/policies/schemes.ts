@@ -1,4 +1,5 @@
 import type { HttpRequest, MaybePromise } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import type { Principal } from '../http/principal.js'
 import { isToken } from '../http/reader.js'
 import { authorization, LONGEST_CREDENTIALS, single, type Scheme } from './scheme.js'
@@ -12,11 +13,15 @@ export type VerifyPassword<P extends Principal> = (name: string, password: strin
 /** RFC 6750 section 2.1 (token68). */
 const TOKEN68 = /^[A-Za-z0-9._~+/-]+=*$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/
+const VERIFY = { verify: 0 }
+const API_KEY = { header: 0, query: 0, verify: 0 }
 const CONTROL = /[\0-\x1f\x7f]/
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, a JWT library's, or your own. */
-export function bearer<P extends Principal>({ verify }: { readonly verify: VerifyToken<P> }): Scheme<P> {
+export function bearer<P extends Principal>(options: { readonly verify: VerifyToken<P> }): Scheme<P> {
+  checkNames('bearer', options, VERIFY)
+  const { verify } = options
   needsVerify('bearer', verify)
   return {
     name: 'bearer', verify, cacheable: true, openapi: { type: 'http', scheme: 'bearer' },
@@ -33,7 +38,9 @@ export function bearer<P extends Principal>({ verify }: { readonly verify: Verif
  * `Authorization: Basic <base64 of name:password>` (RFC 7617), in UTF-8. Passwords belong into a hash made for them
  * (scrypt, argon2): verify against that, and give `authenticate` a `cache`, because such hashes are slow on purpose.
  */
-export function basic<P extends Principal>({ verify }: { readonly verify: VerifyPassword<P> }): Scheme<P> {
+export function basic<P extends Principal>(options: { readonly verify: VerifyPassword<P> }): Scheme<P> {
+  checkNames('basic', options, VERIFY)
+  const { verify } = options
   needsVerify('basic', verify)
   return {
     name: 'basic', cacheable: true, asksRequest: verify.length > 2, openapi: { type: 'http', scheme: 'basic' },
@@ -63,7 +70,9 @@ function decodeBasic(text: string): string {
 export type ApiKeyPlace = { readonly header: string } | { readonly query: string }
 
 /** An API key in a header field such as `x-api-key`, or, only where it can't be helped, in a query parameter. */
-export function apiKey<P extends Principal>({ verify, ...place }: ApiKeyPlace & { readonly verify: VerifyToken<P> }): Scheme<P> {
+export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly verify: VerifyToken<P> }): Scheme<P> {
+  checkNames('apiKey', options, API_KEY)
+  const { verify, ...place } = options
   needsVerify('apiKey', verify)
   const inHeader = 'header' in place
   const name = inHeader ? place.header.toLowerCase() : place.query

@@ -4,7 +4,7 @@ import type { Repository } from '../repositories/repository.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import { collectionOperations } from './collection-operations.js'
 import { Items } from './items.js'
-import { list, LIST_OPTIONS, type ListOptions } from './list.js'
+import { LIST_OPTIONS, listHandler, type ListOptions } from './list.js'
 import { resource, type Methods } from './resource.js'
 import { router } from './router.js'
 
@@ -92,7 +92,7 @@ export function collection<Item extends object, Draft = Partial<Item>, Change = 
   const about = collectionOperations(options)
   const has = (needed: keyof typeof repository, methods: Methods<C>): Methods<C> => (typeof repository[needed] === 'function' ? methods : {})
   const many = {
-    ...repository.list && { GET: list<Item, C>(options) },
+    ...repository.list && { GET: listHandler<Item, C>({ ...options, repository }) },
     ...has('create', { POST: about('POST', items.create) }),
   }
   const one = {

@@ -1,7 +1,7 @@
 export { collection, type Collection, type CollectionOptions, type IdFormat } from './collection.js'
 export { cors, type CorsOptions } from './cors.js'
 export { list, type ListOptions } from './list.js'
-export { resource, type Methods } from './resource.js'
+export { resource, type Methods, type ResourceOptions } from './resource.js'
 export { router, type RouterOptions } from './router.js'
 export { strictQuery, type StrictQueryOptions } from './strict-query.js'
 export { trace, type TraceOptions } from './trace.js'

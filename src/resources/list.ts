@@ -64,6 +64,11 @@ const UNIT = 'items'
  */
 export function list<Item extends object = object, C = unknown>(options: ListOptions<Item>): Handler<C> {
   checkNames('list', options, LIST_OPTIONS)
+  return listHandler(options)
+}
+
+/** The handler of `list`, from options that may hold more, such as those of a collection. */
+export function listHandler<Item extends object, C>(options: ListOptions<Item>): Handler<C> {
   const { repository, batchSize = 100, maxBatchSize = 1000, paging = 'position', item, cacheControl = 'private, no-cache' } = options
   if (typeof repository?.list !== 'function') throw new TypeError('list: the repository needs a method list(page, call)')
   if (!isCount(maxBatchSize)) throw new TypeError('list: maxBatchSize must be a whole number from 1')

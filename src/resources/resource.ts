@@ -1,9 +1,22 @@
 import { httpError } from '../http/errors.js'
 import type { Handler } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
+import { unknownMethod } from './method-names.js'
 import { MethodTable, STANDARD_METHODS } from './methods.js'
 
 /** A handler for each method of a resource; `{ GET, PUT, DELETE }`. */
 export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
+
+/** What `resource` takes beside the handlers. */
+export interface ResourceOptions {
+  /**
+   * Methods that may have a handler although they are not registered with IANA, such as `BREW`.
+   * Default: none, so that a misspelt method is found.
+   */
+  readonly extensionMethods?: readonly string[]
+}
+
+const KNOWN = { extensionMethods: 0 } satisfies Record<keyof ResourceOptions, 0>
 
 /**
  * A handler for one resource, whatever its path, made of one for each method (RFC 9110 section 9): for hosts with routes of their own, which send all
@@ -14,12 +27,16 @@ export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
  * - Another method: 405 `method_not_allowed` with `Allow`; one that is not of RFC 9110 or RFC 5789, and has no handler: 501 `not_implemented`.
  * - TRACE is 405, unless there is `TRACE: trace()`. CONNECT never gets here: see `attach` of `longhaul/node`.
  *
- * @throws {TypeError} when there are no methods, or one is not in upper case or has no function
+ * @throws {TypeError} when there are no methods, or one is not in upper case, not known, or has no function
  */
-export function resource<C = unknown>(methods: Methods<C>): Handler<C> {
+export function resource<C = unknown>(methods: Methods<C>, options: ResourceOptions = {}): Handler<C> {
+  checkNames('resource', options, KNOWN)
+  const { extensionMethods = [] } = options
   const table = new MethodTable<C>()
   for (const [method, handler] of Object.entries(methods)) {
     if (!/^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/.test(method)) throw new TypeError(`resource: ${JSON.stringify(method)} is no method; write it in upper case, such as GET`)
+    const fault = unknownMethod(method, extensionMethods)
+    if (fault !== undefined) throw new TypeError(`resource: ${fault}`)
     if (typeof handler !== 'function') throw new TypeError(`resource: ${method} needs a handler, a function`)
     table.add(method, handler)
   }

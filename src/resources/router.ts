@@ -1,6 +1,8 @@
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
+import { unknownMethod } from './method-names.js'
 import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
 import { finishParams } from './params.js'
 import { parseRoute, type Route } from './route.js'
@@ -16,7 +18,14 @@ interface Entry<C> {
 export interface RouterOptions<C = unknown> {
   /** Answers TRACE (RFC 9110 section 9.3.8) at each path that has a route: `trace()`. Default: 405. */
   readonly trace?: Handler<C>
+  /**
+   * Methods that routes may name although they are not registered with IANA, such as `BREW`.
+   * Default: none, so that a misspelt method is found.
+   */
+  readonly extensionMethods?: readonly string[]
 }
+
+const KNOWN = { trace: 0, extensionMethods: 0 } satisfies Record<keyof RouterOptions, 0>
 
 /**
  * A handler made of others, for servers that have no router of their own.
@@ -38,7 +47,9 @@ export interface RouterOptions<C = unknown> {
  *
  * @throws TypeError for routes that are malformed or in each other's way, with what to do
  */
-export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>, { trace }: RouterOptions<C> = {}): Handler<C> {
+export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>, options: RouterOptions<C> = {}): Handler<C> {
+  checkNames('router', options, KNOWN)
+  const { trace, extensionMethods = [] } = options
   const tree = new RouteTree<Entry<C>>()
   const shapes = new Map<string, Entry<C>>()
   const described: { route: Route, table: MethodTable<C>, handler: Handler<C> }[] = []
@@ -56,6 +67,8 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
       throw new TypeError(`router: ${JSON.stringify(entry.route.key)} and ${JSON.stringify(key)} are the same path; name its parameters the same in both`)
     }
     for (const method of route.methods.length > 0 ? route.methods : [undefined]) {
+      const fault = method === undefined ? undefined : unknownMethod(method, extensionMethods)
+      if (fault !== undefined) throw new TypeError(`router: the route ${JSON.stringify(key)}: ${fault}`)
       if (!entry.table.add(method, handler)) {
         throw new TypeError(`router: ${JSON.stringify(key)}: ${method ?? 'any method'} already has a handler there; leave one out`)
       }

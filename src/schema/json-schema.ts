@@ -1,5 +1,6 @@
 import { Ajv2020, type Format, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { checkNames } from '../http/option-names.js'
 import { ajvIssues } from './ajv-issue.js'
 import type { DescribedSchema } from './schema.js'
 import { hasAtMost } from './size.js'
@@ -25,6 +26,8 @@ export interface JsonSchemaOptions {
   readonly useDefaults?: boolean
 }
 
+const KNOWN = { formats: 0, useDefaults: 0 } satisfies Record<keyof JsonSchemaOptions, 0>
+
 let dialect: Ajv2020 | undefined
 
 /**
@@ -36,6 +39,7 @@ let dialect: Ajv2020 | undefined
  * @throws TypeError when the schema is not valid, with what to do
  */
 export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptions = {}): DescribedSchema<T> {
+  checkNames('jsonSchema', options, KNOWN)
   const own = checked(schema)
   const first = compile(own, options, false)
   let all: ValidateFunction | undefined

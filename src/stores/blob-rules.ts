@@ -1,6 +1,11 @@
-import type { BlobRange } from './blobs.js'
+import type { BlobPutOptions, BlobRange } from './blobs.js'
 
 const LONGEST_KEY = 512
+
+/** The names of the options of `put`. */
+export const BLOB_PUT = { expiresAt: 0, signal: 0 } satisfies Record<keyof BlobPutOptions, 0>
+/** The names of the options of `open`. */
+export const BLOB_RANGE = { start: 0, end: 0, etag: 0 } satisfies Record<keyof BlobRange, 0>
 
 /** @throws {TypeError} for what `Blobs` calls misuse */
 export function checkBlobKey(key: string): void {

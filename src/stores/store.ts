@@ -66,9 +66,15 @@ export interface Entry {
 export interface WriteOptions {
   /** Lifetime in milliseconds, from the moment of the write by the store's clock. */
   readonly ttlMs: number
-  /** The store may drop the entry early when it needs room (a finished task, say). Default `false`. */
-  readonly evictable?: boolean | undefined
+  /**
+   * Whether the store may drop the entry early when it needs room (a finished task, say). `{ with: key }`: only together with the
+   * entry at `key` or once that one is gone. The entry at `key` has to say `true` or `false` itself. Default `false`.
+   */
+  readonly evictable?: Evictable | undefined
 }
+
+/** Whether an entry may go before it expires. */
+export type Evictable = boolean | { readonly with: string }
 
 /** As `WriteOptions`; without `ttlMs` the entry keeps its expiry. */
 export interface ReplaceOptions extends Omit<WriteOptions, 'ttlMs'> {
@@ -102,6 +108,9 @@ export class StoreUnavailableError extends Error {
   readonly reason: 'unavailable' | 'full'
   constructor(message: string, options: { reason?: 'unavailable' | 'full'; cause?: unknown } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    for (const name in options) {
+      if (name !== 'reason' && name !== 'cause') throw new TypeError(`StoreUnavailableError: there is no option "${name}". The options are reason and cause.`)
+    }
     this[BRAND] = true
     this.reason = options.reason ?? 'unavailable'
   }

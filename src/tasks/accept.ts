@@ -40,6 +40,13 @@ export interface OwnedSubmitOptions {
   readonly callbackUrl?: string | undefined
 }
 
+/** The names of the options of `tasks.ownedBy(…).submit`. */
+export const OWNED_SUBMIT = {
+  id: 0, delayMs: 0, context: 0, callbackUrl: 0,
+} satisfies Record<keyof OwnedSubmitOptions, 0>
+/** The names of the options of `tasks.submit`. */
+export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
+
 /** Options of `Tasks.accept`. */
 export interface AcceptOptions extends OwnedSubmitOptions {
   readonly owner: OwnerId

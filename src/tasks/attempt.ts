@@ -241,6 +241,6 @@ export class AttemptFailed extends Error {
 }
 
 /** The change that a failure makes of a record. */
-export function failed({ code, message, status }: Failure): Ending {
-  return { state: 'failed', error: { code, message }, errorStatus: status }
+export function failed({ status, ...error }: Failure): Ending {
+  return { state: 'failed', error, errorStatus: status }
 }

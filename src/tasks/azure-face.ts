@@ -1,4 +1,5 @@
 import type { ResponseHeaders } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { header, response } from '../openapi/index.js'
 import type { TaskSnapshot } from './codec.js'
 import { members, text, time, type Face, type FaceAnswer } from './faces.js'
@@ -19,6 +20,8 @@ export interface AzureFaceOptions {
    */
   readonly via?: 'operation-location' | 'location'
 }
+
+const KNOWN = { origin: 0, via: 0 } satisfies Record<keyof AzureFaceOptions, 0>
 
 const STATUS: Readonly<Record<TaskState, string>> = {
   queued: 'NotStarted', processing: 'Running', completed: 'Succeeded', failed: 'Failed', cancelled: 'Canceled',
@@ -49,7 +52,9 @@ const operationLocation = { 'Operation-Location': header('Where the status monit
  * `NotStarted`, `Running`, `Succeeded`, `Failed` or `Canceled`.
  * @throws {TypeError} when `origin` is not `http(s)://host[:port]`
  */
-export function azureFace({ origin = '', via = 'operation-location' }: AzureFaceOptions = {}): Face {
+export function azureFace(options: AzureFaceOptions = {}): Face {
+  checkNames('azureFace', options, KNOWN)
+  const { origin = '', via = 'operation-location' } = options
   if (origin !== '' && !isOrigin(origin)) {
     throw new TypeError(`azureFace: origin must be like https://api.example.com, not ${JSON.stringify(origin)}`)
   }

@@ -3,22 +3,31 @@ import { CALLBACK_JOB } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { TasksOptions } from './tasks-options.js'
 
+/** What `memory()` and other engines bring beside the store and the queue, so that they can be spread into the options. */
+interface Engine {
+  readonly blobs: unknown
+  readonly index: unknown
+}
+
 const KNOWN = {
-  store: 0, queue: 0, definitions: 0, worker: 0, concurrency: COUNT, retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE,
+  store: 0, queue: 0, blobs: 0, index: 0,
+  definitions: 0, worker: 0, direct: 0, concurrency: COUNT,
+  retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE,
   maxWaiters: SIZE, maxWaitersPerOwner: SIZE, leaseMs: KEPT, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
-} satisfies Record<keyof TasksOptions, unknown>
+} satisfies Record<keyof TasksOptions | keyof Engine, unknown>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 
 /** Throws a `TypeError` for options that make no sense, by themselves or together. */
 export function checkOptions(options: TasksOptions): void {
   checkBounds('createTasks', options, KNOWN)
-  const { store, queue, definitions, callbacks } = options
+  const { store, queue, definitions, callbacks, direct } = options
   if (!store || !queue) throw fault('store and queue are missing; for one process: createTasks({ ...memory(), definitions })')
   if (!definitions?.every?.(isDefinition)) throw fault('definitions must be a list of what defineTask made')
   if (queue.durable && !store.shared) {
     throw fault('this queue spans processes but the store does not; use a store that does, such as longhaul/redis')
   }
+  if (direct !== undefined && direct !== 'here' && direct !== 'queue') throw fault("direct must be 'here' or 'queue'")
   const local = definitions.find(({ shared }) => shared === false)
   if (queue.durable && local) {
     throw fault(`this queue spans processes but ${local.name} needs what only one has; give it blobs that all processes see`)

@@ -1,5 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../http/exchange.js'
+import type { KeptAnswer } from '../idempotency/index.js'
 import { checkBounds, TIMER, SIZE } from './bounds.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
@@ -7,8 +8,8 @@ import { taskFace, type Face } from './faces.js'
 import { SharedFace } from './shared-face.js'
 import { statusPath } from './status-path.js'
 import type { TaskSnapshot } from './codec.js'
-import { answerOnce, type KeptAnswer } from './once.js'
 import { belongsTo, findRequester, type OwnerOption } from './requester.js'
+import { answerOnce } from './respond-once.js'
 import { createStatus } from './status.js'
 import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submission.js'
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
@@ -44,7 +45,10 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly callback?: FindCallback<C>
   /** The longest `Prefer: wait=N` that is honoured, in seconds. Default 30. */
   readonly maxWaitSeconds?: number
-  /** How long a direct answer may take, in milliseconds, before it is a 503 `sync_timeout`. Default 30 000. */
+  /**
+   * How long a direct answer may take, in milliseconds, before it is a 503 `sync_timeout`. The work is stopped then, unless the request
+   * has an Idempotency-Key: a retry gets its result. Default 30 000.
+   */
   readonly syncTimeoutMs?: number
   /** The longest body that is read, in bytes. Default: `maxInputBytes` of the tasks. */
   readonly maxBodyBytes?: number
@@ -63,9 +67,12 @@ export interface TaskEndpoints<C = unknown> {
    */
   accept(request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
   /**
-   * Answers directly, for a handler of your own, and once for each Idempotency-Key: a retry with the same `body` (that has to survive
-   * JSON) gets the same answer, with `Idempotent-Replayed: true`, and 409 while there is none; another body is a 422. `work` should not
-   * stop when the client goes: a retry asks for what came of it. When it rejects, nothing is kept.
+   * Answers directly, for a handler of your own, and once for each Idempotency-Key. A retry with the same `body` (which has to survive
+   * JSON) gets the same answer with `Idempotent-Replayed: true`, and waits for it while the first request is under way. Another body is
+   * a 422. `work` must not stop when the client disconnects.
+   *
+   * What `work` comes to is kept, errors too. An error that says that nothing was done (400, 413, 429, 503 with `Retry-After` and
+   * the like) releases the key.
    */
   answerOnce(request: HttpRequest<C>, body: unknown, work: () => Promise<KeptAnswer>): Promise<HttpResponse>
   /**

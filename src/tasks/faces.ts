@@ -48,7 +48,14 @@ export const members = {
     properties: { done: { type: 'number' }, total: { type: 'number' }, message: text },
   },
   result: { type: 'object', required: ['message'], properties: { message: text } },
-  error: { type: 'object', required: ['code', 'message'], properties: { code: text, message: text } },
+  error: {
+    type: 'object',
+    required: ['code', 'message'],
+    properties: {
+      code: text, message: text,
+      details: { type: 'array', items: { type: 'object', required: ['pointer', 'message'], properties: { pointer: text, message: text } } },
+    },
+  },
   callback: {
     type: 'object',
     required: ['state', 'attempts'],

@@ -15,8 +15,8 @@ export function failureOf(code: ErrorCode): Failure {
 
 /** What clients may know of a thrown value: what a direct answer would tell; the unknown is a `task_failed`. */
 export function toFailure(error: unknown): Failure {
-  const { code, message, status } = readFailure(error)
-  return code === 'internal_error' ? failureOf('task_failed') : { code, message, status }
+  const { code, message, status, details } = readFailure(error)
+  return code === 'internal_error' ? failureOf('task_failed') : { code, message, status, ...details && { details } }
 }
 
 const PERMANENT = Symbol.for('longhaul.permanent')

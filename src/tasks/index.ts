@@ -15,7 +15,6 @@ export type { FindCallback, ReadWork, Select, Selected, SubmitEndpointOptions } 
 export type { TaskFailure, TaskProgress, TaskRecord } from './record.js'
 export type { TaskSnapshot } from './codec.js'
 export { isFinal, type TaskState } from './state.js'
-export type { KeptAnswer } from './once.js'
 export { Spool, type SpooledBody } from './spool.js'
 export { failedAfter, spooledTask, type SpooledTaskOptions } from './spooled-task.js'
 export type { TaskEvent } from './channels.js'

@@ -1,9 +1,10 @@
+import { checkNames } from '../http/option-names.js'
+import { OWNED_SUBMIT, type OwnedSubmitOptions } from './accept.js'
 import type { TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { OwnerId } from './owner-id.js'
-import type { OwnedSubmitOptions } from './accept.js'
 import type { TaskView, Typed } from './view.js'
-import type { WaitOptions } from './wait.js'
+import { WAIT, type WaitOptions } from './wait.js'
 
 /** The calls of `Tasks` that a view of one owner narrows. */
 export interface OwnerCalls {
@@ -38,17 +39,20 @@ export class OwnedTasks {
   async submit(
     definition: AnyTaskDefinition, input: unknown, options: OwnedSubmitOptions = {},
   ): Promise<{ id: string, created: boolean }> {
+    checkNames('ownedBy: submit', options, OWNED_SUBMIT)
     return this.#calls.submit(this.#owner, definition, input, options)
   }
 
   /** Returns the task as its status resource shows it. `undefined` when this owner has no such task. */
-  async get<R = unknown>(id: string, _options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
+  async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
+    checkNames('ownedBy: get', options, { definition: 0 })
     const task = await this.#calls.look(this.#owner, id)
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
 
   /** Waits until the task is final, for up to `timeoutMs`. `undefined` when this owner has no such task. */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
+    checkNames('ownedBy: wait', options, WAIT)
     return this.#calls.wait(this.#owner, id, options)
   }
 

@@ -1,3 +1,4 @@
+import type { ErrorDetail } from '../http/errors.js'
 import { callbackText, type CallbackState } from './callback-state.js'
 import { canMove, isFinal, type TaskState } from './state.js'
 
@@ -12,6 +13,8 @@ export interface TaskProgress {
 export interface TaskFailure {
   readonly code: string
   readonly message: string
+  /** What is wrong with the input, by JSON pointers, where the work has said so. */
+  readonly details?: readonly ErrorDetail[]
 }
 
 /** One task as it is stored. Times are milliseconds since 1970. */

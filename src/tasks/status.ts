@@ -85,7 +85,7 @@ async function poll<C>(
     if (!place) return answer(settings, request, task)
     try {
       const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner), until }
-      now = await waitFor(tasks.feeds, task.id, options)
+      now = await waitFor(tasks.feeds, task.id, options, true)
     } finally {
       place.leave()
     }

@@ -1,4 +1,3 @@
-import { after } from '../http/after.js'
 import { readJson } from '../http/body.js'
 import { isCrossSite } from '../http/cross-site.js'
 import { HttpError, httpError, isHttpError } from '../http/errors.js'
@@ -6,15 +5,16 @@ import { describe, type Handler, type HttpRequest, type HttpResponse, type Maybe
 import { isJsonObject } from '../http/json-object.js'
 import { checkNames } from '../http/option-names.js'
 import { parsePrefer, type Preferences } from '../http/prefer.js'
-import { accepted, acceptTask } from './accept-task.js'
+import { parseIdempotencyKey } from '../idempotency/index.js'
 import { noCallbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { parseIdempotencyKey } from './idempotency.js'
 import { submitOperations } from './operations.js'
-import { countedAs, type Requester } from './requester.js'
-import type { FindCallback, ReadWork, Select, Selected, Submission, SubmitEndpointOptions } from './submission.js'
-import { answerDirectly } from './sync.js'
+import { countedAs } from './requester.js'
+import { respondAsync } from './respond-async.js'
+import { respondDirectly } from './respond-direct.js'
+import { respondOnce, type Wanted } from './respond-once.js'
+import type { FindCallback, ReadWork, Select, Submission, SubmitEndpointOptions } from './submission.js'
 import type { Tasks } from './tasks.js'
 
 const KNOWN = { respond: 1, emptyBody: 1, callback: 1 } satisfies Record<keyof SubmitEndpointOptions, unknown>
@@ -25,50 +25,44 @@ export function createSubmit<C>(
 ): Handler<C> {
   const { tasks, maxBodyBytes: maxBytes } = settings
   checkNames('submit', options, KNOWN)
-  const { respond = 'prefer', callback = settings.callback } = options
-  const always = respond === 'always'
-  if (!always && respond !== 'prefer') throw new TypeError('submit: respond must be prefer or always')
+  const { respond: manner = 'prefer', callback = settings.callback } = options
+  const always = manner === 'always'
+  if (!always && manner !== 'prefer') throw new TypeError('submit: respond must be prefer or always')
   mustHaveCallbacks(tasks, callback)
   if (typeof what !== 'function') mustBeAmong(tasks, what)
-  // No async functions: what is at hand goes on without a turn of the microtask queue.
-  const handler = (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined> => {
-    if (request.method !== 'POST') return undefined
+  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
+    request.method === 'POST' ? take(request) : undefined
+  )
+  const take = async (request: HttpRequest<C>): Promise<HttpResponse> => {
     const requester = settings.requester(request)
     const preferences = parsePrefer(request.headers.prefer)
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-    const read = 'emptyBody' in options ? readOrEmpty(request, maxBytes, options) : readJson(request, { maxBytes })
-    return after(read, (body) => {
-      if (typeof what !== 'function') return take(request, requester, body, { definition: what, input: body }, preferences, idempotencyKey)
-      return after(what(body, request), (selected) => take(request, requester, body, selected, preferences, idempotencyKey))
-    })
-  }
-  const take = (
-    request: HttpRequest<C>, requester: Requester, body: unknown, { definition, input, pointer }: Selected, preferences: Preferences,
-    idempotencyKey: string | undefined,
-  ): MaybePromise<HttpResponse> => {
-    const judged = pointer === undefined ? tasks.judge(definition, input) : judgeAt(pointer, tasks, definition, input)
-    return after(judged, () => {
-      const submission: Submission<C> = { definition, input, request, requester, body, idempotencyKey, callbackUrl: undefined }
-      if (callback === undefined) return answer(submission, preferences)
-      const judged = judgeCallback(tasks, callback, body, request, requester.owner)
-      return after(judged, (callbackUrl) => answer({ ...submission, callbackUrl }, preferences))
-    })
-  }
-  const answer = (submission: Submission<C>, { respondAsync, wait: asked }: Preferences): MaybePromise<HttpResponse> => {
-    const { request, requester, definition, input, idempotencyKey, callbackUrl } = submission
-    if (!always && !respondAsync) {
-      if (callbackUrl !== undefined) throw httpError('callback_needs_async')
-      return answerDirectly(settings, submission)
-    }
-    const wait = always || asked === undefined ? 0 : Math.min(asked, settings.maxWaitSeconds)
-    if (idempotencyKey !== undefined || wait > 0) return acceptTask(settings, submission, respondAsync, wait)
-    // What `acceptTask` comes to in the usual case.
-    const taken = tasks.accept(definition, input, {
-      owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request), callbackUrl,
-    })
-    return after(taken, ({ task, created }) => accepted(settings, request, task, { asked: respondAsync, replayed: !created }))
+    const body = 'emptyBody' in options ? await readOrEmpty(request, maxBytes, options) : await readJson(request, { maxBytes })
+    const { definition, input, pointer = '' } = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
+    await judgeAt(pointer, tasks, definition, input)
+    const callbackUrl = callback && await judgeCallback(tasks, callback, body, request, requester.owner)
+    const direct = !always && !preferences.respondAsync
+    if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
+    const wanted = { direct, asked: preferences.respondAsync, wait: always ? 0 : waitOf(settings, preferences) }
+    return respond(settings, { definition, input, request, body, requester, idempotencyKey, callbackUrl }, wanted)
   }
   return describe(handler, submitOperations(settings.face, typeof what === 'function' ? undefined : what, { always, emptyBody: 'emptyBody' in options }))
+}
+
+/** Does the work of a request or accepts it, as it wants. */
+async function respond<C>(settings: EndpointSettings<C>, submission: Submission<C>, wanted: Wanted): Promise<HttpResponse> {
+  const { request, requester, definition, input, idempotencyKey, callbackUrl } = submission
+  if (idempotencyKey !== undefined) return respondOnce(settings, submission, idempotencyKey, wanted)
+  if (wanted.direct) return respondDirectly(settings, submission)
+  const { task, created } = await settings.tasks.accept(definition, input, {
+    owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request), callbackUrl,
+  })
+  return respondAsync(settings, { request, requester }, task, { asked: wanted.asked, replayed: !created, wait: wanted.wait })
+}
+
+/** Seconds that a 202 may be held back. */
+function waitOf<C>({ maxWaitSeconds }: EndpointSettings<C>, { wait = 0 }: Preferences): number {
+  return Math.min(wait, maxWaitSeconds)
 }
 
 /** `TaskEndpoints.accept`. */
@@ -84,8 +78,8 @@ export async function acceptRead<C>(
     await tasks.judge(definition, work.input)
     const callbackUrl = callback && await judgeCallback(tasks, callback, work.body, request, requester.owner)
     const submission: Submission<C> = { ...work, definition, request, requester, idempotencyKey, callbackUrl }
-    const wait = Math.min(preferences.wait ?? 0, settings.maxWaitSeconds)
-    return await acceptTask(settings, submission, preferences.respondAsync, wait)
+    const wanted = { direct: false, asked: preferences.respondAsync, wait: waitOf(settings, preferences) }
+    return await respond(settings, submission, wanted)
   } catch (error) {
     // Above that, the work may have been taken in although it does not look so.
     if (isHttpError(error) && error.status < 500) await work.discard?.()

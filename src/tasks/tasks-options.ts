@@ -10,8 +10,14 @@ export interface TasksOptions {
   readonly definitions: readonly AnyTaskDefinition[]
   /** Whether this process runs tasks; `false` for one that only takes them in. Default `true`. */
   readonly worker?: boolean
-  /** Tasks that run at once in this process. Default 10. */
+  /** Runs at once in this process: those of queued tasks and those of direct answers together. Default 10. */
   readonly concurrency?: number
+  /**
+   * Where the work of a direct answer (a request without `Prefer: respond-async`) runs. `here`: in this process, and it is not on record.
+   * `queue`: it becomes a task, and the request waits for its end; any worker may run it. A request with an Idempotency-Key, and work with
+   * `attempts` or `maxPerOwner`, becomes a task in either case. Default: `here`, but `queue` with `worker: false`.
+   */
+  readonly direct?: 'here' | 'queue'
   /** How long a finished task can be asked for. Default 24 hours. */
   readonly retentionMs?: number
   /** How long an unfinished task is kept at the most. Default 7 days. */

@@ -1,11 +1,12 @@
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
 import { newId } from '../http/random-id.js'
 import { warnOfTask } from './tell.js'
-import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
+import type { Attempt, Job, ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Entry, Store } from '../stores/store.js'
-import { Intake, type AcceptOptions, type Accepted, type SubmitOptions } from './accept.js'
+import { Intake, SUBMIT, type AcceptOptions, type Accepted, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
 import { MAX_TIMER } from './bounds.js'
@@ -23,11 +24,12 @@ import { OwnedTasks, type OwnerCalls } from './owned-tasks.js'
 import { checkOwnerId, ownerToSubmitFor, refuseOwner, type OwnerId } from './owner-id.js'
 import { belongsTo, countedAsOwner, countedWithoutOwner } from './requester.js'
 import { judgeInput } from './run.js'
+import { RunPlaces } from './run-places.js'
 import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
 import { hasTies, untie } from './ties.js'
 import type { TaskView, Typed } from './view.js'
-import { answers, waitFor, Waiters, type WaitOptions } from './wait.js'
+import { answers, waitFor, Waiters, WAIT, type WaitOptions } from './wait.js'
 
 /**
  * Takes tasks in, keeps their records, runs them. Made by `createTasks`; endpoints and the host's own
@@ -42,6 +44,10 @@ export class Tasks {
   readonly feeds: Feeds
   /** Knows the runs of direct answers. */
   readonly direct = new DirectRuns()
+  /** Places that the runs of queued tasks and of direct answers have in common. */
+  readonly places: RunPlaces
+  /** Whether direct answers are worked on in this process. */
+  readonly directHere: boolean
   readonly maxInputBytes: number
   readonly maxResultBytes: number
   readonly retentionMs: number
@@ -65,6 +71,8 @@ export class Tasks {
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
+    this.places = new RunPlaces(concurrency)
+    this.directHere = (options.direct ?? (worker ? 'here' : 'queue')) === 'here'
     this.feeds = new Feeds(store, this.see)
     this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
@@ -80,6 +88,11 @@ export class Tasks {
       queue.process(this.run, { concurrency, onDead: this.bury })
       this.courier?.work(this.run, this.bury)
     }
+  }
+
+  /** Whether `close` was called. */
+  get isClosing(): boolean {
+    return this.closing !== undefined
   }
 
   /** The definition of this name, or `undefined`. */
@@ -98,6 +111,7 @@ export class Tasks {
    * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`, `shutting_down`, or a `StoreUnavailableError`.
    */
   async submit(definition: AnyTaskDefinition, input: unknown, options: SubmitOptions = {}): Promise<{ id: string; created: boolean }> {
+    checkNames('tasks.submit', options, SUBMIT)
     const owner = ownerToSubmitFor(options)
     return this.submitFor(definition, input, { ...options, owner, ...owner !== undefined && { counted: countedAsOwner(owner) } })
   }
@@ -157,6 +171,7 @@ export class Tasks {
   /** Returns the task as its status resource shows it, whoever its owner is; `undefined` when there is none. */
   async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
     refuseOwner('get', options)
+    checkNames('tasks.get', options, { definition: 0 })
     const task = await this.look(id)
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
@@ -188,6 +203,7 @@ export class Tasks {
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
     refuseOwner('wait', options)
+    checkNames('tasks.wait', options, WAIT)
     return this.waitIf(id, options, everybodys)
   }
 
@@ -197,6 +213,7 @@ export class Tasks {
    */
   async cancel(id: string, options: object = {}): Promise<{ task: TaskSnapshot; moved: boolean } | undefined> {
     refuseOwner('cancel', options)
+    checkNames('tasks.cancel', options, {})
     return this.cancelIf(id, everybodys)
   }
 
@@ -249,6 +266,7 @@ export class Tasks {
    * finish, then stops it. A direct answer whose run is stopped is a 503 `shutting_down`. The store and its client stay the caller's to close.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
+    checkNames('tasks.close', options, { drainMs: 0 })
     this.closing ??= (async () => {
       const { drainMs = 10_000 } = options
       const end = performance.now() + drainMs
@@ -271,8 +289,18 @@ export class Tasks {
   }
 
   private readonly run: RunJob = (job, attempt) => (
-    job.name === CALLBACK_JOB ? this.mustHave().run(job, attempt) : this.executor.run(job, attempt)
+    job.name === CALLBACK_JOB ? this.mustHave().run(job, attempt) : this.runInPlace(job, attempt)
   )
+
+  /** Direct answers may hold all places, although the queue starts no more jobs than there are. */
+  private async runInPlace(job: Job, attempt: Attempt): Promise<void> {
+    if (!this.places.take() && !await this.places.wait(attempt.signal)) throw attempt.signal.reason
+    try {
+      await this.executor.run(job, attempt)
+    } finally {
+      this.places.leave()
+    }
+  }
 
   private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
     job.name === CALLBACK_JOB ? this.mustHave().bury(job) : this.executor.bury(job, reason)

@@ -1,7 +1,8 @@
+import { settleTaskClaim } from '../idempotency/index.js'
 import type { Store } from '../stores/store.js'
 import type { AnyTaskDefinition } from './define.js'
-import { settleClaim } from './idempotency.js'
 import { releaseKept } from './kept.js'
+import { taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { freeSlot } from './slots.js'
 
@@ -16,7 +17,10 @@ export async function untie(
 ): Promise<void> {
   if (record.callback?.state === 'pending') await announce(record)
   const { claim, expiresAt, createdAt, finishedAt = createdAt } = record
-  if (claim !== undefined) await settleClaim(store, claim, expiresAt - finishedAt).catch(() => undefined)
+  if (claim !== undefined) {
+    const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs: expiresAt - finishedAt }
+    await settleTaskClaim(store, claim, ended).catch(() => undefined)
+  }
   if (record.slot !== undefined) await freeSlot(store, record.slot, record.id).catch(() => undefined)
   if (record.keeps !== undefined) await releaseKept(definitions.get(record.name), record.keeps)
 }

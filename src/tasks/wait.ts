@@ -12,6 +12,9 @@ export interface WaitOptions {
   readonly until?: (task: TaskSnapshot) => boolean
 }
 
+/** The names of these. */
+export const WAIT = { timeoutMs: 0, signal: 0, until: 0 } satisfies Record<keyof WaitOptions, 0>
+
 /** What code of this package may ask for beside that. */
 export interface FollowOptions extends WaitOptions {
   /** Which records are shown to the one who waits; another one under the same id ends the wait. */

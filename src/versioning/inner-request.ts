@@ -7,17 +7,18 @@ import type { Selector } from './selectors.js'
 
 /**
  * Gives the request as the handler of one version sees it: a version in the path is part of the mount path, and the vendor's media
- * types are `application/json`, so the handler needs to know of neither.
+ * types are `application/json`, so the handler needs to know of neither. `version` is what `request.version` says there.
  */
-export function innerRequests<C>(select: readonly Selector[]): (request: HttpRequest<C>) => HttpRequest<C> {
+export function innerRequests<C>(select: readonly Selector[]): (request: HttpRequest<C>, version?: string) => HttpRequest<C> {
   const known = new Memo((accept: string) => ({ plain: plainAccept(accept, select) }))
-  return (request) => {
+  return (request, version) => {
     let mountPath: string | undefined
     for (const selector of select) mountPath ??= selector.mountPath?.(request)
     const { accept } = request.headers
     const plain = accept === undefined || accept === '*/*' ? undefined : known.get(fieldText(accept)).plain
-    if (mountPath === undefined && plain === undefined) return request
+    if (mountPath === undefined && plain === undefined && version === undefined) return request
     return new DerivedRequest<C>(request, {
+      ...version === undefined ? {} : { version },
       ...mountPath === undefined ? {} : { mountPath },
       ...plain === undefined ? {} : { headers: { ...request.headers, accept: plain } },
     })

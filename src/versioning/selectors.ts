@@ -1,6 +1,7 @@
 import { parseAccept } from '../http/accept.js'
 import type { HttpRequest } from '../http/exchange.js'
 import { Memo } from '../http/memo.js'
+import { checkNames } from '../http/option-names.js'
 import { fieldText } from '../http/reader.js'
 import { parameter as describeParameter } from '../openapi/index.js'
 
@@ -58,7 +59,9 @@ function checkName(what: string, name: string): string {
  * `{base}/v<N>/users`: the first segment below the mount path. `prefix` stands before the number; default `v`. A segment that does
  * not look like a version, such as `v8-engine`, is part of a plain path.
  */
-export function byPath({ prefix = 'v' }: { readonly prefix?: string } = {}): Selector {
+export function byPath(options: { readonly prefix?: string } = {}): Selector {
+  checkNames('byPath', options, { prefix: 0 })
+  const { prefix = 'v' } = options
   checkName('byPath: prefix', prefix)
   const segment = ({ path, mountPath }: HttpRequest): string => {
     const start = mountPath.length + 1
@@ -85,7 +88,9 @@ export function byPath({ prefix = 'v' }: { readonly prefix?: string } = {}): Sel
 }
 
 /** `?version=<N>`. Given twice with different meanings it is ambiguous. */
-export function byQuery({ parameter = 'version' }: { readonly parameter?: string } = {}): Selector {
+export function byQuery(options: { readonly parameter?: string } = {}): Selector {
+  checkNames('byQuery', options, { parameter: 0 })
+  const { parameter = 'version' } = options
   if (parameter === '') throw new TypeError('byQuery: parameter must not be empty')
   return {
     way: 'query',
@@ -100,7 +105,9 @@ export function byQuery({ parameter = 'version' }: { readonly parameter?: string
 }
 
 /** `Accept: application/vnd.<vendor>.v<N>+json`, by its `q` values. */
-export function byVendorMediaType({ vendor }: { readonly vendor: string }): Selector {
+export function byVendorMediaType(options: { readonly vendor: string }): Selector {
+  checkNames('byVendorMediaType', options, { vendor: 0 })
+  const { vendor } = options
   const before = `vnd.${checkName('byVendorMediaType: vendor', vendor)}.v`
   const isVendorType = (type: string, subtype: string): boolean =>
     type === 'application' && subtype.startsWith(before) && subtype.endsWith('+json')
@@ -115,7 +122,9 @@ export function byVendorMediaType({ vendor }: { readonly vendor: string }): Sele
 }
 
 /** `Accept: application/vnd.<vendor>+json;version=<N.N>`, by its `q` values. Without the parameter any version will do. */
-export function byMediaTypeParameter({ vendor, parameter = 'version' }: { readonly vendor: string; readonly parameter?: string }): Selector {
+export function byMediaTypeParameter(options: { readonly vendor: string; readonly parameter?: string }): Selector {
+  checkNames('byMediaTypeParameter', options, { vendor: 0, parameter: 0 })
+  const { vendor, parameter = 'version' } = options
   const name = `vnd.${checkName('byMediaTypeParameter: vendor', vendor)}+json`
   checkName('byMediaTypeParameter: parameter', parameter)
   const isVendorType = (type: string, subtype: string): boolean => type === 'application' && subtype === name

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { around } from '../http/around.js'
 import { httpError } from '../http/errors.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type ResponseHeaders } from '../http/exchange.js'
+import type { Handler, HttpRequest, HttpResponse, MaybePromise, ResponseHeaders } from '../http/exchange.js'
 import { addVary } from '../http/fields.js'
 import { Memo } from '../http/memo.js'
 import { checkNames } from '../http/option-names.js'
@@ -90,12 +90,12 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
       const { method, path } = request
       uses.publish({ version, way, deprecated: deprecation !== undefined, principal: principal(request), method, path } satisfies VersionUse)
     }
-    if (deprecation === undefined && chosen.mediaType === undefined) return handler(inner(request))
+    if (deprecation === undefined && chosen.mediaType === undefined) return handler(inner(request, chosen.name))
     const next: Handler<C> = (own) => {
       if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) throw httpError('version_gone')
       return handler(own)
     }
-    return around(next, inner(request), (headers) => {
+    return around(next, inner(request, chosen.name), (headers) => {
       if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') headers['content-type'] = chosen.mediaType
       if (deprecation) addDeprecation(headers, deprecation)
     })
@@ -110,10 +110,10 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
     if (!chosen) throw httpError('version_required', { message: `Name a version: ${all}.` })
     return serve(request, chosen)
   }
-  const handler: Handler<C> = (request) => around(unfinished, request, finish)
+  const handler: Handler<C> = Object.assign((request: HttpRequest<C>) => around(unfinished, request, finish), { places: [{ name: 'versions' }] })
   const operations = [...table].flatMap(([name, { handler: own, deprecation }]) =>
     describeVersion(name, own, deprecation !== undefined, select, advertise))
-  return operations.length > 0 ? describe(handler, operations) : handler
+  return operations.length > 0 ? Object.assign(handler, { operations }) : handler
 }
 
 function toServed<C>(name: string, given: VersionOptions<C> | Handler<C>): Served<C> {

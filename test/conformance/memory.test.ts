@@ -9,6 +9,8 @@ storeConformance(runner, async () => {
   return { store: new MemoryStore({ now: () => time }), now: () => time, advance: (ms) => { time += ms } }
 }, { title: 'MemoryStore with a clock that jumps' })
 
+storeConformance(runner, async () => ({ store: new MemoryStore({ maxEntries: 120 }) }), { title: 'MemoryStore with little room' })
+
 queueConformance(runner, async () => ({ queue: new MemoryQueue() }), { title: 'MemoryQueue' })
 
 queueConformance(runner, async () => ({ queue: new MemoryQueue({ maxQueued: 50 }), capacity: 50 }), { title: 'MemoryQueue with little room' })

@@ -50,21 +50,42 @@ for (const [when, sent] of [['before the body', post()], ['in the middle of the 
   })
 }
 
-test('a client that goes while its direct answer is worked on: the run is told, its claim is free', async (t) => {
+test('a client that goes while its direct answer is worked on: the run is told, and nothing is kept', async (t) => {
   const made = await vanishing(t)
-  for (const headers of ['', 'Idempotency-Key: k\r\n']) {
-    const before = made.signals.length
-    const socket = await made.open()
-    socket.write(`${post(headers)}{}`)
-    await eventually(() => made.signals.length > before)
-    socket.destroy()
-    await eventually(() => made.signals.at(-1)?.aborted === true)
-  }
-  await eventually(() => made.site.store.usage().entries === 0)
+  const socket = await made.open()
+  socket.write(`${post()}{}`)
+  await eventually(() => made.signals.length === 1)
+  socket.destroy()
+  await eventually(() => made.signals[0]?.aborted === true)
+  assert.equal(made.site.store.usage().entries, 0)
   await assertQuiet(made)
+})
+
+test('with an Idempotency-Key the run does not follow its client: cut connections and retries are one run (issue 15, A1)', async (t) => {
+  const made = await vanishing(t)
+  for (let n = 0; n < 3; n++) {
+    const socket = await made.open()
+    socket.write(`${post('Idempotency-Key: k\r\n')}{}`)
+    await eventually(() => made.signals.length === 1 && made.site.tasks.waiters.size === 1)
+    if (n % 2) socket.destroy()
+    else socket.resetAndDestroy()
+    await assertQuiet(made)
+  }
   made.gate.resolve()
   const again = await made.site.call('POST', '/api/work', { body: {}, headers: { 'idempotency-key': 'k' } })
-  assert.deepEqual([again.status, await members(again)], [200, { message: 'done' }])
+  assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), await members(again)], [200, 'true', { message: 'done' }])
+  assert.deepEqual(made.signals.map(({ aborted }) => aborted), [false])
+})
+
+test('a client that goes while its direct answer waits in a queue cancels the task, which is forgotten', async (t) => {
+  const made = await vanishing(t, { direct: 'queue' })
+  const socket = await made.open()
+  socket.write(`${post()}{}`)
+  await eventually(() => made.signals.length === 1)
+  socket.destroy()
+  await eventually(() => made.signals[0]?.aborted === true)
+  await eventually(() => made.site.store.usage().entries === 0)
+  await assertQuiet(made)
 })
 
 test('a client that goes once its task is accepted leaves the task alone', async (t) => {

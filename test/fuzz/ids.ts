@@ -5,7 +5,7 @@ import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js
 import { router } from '../../src/resources/router.js'
 import { readPageQuery } from '../../src/resources/page-query.js'
 import { cursorLinks, positionLinks } from '../../src/resources/page-links.js'
-import { parseIdempotencyKey } from '../../src/tasks/idempotency.js'
+import { parseIdempotencyKey } from '../../src/idempotency/index.js'
 import { newId } from '../../src/http/random-id.js'
 import { isTaskId } from '../../src/tasks/ids.js'
 import { statusPath } from '../../src/tasks/status-path.js'

@@ -186,7 +186,7 @@ for (const site of SITES) {
     })
 
     test('SPEC 8.2: the rate limit, with what is left of it in the answers of the host', () => {
-      const guard = toMiddleware(rateLimit({ ...memory(), onStoreError: 'deny', policies: [{ name: 'few', limit: 2, windowSeconds: 60 }] }))
+      const guard = toMiddleware(rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name: 'few', limit: 2, windowSeconds: 60 }] }))
       return serving(site, guard, hello, async (port) => {
         const seen = []
         for (let time = 0; time < 3; time++) {

@@ -248,16 +248,19 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('respond-async, wait=N: the result in time, or its failure, from one run', async (t) => {
+    test('respond-async, wait=N: the result in time, or its failure, from one run, and where its status is', async (t) => {
       let runs = 0
       const work = defineTask<{ fail?: boolean }>({ name: 'work', run: ({ fail }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
-      const { start, tasks } = await site(t, binding, work)
+      const { start, call, tasks } = await site(t, binding, work)
       const response = await start({}, { prefer: 'respond-async, wait=20' })
-      assert.deepEqual([response.status, response.headers.get('preference-applied'), response.headers.get('location')], [200, 'wait=20', null])
+      assert.deepEqual([response.status, response.headers.get('preference-applied')], [200, 'wait=20'])
       assert.deepEqual(await members(response), { message: 'in time' })
+      const shown = await members(await call('GET', response.headers.get('location') ?? ''))
+      assert.deepEqual([shown['status'], shown['result']], ['completed', { message: 'in time' }])
       assert.equal(runs, 1)
       const failed = await start({ fail: true }, { prefer: 'respond-async, wait=20' })
       assert.deepEqual([failed.status, (await members(failed))['code']], [409, 'conflict'])
+      assert.equal((await members(await call('GET', failed.headers.get('location') ?? '')))['status'], 'failed')
       assert.equal(runs, 2)
       assert.equal(tasks.waiters.size, 0)
     })
@@ -327,11 +330,11 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('a direct answer that takes too long: 503, Retry-After, the run is told', async (t) => {
+    test('a direct answer that takes too long: 503 that invites no retry, since the work may have happened; the run is told', async (t) => {
       const { work, signals } = gated()
       const { call } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 30 } })
       const response = await call('POST', '/api/work', { body: {} })
-      assert.deepEqual([response.status, response.headers.get('retry-after'), (await members(response))['code']], [503, '1', 'sync_timeout'])
+      assert.deepEqual([response.status, response.headers.get('retry-after'), (await members(response))['code']], [503, null, 'sync_timeout'])
       assert.equal(signals[0]?.aborted, true)
       const own = await site(t, binding, defineTask({ name: 'own', timeoutMs: 20, run: () => new Promise(() => undefined) }))
       const answer = await own.call('POST', '/api/work', { body: {} })

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { MemoryStore } from '../../adapters/memory/index.js'
+import type { ReplaceOptions } from '../../src/stores/store.js'
 import { createTasks, defineTask, taskEndpoints } from '../../src/tasks/index.js'
 import { toFetch } from '../../adapters/fetch/index.js'
 import { memory } from '../../adapters/memory/index.js'
 import { HttpError } from '../../src/http/errors.js'
 import { deferred, ended, eventually } from '../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './tasks-kit.js'
-import type { ReplaceOptions } from '../../src/stores/store.js'
 
 const key = (value: string) => ({ 'idempotency-key': value })
 
@@ -88,25 +88,51 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('direct work: 409 while it runs, then the same answer again', async (t) => {
+    test('direct work: a retry waits for the run that is under way, and gets its result as 200 (issue 15, A2)', async (t) => {
       const gate = deferred()
       let runs = 0
       const slow = defineTask({ name: 'slow', run: async () => { runs++; await gate.promise; return { message: `run ${String(runs)}` } } })
-      const { start } = await site(t, binding, slow)
+      const { start, tasks } = await site(t, binding, slow)
       const direct = () => start({}, { ...key('k'), prefer: 'x' })
       const first = direct()
       await eventually(() => runs === 1)
-      for (const prefer of ['x', 'respond-async']) {
-        const running = await start({}, { ...key('k'), prefer })
-        assert.deepEqual([running.status, running.headers.get('retry-after'), (await members(running))['code']], [409, '1', 'idempotent_request_running'])
-      }
+      const running = await start({}, { ...key('k'), prefer: 'respond-async' })
+      assert.deepEqual([running.status, running.headers.get('retry-after'), (await members(running))['code']], [409, '1', 'idempotent_request_running'])
+      const waiting = [direct(), start({}, { ...key('k'), prefer: 'respond-async, wait=20' })]
+      await eventually(() => tasks.waiters.size === 3)
       gate.resolve()
       assert.deepEqual([(await first).status, (await first).headers.get('idempotent-replayed')], [200, null])
-      for (const prefer of ['x', 'respond-async']) {
-        const again = await start({}, { ...key('k'), prefer })
+      waiting.push(direct(), start({}, { ...key('k'), prefer: 'respond-async' }))
+      for (const again of await Promise.all(waiting)) {
         assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), await members(again)], [200, 'true', { message: 'run 1' }])
       }
       assert.equal(runs, 1)
+    })
+
+    test('the first request decides on the kind of the answer, and each one for itself how long it waits (issue 15, A2)', async (t) => {
+      const gate = deferred()
+      const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'done' } } })
+      const { start, tasks } = await site(t, binding, slow)
+      const { taskId } = await members(await start({}, key('k')))
+      assert.equal((await start({}, { ...key('k'), prefer: 'x' })).status, 202)
+      const waiting = start({}, { ...key('k'), prefer: 'respond-async, wait=20' })
+      await eventually(() => tasks.waiters.size === 1)
+      gate.resolve()
+      const done = await waiting
+      assert.deepEqual([done.status, done.headers.get('idempotent-replayed'), await members(done)], [200, 'true', { message: 'done' }])
+      const late = await start({}, { ...key('k'), prefer: 'x' })
+      assert.deepEqual([late.status, (await members(late))['taskId']], [202, taskId])
+    })
+
+    test('the order of members and the spaces of a body do not matter (issue 15, A2)', async (t) => {
+      const { work, runs } = counted()
+      const { call } = await site(t, binding, work)
+      const send = (body: unknown) => call('POST', '/api/work', { body, headers: key('k') })
+      assert.equal((await send({ a: 1, b: { c: [1, { x: 1, y: 2 }], d: null } })).status, 200)
+      assert.equal((await send({ b: { d: null, c: [1, { y: 2, x: 1 }] }, a: 1 })).headers.get('idempotent-replayed'), 'true')
+      assert.equal((await send({ b: { d: null, c: [{ y: 2, x: 1 }, 1] }, a: 1 })).status, 422)
+      assert.equal((await call('POST', '/api/work?more', { body: { a: 1, b: { c: [1, { x: 1, y: 2 }], d: null } }, headers: key('k') })).status, 422, 'the query counts')
+      assert.equal(runs.length, 1)
     })
 
     test('direct failures are told again as they were', async (t) => {
@@ -125,20 +151,36 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('direct work that was cut off may be tried again', async (t) => {
-      let runs = 0
-      const slow = defineTask({ name: 'slow', run: () => (++runs === 1 ? new Promise(() => undefined) : { message: 'second' }) })
-      const { start } = await site(t, binding, slow, { endpoints: { syncTimeoutMs: 20 } })
-      assert.equal((await start({}, { ...key('k'), prefer: 'x' })).status, 503)
-      const again = await start({}, { ...key('k'), prefer: 'x' })
-      assert.deepEqual([again.status, await members(again)], [200, { message: 'second' }])
+    test('direct work that takes too long goes on, and a retry gets its result (issue 15, A1)', async (t) => {
+      const gate = deferred()
+      const signals: AbortSignal[] = []
+      const slow = defineTask({ name: 'slow', run: async (_, { signal }) => { signals.push(signal); await gate.promise; return { message: 'done' } } })
+      const { start } = await site(t, binding, slow, { endpoints: { syncTimeoutMs: 30 } })
+      const direct = () => start({}, { ...key('k'), prefer: 'x' })
+      for (let n = 0; n < 2; n++) {
+        const late = await direct()
+        assert.deepEqual([late.status, late.headers.get('retry-after'), (await members(late))['code']], [503, '1', 'sync_timeout'])
+      }
+      gate.resolve()
+      await eventually(async () => (await direct()).status === 200)
+      const again = await direct()
+      assert.deepEqual([again.headers.get('idempotent-replayed'), await members(again)], ['true', { message: 'done' }])
+      assert.deepEqual(signals.map(({ aborted }) => aborted), [false])
     })
 
-    test('direct work that is done is answered, though the store fails then', async (t) => {
+    test('direct work that is done is not done again, though the store fails at its end', async (t) => {
       const { work, runs } = counted()
-      const { start, spy } = await site(t, binding, work)
-      spy.fault = (call) => (call.startsWith('replace') ? 'before' : undefined)
-      assert.equal((await start({}, { ...key('k'), prefer: 'x' })).status, 200)
+      const { start, spy } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 200 } })
+      const direct = () => start({}, { ...key('k'), prefer: 'x' })
+      let away = false
+      spy.fault = (call) => {
+        away ||= call.startsWith('replace task')
+        return away && call.startsWith('replace') ? 'before' : undefined
+      }
+      assert.equal((await direct()).status, 503)
+      spy.fault = () => undefined
+      await eventually(async () => (await direct()).status === 200)
+      assert.deepEqual(await members(await direct()), { message: 'run 1' })
       assert.equal(runs.length, 1)
     })
 
@@ -222,12 +264,14 @@ describe('a process that dies', () => {
       t.mock.method(Date, 'now', () => now)
       const store = new MemoryStore({ now: () => now })
       const { work, runs } = counted()
+      let away = true
       const bound = {
         shared: false, get: store.get.bind(store), create: store.create.bind(store), delete: store.delete.bind(store),
         increment: store.increment.bind(store), watch: store.watch.bind(store), close: store.close.bind(store),
         // The process dies, as it were, before it can say that the task was accepted.
         replace: async (at: string, value: string, revision: string, options: ReplaceOptions) => {
-          const loses = lost === 'every update' || (lost === 'the acceptance' && options.evictable !== true)
+          const accepts = (options.ttlMs ?? 0) > 10.5 * 86_400_000
+          const loses = away && (lost === 'every update' || (lost === 'the acceptance' && accepts))
           if (at.startsWith('idempotency') && loses) throw new Error('died')
           return store.replace(at, value, revision, options)
         },
@@ -242,18 +286,19 @@ describe('a process that dies', () => {
       const { taskId } = await members(first)
       await eventually(() => runs.length === 1)
       await eventually(async () => (await tasks.look(String(taskId)))?.state === 'completed')
-      now += 9 * 86_400_000
+      await eventually(() => store.usage().watches === 0)
+      away = false
+      // Before its task is known to be accepted, a claim lives for a day.
+      now += (lost === 'every update' ? 0.9 : 9) * 86_400_000
       assert.equal((await start()).headers.get('idempotent-replayed'), 'true')
       assert.equal(runs.length, 1)
-      now += 86_400_000 + 60_000
+      now += 10 * 86_400_000 + 60_000 - (lost === 'every update' ? 0.9 : 9) * 86_400_000
       assert.equal(await tasks.get(String(taskId)), undefined)
-      if (lost !== 'every update') {
-        const gone = await start()
-        assert.deepEqual([gone.status, (await members(gone))['code']], [410, 'idempotent_task_gone'])
-        now += 3_600_000
-        assert.equal((await start()).status, 202, 'in the end it is a new key')
-        await eventually(() => runs.length === 2)
-      }
+      const gone = await start()
+      assert.deepEqual([gone.status, (await members(gone))['code']], [410, 'idempotent_task_gone'])
+      now += (lost === 'every update' ? 2 : 0) * 86_400_000 + 3_600_000
+      assert.equal((await start()).status, 202, 'in the end it is a new key')
+      await eventually(() => runs.length === 2)
       await tasks.close({ drainMs: 100 })
       await store.close()
       t.mock.restoreAll()

@@ -37,6 +37,8 @@ describe('a wrong import is reported', () => {
     ['src/queues/x.ts', 'ajv', 'queues are contracts: they need no package'],
     ['src/tasks/x.ts', '../bulk/index.js', 'src/tasks must not know src/bulk'],
     ['src/tasks/x.ts', '../callbacks/index.js', 'src/tasks must not know src/callbacks'],
+    ['src/tasks/x.ts', '../idempotency/claim.js', 'src/tasks uses src/idempotency through its index.js only'],
+    ['src/idempotency/x.ts', '../tasks/index.js', 'src/idempotency must not know src/tasks'],
     ['src/callbacks/x.ts', '../tasks/ledger.js', 'src/callbacks uses src/tasks through its index.js only'],
     ['src/bulk/x.ts', '../tasks/state.js', 'src/bulk uses src/tasks through its index.js only'],
     ['src/bulk/x.ts', '../tasks/faces/index.js', 'src/bulk uses src/tasks through its index.js only'],

@@ -136,7 +136,7 @@ export async function ask(handler: Handler, { method = 'POST', query = '', body,
   let text = ''
   if (typeof response.body === 'string') text = response.body
   else if (response.body instanceof Uint8Array) text = Buffer.from(response.body).toString()
-  else if (response.body !== undefined) for await (const piece of response.body as AsyncIterable<Uint8Array | string>) text += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
+  else if (response.body !== undefined) for await (const piece of response.body) text += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
   return { status: response.status, headers: response.headers, text, json: (text === '' || (raw && response.status < 400) ? {} : JSON.parse(text)) as Told['json'] }
 }
 

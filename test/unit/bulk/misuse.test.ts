@@ -13,6 +13,7 @@ refuses([
   [() => make.bulkCreate({}), 'bulkCreate: the repository needs createMany or create'],
   [() => make.bulkCreate({ repository, shema: {} }), 'bulkCreate: there is no option "shema"; did you mean "schema"?'],
   [() => make.bulkCreate({ repository, keys: id }), 'bulkCreate: there is no option "keys"; did you mean "key"?'],
+  [() => make.bulkCreate({ repository, mail: 1 }), 'bulkCreate: there is no option "mail".'],
   [() => make.bulkUpdate(), 'bulkUpdate: pass options, such as { repository }'],
   [() => make.bulkUpdate({ id, change }), 'bulkUpdate: the repository needs updateMany or update'],
   [() => make.bulkUpdate({ repository, id, change, Atomic: true }), 'bulkUpdate: there is no option "Atomic"; did you mean "atomic"?'],
@@ -21,7 +22,7 @@ refuses([
 
 test('a handler and its task take each other\'s options', () => {
   const blobs = new MemoryBlobs()
-  const shared = { repository, id, blobs, name: 'a', keepMs: 5000, attempts: 1, timeoutMs: 5, maxInlineBytes: 1, mail: 1 }
+  const shared = { repository, id, blobs, name: 'a', keepMs: 5000, attempts: 1, timeoutMs: 5, maxInlineBytes: 1 }
   make.bulkCreate(shared)
   make.bulkUpdate({ ...shared, change })
   make.bulkCreateTask(shared)

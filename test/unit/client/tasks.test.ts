@@ -81,7 +81,7 @@ describe('submit', () => {
     assert.equal(seen.length, 2)
   })
 
-  for (const [status, code] of [[400, 'invalid_input'], [409, 'conflict'], [500, 'task_failed'], [504, 'task_timeout'], [503, 'sync_timeout']] as const) {
+  for (const [status, code] of [[400, 'invalid_input'], [409, 'conflict'], [500, 'task_failed'], [504, 'task_timeout']] as const) {
     test(`${status} ${code} is final`, async () => {
       const body = { error: 'No.', code, details: [{ pointer: '/a', message: 'is required' }] }
       const { client, seen } = fakeServer(() => json(body, status, { 'retry-after': '0' }))
@@ -91,6 +91,14 @@ describe('submit', () => {
       assert.equal(seen.length, 1)
     })
   }
+
+  test('503 sync_timeout is final, unless Retry-After says that the same key has a later outcome (issue 15, D19)', async () => {
+    for (const [headers, tries] of [[{}, 1], [{ 'retry-after': '0' }, 2]] as const) {
+      const { client, seen } = fakeServer(script(() => json({ error: 'Late.', code: 'sync_timeout' }, 503, headers), () => json({ message: 'done' }, 200)))
+      const outcome = await client.run('/work', {}, { background: false }).catch((error: unknown) => isClientError(error) && error.code)
+      assert.deepEqual([outcome, seen.length], [tries === 1 ? 'sync_timeout' : { message: 'done' }, tries])
+    }
+  })
 
   test('gives up after so many failures, with the last one', async () => {
     const { client, seen } = fakeServer(() => new Response('<h1>Bad gateway</h1>', { status: 502 }))

@@ -21,6 +21,22 @@ function refused(fake: Fake, options: ReadJsonOptions = { maxBytes: 1000 }): Pro
 }
 
 describe('readJson', () => {
+  test('issue 15, C11: what the host has parsed is measured where Content-Length does not tell its size', async () => {
+    const value = { list: Array.from({ length: 5000 }, () => ({})), text: 'x'.repeat(40_000) }
+    for (const headers of [
+      JSON_HEADERS, { ...JSON_HEADERS, 'content-length': '500', 'content-encoding': 'gzip' }, { ...JSON_HEADERS, 'transfer-encoding': 'chunked' },
+    ]) {
+      const error = await refused({ headers, parsed: { value } })
+      assert.deepEqual([error.status, error.code, error.message], [413, 'body_too_large', 'The body is larger than 1000 bytes.'])
+      assert.equal((await refused({ headers, parsed: { value: 'é'.repeat(501) } })).code, 'body_too_large')
+      assert.deepEqual(await readJson(fakeRequest({ headers, parsed: { value: { a: 1 } } }), { maxBytes: 1000 }), { a: 1 })
+    }
+    assert.deepEqual(await readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: { a: 1 } } }), { maxBytes: 7 }), { a: 1 })
+    // As sent: white space and escapes count, and numbers as they were written.
+    const small = { headers: { ...JSON_HEADERS, 'content-length': '6' }, parsed: { value: [1e20] } }
+    assert.deepEqual(await readJson(fakeRequest(small), { maxBytes: 10 }), [1e20])
+  })
+
   test('what is nested too deeply is refused, also where the host has parsed it', async () => {
     const deep = `${'{"a":'.repeat(600)}1${'}'.repeat(600)}`
     assert.equal((await refused({ headers: JSON_HEADERS, body: deep }, { maxBytes: 10_000 })).code, 'nested_too_deep')

@@ -40,7 +40,7 @@ describe('what policies add to a description', () => {
     assert.deepEqual(Object.keys(responsesOf(described(limitBody({ maxBytes: 1 })))), ['200', '413'])
     assert.deepEqual(Object.keys(responsesOf(described(timeouts({ readMs: 1 })))), ['200', '408'])
     assert.deepEqual(Object.keys(responsesOf(described(timeouts({ runMs: 1 })))), ['200', '408', '503'])
-    const responses = responsesOf(described(rateLimit({ ...memory(), onStoreError: 'allow', policies: [{ name: 'a', limit: 1, windowSeconds: 1 }] })))
+    const responses = responsesOf(described(rateLimit({ store: memory().store, onStoreError: 'allow', policies: [{ name: 'a', limit: 1, windowSeconds: 1 }] })))
     for (const status of ['200', '429']) {
       for (const name of ['RateLimit', 'RateLimit-Policy']) assert.ok(name in (responses[status]?.headers ?? {}), `${status} ${name}`)
     }

@@ -4,6 +4,7 @@ import { compose, type BodySource, type Handler } from '../../../src/http/exchan
 import { readJson } from '../../../src/http/body.js'
 import { json } from '../../../src/http/respond.js'
 import { limitBody, limitHeaders } from '../../../src/policies/index.js'
+import { fakeRequest } from '../http/fake-request.js'
 import { ask } from './request.js'
 
 /** A body of pieces, as a binding gives it; `asked` is the largest limit that it was asked with. */
@@ -34,6 +35,19 @@ test('limits take the least that makes sense', async () => {
 })
 
 describe('limitBody', () => {
+  test('issue 15, C11: what the host has parsed is measured where Content-Length does not tell its size', async () => {
+    const handler = compose(limitBody({ maxBytes: 100 }), () => json(200, {}))
+    const answer = async (value: unknown, headers = {}) => handler(fakeRequest({ headers, parsed: { value } }))
+    assert.equal((await answer({ text: 'x'.repeat(80) }))?.status, 200)
+    for (const headers of [{}, { 'content-length': '50', 'content-encoding': 'gzip' }]) {
+      await assert.rejects(answer({ text: 'x'.repeat(100) }, headers), { code: 'body_too_large' })
+      await assert.rejects(answer('x'.repeat(101), headers), { code: 'body_too_large' })
+    }
+    const loop: Record<string, unknown> = {}
+    loop['self'] = loop
+    await assert.rejects(answer(loop), { code: 'nested_too_deep' })
+  })
+
   const limited = (handler: Handler) => compose(limitBody({ maxBytes: 10 }), handler)
 
   test('SPEC 8.1: by Content-Length before anything is read', async () => {

@@ -1,12 +1,19 @@
-import { collection, cors, list } from '../../../src/resources/index.js'
+import { METHODS } from 'node:http'
+import { test } from 'node:test'
+import { collection, cors, list, resource, router } from '../../../src/resources/index.js'
 import { jsonSchema } from '../../../src/schema/index.js'
 import { refuses, type Loose } from '../refuses.js'
 
-const make = { collection, cors, list } as unknown as Record<'collection' | 'cors' | 'list', Loose>
+const make = { collection, cors, list, resource, router } as unknown as Record<'collection' | 'cors' | 'list' | 'resource' | 'router', Loose>
+const handler = () => undefined
+const USUAL = 'The usual ones are GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE, CONNECT, QUERY; name one of your own in the option extensionMethods'
 const repository = { list: () => ({ items: [] }) }
 const schema = jsonSchema({ type: 'object' })
 
 refuses([
+  [() => make.router({ 'PSOT /x': handler }), `router: the route "PSOT /x": PSOT is no registered method; did you mean POST? ${USUAL}`],
+  [() => make.router({ 'GET|BREW /x': handler }), `router: the route "GET|BREW /x": BREW is no registered method. ${USUAL}`],
+  [() => make.resource({ DELET: handler }), `resource: DELET is no registered method; did you mean DELETE? ${USUAL}`],
   [() => make.cors(), 'cors: pass options, such as { origins }'],
   [() => make.cors({ origin: '*' }), 'cors: there is no option "origin"; did you mean "origins"?'],
   [() => make.list(), 'list: pass options, such as { repository }'],
@@ -15,3 +22,13 @@ refuses([
   [() => make.collection({ schema }), 'collection: pass a repository, with a method of list, create, get, replace, update, delete'],
   [() => make.collection({ repository, schema, requirePrecondition: true }), 'collection: there is no option "requirePrecondition"; did you mean "requirePreconditions"?'],
 ])
+
+test('methods of the IANA registry, those that Node takes, and those that are named as one\'s own may have routes (issue 15, D22)', () => {
+  router({ 'PROPFIND|QUERY|M-SEARCH|PURGE /x': handler })
+  router({ 'GET|BREW /x': handler }, { extensionMethods: ['BREW'] })
+  resource({ GET: handler, BREW: handler }, { extensionMethods: ['BREW'] })
+})
+
+test('the registry holds every method that the parser of Node takes', () => {
+  for (const method of METHODS) router({ [`${method} /x`]: handler })
+})

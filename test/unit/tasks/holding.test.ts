@@ -12,9 +12,10 @@ const timers = () => process.getActiveResourcesInfo().filter((name) => name === 
 const turn = () => new Promise(setImmediate)
 const never = defineTask({ name: 'never', run: () => new Promise(() => undefined) })
 
+const from = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href)
+
 /** Ends by itself: what its code waits for has to hold it. */
 async function child(code: string): Promise<{ readonly said: string; readonly status: number | null }> {
-  const from = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href)
   const run = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', `
     import { createTasks, defineTask } from ${from('src/tasks/index.ts')}
     import { memory } from ${from('adapters/memory/index.ts')}
@@ -55,25 +56,50 @@ describe('tasks.wait', () => {
   })
 })
 
-test('requests that wait hold no process: a long poll, an event stream, a submission with respond-async, wait', async (t) => {
-  const { tasks, store, close } = bench({ definitions: [never] })
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })
-  const { id } = await tasks.submit(never, 1)
-  const before = timers()
-  const answers = [
-    call(new Request(`http://test/tasks/${id}`, { headers: { prefer: 'wait=30' } })),
-    call(new Request('http://test/work', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'prefer': 'respond-async, wait=30' } })),
-    call(new Request(`http://test/tasks/${id}`, { headers: { accept: 'text/event-stream' } })).then((response) => response.text()),
-  ]
-  // Two of them wait for the same task, and share what follows it.
-  while (store.usage().watches < 2) await turn()
-  for (let n = 0; n < 10; n++) await turn()
-  assert.equal(tasks.waiters.size, 3)
-  assert.equal(timers(), before)
-  // The library's own timers let a process end, so this test has to wait by one of its own.
-  const hold = setInterval(() => undefined, 60_000)
-  t.after(() => { clearInterval(hold) })
-  await close()
-  await Promise.all(answers)
+describe('requests that wait', () => {
+  const site = `
+    import { toFetch } from FETCH
+    import { taskEndpoints } from ENDPOINTS
+  `.replace('FETCH', from('adapters/fetch/index.ts')).replace('ENDPOINTS', from('src/tasks/index.ts'))
+  const api = (work: string, prefer: string) => `${site}
+      const work = ${work}
+      const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
+      const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
+      const response = await toFetch(submit(work), { onError: () => undefined })(new Request('http://test/work', {
+        method: 'POST', body: '{}', headers: { 'content-type': 'application/json', ${prefer} },
+      }))
+      console.log(response.status)`
+  const retried = `defineTask({
+    name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 20 }, run: (_, { attempt }) => { if (attempt === 1) throw new Error('on purpose') },
+  })`
+
+  test('hold the process until they are answered: respond-async with wait, direct, with a key (issue 15, D23)', async () => {
+    const answers = await Promise.all(["'prefer': 'respond-async, wait=3'", '', "'idempotency-key': 'k'"].map((field) => child(api(retried, field))))
+    assert.deepEqual(answers, Array(3).fill({ said: '200\n', status: 0 }))
+  })
+
+  test('hold it no longer: a long poll, an event stream, a submission', async (t) => {
+    const { tasks, store, close } = bench({ definitions: [never] })
+    const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
+    const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })
+    const { id } = await tasks.submit(never, 1)
+    const before = timers()
+    const answers = [
+      call(new Request(`http://test/tasks/${id}`, { headers: { prefer: 'wait=30' } })),
+      call(new Request('http://test/work', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'prefer': 'respond-async, wait=30' } })),
+      call(new Request(`http://test/tasks/${id}`, { headers: { accept: 'text/event-stream' } })).then((response) => response.text()),
+    ]
+    // Two of them wait for the same task, and share what follows it.
+    while (store.usage().watches < 2) await turn()
+    for (let n = 0; n < 10; n++) await turn()
+    assert.equal(tasks.waiters.size, 3)
+    // An event stream has no end of its own, so it holds nothing.
+    assert.equal(timers(), before + 2)
+    // The library's own timers let a process end, so this test has to wait by one of its own.
+    const hold = setInterval(() => undefined, 60_000)
+    t.after(() => { clearInterval(hold) })
+    await close()
+    await Promise.all(answers)
+    assert.equal(timers(), before + 1)
+  })
 })

@@ -1,0 +1,114 @@
+import { DerivedRequest } from '../http/derived-request.js'
+import { httpError } from '../http/errors.js'
+import type { Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
+import { addParameters, addResponses, commonErrorResponses, commonRequestFields } from '../openapi/index.js'
+import type { Store } from '../stores/store.js'
+import { buffered } from './buffered.js'
+import { parseIdempotencyKey } from './key.js'
+import { onceAnswer } from './once-answer.js'
+import { readRequest } from './request-body.js'
+import { claimKey } from './scope.js'
+
+/** How `idempotent` tells requests apart, and what it keeps. Times are in milliseconds. */
+export interface IdempotentOptions<C = unknown> {
+  /** Where claims and answers are kept. A shared store makes a key mean the same in every process. */
+  readonly store: Store
+  /**
+   * Names the caller that a key belongs to. Default, and where it returns `undefined`: the subject of the request's principal, or
+   * else whoever sends the same `Authorization` and `X-Api-Key`. Name it where sessions are in cookies.
+   */
+  readonly caller?: (request: HttpRequest<C>) => string | undefined
+  /** Methods whose keys count. Default: POST, PUT, PATCH and DELETE. */
+  readonly methods?: readonly string[]
+  /** How long an answer is kept. Default 24 hours. */
+  readonly retentionMs?: number
+  /** How long a retry waits while the first request is under way; then it is a 409. Default 30 000. */
+  readonly waitMs?: number
+  /** Largest body of a request with a key, in bytes; above it the request is a 413. Default 1 MiB. */
+  readonly maxBodyBytes?: number
+  /** Largest body of an answer that is kept for retries, in bytes. Default 1 MiB. */
+  readonly maxAnswerBytes?: number
+}
+
+const KNOWN = {
+  store: 0, caller: 0, methods: 0, retentionMs: 0, waitMs: 0, maxBodyBytes: 0, maxAnswerBytes: 0,
+} satisfies Record<keyof IdempotentOptions, 0>
+
+const CALLER = 'a key belongs to the caller, who is not known yet'
+const PLACE: PolicyPlace = {
+  name: 'idempotent', wholeRun: 'cuts',
+  behind: {
+    requestId: 'what is refused here would have no id', authenticate: CALLER,
+    authorize: 'what was refused once could be answered from memory',
+    rateLimit: 'the refusal belongs to the request, not to its key',
+    versions: 'a key belongs to one version; put idempotent around the handler of each version',
+  },
+}
+
+const RESPONSES = commonErrorResponses(
+  'invalid_idempotency_key', 'idempotent_request_running', 'body_too_large', 'idempotency_key_reused', 'store_unavailable',
+)
+
+/**
+ * Makes retries with an `Idempotency-Key` safe for any handler (draft-ietf-httpapi-idempotency-key-header). The first request
+ * runs once, to its end, even if its client disconnects. A retry gets the same answer with `Idempotent-Replayed: true`, and waits
+ * for it while the first is under way. A request without a key is passed on as it is.
+ *
+ * Answers are kept whatever their status, 422 and 500 too. An answer that says that nothing was done (400, 401, 403, 404,
+ * 413, 429, 503 with `Retry-After` and the like) is not kept, so the retry runs.
+ *
+ * The answer is read into memory, up to `maxAnswerBytes`. Of a longer one, and of an event stream, a retry gets the status, the
+ * header fields and a short body; its work stops when the client of the first request disconnects. If the process dies
+ * while it works, a retry within 30 seconds waits, and a later one runs the handler again.
+ *
+ * `submit` of `taskEndpoints` and bulk endpoints with `background` read the key themselves, and keep more promises: they do not need this.
+ *
+ * Fails with 400 `invalid_idempotency_key`, 409 `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`.
+ *
+ * @example
+ * const users = compose(authenticate(bearer(verify)), idempotent({ store }), collection({ repository, schema }))
+ *
+ * @throws {TypeError} when an option makes no sense
+ */
+export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C> {
+  checkNames('idempotent', options, KNOWN)
+  const {
+    store, caller = () => undefined, methods = ['POST', 'PUT', 'PATCH', 'DELETE'], retentionMs = 86_400_000, waitMs = 30_000,
+    maxBodyBytes = 1_048_576, maxAnswerBytes = 1_048_576,
+  } = options
+  if (typeof store?.create !== 'function') throw new TypeError('idempotent: pass a store, such as that of memory()')
+  if (typeof caller !== 'function') throw new TypeError('idempotent: caller must be a function of the request')
+  if (!Array.isArray(methods) || methods.length === 0) throw new TypeError('idempotent: methods must be a list, such as [\'POST\']')
+  if (!(retentionMs >= 1000)) throw new TypeError('idempotent: retentionMs must be 1000 or more')
+  for (const [name, value] of Object.entries({ waitMs, maxBodyBytes, maxAnswerBytes })) {
+    if (!(value >= 0)) throw new TypeError(`idempotent: ${name} must be 0 or more`)
+  }
+  const counted = new Set(methods)
+
+  const once = async (request: HttpRequest<C>, next: Handler<C>, key: string): Promise<HttpResponse | undefined> => {
+    const { fingerprint, body } = await readRequest(request, maxBodyBytes)
+    const own = new DerivedRequest<C>(request, {
+      // The run does not follow the client.
+      body, signal: () => new AbortController().signal,
+      // A handler that reads keys itself would meet the claim of this one.
+      headers: { ...request.headers, 'idempotency-key': undefined },
+    })
+    const claim = claimKey(request, caller(request), key)
+    const answer = await onceAnswer(request, { store, key: claim, fingerprint, waitMs, retentionMs, maxBytes: maxAnswerBytes }, async () => {
+      const response = await next(own)
+      return response && { response: await buffered(response, maxAnswerBytes) }
+    })
+    if (answer !== undefined && 'kind' in answer) throw httpError('idempotency_key_reused')
+    return answer
+  }
+  const policy: Policy<C> = (request, next) => {
+    const field = request.headers['idempotency-key']
+    if (field === undefined || !counted.has(request.method)) return next(request)
+    return once(request, next, parseIdempotencyKey(field) as string)
+  }
+  const describe = (operation: Operation): Operation => (
+    counted.has(operation.method) ? addResponses(addParameters(operation, [commonRequestFields.idempotencyKey]), RESPONSES) : operation
+  )
+  return Object.assign(policy, { place: PLACE, describe })
+}

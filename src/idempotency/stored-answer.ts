@@ -1,0 +1,29 @@
+import type { HttpResponse, ResponseHeaders } from '../http/exchange.js'
+import type { StoredAnswer } from './claim.js'
+
+/** Fields that are about a body which is not kept. */
+const OF_BODY = ['content-length', 'content-encoding', 'content-digest', 'repr-digest', 'etag', 'accept-ranges', 'content-range']
+
+/** Body that retries get in place of one that is not kept. */
+const NOT_KEPT = JSON.stringify({
+  message: 'The request was carried out. Its answer is too large to be repeated.',
+})
+
+/** What is kept of an answer. `short` stands in for a body that is a stream, or larger than `maxBytes`. */
+export function toStored({ status, headers, body }: HttpResponse, maxBytes: number, short = NOT_KEPT): StoredAnswer {
+  if (body === undefined || body === '') return { status, headers, body: '' }
+  if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) return { status, headers, body }
+  if (body instanceof Uint8Array && body.byteLength <= maxBytes) {
+    return { status, headers, body: Buffer.from(body).toString('base64'), base64: true }
+  }
+  const kept: ResponseHeaders = { ...headers, 'content-type': 'application/json' }
+  for (const name of OF_BODY) delete kept[name]
+  return { status, headers: kept, body: short }
+}
+
+/** The answer for a retry. */
+export function replay({ status, headers, body, base64 }: StoredAnswer): HttpResponse {
+  const again: HttpResponse = { status, headers: { ...headers, 'idempotent-replayed': 'true' } }
+  if (body !== '') again.body = base64 ? Buffer.from(body, 'base64') : body
+  return again
+}

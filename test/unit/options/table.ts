@@ -1,0 +1,200 @@
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { BullMQQueue } from '../../../adapters/bullmq/index.js'
+import { callbacks, httpSender } from '../../../adapters/callbacks/index.js'
+import { ClientError, createClient, readNdjson, verifyCallback } from '../../../adapters/client/index.js'
+import { blobsConformance, queueConformance, storeConformance } from '../../../adapters/conformance/index.js'
+import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
+import { toFetch } from '../../../adapters/fetch/index.js'
+import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
+import { toKoa } from '../../../adapters/koa/index.js'
+import { memory, MemoryBlobs, MemoryQueue, MemoryStore } from '../../../adapters/memory/index.js'
+import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
+import { RedisStore } from '../../../adapters/redis/index.js'
+import * as api from '../../../src/index.js'
+import { fakeRequest } from '../http/fake-request.js'
+
+/** Calls one function with these options. What else it needs is good. */
+type Call = (options: never) => unknown
+
+const handler = () => undefined
+const policy = () => undefined
+const request = fakeRequest({ body: '{}' })
+const report = api.defineTask({ name: 'report', run: () => 1 })
+const engine = memory()
+const tasks = api.createTasks({ ...engine, definitions: [report] })
+const endpoints = api.taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+const client = createClient({ baseUrl: 'http://127.0.0.1:9', fetch: () => Promise.reject(new Error('No request may be made')) })
+const typed = client.task('/report')
+const handle = client.resume({ statusUrl: 'http://127.0.0.1:9/tasks/1' })
+const select = [api.byPath()]
+const bytes = async function* () { yield new Uint8Array() }
+const runner = { describe: handler, test: handler } as never
+const folder = `${tmpdir()}/longhaul-options`
+
+/** Ends what the table holds open. */
+export async function close(): Promise<void> {
+  await tasks.close()
+}
+
+/** Every function with options, named as `functionsWithOptions` names it. */
+export const TABLE: Readonly<Record<string, Call>> = {
+  'longhaul: apiKey': (options) => api.apiKey(options),
+  'longhaul: authenticate': (options) => api.authenticate(options),
+  'longhaul: authorize': (options) => api.authorize(options),
+  'longhaul: azureFace': (options) => api.azureFace(options),
+  'longhaul: basic': (options) => api.basic(options),
+  'longhaul: bearer': (options) => api.bearer(options),
+  'longhaul: blobSource': (options) => api.blobSource(engine.blobs, 'key', options),
+  'longhaul: body': (options) => api.body({}, options),
+  'longhaul: bulkCreate': (options) => api.bulkCreate(options),
+  'longhaul: bulkCreateTask': (options) => api.bulkCreateTask(options),
+  'longhaul: bulkItems': (options) => api.bulkItems(options),
+  'longhaul: bulkUpdate': (options) => api.bulkUpdate(options),
+  'longhaul: bulkUpdateTask': (options) => api.bulkUpdateTask(options),
+  'longhaul: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
+  'longhaul: byPath': (options) => api.byPath(options),
+  'longhaul: byQuery': (options) => api.byQuery(options),
+  'longhaul: byVendorMediaType': (options) => api.byVendorMediaType(options),
+  'longhaul: clientAddress': (options) => api.clientAddress(options),
+  'longhaul: collection': (options) => api.collection(options),
+  'longhaul: content': (options) => api.content(handler, options),
+  'longhaul: cors': (options) => api.cors(options),
+  'longhaul: createTasks': (options) => api.createTasks(options),
+  'longhaul: decodeBody': (options) => api.decodeBody(request, options),
+  'longhaul: defineTask': (options) => api.defineTask(options),
+  'longhaul: deprecated': (options) => api.deprecated(options),
+  'longhaul: guard': (options) => api.guard(handler, options),
+  'longhaul: httpError': (options) => api.httpError('conflict', options),
+  'longhaul: HttpError': (options) => new api.HttpError(400, 'wrong', options),
+  'longhaul: jsonSchema': (options) => api.jsonSchema({}, options),
+  'longhaul: limitBody': (options) => api.limitBody(options),
+  'longhaul: limitConcurrency': (options) => api.limitConcurrency(options),
+  'longhaul: limitHeaders': (options) => api.limitHeaders(options),
+  'longhaul: LineReader': (options) => new api.LineReader(options),
+  'longhaul: list': (options) => api.list(options),
+  'longhaul: ndjsonBytes': (options) => api.ndjsonBytes([], options),
+  'longhaul: ndjsonDownload': (options) => api.ndjsonDownload(options),
+  'longhaul: ndjsonUpload': (options) => api.ndjsonUpload(options),
+  'longhaul: openapi': (options) => api.openapi(handler, options),
+  'longhaul: operation': (options) => api.operation('GET', options),
+  'longhaul: parameter': (options) => api.parameter('query', 'q', options),
+  'longhaul: rateLimit': (options) => api.rateLimit(options),
+  'longhaul: readBytes': (options) => api.readBytes(request, options),
+  'longhaul: readDecoded': (options) => api.readDecoded(request, options),
+  'longhaul: readJson': (options) => api.readJson(request, options),
+  'longhaul: readRecords': (options) => api.readRecords(bytes(), options),
+  'longhaul: requestId': (options) => api.requestId(options),
+  'longhaul: resource': (options) => api.resource({ GET: handler }, options),
+  'longhaul: response': (options) => api.response('Done', options),
+  'longhaul: router': (options) => api.router({ '/x': handler }, options),
+  'longhaul: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
+  'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
+  'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
+  'longhaul: OwnedTasks#get': (options) => tasks.ownedBy('ann').get('a', options),
+  'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
+  'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
+  'longhaul: Tasks': (options) => new api.Tasks(options),
+  'longhaul: Tasks#cancel': (options) => tasks.cancel('a', options),
+  'longhaul: Tasks#close': (options) => tasks.close(options),
+  'longhaul: Tasks#get': (options) => tasks.get('a', options),
+  'longhaul: Tasks#submit': (options) => tasks.submit(report, {}, options),
+  'longhaul: Tasks#wait': (options) => tasks.wait('a', options),
+  'longhaul: timeouts': (options) => api.timeouts(options),
+  'longhaul: trace': (options) => api.trace(options),
+  'longhaul: uploadTask': (options) => api.uploadTask(options),
+  'longhaul: upstreamError': (options) => api.upstreamError(new Error('away'), options),
+  'longhaul: versionNeutral': (options) => api.versionNeutral(handler, options),
+  'longhaul: versions': (options) => api.versions({ 1: handler }, options),
+  'longhaul/bullmq: BullMQQueue': (options) => new BullMQQueue(options),
+  'longhaul/bullmq: BullMQQueue#close': (options) => BullMQQueue.prototype.close.call({} as never, options),
+  'longhaul/callbacks: callbacks': (options) => callbacks(options),
+  'longhaul/callbacks: httpSender': (options) => httpSender(options),
+  'longhaul/client: Client#bulk': (options) => client.bulk('/x', [], options),
+  'longhaul/client: Client#download': (options) => client.download('/x', options),
+  'longhaul/client: Client#records': (options) => client.records('/x', options).next(),
+  'longhaul/client: Client#run': (options) => client.run('/x', {}, options),
+  'longhaul/client: Client#submit': (options) => client.submit('/x', {}, options),
+  'longhaul/client: Client#task': (options) => client.task('/x', options),
+  'longhaul/client: Client#upload': (options) => client.upload('/x', [], options),
+  'longhaul/client: ClientError': (options) => new ClientError('code', 'message', options),
+  'longhaul/client: createClient': (options) => createClient(options),
+  'longhaul/client: readNdjson': (options) => readNdjson(bytes(), options).next(),
+  'longhaul/client: TaskHandle#cancel': (options) => handle.cancel(options),
+  'longhaul/client: TaskHandle#changes': (options) => handle.changes(options),
+  'longhaul/client: TaskHandle#result': (options) => handle.result(options),
+  'longhaul/client: TaskHandle#status': (options) => handle.status(options),
+  'longhaul/client: TypedTask#run': (options) => typed.run({}, options),
+  'longhaul/client: TypedTask#submit': (options) => typed.submit({}, options),
+  'longhaul/client: verifyCallback': (options) => verifyCallback('{}', {}, 'c2VjcmV0', options),
+  'longhaul/conformance: blobsConformance': (options) => blobsConformance(runner, handler as never, options),
+  'longhaul/conformance: queueConformance': (options) => queueConformance(runner, handler as never, options),
+  'longhaul/conformance: storeConformance': (options) => storeConformance(runner, handler as never, options),
+  'longhaul/fastify: longhaul': (options) => new Promise<void>((resolve, reject) => {
+    longhaul({} as never, options, (error) => { if (error) reject(error); else resolve() })
+  }),
+  'longhaul/fastify: toFastify': (options) => toFastify(handler, options),
+  'longhaul/fetch: toFetch': (options) => toFetch(handler, options),
+  'longhaul/files: fileSource': (options) => fileSource('/x', options),
+  'longhaul/files: FolderBlobs': (options) => new FolderBlobs(folder, options),
+  'longhaul/files: FolderBlobs#put': async (options) => {
+    const blobs = new FolderBlobs(folder)
+    try {
+      await blobs.put('key', bytes(), options)
+    } finally {
+      await blobs.close()
+    }
+  },
+  'longhaul/files: folderSource': (options) => folderSource(tmpdir(), options),
+  'longhaul/koa: toKoa': (options) => toKoa(handler, options),
+  'longhaul/memory: memory': (options) => memory(options),
+  'longhaul/memory: MemoryBlobs': (options) => new MemoryBlobs(options),
+  'longhaul/memory: MemoryBlobs#put': (options) => engine.blobs.put('key', bytes(), options),
+  'longhaul/memory: MemoryQueue': (options) => new MemoryQueue(options),
+  'longhaul/memory: MemoryQueue#close': (options) => new MemoryQueue().close(options),
+  'longhaul/memory: MemoryStore': (options) => new MemoryStore(options),
+  'longhaul/node: attach': (options) => attach(createServer(), handler, options),
+  'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
+  'longhaul/node: toNode': (options) => toNode(handler, options),
+  'longhaul/node: tunnel': (options) => tunnel(options),
+  'longhaul/redis: RedisStore': (options) => new RedisStore(options),
+}
+
+/** Options in options, and options of single requests. */
+export const NESTED: Readonly<Record<string, Call>> = {
+  'defineTask: backoff': (backoff) => api.defineTask({ name: 'a', run: handler, backoff }),
+  'rateLimit: a policy': (each) => api.rateLimit({ store: engine.store, onStoreError: 'deny', policies: [each] }),
+  'authenticate: cache': (cache) => api.authenticate({ schemes: [api.bearer({ verify: handler })], cache }),
+  'versions: one of them': (version) => api.versions({ 1: version }, { select }),
+  'memory: blobs': (blobs) => memory({ blobs }),
+  'bulkCreate: background': (background) => api.bulkCreate({ repository: { createMany: () => [] }, background }),
+  'bulkUpdate: background': (background) => (
+    api.bulkUpdate({ repository: { updateMany: () => [] }, id: () => 1, change: () => 1, background })
+  ),
+  'ndjsonUpload: background': (background) => api.ndjsonUpload({ write: handler, background }),
+  'callbacks: backoff': (backoff) => callbacks({ secrets: () => [], backoff }),
+  'createClient: retry': (retry) => createClient({ baseUrl: 'http://127.0.0.1:9', retry }),
+  'createClient: poll': (poll) => createClient({ baseUrl: 'http://127.0.0.1:9', poll }),
+  'MemoryBlobs: open': (range) => engine.blobs.open('key', range),
+}
+
+const CONTRACT = 'longhaul calls it for every task, with options that it makes itself'
+
+/** Functions with options that need no check, and why. */
+export const EXEMPT: Readonly<Record<string, string>> = {
+  'longhaul: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
+  'longhaul: Store#create': CONTRACT,
+  'longhaul: Store#increment': CONTRACT,
+  'longhaul: Store#replace': CONTRACT,
+  'longhaul: Tasks#accept': CONTRACT,
+  'longhaul/bullmq: BullMQQueue#enqueue': CONTRACT,
+  'longhaul/bullmq: BullMQQueue#process': CONTRACT,
+  'longhaul/memory: MemoryQueue#enqueue': CONTRACT,
+  'longhaul/memory: MemoryQueue#process': CONTRACT,
+  'longhaul/memory: MemoryStore#create': CONTRACT,
+  'longhaul/memory: MemoryStore#increment': CONTRACT,
+  'longhaul/memory: MemoryStore#replace': CONTRACT,
+  'longhaul/redis: RedisStore#create': CONTRACT,
+  'longhaul/redis: RedisStore#increment': CONTRACT,
+  'longhaul/redis: RedisStore#replace': CONTRACT,
+}
