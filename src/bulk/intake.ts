@@ -1,4 +1,4 @@
-import { checkJsonType, readJson } from '../http/body.js'
+import { checkJsonType, readJson, unsupported } from '../http/body.js'
 import { decodeBody, requestCoding, type DecodeOptions } from '../http/decode.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
@@ -33,6 +33,8 @@ function isSmall({ streamAboveBytes }: Shape, { headers, body }: HttpRequest): b
 /** Throws `unsupported_media_type`, `unsupported_content_coding`, or `body_too_large` by Content-Length. */
 export function checkHead({ maxBytes }: Pick<Plan<never>, 'maxBytes'>, { headers, body }: HttpRequest): void {
   checkJsonType(headers)
+  // Some bindings and versions of HTTP do not announce a body; only a length of 0 says that there is none.
+  if (headers['content-type'] === undefined && headers['content-length'] !== '0') throw unsupported()
   if (body.parsed === undefined) requestCoding(headers)
   if (Number(headers['content-length']) > maxBytes) throw httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
 }
