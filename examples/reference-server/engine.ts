@@ -1,12 +1,13 @@
 import { Redis } from 'ioredis'
-import type { Queue, Store } from 'longhaul'
+import type { Queue, Store, TaskIndex } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { memory, MemoryQueue } from 'longhaul/memory'
-import { RedisStore } from 'longhaul/redis'
+import { redis } from 'longhaul/redis'
 
 /** Where tasks are kept, and what runs them. */
 export interface Engine {
   readonly store: Store
+  readonly index: TaskIndex
   readonly queue: Queue
   /** Where callbacks wait. */
   readonly callbackQueue: Queue
@@ -17,8 +18,8 @@ export interface Engine {
 /** One process and its memory, or with a Redis as many processes as you like. `web`: it answers polls, which share their round trips then. */
 export function openEngine(redisUrl: string | undefined, { web }: { readonly web: boolean }): Engine {
   if (redisUrl === undefined) {
-    const { store, queue } = memory()
-    return { store, queue, callbackQueue: new MemoryQueue(), close: () => store.close() }
+    const { store, index, queue } = memory()
+    return { store, index, queue, callbackQueue: new MemoryQueue(), close: () => store.close() }
   }
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
   // BullMQ's workers wait at Redis for as long as it takes.
@@ -28,13 +29,13 @@ export function openEngine(redisUrl: string | undefined, { web }: { readonly web
   const report = reporter()
   const clients = new Set([records, jobs])
   for (const client of clients) client.on('error', report)
-  const store = new RedisStore({ client: records })
+  const { store, index } = redis({ client: records })
   // The work of a killed worker starts again within 20 s: its lock ends, and the look after that finds it.
   const how = { connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000, onError: report }
   const queue = new BullMQQueue(how)
-  const callbackQueue = new BullMQQueue({ ...how, name: 'longhaul-callbacks' })
+  const callbackQueue = new BullMQQueue({ ...how, name: 'callbacks' })
   return {
-    store, queue, callbackQueue,
+    store, index, queue, callbackQueue,
     close: async () => {
       await store.close()
       for (const client of clients) client.disconnect()

@@ -46,14 +46,15 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   } = options
   const users = await openUsers(database)
   const engine = openEngine(redisUrl, { web: true })
-  const { store, queue, callbackQueue } = engine
+  const { store, index, queue, callbackQueue } = engine
   // Uploads wait where only this process sees them, so only it may read them.
   const blobs = redisUrl === undefined ? new MemoryBlobs() : undefined
   const ndjson = new NdjsonUsers(users, blobs)
   const bulk = new BulkUsers(users, blobs)
   const ownTasks = [...ndjson.task ? [ndjson.task] : [], ...bulk.tasks]
   const tasks = createTasks({
-    store, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(users), ...ownTasks],
+    store, index, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on',
+    definitions: [...definitions(users), ...ownTasks],
   })
   const document = new ApiDocument()
   // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.

@@ -21,8 +21,8 @@ export async function startWorker(config: WorkerOptions): Promise<RunningWorker>
   const { redisUrl, database = 'memory', drainMs = 10_000 } = config
   const users = await openUsers(database)
   const engine = openEngine(redisUrl, { web: false })
-  const { store, queue, callbackQueue } = engine
-  const tasks = createTasks({ store, queue, callbacks: openCallbacks(config, callbackQueue), definitions: definitions(users) })
+  const { store, index, queue, callbackQueue } = engine
+  const tasks = createTasks({ store, index, queue, callbacks: openCallbacks(config, callbackQueue), definitions: definitions(users) })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {
