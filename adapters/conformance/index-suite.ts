@@ -95,9 +95,9 @@ const cases: Cases<Bench> = {
 
   'of many who take at once each entry is given to one': async ({ index, second }) => {
     const all = Array.from({ length: 60 }, (_, n) => `entry-${String(n)}`)
-    await Promise.all(all.map((entry) => index.add(entry, 0)))
+    await Promise.all(all.map(async (entry) => index.add(entry, 0)))
     await pause(20)
-    const taken = await together(12, (n) => (n % 2 === 0 ? index : second).take(10, HOUR))
+    const taken = await together(12, async (n) => (n % 2 === 0 ? index : second).take(10, HOUR))
     assert.deepEqual(taken.flat().sort(), all.sort())
   },
 
