@@ -2,7 +2,9 @@ import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
-import { addParameters, addResponses, commonErrorResponses, commonRequestFields } from '../openapi/index.js'
+import {
+  addParameters, addResponseHeaders, addResponses, commonErrorResponses, commonFields, commonRequestFields,
+} from '../openapi/index.js'
 import type { Store } from '../stores/store.js'
 import { buffered } from './buffered.js'
 import { parseIdempotencyKey } from './key.js'
@@ -107,8 +109,10 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     if (field === undefined || !counted.has(request.method)) return next(request)
     return once(request, next, parseIdempotencyKey(field) as string)
   }
-  const describe = (operation: Operation): Operation => (
-    counted.has(operation.method) ? addResponses(addParameters(operation, [commonRequestFields.idempotencyKey]), RESPONSES) : operation
-  )
+  const describe = (operation: Operation): Operation => {
+    if (!counted.has(operation.method)) return operation
+    const described = addResponses(addParameters(operation, [commonRequestFields.idempotencyKey]), RESPONSES)
+    return addResponseHeaders(described, commonFields('Idempotent-Replayed'))
+  }
   return Object.assign(policy, { place: PLACE, describe })
 }
