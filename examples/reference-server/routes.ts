@@ -1,4 +1,4 @@
-import { compose, jobFace, router, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
+import { compose, idempotent, jobFace, router, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
 import { authorize, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
 import { callbackUrl } from './callbacks.js'
@@ -36,6 +36,8 @@ export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace
 
   const api = usersApi(users)
   const versioned = versionedUsers(users)
+  // Tasks, batches and uploads read the Idempotency-Key themselves.
+  const once = idempotent<Context>({ store: tasks.store })
 
   return router<Context>({
     'GET /': frontPage(demoTokens, document),
@@ -46,8 +48,8 @@ export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace
     '/users': compose(authorize, versioned),
     '/{version}/users': compose(authorize, versioned),
     // SPEC 4.1, 4.2
-    'GET|HEAD|POST /api/users': compose(authorize, api.list),
-    'GET|HEAD|PUT|PATCH|DELETE /api/users/{id}': compose(authorize, api.item),
+    'GET|HEAD|POST /api/users': compose(authorize, once, api.list),
+    'GET|HEAD|PUT|PATCH|DELETE /api/users/{id}': compose(authorize, once, api.item),
     // SPEC 4.3, 4.4
     'POST /api/users/bulk': compose(authorize, bulk.needsOneProcess, bulk.create(task)),
     'PATCH /api/users/bulk-update': compose(authorize, bulk.needsOneProcess, bulk.update(task)),

@@ -69,7 +69,7 @@ const RESPONSES = commonErrorResponses(
  * Fails with 400 `invalid_idempotency_key`, 409 `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`.
  *
  * @example
- * const users = compose(authenticate(bearer(verify)), idempotent({ store }), collection({ repository, schema }))
+ * const users = compose(authenticate({ schemes }), idempotent({ store }), collection({ repository, schema }))
  *
  * @throws {TypeError} when an option makes no sense
  */
