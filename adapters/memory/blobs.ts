@@ -35,7 +35,7 @@ export class MemoryBlobs implements Blobs {
   readonly #now: () => number
   readonly #sweeper = new Sweeper(() => this.#walk())
   /** Names this store, so that no two blobs ever have one tag. */
-  readonly #name = randomBytes(9).toString('base64url')
+  #name: string | undefined
   #written = 0
   #bytes = 0
   #closed = false
@@ -69,6 +69,8 @@ export class MemoryBlobs implements Blobs {
       held = OVERHEAD
       const { size } = writer
       const blocks = writer.finish()
+      // Not sooner: a Worker has no random bytes while its module is loaded.
+      this.#name ??= randomBytes(9).toString('base64url')
       const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"`, expiresAt }
       const bytes = held + writer.bytes
       this.#drop(key)

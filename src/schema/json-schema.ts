@@ -1,5 +1,6 @@
 import { Ajv2020, type Format, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { codeGenerationAdvice } from '../http/code-generation.js'
 import { checkNames } from '../http/option-names.js'
 import { ajvIssues } from './ajv-issue.js'
 import type { DescribedSchema } from './schema.js'
@@ -36,7 +37,9 @@ let dialect: Ajv2020 | undefined
  * Strict: nothing is coerced, and unknown keywords are refused. Values are not changed (but see `useDefaults`). Large
  * values stop at the first error, small ones list up to 20, so what a hostile body costs stays in proportion.
  *
- * @throws TypeError when the schema is not valid, with what to do
+ * In a Worker, call it while the module is loaded. Code generation is forbidden later, so each value stops at the first error.
+ *
+ * @throws {TypeError} The schema is not valid, or the runtime forbids code generation. The message says what to do.
  */
 export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptions = {}): DescribedSchema<T> {
   checkNames('jsonSchema', options, KNOWN)
@@ -48,7 +51,7 @@ export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptio
     try {
       if (first(value)) return { value: value as T }
       if (!hasAtMost(value, MAX_COLLECTED_FROM)) return { issues: ajvIssues(first.errors ?? [], MAX_DETAILS) }
-      all ??= compile(own, options, true)
+      all ??= compileAll(own, options) ?? first
       all(value)
       return { issues: ajvIssues(all.errors ?? first.errors ?? [], MAX_DETAILS) }
     } catch (error) {
@@ -87,7 +90,13 @@ function checked(schema: object): Record<string, unknown> {
   if (own['$async'] !== undefined) throw new TypeError('jsonSchema: $async schemas are not supported; use a schema library for asynchronous checks')
   // The meta-schema takes long to compile, so one instance checks all schemas.
   dialect ??= new Ajv2020({ logger: false })
-  if (dialect.validateSchema(own) !== true) {
+  let valid
+  try {
+    valid = dialect.validateSchema(own)
+  } catch (cause) {
+    throw unusable(cause)
+  }
+  if (valid !== true) {
     throw new TypeError(`jsonSchema: the schema is not valid JSON Schema 2020-12: ${dialect.errorsText(dialect.errors, { dataVar: 'schema' })}`)
   }
   return own
@@ -113,9 +122,25 @@ function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean)
   try {
     return ajv.compile(schema)
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new TypeError(`jsonSchema: the schema can not be used: ${why}${hint(why)}`, { cause })
+    throw unusable(cause)
   }
+}
+
+/** Compiles a function that collects all errors; undefined where code generation is forbidden by now. */
+function compileAll(schema: object, options: JsonSchemaOptions): ValidateFunction | undefined {
+  try {
+    return compile(schema, options, true)
+  } catch (error) {
+    if ((error as Error).cause instanceof EvalError) return undefined
+    throw error
+  }
+}
+
+function unusable(cause: unknown): TypeError {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const advice = codeGenerationAdvice(cause)
+  if (advice !== undefined) return new TypeError(`jsonSchema: ${advice}, or pass a schema of a library such as zod`, { cause })
+  return new TypeError(`jsonSchema: the schema can not be used: ${why}${hint(why)}`, { cause })
 }
 
 function hint(why: string): string {
