@@ -1,7 +1,7 @@
 import type { Operation } from '../http/exchange.js'
 import {
-  addResponseHeaders, body, commonErrorResponses as errorResponses, commonFields as fields, commonRequestFields as requestFields, header, operation, parameter, response,
-  type Fragment,
+  addResponseHeaders, body, commonErrorResponses as errorResponses, commonFields as fields, commonRequestFields as requestFields, header, operation,
+  parameter, response, type Fragment,
 } from '../openapi/index.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { Face } from './faces.js'
