@@ -15,6 +15,7 @@ export { jsonSchema, type DescribedSchema, type JsonSchemaOptions, type Schema }
 export { isStoreUnavailable, StoreUnavailableError } from './stores/store.js'
 export type { StoreEvent } from './stores/channel.js'
 export type { Conflict, Counter, Created, Entry, Evictable, Existing, Replaced, ReplaceOptions, Revision, Store, Unsubscribe, WriteOptions } from './stores/store.js'
+export type { TaskIndex } from './stores/task-index.js'
 export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './stores/blobs.js'
 export { HandBackError, isHandBack, isQueueClosing, QueueClosingError } from './queues/queue.js'
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'

@@ -19,12 +19,13 @@ function fromJobId(jobId: string): string {
 
 /** The job as our contract knows it. */
 export function toJob(job: BullJob<JobData>): Job {
-  const { name, data: { taskId, input, context, record } } = job
+  const { name, data: { taskId, input, context, record, store } } = job
   const { id = '' } = job
   // Not by a spread: V8 is slow to add to one.
   const told: { -readonly [Member in keyof Job]: Job[Member] } = { id: fromJobId(id), taskId, name, input }
   if (context !== undefined) told.context = context
   if (record !== undefined) told.record = record
+  if (store !== undefined) told.store = store
   return told
 }
 

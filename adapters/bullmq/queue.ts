@@ -86,8 +86,8 @@ export class BullMQQueue implements Queue {
   async enqueue(job: Job, { delayMs = 0, attempts = 1, backoff }: EnqueueOptions = {}): Promise<'accepted' | 'full'> {
     checkOptions(attempts, delayMs, backoff)
     if (this.closing) return 'full'
-    const { taskId, input, context, record } = job
-    const data: JobData = { taskId, input, context, record }
+    const { taskId, input, context, record, store } = job
+    const data: JobData = { taskId, input, context, record, store }
     // With Redis down an add may stay pending for ever, whatever its options say.
     await this.inTime('enqueue', this.queue.add(job.name, data, {
       jobId: toJobId(job.id), attempts, ...(delayMs > 0 ? { delay: delayMs } : {}), ...toBackoff(backoff),

@@ -2,10 +2,12 @@ import { checkNames } from '../../src/http/option-names.js'
 import { MEMORY_BLOBS, MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 import { MEMORY_QUEUE, MemoryQueue, type MemoryQueueOptions } from './queue.js'
 import { MEMORY_STORE, MemoryStore, type MemoryStoreOptions } from './store.js'
+import { MemoryTaskIndex } from './task-index.js'
 
 export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 export { MemoryQueue, type MemoryQueueOptions } from './queue.js'
 export { MemoryStore, type MemoryStoreOptions } from './store.js'
+export { MemoryTaskIndex } from './task-index.js'
 
 /** What `memory()` takes. */
 export interface MemoryOptions extends MemoryStoreOptions, MemoryQueueOptions {
@@ -15,11 +17,19 @@ export interface MemoryOptions extends MemoryStoreOptions, MemoryQueueOptions {
 
 const KNOWN = { ...MEMORY_STORE, ...MEMORY_QUEUE, blobs: 0 } satisfies Record<keyof MemoryOptions, 0>
 
+/** What `memory()` makes. */
+export interface MemoryEngine {
+  readonly store: MemoryStore
+  readonly queue: MemoryQueue
+  readonly blobs: MemoryBlobs
+  readonly index: MemoryTaskIndex
+}
+
 /**
- * A store, a queue and blobs in the memory of this process: everything that one process needs. Close all
+ * A store, a queue, an index of unfinished tasks and blobs in the memory of this process: everything that one process needs. Close all
  * when the server stops, the queue first, because what it drains still writes to the others.
  */
-export function memory(options: MemoryOptions = {}): { store: MemoryStore, queue: MemoryQueue, blobs: MemoryBlobs } {
+export function memory(options: MemoryOptions = {}): MemoryEngine {
   checkNames('memory', options, KNOWN)
   const { blobs = {}, maxQueued, maxQueuedBytes, ...store } = options
   checkNames('memory: blobs', blobs, MEMORY_BLOBS)
@@ -28,5 +38,6 @@ export function memory(options: MemoryOptions = {}): { store: MemoryStore, queue
     store: new MemoryStore(store),
     queue: new MemoryQueue({ ...maxQueued !== undefined && { maxQueued }, ...maxQueuedBytes !== undefined && { maxQueuedBytes } }),
     blobs: new MemoryBlobs({ ...clock, ...blobs }),
+    index: new MemoryTaskIndex(clock),
   }
 }

@@ -147,9 +147,11 @@ export class Courier implements CallbackCourier {
   }
 
   private async enqueue(delivery: Delivery, delayMs: number): Promise<void> {
+    const { queue } = this.settings
     for (let tried = 1; ; tried++) {
       try {
-        if (await this.settings.queue.enqueue(toJob(delivery), { ...ENGINE, delayMs }) === 'accepted') return
+        const job = queue.durable ? { ...toJob(delivery), store: await this.host.storeId() } : toJob(delivery)
+        if (await queue.enqueue(job, { ...ENGINE, delayMs }) === 'accepted') return
         if (this.closing) throw new QueueClosingError()
         if (tried === TRIES) throw new Error('The queue has no room for a callback')
       } catch (error) {

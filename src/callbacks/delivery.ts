@@ -6,8 +6,10 @@ import { messageBody } from './message.js'
 export interface Delivery {
   readonly taskId: string
   readonly owner?: string
-  /** Milliseconds since 1970; tells the task from an earlier one of its id. */
+  /** Milliseconds since 1970. */
   readonly createdAt: number
+  /** The record's `job`: tells the task from another one of its id. */
+  readonly job: string
   readonly url: string
   readonly host: string
   readonly body: string
@@ -21,16 +23,16 @@ export interface Delivery {
 
 /** What to tell of a record that is final. */
 export function deliveryOf(record: TaskRecord, url: string, first: number, last: number): Delivery {
-  const { id, owner, createdAt, state, finishedAt = createdAt, result, error } = record
+  const { id, owner, job, createdAt, state, finishedAt = createdAt, result, error } = record
   if (state === 'queued' || state === 'processing') throw new TypeError('Only an ended task has something to tell')
   return {
-    taskId: id, ...(owner === undefined ? {} : { owner }), createdAt, url, host: new URL(url).host,
+    taskId: id, ...(owner === undefined ? {} : { owner }), createdAt, job, url, host: new URL(url).host,
     body: messageBody({ id, state, createdAt, finishedAt, result, error }), attempt: first, first, last, parked: 0,
   }
 }
 
 /** The job of one attempt. Its id says which, so it is enqueued once; `~` is in no task's id. */
 export function toJob(delivery: Delivery): Job {
-  const { taskId, attempt, parked } = delivery
-  return { id: `callback~${taskId}~${String(attempt)}${parked > 0 ? `~${String(parked)}` : ''}`, taskId, name: CALLBACK_JOB, input: delivery }
+  const { taskId, job, attempt, parked } = delivery
+  return { id: `callback~${taskId}~${job}~${String(attempt)}${parked > 0 ? `~${String(parked)}` : ''}`, taskId, name: CALLBACK_JOB, input: delivery }
 }

@@ -7,21 +7,21 @@ export class Logbook {
   constructor(private readonly host: Pick<CallbackHost, 'ledger' | 'onError'>) {}
 
   /** Whether the record says that this attempt was made. Without a record it is not known, and made. */
-  async isDone({ taskId, createdAt, attempt }: Delivery): Promise<boolean> {
+  async isDone({ taskId, job, attempt }: Delivery): Promise<boolean> {
     const { ledger } = this.host
     const held = await ledger.patience.retry(() => ledger.load(taskId))
-    if (held?.record.createdAt !== createdAt || !held.record.callback) return false
+    if (held?.record.job !== job || !held.record.callback) return false
     return held.record.callback.state !== 'pending' || held.record.callback.attempts >= attempt
   }
 
   /** Writes what came of an attempt to the record, if that is still there and knows of no later one. */
-  async note({ taskId, createdAt, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
+  async note({ taskId, job, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
     const { ledger } = this.host
     try {
       const held = await ledger.patience.retry(() => ledger.load(taskId))
       if (!held) return
       await ledger.move(held, (record) => (
-        record.createdAt === createdAt && isFinal(record.state) && record.callback?.state === 'pending' && record.callback.attempts < attempt
+        record.job === job && isFinal(record.state) && record.callback?.state === 'pending' && record.callback.attempts < attempt
           ? { callback: { url: record.callback.url, ...what } } : undefined
       ), true)
     } catch (error) {

@@ -69,6 +69,7 @@ export const ERROR_CODES = {
   write_outcome_unknown: [500, 'Something went wrong, and it is not known whether this was written.'],
   task_failed: [500, 'The task failed.'],
   result_too_large: [500, 'The result is too large to be kept.'],
+  task_lost: [500, 'The work of this task was lost before it ended.'],
   task_interrupted: [500, 'The process that ran this task went away.'],
   not_implemented: [501, 'The server does not implement this method.'],
   bad_gateway: [502, 'An upstream server gave an invalid answer.'],

@@ -49,6 +49,8 @@ export interface Job {
   /** The definition to run. */
   readonly name: string
   readonly input: unknown
+  /** Identifies the store that the task's record is in, where applications with stores of their own may share one queue. */
+  readonly store?: string | undefined
   /** Request and trace context that travels with the job. */
   readonly context?: unknown
   /** What is known of the task's record, for the run to read. A queue that gives it back saves a look into the store; it may leave it out. */

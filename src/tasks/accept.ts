@@ -1,19 +1,20 @@
-import { isPending } from '../http/around.js'
 import { httpError, type HttpError } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
 import { newId } from '../http/random-id.js'
 import type { Queue } from '../queues/queue.js'
-import type { Created, Existing } from '../stores/store.js'
+import type { TaskIndex } from '../stores/task-index.js'
 import { LONGEST_MS } from './bounds.js'
 import { snapshotOf, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { isTaskId } from './ids.js'
+import { jobId, newJobName } from './job-id.js'
 import { releaseKept } from './kept.js'
-import type { OwnerId } from './owner-id.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
+import type { OwnerId } from './owner-id.js'
 import { toFaceText, type TaskRecord } from './record.js'
 import { freeSlot, takeSlot } from './slots.js'
+import type { StoreIdentity } from './store-identity.js'
 import { TaskJob } from './task-job.js'
+import { readWork, toWork } from './work.js'
 
 /** How often a task that others take back at the same time is taken in anew. */
 const TRIES = 3
@@ -63,104 +64,128 @@ export interface Accepted {
   readonly created: boolean
 }
 
+/** What taking in a task needs. Times are in milliseconds. */
+export interface IntakeSettings {
+  readonly ledger: Ledger
+  readonly queue: Queue
+  readonly index: TaskIndex | undefined
+  readonly identity: StoreIdentity
+  readonly pendingMs: number
+  /** How long after it could run a task is first looked for. */
+  readonly sweepMs: number
+}
+
 /**
- * Takes in one task: the record first, then the queue. Under an id that is taken nothing is made, but a
- * record that waits is put to the queue again, which takes a job once, so that a crash between the two
- * writes heals when the caller tries again.
+ * Takes in one task: first the index, then the record, then the queue, then the answer. Under an id that is taken nothing is
+ * made, but a record that waits is enqueued again, and the queue takes a job once. So a crash between two of the writes heals
+ * when the caller tries again, or when the sweep finds the entry.
  */
 export class Intake {
   private readonly id: string
+  private readonly jobName = newJobName()
+  private readonly delayMs: number
   private readonly ttlMs: number
-  private readonly expiresAt: number
-  private readonly job: TaskJob
   private slot: string | undefined
 
   constructor(
-    private readonly ledger: Ledger, private readonly queue: Queue, pendingMs: number, private readonly definition: AnyTaskDefinition,
-    input: unknown, private readonly options: AcceptOptions,
+    private readonly settings: IntakeSettings, private readonly definition: AnyTaskDefinition, private readonly input: unknown,
+    private readonly options: AcceptOptions,
   ) {
-    const { id = newId(), delayMs = 0, context } = options
+    const { id = newId(), delayMs = 0 } = options
     this.id = id
-    this.ttlMs = delayMs + pendingMs
-    this.expiresAt = Date.now() + this.ttlMs
-    this.job = new TaskJob(id, definition.name, input, context)
+    this.delayMs = delayMs
+    this.ttlMs = delayMs + settings.pendingMs
   }
 
-  take(): MaybePromise<Accepted> {
-    const { definition: { maxPerOwner }, options: { counted, delayMs = 0 } } = this
+  async take(): Promise<Accepted> {
     if (!isTaskId(this.id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
-    if (!(delayMs >= 0 && delayMs <= LONGEST_MS)) throw new TypeError('delayMs must be from 0 to 100 years')
-    if (counted !== undefined && maxPerOwner !== undefined) return this.takeWithin(counted, maxPerOwner)
-    const taken = this.make()
-    return isPending(taken) ? taken.then((late) => late ?? this.goOn()) : taken ?? this.goOn()
-  }
-
-  private async takeWithin(counted: string, maxPerOwner: number): Promise<Accepted> {
+    if (!(this.delayMs >= 0 && this.delayMs <= LONGEST_MS)) throw new TypeError('delayMs must be from 0 to 100 years')
     for (let tried = 0; tried < TRIES; tried++) {
-      const taken = (await this.reserve(counted, maxPerOwner) && await this.make()) || await this.again()
+      const taken = (await this.reserve() && await this.make()) || await this.again()
       if (taken) return taken
     }
-    throw cameAndWent()
+    throw httpError('conflict', { message: 'Tasks of this id come and go; try again.' })
   }
 
-  /** There is a task of this id, or was a moment ago. */
-  private async goOn(): Promise<Accepted> {
-    for (let tried = 1; tried <= TRIES; tried++) {
-      const taken = await this.again() ?? (tried < TRIES ? await this.make() : undefined)
-      if (taken) return taken
-    }
-    throw cameAndWent()
-  }
-
-  /** `undefined` when the id is taken. Without a promise where neither store nor queue needs one. */
-  private make(): MaybePromise<Accepted | undefined> {
-    const record = this.record()
-    const face = toFaceText(record)
-    const key = taskKey(this.id)
-    const outcome = this.ledger.create(record, face, key)
-    return isPending(outcome) ? outcome.then((late) => this.made(late, record, key, face)) : this.made(outcome, record, key, face)
-  }
-
-  private made(outcome: Created | Existing, record: TaskRecord, key: string, face: string): MaybePromise<Accepted | undefined> {
-    if (!outcome.created) return undefined
-    const held = { record, revision: outcome.revision, key }
-    this.job.carry(held)
-    const refused = this.enqueue()
-    if (isPending(refused)) return refused.then((late) => this.enqueued(late, held, face))
-    return this.enqueued(refused, held, face)
-  }
-
-  private enqueued(refused: HttpError | undefined, held: Held, face: string): MaybePromise<Accepted> {
-    return refused ? this.takeBack(held, refused) : { task: snapshotOf(held.record, face), created: true }
-  }
-
-  private record(): TaskRecord {
-    const { callbackUrl } = this.options
-    const { keeps } = this.definition
-    return {
-      id: this.id, name: this.definition.name, owner: this.options.owner, state: 'queued', attempt: 0, version: 1,
-      createdAt: Date.now(), startedAt: undefined, finishedAt: undefined, expiresAt: this.expiresAt,
-      progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: this.options.claim, slot: this.slot,
-      ...(this.ledger.holder === undefined ? {} : { holder: this.ledger.holder }),
-      // The input was judged, so it is what this definition takes.
-      ...(keeps === undefined ? {} : { keeps: keeps.of(this.job.input as never) }),
-      callback: callbackUrl === undefined ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
-    }
-  }
-
-  /** Takes a slot. `false` when the task is there already: it needs no room. */
-  private async reserve(counted: string, maxPerOwner: number): Promise<boolean> {
-    const { ledger, definition: { name }, id, ttlMs } = this
+  /** Takes a slot where `maxPerOwner` wants one. `false` when the task is there already: it needs no room. */
+  private async reserve(): Promise<boolean> {
+    const { settings: { ledger }, definition: { name, maxPerOwner }, options: { counted }, id, ttlMs } = this
+    if (counted === undefined || maxPerOwner === undefined) return true
     if (this.options.id !== undefined && await ledger.load(id)) return false
     this.slot = await takeSlot(ledger.store, { name, maxPerOwner }, counted, id, ttlMs)
     return true
   }
 
-  /** Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue. */
-  private async takeBack(held: Held, refused: HttpError): Promise<Accepted> {
+  /** Makes the task; `undefined` when the id is taken. */
+  private async make(): Promise<Accepted | undefined> {
+    const { settings: { ledger, index } } = this
+    const record = this.record()
+    const entry = jobId(record)
+    const listed = index?.add(entry, this.delayMs + this.settings.sweepMs)
+    // Under an id that somebody knows already, no record may be without its entry. A fresh id nobody knows before the answer.
+    if (this.options.id !== undefined) await listed
+    // Heard below; without this an outcome that comes early would count as unhandled.
+    else listed?.catch(() => undefined)
+    const face = toFaceText(record)
+    const key = taskKey(this.id)
+    const outcome = await ledger.create(record, face, key)
+    if (!outcome.created) {
+      index?.remove(entry)
+      return undefined
+    }
+    const held = { record, revision: outcome.revision, key }
+    const refused = await this.listAndEnqueue(listed, held)
+    return refused ? this.takeBack(held, refused) : { task: snapshotOf(record, face), created: true }
+  }
+
+  private async listAndEnqueue(listed: void | Promise<void>, held: Held): Promise<unknown> {
+    try {
+      await listed
+      return await this.enqueue(await this.job(held))
+    } catch (error) {
+      return error
+    }
+  }
+
+  private record(): TaskRecord {
+    const { settings: { ledger: { holder }, queue }, definition: { name, keeps }, options: { owner, claim, context, callbackUrl }, delayMs } = this
+    const createdAt = Date.now()
+    return {
+      id: this.id, name, owner, state: 'queued', job: this.jobName, attempt: 0, version: 1,
+      createdAt, startedAt: undefined, finishedAt: undefined, expiresAt: createdAt + this.ttlMs,
+      startAt: delayMs > 0 ? createdAt + Math.ceil(delayMs) : undefined,
+      progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim, slot: this.slot, holder,
+      // The input was judged, so it is what this definition takes.
+      keeps: keeps?.of(this.input as never),
+      callback: callbackUrl === undefined ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
+      // What is lost with this process need not be found again.
+      work: queue.durable ? toWork({ input: this.input, context, attempts: this.definition.attempts, backoff: this.definition.backoff }) : undefined,
+    }
+  }
+
+  /** The job of a record, made of the work in it: that of this request may differ in where a spooled body is. */
+  private async job(held: Held): Promise<TaskJob> {
+    const { settings: { queue, identity }, definition: { name }, options } = this
+    const { work } = held.record
+    const { input, context } = work === undefined ? { input: this.input, context: options.context } : readWork(work)
+    const store = queue.durable ? await identity.read() : undefined
+    const job = new TaskJob({ taskId: this.id, job: held.record.job, name, input, context, store })
+    job.carry(held)
+    return job
+  }
+
+  /**
+   * Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue. A job that lands later although its
+   * enqueue failed finds no record of its own and does nothing; so what the task keeps may go once the record certainly has.
+   */
+  private async takeBack(held: Held, refused: unknown): Promise<Accepted> {
+    const { settings: { ledger, index } } = this
     const gone = await this.remove(held)
-    const now = gone === false ? await this.ledger.load(this.id) : undefined
+    // Nobody knows: the sweep, or a retry under the id, finds out.
+    if (gone === undefined) throw refused
+    const now = gone ? undefined : await ledger.load(this.id)
     if (now) return { task: snapshotOf(now.record), created: true }
+    index?.remove(jobId(held.record))
     await this.freeSlot()
     if (gone && held.record.keeps !== undefined) await releaseKept(this.definition, held.record.keeps)
     throw refused
@@ -169,15 +194,15 @@ export class Intake {
   /** `undefined`: nobody knows. */
   private async remove(held: Held): Promise<boolean | undefined> {
     try {
-      return await this.ledger.store.delete(taskKey(this.id), held.revision)
+      return await this.settings.ledger.store.delete(taskKey(this.id), held.revision)
     } catch {
       return undefined
     }
   }
 
-  /** `undefined` when the task that had the id has gone. */
+  /** The task that has the id; `undefined` when it has gone. */
   private async again(): Promise<Accepted | undefined> {
-    const { ledger, options, definition } = this
+    const { settings: { ledger }, options, definition } = this
     const held = await ledger.load(this.id)
     if (held?.record.slot !== this.slot) await this.freeSlot()
     if (!held) return undefined
@@ -185,7 +210,7 @@ export class Intake {
       throw httpError('conflict', { message: 'This id belongs to another task.' })
     }
     if (held.record.state !== 'queued') return { task: snapshotOf(held.record), created: false }
-    const refused = await this.enqueue()
+    const refused = await this.enqueue(await this.job(held))
     // Not taken back: another caller may have been promised this task.
     if (refused) throw refused
     return this.touch(held)
@@ -193,34 +218,27 @@ export class Intake {
 
   /** Writes the record anew, so that whoever made it can no longer take it back. */
   private async touch(held: Held): Promise<Accepted | undefined> {
-    const touched = await this.ledger.move(held, ({ state, expiresAt }) => (
-      state === 'queued' ? { expiresAt: Math.max(expiresAt, this.expiresAt) } : undefined
+    const until = Date.now() + this.ttlMs
+    const touched = await this.settings.ledger.move(held, ({ state, expiresAt }) => (
+      state === 'queued' ? { expiresAt: Math.max(expiresAt, until) } : undefined
     ))
     return touched && { task: snapshotOf(touched.record), created: false }
   }
 
   /** `undefined` when the queue has the job; else why not. */
-  private enqueue(): MaybePromise<HttpError | undefined> {
-    const { definition: { attempts, backoff }, options: { delayMs = 0 } } = this
-    const outcome = this.queue.enqueue(this.job, { delayMs, attempts, backoff })
-    return isPending(outcome) ? outcome.then(refusal, failureOfQueue) : refusal(outcome)
+  private async enqueue(job: TaskJob): Promise<HttpError | undefined> {
+    const { settings: { queue }, definition: { attempts, backoff }, delayMs } = this
+    try {
+      const outcome = await queue.enqueue(job, { delayMs, attempts, backoff })
+      return outcome === 'accepted' ? undefined : httpError('queue_full', { headers: { 'retry-after': '1' } })
+    } catch (cause) {
+      return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
+    }
   }
 
   private async freeSlot(): Promise<void> {
     const { slot } = this
     this.slot = undefined
-    if (slot !== undefined) await freeSlot(this.ledger.store, slot, this.id).catch(() => undefined)
+    if (slot !== undefined) await freeSlot(this.settings.ledger.store, slot, this.id).catch(() => undefined)
   }
-}
-
-function cameAndWent(): HttpError {
-  return httpError('conflict', { message: 'Tasks of this id come and go; try again.' })
-}
-
-function refusal(outcome: 'accepted' | 'full'): HttpError | undefined {
-  return outcome === 'accepted' ? undefined : httpError('queue_full', { headers: { 'retry-after': '1' } })
-}
-
-function failureOfQueue(cause: unknown): HttpError {
-  return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
 }

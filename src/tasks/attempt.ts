@@ -1,19 +1,21 @@
 import { isPending } from '../http/around.js'
+import { httpError, isHttpError } from '../http/errors.js'
 import { readFailure } from '../http/failure.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { Attempt, Job } from '../queues/queue.js'
 import { isQueueClosing } from '../queues/queue.js'
-import { afterMicrotasks, type Lasting } from './after-microtasks.js'
-import { taskEvents, tellMove } from './channels.js'
 import type { AnyTaskDefinition, TaskContext } from './define.js'
-import { failureOf, isPermanent, type Failure } from './failure.js'
+import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
+import type { HandBacks } from './hand-back.js'
+import { isJobOf } from './job-id.js'
 import type { Held, Ledger, Moved } from './ledger.js'
 import { Lookout } from './lookout.js'
 import { ProgressWriter } from './progress.js'
-import { change, type TaskChange, type TaskProgress, type TaskRecord } from './record.js'
-import { runOnce, type Outcome } from './run.js'
+import type { TaskChange, TaskProgress, TaskRecord } from './record.js'
+import { failedOutcome, runJudged, toInput, type Outcome } from './run.js'
 import { isFinal } from './state.js'
 import type { Stop } from './stop.js'
+import type { StoreIdentity } from './store-identity.js'
 import { TaskJob } from './task-job.js'
 import { tell, type OnTaskError } from './tell.js'
 
@@ -23,8 +25,12 @@ export interface ExecutorSettings {
   readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
   readonly durable: boolean
   readonly retentionMs: number
+  /** How long a task that no worker can run is handed back before it fails. */
+  readonly unknownTaskMs: number
   readonly maxResultBytes: number
   readonly progressIntervalMs: number
+  readonly identity: StoreIdentity
+  readonly handBacks: HandBacks
   readonly onError: OnTaskError
   /** Called when a record is found final or has become so by this process's hand; may be called again for one record. */
   readonly onFinal: (record: TaskRecord) => MaybePromise<void>
@@ -33,13 +39,18 @@ export interface ExecutorSettings {
 /** The abort reason of a run whose task was cancelled, or taken over by a later run. */
 export const CANCELLED = new Error('The task was cancelled')
 
+/** A definition, and what its schema made of the input or why it refused it. */
+interface Prepared {
+  readonly definition: AnyTaskDefinition
+  readonly input: never
+  readonly error?: unknown
+}
+
 /** One try of one job, from the record's `processing` to wherever it gets. */
-export class TaskAttempt implements Lasting {
+export class TaskAttempt {
   private held: Held | undefined
   /** Our moves hold only while no later run came in between: its attempt would be larger. */
   private fence = Infinity
-  /** The run has begun, and only this process knows; see `claim`. */
-  private unwritten = false
   private writer: ProgressWriter | undefined
   private over = false
 
@@ -48,25 +59,17 @@ export class TaskAttempt implements Lasting {
     private readonly job: Job, private readonly attempt: Attempt, readonly stop: Stop,
   ) {}
 
-  /** Rejects when there has to be another try. */
-  perform(): MaybePromise<void> {
-    return this.settings.ledger.store.shared ? this.runFollowed() : this.run()
-  }
-
-  /** Writes that the run has begun, if it has and nobody knows yet. */
-  turnOver(): void {
-    if (!this.unwritten || this.over) return
-    // Should it fail, the next write says it too.
-    const now = this.write({})
-    if (isPending(now)) now.then((late) => { this.see(late) }, () => undefined)
-    else this.see(now)
-  }
-
-  /** Where others write to the store: a cancel in another process is seen by its write to the record. */
-  private async runFollowed(): Promise<void> {
+  /**
+   * Rejects when there has to be another try: with an `AttemptFailed` after a failure, with a `HandBackError` when another process may
+   * be able to run it.
+   */
+  async perform(): Promise<void> {
+    const { ledger } = this.settings
+    if (!ledger.store.shared) return this.run()
     this.stop.mind()
-    const lookout = new Lookout(this.settings.ledger, this.job.taskId, (now) => {
-      if (!now || now.attempt > this.fence || isFinal(now.state)) this.stop.abort(CANCELLED)
+    // Others write to the store: a cancel in another process is seen by its write to the record.
+    const lookout = new Lookout(ledger, this.job.taskId, (now) => {
+      if (!now || !isJobOf(this.job, now) || now.attempt > this.fence || isFinal(now.state)) this.stop.abort(CANCELLED)
     })
     try {
       await this.run()
@@ -75,55 +78,83 @@ export class TaskAttempt implements Lasting {
     }
   }
 
-  private run(): MaybePromise<void> {
-    const { job, attempt, settings: { definitions } } = this
-    // A later attempt knows that others have written to the record since.
-    const carried = attempt.attempt === 1 ? TaskJob.unload(job) : undefined
+  private async run(): Promise<void> {
+    const { job, attempt, settings: { definitions, durable } } = this
     const definition = definitions.get(job.name)
-    const begun = carried && definition && this.claim(carried)
-    return begun ? this.work(definition, begun) : this.begin(carried, definition)
+    if (!definition) return this.refuse(httpError('unknown_task'), `This process knows no task named ${job.name}`)
+    const prepared = this.prepare(definition)
+    const { input, error } = isPending(prepared) ? await prepared : prepared
+    if (durable && isHttpError(error) && error.code === 'invalid_input') {
+      return this.refuse(error, `The schema of ${job.name} in this process refuses input that another process accepted`)
+    }
+    // A later attempt knows that others have written to the record since.
+    const begun = await this.begin(attempt.attempt === 1 ? TaskJob.unload(job) : undefined)
+    if (begun) await this.work({ definition, input, error }, begun)
   }
 
-  /**
-   * Begins a run without a write. Where the record is this process's alone, and is at hand as it was when the task was
-   * taken in, nobody can learn that the run has begun before this turn of the event loop is over. A run that lasts longer is
-   * written as begun then; one that does not has one write less to pay.
-   */
-  private claim(found: Held): Held | undefined {
-    const { ledger, durable } = this.settings
-    if (durable || ledger.store.shared || !ledger.prompt || ledger.revisionAtOnce(found) !== found.revision) return undefined
-    const record = change(found.record, begin(found.record))
-    if (!record) return undefined
-    this.unwritten = true
-    afterMicrotasks(this)
-    if (taskEvents.hasSubscribers) tellMove(found.record, record)
-    return { ...found, record }
+  /** Judges the input before the run begins, so that a job which this process cannot run uses up no attempt. */
+  private prepare(definition: AnyTaskDefinition): MaybePromise<Omit<Prepared, 'definition'>> {
+    const failed = (error: unknown) => ({ input: undefined as never, error })
+    try {
+      const input = toInput(definition, this.job.input)
+      if (!isPending(input)) return { input }
+      return inTime(input, definition).then((judged) => ({ input: judged }), failed)
+    } catch (error) {
+      return failed(error)
+    }
   }
 
-  private async begin(carried: Held | undefined, definition: AnyTaskDefinition | undefined): Promise<void> {
-    const { settings, job } = this
-    const { ledger, onFinal } = settings
+  /** Writes that the run has begun. `undefined` when there is nothing to run. */
+  private async begin(carried: Held | undefined): Promise<Held | undefined> {
+    const { job, settings: { ledger, onFinal } } = this
     const found = carried ?? await ledger.patience.retry(() => ledger.load(job.taskId))
-    // Never acknowledged, deleted or expired.
-    if (!found) return
-    if (!definition) return finish(settings, found, this.retentionMs, failed(failureOf('unknown_task')))
-    const begun = await ledger.move(found, begin, true)
-    if (!begun) return
+    const begun = found && await ledger.move(found, (record) => (isJobOf(job, record) ? begin(record) : undefined), true)
+    if (!begun) return this.gone(carried?.record)
+    // A leftover: the task was enqueued anew, or its id has another task by now.
+    if (!isJobOf(job, begun.record)) return undefined
+    if (begun.moved) return begun
     // Cancelled, or done by a run whose process died before saying so.
-    if (isFinal(begun.record.state)) return onFinal(begun.record)
-    if (!begun.moved) return
-    return this.work(definition, begun)
+    if (isFinal(begun.record.state)) await onFinal(begun.record)
+    return undefined
   }
 
-  private work(definition: AnyTaskDefinition, begun: Held): MaybePromise<void> {
+  /** There is no record: it was never acknowledged, was deleted or expired; or it is in the store of another application. */
+  private async gone(carried?: TaskRecord): Promise<undefined> {
+    const { job, settings: { identity, handBacks } } = this
+    const now = Date.now()
+    if (carried && carried.expiresAt < now) return undefined
+    if (!await identity.isForeign(job.store)) return undefined
+    throw handBacks.of(job, 'The record of this task is in another store', carried ? now - carried.createdAt : 0)
+  }
+
+  /** Hands back a job that this process cannot run; fails its task once nobody has been able to for `unknownTaskMs`. */
+  private async refuse(error: Error, why: string): Promise<void> {
+    const { job, settings } = this
+    const { ledger, durable, unknownTaskMs, onFinal, handBacks } = settings
+    const held = await ledger.patience.retry(() => ledger.load(job.taskId))
+    if (!held) return this.gone(TaskJob.unload(job)?.record)
+    const { record } = held
+    if (!isJobOf(job, record)) return
+    if (isFinal(record.state)) return onFinal(record)
+    const now = Date.now()
+    const { stuckAt = now } = record
+    if (!durable || now - stuckAt >= unknownTaskMs) return finish(settings, held, this.retentionMs, failed(toFailure(error)))
+    if (record.stuckAt === undefined) {
+      await ledger.move(held, (newest) => (isJobOf(job, newest) && !isFinal(newest.state) ? { stuckAt } : undefined))
+    }
+    throw handBacks.of(job, why, now - stuckAt, error)
+  }
+
+  private async work({ definition, input, error }: Prepared, begun: Held): Promise<void> {
     const { job, attempt, settings: { maxResultBytes } } = this
     this.held = begun
     this.fence = begun.record.attempt
-    const outcome = runOnce(definition, job.input, {
+    const outcome = error !== undefined ? failedOutcome(error) : await runJudged(definition, input, {
       taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt, owner: begun.record.owner,
       context: job.context, progress: this.report, stop: this.stop, timeoutMs: definition.timeoutMs, maxResultBytes,
     })
-    return isPending(outcome) ? outcome.then((late) => this.end(late)) : this.end(outcome)
+    this.over = true
+    await this.conclude(outcome, await this.writer?.close())
   }
 
   private readonly report: TaskContext['progress'] = (done, total, message) => {
@@ -132,14 +163,7 @@ export class TaskAttempt implements Lasting {
     this.writer.report(done, total, message)
   }
 
-  private end(outcome: Outcome): MaybePromise<void> {
-    this.over = true
-    const progress = this.writer?.close()
-    if (isPending(progress)) return progress.then((last) => this.conclude(outcome, last))
-    return this.conclude(outcome, progress)
-  }
-
-  private conclude(outcome: Outcome, progress: TaskProgress | undefined): MaybePromise<void> {
+  private async conclude(outcome: Outcome, progress: TaskProgress | undefined): Promise<void> {
     const { settings, job, attempt } = this
     if (outcome.kind === 'failed') {
       // What clients see as it is was thrown on purpose: nothing that the host has to look at.
@@ -151,63 +175,40 @@ export class TaskAttempt implements Lasting {
       if (!isQueueClosing(outcome.reason)) return settings.durable ? this.tellOfEnd() : undefined
       if (settings.durable) return this.giveBack(progress, 'The worker is closing')
     }
-    const now = this.write(ended(endingOf(outcome), progress, this.retentionMs), true)
-    return isPending(now) ? now.then((late) => this.concluded(late)) : this.concluded(now)
-  }
-
-  private concluded(now: Moved | undefined): MaybePromise<void> {
-    this.see(now)
+    this.see(await this.write(ended(endingOf(outcome), progress, this.retentionMs), true))
     // Also when the record was final already: it may have been an earlier try of this very write.
-    if (this.held && isFinal(this.held.record.state)) return this.settings.onFinal(this.held.record)
+    const { record } = this.held as Held
+    if (isJobOf(job, record) && isFinal(record.state)) return settings.onFinal(record)
   }
 
-  /** Writes a change unless a later run or a cancel came first. */
+  /** Writes a change unless a later run, a cancel or another task under this id came first. */
   private write(to: TaskChange, patient = false): MaybePromise<Moved | undefined> {
     if (!this.held) return undefined
-    const now = this.settings.ledger.move(this.held, (record) => (
-      record.attempt === this.fence && record.state === 'processing' ? to : undefined
+    return this.settings.ledger.move(this.held, (record) => (
+      isJobOf(this.job, record) && record.attempt === this.fence && record.state === 'processing' ? to : undefined
     ), patient)
-    if (!this.unwritten) return now
-    return isPending(now) ? now.then((late) => this.orAnew(late, to, patient)) : this.orAnew(now, to, patient)
-  }
-
-  /** A claim is made anew where the record still waits: somebody wrote to it, but no other run. */
-  private orAnew(now: Moved | undefined, to: TaskChange, patient: boolean): MaybePromise<Moved | undefined> {
-    if (!now || now.moved || now.record.state !== 'queued' || now.record.attempt !== this.fence - 1) return now
-    return this.writeAnew(now, to, patient)
-  }
-
-  private async writeAnew(found: Held, to: TaskChange, patient: boolean): Promise<Moved | undefined> {
-    const startedAt = this.held?.record.startedAt
-    const begun = await this.settings.ledger.move(found, (record) => (
-      record.attempt === this.fence - 1 && record.state === 'queued' ? { ...begin(record), startedAt } : undefined
-    ), patient)
-    if (!begun) return undefined
-    // Not moved, and yet begun as we wanted it: by our write at the end of the turn, or by an earlier try whose answer was lost.
-    if (!begun.moved && (begun.record.state !== 'processing' || begun.record.attempt !== this.fence)) return begun
-    this.see(begun)
-    return this.write(to, patient)
   }
 
   /** Takes note of what a write came to, and stops this run when another has taken over. */
   private see(now: Moved | undefined): void {
     if (now) this.held = now
-    if (now?.moved) this.unwritten = false
-    if (!now || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
+    if (!now || !isJobOf(this.job, now.record) || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
   }
 
   /** Whoever cancelled this run tells of it, unless its process died first: then it is told of here. */
   private async tellOfEnd(): Promise<void> {
-    const { ledger } = this.settings
-    const now = await ledger.patience.retry(() => ledger.load(this.job.taskId))
-    if (now && (now.record.callback ?? now.record.keeps) !== undefined && isFinal(now.record.state)) await this.settings.onFinal(now.record)
+    const { job, settings: { ledger, onFinal } } = this
+    const now = await ledger.patience.retry(() => ledger.load(job.taskId))
+    if (!now || !isJobOf(job, now.record) || !isFinal(now.record.state)) return
+    if ((now.record.callback ?? now.record.keeps) !== undefined) await onFinal(now.record)
   }
 
   private async giveBack(progress: TaskProgress | undefined, why: string): Promise<void> {
     const now = await this.write({ progress, state: 'queued' }, true)
     this.see(now)
+    if (!now || !isJobOf(this.job, now.record)) return
     // Not moved, and yet as we wanted it: an earlier try of this very write landed, and its answer was lost.
-    if (now?.record.state === 'queued' && now.record.attempt === this.fence) throw new AttemptFailed(why)
+    if (now.record.state === 'queued' && now.record.attempt === this.fence) throw new AttemptFailed(why)
   }
 }
 
@@ -215,11 +216,26 @@ const begin = (record: TaskRecord): TaskChange => ({
   state: 'processing', attempt: record.attempt + 1, startedAt: record.startedAt ?? Date.now(),
 })
 
-/** Ends a record from outside of a run. */
+/** Rejects with `task_timeout` when a schema takes longer than a run may. */
+async function inTime(judging: Promise<never>, { name, timeoutMs }: AnyTaskDefinition): Promise<never> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_, reject) => {
+    const cause = new Error(`The schema of ${name} took longer than ${String(timeoutMs)} ms`)
+    timer = setTimeout(() => { reject(httpError('task_timeout', { cause })) }, timeoutMs).unref()
+  })
+  try {
+    return await Promise.race([judging, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Ends a record from outside of a run, unless its task was enqueued anew or its id has another one by now. */
 export async function finish(settings: ExecutorSettings, held: Held, retentionMs: number, to: Ending): Promise<void> {
+  const { job } = held.record
   const change = ended(to, undefined, retentionMs)
-  const now = await settings.ledger.move(held, () => change, true)
-  if (now && isFinal(now.record.state)) await settings.onFinal(now.record)
+  const now = await settings.ledger.move(held, (record) => (record.job === job ? change : undefined), true)
+  if (now?.record.job === job && isFinal(now.record.state)) await settings.onFinal(now.record)
 }
 
 /** How a run ends. */

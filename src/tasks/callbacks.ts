@@ -26,6 +26,8 @@ export interface CallbackHost {
   /** Whether records are seen by other processes. */
   readonly shared: boolean
   readonly queue: Queue
+  /** Identifies the store, in jobs of a queue that several applications may share. */
+  readonly storeId: () => Promise<string>
   /** Tasks that run at once in this process. */
   readonly concurrency: number
   readonly onError: OnTaskError

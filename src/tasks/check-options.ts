@@ -1,19 +1,17 @@
-import { checkBounds, COUNT, KEPT, PAUSE, SIZE } from './bounds.js'
+import { checkBounds, COUNT, KEPT, PAUSE, SIZE, TIMER } from './bounds.js'
 import { CALLBACK_JOB } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { TasksOptions } from './tasks-options.js'
 
-/** What `memory()` and other engines bring beside the store and the queue, so that they can be spread into the options. */
+/** What `memory()` and other engines bring beside what `createTasks` uses, so that they can be spread into the options. */
 interface Engine {
   readonly blobs: unknown
-  readonly index: unknown
 }
 
 const KNOWN = {
-  store: 0, queue: 0, blobs: 0, index: 0,
-  definitions: 0, worker: 0, direct: 0, concurrency: COUNT,
-  retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE,
-  maxWaiters: SIZE, maxWaitersPerOwner: SIZE, leaseMs: KEPT, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
+  store: 0, queue: 0, blobs: 0, index: 0, definitions: 0, worker: 0, direct: 0, concurrency: COUNT,
+  retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
+  leaseMs: KEPT, sweepMs: TIMER, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
 } satisfies Record<keyof TasksOptions | keyof Engine, unknown>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
@@ -26,6 +24,9 @@ export function checkOptions(options: TasksOptions): void {
   if (!definitions?.every?.(isDefinition)) throw fault('definitions must be a list of what defineTask made')
   if (queue.durable && !store.shared) {
     throw fault('this queue spans processes but the store does not; use a store that does, such as longhaul/redis')
+  }
+  if (queue.durable && options.index && !options.index.shared) {
+    throw fault('this queue spans processes but the index does not; use one that does, such as that of redis() of longhaul/redis')
   }
   if (direct !== undefined && direct !== 'here' && direct !== 'queue') throw fault("direct must be 'here' or 'queue'")
   const local = definitions.find(({ shared }) => shared === false)

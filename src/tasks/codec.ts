@@ -1,4 +1,3 @@
-import type { CallbackState } from './callback-state.js'
 import type { TaskFailure, TaskProgress, TaskRecord } from './record.js'
 import { toFaceText } from './record.js'
 import type { TaskState } from './state.js'
@@ -6,18 +5,24 @@ import type { TaskState } from './state.js'
 /**
  * How a record lies in the store: one line that only longhaul reads, then the task face as it goes
  * over the wire. A poll needs the first line and sends the rest as it is, so the common answer parses
- * and writes no JSON of its own.
+ * and writes no JSON of its own. While the task waits for its first run there may be a third line: what
+ * its job needs should that be lost.
  */
 export function encode(record: TaskRecord, face = toFaceText(record)): string {
-  return `${encodeHead(record)}\n${face}`
+  const text = `${encodeHead(record)}\n${face}`
+  return record.work === undefined ? text : `${text}\n${record.work}`
 }
 
 /** The line that only longhaul reads. */
 export function encodeHead(record: TaskRecord): string {
-  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot, callback, holder, keeps } = record
-  const held = holder === undefined && keeps === undefined ? '' : `,${textOr0(holder)}${keeps === undefined ? '' : `,${JSON.stringify(keeps)}`}`
-  const told = callback !== undefined ? `,${JSON.stringify(callback)}` : held === '' ? '' : ',0'
-  return `["${state}",${version},${attempt},${createdAt},${expiresAt},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)}${told}${held}]`
+  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot, job } = record
+  const times = `${version},${attempt},${createdAt},${expiresAt}`
+  return `["${state}",${times},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)},"${job}"${rare(record)}]`
+}
+
+function rare({ callback, holder, keeps, startAt, stuckAt }: TaskRecord): string {
+  if ((callback ?? holder ?? keeps ?? startAt ?? stuckAt) === undefined) return ''
+  return `,${JSON.stringify({ callback, holder, keeps, startAt, stuckAt } satisfies Rare)}`
 }
 
 function textOr0(text: string | undefined): string {
@@ -27,8 +32,11 @@ function textOr0(text: string | undefined): string {
 /** 0 stands for what is not there. */
 type Head = [
   state: TaskState, version: number, attempt: number, createdAt: number, expiresAt: number,
-  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, callback?: CallbackState | 0, holder?: string | 0, keeps?: string,
+  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, job: string, rare?: Rare,
 ]
+
+/** What most records do not have. */
+type Rare = Pick<TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt' | 'stuckAt'>
 
 /** The face's members that are needed to write the record again. */
 interface FaceBody {
@@ -46,6 +54,8 @@ export interface TaskSnapshot {
   readonly state: TaskState
   readonly version: number
   readonly createdAt: number
+  /** When its first run may begin, if it was submitted for later. */
+  readonly startAt: number | undefined
   readonly expiresAt: number
   readonly owner: string | undefined
   readonly errorStatus: number | undefined
@@ -55,30 +65,32 @@ export interface TaskSnapshot {
   readonly face: string
 }
 
-function split(value: string): [Head, string] {
+function split(value: string): readonly [head: Head, face: string, work: string | undefined] {
   const end = value.indexOf('\n')
-  return [JSON.parse(value.slice(0, end)) as Head, value.slice(end + 1)]
+  const head = JSON.parse(value.slice(0, end)) as Head
+  const faceEnd = head[0] === 'queued' ? value.indexOf('\n', end + 1) : -1
+  return faceEnd < 0 ? [head, value.slice(end + 1), undefined] : [head, value.slice(end + 1, faceEnd), value.slice(faceEnd + 1)]
 }
 
 /** Reads what a status answer needs. */
 export function toSnapshot(id: string, value: string): TaskSnapshot {
-  const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , holder], face] = split(value)
+  const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , rare], face] = split(value)
   return {
     id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined,
-    holder: holder || undefined, face,
+    startAt: rare?.startAt, holder: rare?.holder, face,
   }
 }
 
 /** The snapshot of a record that this process has just written. */
 export function snapshotOf(record: TaskRecord, face = toFaceText(record)): TaskSnapshot {
-  const { id, state, version, createdAt, expiresAt, owner, errorStatus, holder } = record
-  return { id, state, version, createdAt, expiresAt, owner, errorStatus, holder, face }
+  const { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, holder } = record
+  return { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, holder, face }
 }
 
 /** Reads all of it, to be changed and written again. */
 export function decode(id: string, value: string): TaskRecord {
-  const [head, face] = split(value)
-  return toRecord(id, head, JSON.parse(face) as FaceBody)
+  const [head, face, work] = split(value)
+  return toRecord(id, head, JSON.parse(face) as FaceBody, work)
 }
 
 /** Reads a record of which nothing but its beginning is known, from its first line. */
@@ -87,20 +99,24 @@ export function decodeNew(id: string, name: string, head: string): TaskRecord {
 }
 
 function toRecord(
-  id: string, [state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, callback, holder, keeps]: Head, body: FaceBody,
+  id: string, [state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, job, rare]: Head, body: FaceBody, work?: string,
 ): TaskRecord {
-  const record: TaskRecord = {
-    id, name: body.task, state, version, attempt, createdAt, expiresAt,
+  return {
+    id, name: body.task, state, job, version, attempt, createdAt, expiresAt,
     owner: owner === 0 ? undefined : owner,
     errorStatus: errorStatus || undefined,
     claim: claim || undefined,
     slot: slot || undefined,
-    callback: callback || undefined,
+    callback: rare?.callback,
+    holder: rare?.holder,
+    keeps: rare?.keeps,
+    startAt: rare?.startAt,
+    stuckAt: rare?.stuckAt,
+    work,
     progress: body.progress,
     result: 'result' in body ? JSON.stringify(body.result) : undefined,
     error: body.error,
     startedAt: body.startedAt === undefined ? undefined : Date.parse(body.startedAt),
     finishedAt: body.finishedAt === undefined ? undefined : Date.parse(body.finishedAt),
   }
-  return holder === undefined ? record : { ...record, holder: holder || undefined, keeps }
 }

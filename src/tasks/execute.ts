@@ -1,13 +1,14 @@
-import { isPending } from '../http/around.js'
+import type { ErrorCode } from '../http/errors.js'
 import type { Attempt, DeadReason, Job } from '../queues/queue.js'
+import { isHandBack } from '../queues/queue.js'
 import { Transit } from '../queues/transit.js'
 import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, type ExecutorSettings } from './attempt.js'
 import { failureOf } from './failure.js'
+import { isJobOf } from './job-id.js'
+import type { Held } from './ledger.js'
 import { isFinal } from './state.js'
 import { Stop } from './stop.js'
 import { tell } from './tell.js'
-
-const DONE = Promise.resolve()
 
 /** A run that goes on. Emptied at its end, since V8 keeps what a Map held for longer than it is there. */
 interface Running {
@@ -16,6 +17,7 @@ interface Running {
 
 /** Runs jobs: moves their records along, and never lets a late run overwrite what is final. */
 export class Executor {
+  /** By the id of the job. */
   private readonly running = new Transit<Running>()
 
   constructor(private readonly settings: ExecutorSettings) {}
@@ -30,46 +32,39 @@ export class Executor {
     return this.settings.definitions.get(name)?.retentionMs ?? this.settings.retentionMs
   }
 
-  /** Aborts the run of a task in this process, when there is one. */
-  abort(id: string): void {
-    this.running.get(id)?.attempt?.stop.abort(CANCELLED)
+  /** Aborts the run of a job in this process, when there is one. */
+  abort(jobId: string): void {
+    this.running.get(jobId)?.attempt?.stop.abort(CANCELLED)
   }
 
-  /** Runs one job. Resolves when it needs no other try; rejects, or throws, so that the queue tries again. */
-  run(job: Job, attempt: Attempt): Promise<void> {
-    const { taskId } = job
-    // A job that comes twice has to see what the run that goes on has begun.
-    this.running.get(taskId)?.attempt?.turnOver()
+  /** Runs one job. Resolves when it needs no other try; rejects so that the queue tries again, or gives it to another process. */
+  async run(job: Job, attempt: Attempt): Promise<void> {
     const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, new Stop(attempt))
     // Known as running before its record says so: no cancel falls in between.
     const running: Running = { attempt: run }
-    this.running.set(taskId, running)
-    const fail = (error: unknown): never => {
-      this.end(taskId, running)
-      if (!(error instanceof AttemptFailed)) tell(this.settings, error, job, attempt.attempt)
-      throw error
-    }
+    this.running.set(job.id, running)
     try {
-      const done = run.perform()
-      if (isPending(done)) return done.then(() => { this.end(taskId, running) }, fail)
+      await run.perform()
     } catch (error) {
-      return fail(error)
+      if (!(error instanceof AttemptFailed || isHandBack(error))) tell(this.settings, error, job, attempt.attempt)
+      throw error
+    } finally {
+      run.stop.end()
+      running.attempt = undefined
+      if (this.running.get(job.id) === running) this.running.delete(job.id)
     }
-    this.end(taskId, running)
-    return DONE
-  }
-
-  private end(taskId: string, running: Running): void {
-    running.attempt?.stop.end()
-    running.attempt = undefined
-    if (this.running.get(taskId) === running) this.running.delete(taskId)
   }
 
   /** Fails the record of a task whose process has died with its work. */
   async interrupt(id: string, holder: string): Promise<void> {
     const held = await this.settings.ledger.load(id)
     if (held?.record.holder !== holder || isFinal(held.record.state)) return
-    await finish(this.settings, held, this.retention(held.record.name), failed(failureOf('task_interrupted')))
+    await this.fail(held, 'task_interrupted')
+  }
+
+  /** Fails a task from outside of a run. */
+  fail(held: Held, code: ErrorCode): Promise<void> {
+    return finish(this.settings, held, this.retention(held.record.name), failed(failureOf(code)))
   }
 
   /** Fails the record of a job that will not be run again. */
@@ -77,7 +72,8 @@ export class Executor {
     try {
       const { ledger } = this.settings
       const held = await ledger.patience.retry(() => ledger.load(job.taskId))
-      if (held) await finish(this.settings, held, this.retention(job.name), failed(failureOf(reason === 'attempts' ? 'task_failed' : 'task_interrupted')))
+      if (!held || !isJobOf(job, held.record)) return
+      await this.fail(held, reason === 'attempts' ? 'task_failed' : 'task_interrupted')
     } catch (error) {
       tell(this.settings, error, job, 0)
       // An engine that keeps its dead asks again.

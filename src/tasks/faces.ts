@@ -42,6 +42,7 @@ export const text = { type: 'string' }
 export const members = {
   message: text,
   task: { type: 'string', description: 'The kind of work' },
+  attempt: { type: 'integer', minimum: 1, description: 'The number of the latest run' },
   progress: {
     type: 'object',
     required: ['done'],
@@ -65,6 +66,7 @@ export const members = {
     },
   },
   createdAt: time,
+  startAt: { ...time, description: 'When the first run may begin, of a task for later' },
   startedAt: time,
   finishedAt: time,
 }

@@ -10,6 +10,11 @@ const MAX_SUSPECTS = 1000
 /** Where a process says that it lives. */
 const aliveKey = (holder: string): string => `alive:${holder}`
 
+/** Whether the process of this name has said lately that it lives. */
+export async function isAlive(store: Store, holder: string): Promise<boolean> {
+  return await store.get(aliveKey(holder)) !== undefined
+}
+
 /**
  * Where the store is shared but the queue is not, work dies with its process while its record lives on. Each record so
  * names its holder, each process keeps one key alive, and whoever reads an unfinished record whose holder's key is missing,
@@ -37,7 +42,7 @@ export class Leases {
   }
 
   /** To be told of every record that is read. */
-  see({ id, state, holder }: TaskSnapshot): void {
+  see({ id, state, holder }: Pick<TaskSnapshot, 'id' | 'state'> & { readonly holder?: string | undefined }): void {
     if (holder === undefined || holder === this.holder || this.closed || isFinal(state)) return
     const known = this.suspects.get(holder)
     if (known) {
@@ -77,7 +82,7 @@ export class Leases {
   }
 
   private async isGone(holder: string): Promise<boolean> {
-    return await this.store.get(aliveKey(holder)) === undefined
+    return !await isAlive(this.store, holder)
   }
 
   private later(what: () => Promise<void>): void {

@@ -1,8 +1,9 @@
+import { after } from '../http/after.js'
 import { isPending } from '../http/around.js'
 import type { MaybePromise } from '../http/exchange.js'
 import type { Conflict, Created, Entry, Existing, Replaced, Revision, Store } from '../stores/store.js'
 import { taskEvents, tellMove } from './channels.js'
-import { decode, encode } from './codec.js'
+import { decode, encode, toSnapshot, type TaskSnapshot } from './codec.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
 import { Patience } from './retry.js'
 import { isFinal } from './state.js'
@@ -29,27 +30,19 @@ export class Ledger {
   /** Bounds how long patient moves, and those who read for a run, wait for the store. */
   readonly patience = new Patience()
 
-  /** Whether the store gave its last outcome without a promise. */
-  prompt = false
-
-  /** The revision that the record has now, where the store knows without a promise; else `undefined`. */
-  revisionAtOnce({ key, record: { id } }: Held): Revision | undefined {
-    const entry = this.store.get(key ?? taskKey(id))
-    if (!isPending(entry)) return entry?.revision
-    entry.catch(() => undefined)
-    return undefined
-  }
-
   load(id: string): MaybePromise<Held | undefined> {
     const entry = this.store.get(taskKey(id))
     return isPending(entry) ? entry.then((late) => toHeld(id, late)) : toHeld(id, entry)
   }
 
+  /** Reads what a status answer needs. */
+  glance(id: string): MaybePromise<TaskSnapshot | undefined> {
+    return after(this.store.get(taskKey(id)), (entry) => entry && toSnapshot(id, entry.value))
+  }
+
   /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
   create(record: TaskRecord, face?: string, key = taskKey(record.id)): MaybePromise<Created | Existing> {
-    const outcome = this.store.create(key, encode(record, face), { ttlMs: record.expiresAt - record.createdAt })
-    this.prompt = !isPending(outcome)
-    return outcome
+    return this.store.create(key, encode(record, face), { ttlMs: record.expiresAt - record.createdAt })
   }
 
   /**

@@ -23,11 +23,18 @@ export interface TaskRecord {
   readonly name: string
   readonly owner: string | undefined
   readonly state: TaskState
+  /**
+   * Names the one job that may run this task, within the task's id. A new one for each incarnation of an id and each time that the task is
+   * enqueued anew, so that a job which comes late finds that it is a leftover.
+   */
+  readonly job: string
   /** Runs that have begun: the fence that keeps a late worker out. */
   readonly attempt: number
   /** Counts changes that a client can see; ETag and event ids are made of it. */
   readonly version: number
   readonly createdAt: number
+  /** When the first run may begin, for a task that was submitted for later. */
+  readonly startAt?: number | undefined
   readonly startedAt: number | undefined
   readonly finishedAt: number | undefined
   readonly expiresAt: number
@@ -44,11 +51,15 @@ export interface TaskRecord {
   readonly holder?: string | undefined
   /** The name of what goes when the task has ended; see `Kept`. */
   readonly keeps?: string | undefined
+  /** Since when nobody has been able to run it: its job is gone, or each worker handed it back. A run that begins clears it. */
+  readonly stuckAt?: number | undefined
+  /** What its job needs, as JSON text, until the first run begins: the job can then be made anew should the queue lose it. */
+  readonly work?: string | undefined
   /** What is to be told to whom when the task has ended, and how far that is. */
   readonly callback: CallbackState | undefined
 }
 
-type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'holder' | 'keeps'
+type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'holder' | 'keeps' | 'work'
 
 /** What changes in one move. `undefined` leaves a member as it is; nothing can be taken away. */
 export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
@@ -72,19 +83,20 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   if (to.state !== undefined ? !canMove(record.state, to.state) : isFinal(record.state)) return toldOf(record, to)
   // Written out: spreading records whose members differ is a slow path of V8, and every task passes here twice.
   const { id, name, owner, version, createdAt } = record
-  const { state = record.state, attempt = record.attempt, expiresAt = record.expiresAt } = to
+  const { state = record.state, job = record.job, attempt = record.attempt, expiresAt = record.expiresAt } = to
   const { startedAt = record.startedAt, finishedAt = record.finishedAt } = to
   const { progress = record.progress, result = record.result, error = record.error, errorStatus = record.errorStatus } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
-  const seen = state !== record.state || startedAt !== record.startedAt || finishedAt !== record.finishedAt
+  const { startAt, holder, keeps } = record
+  const stuckAt = attempt === record.attempt ? to.stuckAt ?? record.stuckAt : undefined
+  const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
     || progress !== record.progress || result !== record.result || error !== record.error
     || callback !== record.callback
-  const next: TaskRecord = {
-    id, name, owner, state, attempt, version: seen ? version + 1 : version, createdAt, startedAt, finishedAt, expiresAt,
-    progress, result, error, errorStatus, claim, slot, callback,
+  return {
+    id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt, startAt, startedAt, finishedAt, expiresAt,
+    progress, result, error, errorStatus, claim, slot, callback, holder, keeps, stuckAt,
+    work: state === 'queued' ? record.work : undefined,
   }
-  const { holder, keeps } = record
-  return holder === undefined && keeps === undefined ? next : { ...next, holder, keeps }
 }
 
 /** Of a record that is final nothing changes but what became of its callback. */
@@ -103,15 +115,23 @@ function begun(callback: CallbackState | undefined, state: TaskState): CallbackS
  * task reads `processing` at once; only the job face knows `queued`.
  */
 export function toFaceText(record: TaskRecord): string {
-  let text = `{"taskId":"${record.id}","status":${STATUS[record.state]},"task":"${record.name}"`
+  let text = `{"taskId":"${record.id}","status":${statusOf(record)},"task":"${record.name}"`
+  if (record.attempt > 0) text += `,"attempt":${record.attempt}`
   if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`
   if (record.result !== undefined) text += `,"result":${record.result}`
   if (record.error !== undefined) text += `,"error":${JSON.stringify(record.error)}`
   if (record.callback !== undefined) text += `,"callback":${callbackText(record.callback)}`
   text += `,"createdAt":"${toIso(record.createdAt)}"`
+  if (record.startAt !== undefined) text += `,"startAt":"${toIso(record.startAt)}"`
   if (record.startedAt !== undefined) text += `,"startedAt":"${toIso(record.startedAt)}"`
   if (record.finishedAt !== undefined) text += `,"finishedAt":"${toIso(record.finishedAt)}"`
   return text + '}'
+}
+
+/** A task for later says when it starts, until it does. */
+function statusOf({ state, startAt, attempt }: TaskRecord): string {
+  if (startAt === undefined || state !== 'queued' || attempt > 0) return STATUS[state]
+  return `"processing","message":"The task was accepted and starts at ${toIso(startAt)}."`
 }
 
 /** The end of a time, by its milliseconds. */

@@ -41,6 +41,16 @@ export class RunPlaces {
     })
   }
 
+  /** Does work in a place, once there is one. Reads the signal only if it has to wait; rejects with its reason if that aborts first. */
+  async hold(source: { readonly signal: AbortSignal }, work: () => Promise<void>): Promise<void> {
+    if (!this.take() && !await this.wait(source.signal)) throw source.signal.reason
+    try {
+      await work()
+    } finally {
+      this.leave()
+    }
+  }
+
   /** Gives a place back, to the first in line. */
   leave(): void {
     this.taken--

@@ -20,18 +20,32 @@ export type Outcome =
 const ABORT_GRACE_MS = 1000
 
 /**
- * Runs a definition once on input that came over a wire or out of a queue: it is judged (again) here,
- * because a schema's output need not survive a queue. Never throws and always settles, whatever `run`
- * does: throw anything, never settle, or go on after its signal.
+ * Judges input that came over a wire and runs a definition on it once. Never throws and always settles, whatever
+ * `run` does: throw anything, never settle, or continue after its signal.
  */
 export function runOnce(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): MaybePromise<Outcome> {
+  return launch(definition, options, (told) => {
+    const input = toInput(definition, rawInput)
+    return isPending(input) ? input.then((judged) => definition.run(judged, told)) : definition.run(input, told)
+  })
+}
+
+/** As `runOnce`, for input that `toInput` has judged. */
+export function runJudged(definition: AnyTaskDefinition, input: never, options: RunOptions): MaybePromise<Outcome> {
+  return launch(definition, options, (told) => definition.run(input, told))
+}
+
+/** The outcome of work that failed before it began. */
+export function failedOutcome(cause: unknown): Outcome {
+  return { kind: 'failed', failure: toFailure(cause), cause, timedOut: false }
+}
+
+function launch(definition: AnyTaskDefinition, options: RunOptions, start: (told: RunContext) => unknown): MaybePromise<Outcome> {
   const { stop } = options
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
   let value: unknown
   try {
-    const input = toInput(definition, rawInput)
-    const told = new RunContext(options)
-    value = isPending(input) ? input.then((judged) => definition.run(judged, told)) : definition.run(input, told)
+    value = start(new RunContext(options))
     if (!isPending(value)) return ended(definition, options, value)
   } catch (error) {
     return broken(definition, options, error)
@@ -79,7 +93,7 @@ function notJson(name: string, error: unknown): unknown {
 function broken(definition: AnyTaskDefinition, options: RunOptions, error: unknown): Outcome {
   if (options.stop.aborted) return stopped(definition, options)
   options.stop.end()
-  return { kind: 'failed', failure: toFailure(error), cause: error, timedOut: false }
+  return failedOutcome(error)
 }
 
 function stopped(definition: AnyTaskDefinition, { stop, timeoutMs }: RunOptions): Outcome {

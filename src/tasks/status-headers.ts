@@ -3,9 +3,13 @@ import { httpDate } from '../http/fields.js'
 import type { TaskSnapshot } from './codec.js'
 import { isFinal } from './state.js'
 
-/** Seconds until a poll is worth it: work that has taken long will take longer. */
-export function pollAfter(task: TaskSnapshot): string {
-  const age = Date.now() - task.createdAt
+/** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
+const LONGEST_POLL_MS = 3_600_000
+
+/** Seconds until a poll is worth it: not before the task starts, and work that has taken long will take longer. */
+export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): string {
+  const age = Date.now() - startAt
+  if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))
   return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
 }
 

@@ -1,6 +1,13 @@
 import type { Job } from '../queues/queue.js'
 import { decodeNew, encodeHead } from './codec.js'
+import { jobId } from './job-id.js'
 import { taskKey, type Held } from './ledger.js'
+
+/** What a job is made of. */
+export interface TaskJobOptions extends Omit<Job, 'id' | 'record'> {
+  /** The name of the job within the task; see `TaskRecord`. */
+  readonly job: string
+}
 
 /**
  * The job that runs a task, and carries its record as it was when the task was taken in: its first run has no need to read it. As long as
@@ -9,13 +16,19 @@ import { taskKey, type Held } from './ledger.js'
 export class TaskJob implements Job {
   readonly id: string
   readonly taskId: string
+  readonly name: string
+  readonly input: unknown
   readonly context?: unknown
+  readonly store?: string
   #held: Held | undefined
 
-  constructor(id: string, readonly name: string, readonly input: unknown, context: unknown) {
-    this.id = id
-    this.taskId = id
+  constructor({ taskId, job, name, input, context, store }: TaskJobOptions) {
+    this.id = jobId({ id: taskId, job })
+    this.taskId = taskId
+    this.name = name
+    this.input = input
     if (context !== undefined) this.context = context
+    if (store !== undefined) this.store = store
   }
 
   /** Gives the record along. */

@@ -1,5 +1,6 @@
 import type { Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
+import type { TaskIndex } from '../stores/task-index.js'
 import type { Callbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 
@@ -7,6 +8,11 @@ import type { AnyTaskDefinition } from './define.js'
 export interface TasksOptions {
   readonly store: Store
   readonly queue: Queue
+  /**
+   * Lists unfinished tasks, so that worker processes find those whose job was lost. `memory()` and `redis()` bring one. Default: none, and a
+   * task whose job was lost reads as unfinished until `pendingMs` is over.
+   */
+  readonly index?: TaskIndex
   readonly definitions: readonly AnyTaskDefinition[]
   /** Whether this process runs tasks; `false` for one that only takes them in. Default `true`. */
   readonly worker?: boolean
@@ -39,6 +45,13 @@ export interface TasksOptions {
   readonly maxWaitersPerOwner?: number
   /** Shared store, queue of one process: how long that may be silent before its tasks are lost (`task_interrupted`). Default 15 000. */
   readonly leaseMs?: number
+  /** How often each unfinished task is checked to have a job; one that was lost is found within two such times. Default 30 000. */
+  readonly sweepMs?: number
+  /**
+   * Queue that spans processes: how long a task is handed back that no worker can run, because it does not know the definition or its
+   * schema refuses the input. Then the task fails (`unknown_task`, `invalid_input`). Default 1 hour, enough for a rolling deploy.
+   */
+  readonly unknownTaskMs?: number
   /** Progress is written no more often than this. Default 200. */
   readonly progressIntervalMs?: number
   /** Tells callback URLs of tasks that have ended: `callbacks({ secrets })` of `longhaul/callbacks`. Default: none, and no task may have one. */

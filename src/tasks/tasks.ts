@@ -1,32 +1,38 @@
-import { isPending } from '../http/around.js'
+import { after } from '../http/after.js'
 import { httpError } from '../http/errors.js'
 import type { MaybePromise } from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
 import { newId } from '../http/random-id.js'
-import { warnOfTask } from './tell.js'
-import type { Attempt, Job, ProcessOptions, Queue, RunJob } from '../queues/queue.js'
-import type { Entry, Store } from '../stores/store.js'
-import { Intake, SUBMIT, type AcceptOptions, type Accepted, type SubmitOptions } from './accept.js'
+import type { ProcessOptions, RunJob } from '../queues/queue.js'
+import type { Store } from '../stores/store.js'
+import { Intake, SUBMIT, type AcceptOptions, type Accepted, type IntakeSettings, type SubmitOptions } from './accept.js'
 import { taskEvents, tellAccepted } from './channels.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './callbacks.js'
+import { runCallback } from './callback-run.js'
 import { MAX_TIMER } from './bounds.js'
 import { checkOptions } from './check-options.js'
-import { snapshotOf, toSnapshot, type TaskSnapshot } from './codec.js'
+import { snapshotOf, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { DirectRuns, shuttingDown } from './direct-runs.js'
+import type { ExecutorSettings } from './attempt.js'
 import { Executor } from './execute.js'
 import { Feeds } from './feed.js'
+import { HandBacks } from './hand-back.js'
 import { isTaskId } from './ids.js'
+import { jobId } from './job-id.js'
 import { Leases } from './leases.js'
 import { Ledger, taskKey } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import { OwnedTasks, type OwnerCalls } from './owned-tasks.js'
 import { checkOwnerId, ownerToSubmitFor, refuseOwner, type OwnerId } from './owner-id.js'
-import { belongsTo, countedAsOwner, countedWithoutOwner } from './requester.js'
+import { belongsTo, countedAsOwner, countedWithoutOwner, everybodys, type Mine } from './requester.js'
 import { judgeInput } from './run.js'
 import { RunPlaces } from './run-places.js'
 import type { TasksOptions } from './tasks-options.js'
 import { isFinal } from './state.js'
+import { StoreIdentity } from './store-identity.js'
+import { Sweep } from './sweep.js'
+import { warnOfTask } from './tell.js'
 import { hasTies, untie } from './ties.js'
 import type { TaskView, Typed } from './view.js'
 import { answers, waitFor, Waiters, WAIT, type WaitOptions } from './wait.js'
@@ -53,20 +59,21 @@ export class Tasks {
   readonly retentionMs: number
   readonly pendingMs: number
   private readonly ledger: Ledger
-  private readonly queue: Queue
-  private readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
   private readonly executor: Executor
   private readonly courier: CallbackCourier | undefined
   private readonly leases: Leases | undefined
+  private readonly settings: ExecutorSettings
+  private readonly intake: IntakeSettings
+  private sweep: Sweep | undefined
   private closing: Promise<void> | undefined
 
   /** Use `createTasks`. */
   constructor(options: TasksOptions) {
     checkOptions(options)
-    const { store, queue, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warnOfTask } = options
-    this.definitions = new Map(definitions.map((definition) => [definition.name, definition]))
+    const { store, queue, index, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000, onError = warnOfTask } = options
+    const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
+    const byName = new Map(definitions.map((definition) => [definition.name, definition]))
     this.store = store
-    this.queue = queue
     this.retentionMs = retentionMs
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
@@ -77,15 +84,20 @@ export class Tasks {
     this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
-    this.executor = new Executor({
-      ledger: this.ledger, definitions: this.definitions, durable: queue.durable, retentionMs, onError,
+    const identity = new StoreIdentity(store)
+    this.intake = { ledger: this.ledger, queue, index, identity, pendingMs: this.pendingMs, sweepMs }
+    this.settings = {
+      ledger: this.ledger, definitions: byName, durable: queue.durable, retentionMs, unknownTaskMs, onError,
+      identity, handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
       maxResultBytes: this.maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
-      onFinal: (record) => this.afterFinal(record),
-    })
-    this.courier = options.callbacks?.open({ ledger: this.ledger, shared: store.shared, queue, concurrency, onError })
+    }
+    this.executor = new Executor(this.settings)
+    const storeId = () => identity.read()
+    this.courier = options.callbacks?.open({ ledger: this.ledger, shared: store.shared, queue, concurrency, onError, storeId })
     if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of), options.leaseMs ?? 15_000)
     if (worker) {
       queue.process(this.run, { concurrency, onDead: this.bury })
+      if (index) this.sweep = new Sweep({ ...this.settings, index, queue, sweepMs, executor: this.executor, leases: this.leases })
       this.courier?.work(this.run, this.bury)
     }
   }
@@ -97,12 +109,12 @@ export class Tasks {
 
   /** The definition of this name, or `undefined`. */
   definition(name: string): AnyTaskDefinition | undefined {
-    return this.definitions.get(name)
+    return this.settings.definitions.get(name)
   }
 
   /** The names of all definitions. */
   get names(): readonly string[] {
-    return [...this.definitions.keys()]
+    return [...this.settings.definitions.keys()]
   }
 
   /**
@@ -129,7 +141,7 @@ export class Tasks {
 
   /** Judges input by schema and business rule; throws what the client is to see. */
   judge(definition: AnyTaskDefinition, input: unknown): MaybePromise<void> {
-    if (this.definitions.get(definition.name) !== definition) {
+    if (this.settings.definitions.get(definition.name) !== definition) {
       throw new TypeError(`${definition.name} is not among the definitions of createTasks`)
     }
     if (definition.input || definition.check) return judgeInput(definition, input)
@@ -154,7 +166,7 @@ export class Tasks {
   accept(definition: AnyTaskDefinition, input: unknown, options: AcceptOptions): MaybePromise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) throw shuttingDown()
-    const taken = new Intake(this.ledger, this.queue, this.pendingMs, definition, input, options).take()
+    const taken = new Intake(this.intake, definition, input, options).take()
     return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
   }
 
@@ -179,6 +191,11 @@ export class Tasks {
   /** To be told of each record that is read: its process may have died. */
   readonly see = (task: TaskSnapshot): void => { this.leases?.see(task) }
 
+  private readonly seen = (task: TaskSnapshot | undefined): TaskSnapshot | undefined => {
+    if (task) this.see(task)
+    return task
+  }
+
   /** The record as endpoints need it, whoever its owner is. */
   async look(id: string): Promise<TaskSnapshot | undefined> {
     return this.glance(id)
@@ -186,15 +203,7 @@ export class Tasks {
 
   /** As `look`, and without a promise where the store needs none. */
   glance(id: string): MaybePromise<TaskSnapshot | undefined> {
-    if (!isTaskId(id)) return undefined
-    const entry = this.store.get(taskKey(id))
-    return isPending(entry) ? entry.then((late) => this.seen(id, late)) : this.seen(id, entry)
-  }
-
-  private seen(id: string, entry: Entry | undefined): TaskSnapshot | undefined {
-    const task = entry && toSnapshot(id, entry.value)
-    if (task) this.see(task)
-    return task
+    return isTaskId(id) ? after(this.ledger.glance(id), this.seen) : undefined
   }
 
   /**
@@ -222,13 +231,16 @@ export class Tasks {
     if (!held || !mine(held.record)) return undefined
     const finishedAt = Date.now()
     const retentionMs = this.executor.retention(held.record.name)
-    const now = await this.ledger.move(held, (record) => (isFinal(record.state) ? undefined : { state: 'cancelled', finishedAt, expiresAt: finishedAt + retentionMs }))
-    if (!now) return undefined
+    const now = await this.ledger.move(held, (record) => (
+      isFinal(record.state) || !mine(record) ? undefined : { state: 'cancelled', finishedAt, expiresAt: finishedAt + retentionMs }
+    ))
+    // Another task may have come under this id meanwhile.
+    if (!now || !mine(now.record)) return undefined
     if (now.moved) {
-      this.executor.abort(id)
+      this.executor.abort(jobId(now.record))
       // While the job is there, it makes up for what this process could not do: it finds the final record.
       await this.afterFinal(now.record)
-      await this.queue.remove(id).catch(() => false)
+      await this.intake.queue.remove(jobId(now.record)).catch(() => false)
     }
     return { task: snapshotOf(now.record), moved: now.moved }
   }
@@ -273,14 +285,16 @@ export class Tasks {
       // What a run came to is worth minutes of waiting for a store that is away, but not more than the drain time.
       const patient = setTimeout(() => { this.ledger.patience.end() }, Math.min(drainMs, MAX_TIMER))
       this.courier?.hurry()
+      const swept = this.sweep?.close()
       const direct = this.direct.close(drainMs)
       try {
-        await this.queue.close({ drainMs })
+        await this.intake.queue.close({ drainMs })
         await this.courier?.close(Math.max(end - performance.now(), 0))
       } finally {
         clearTimeout(patient)
         this.ledger.patience.end()
         this.waiters.close()
+        await swept
         await this.leases?.close()
         await direct
       }
@@ -289,18 +303,9 @@ export class Tasks {
   }
 
   private readonly run: RunJob = (job, attempt) => (
-    job.name === CALLBACK_JOB ? this.mustHave().run(job, attempt) : this.runInPlace(job, attempt)
+    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.courier)
+      : this.places.hold(attempt, () => this.executor.run(job, attempt))
   )
-
-  /** Direct answers may hold all places, although the queue starts no more jobs than there are. */
-  private async runInPlace(job: Job, attempt: Attempt): Promise<void> {
-    if (!this.places.take() && !await this.places.wait(attempt.signal)) throw attempt.signal.reason
-    try {
-      await this.executor.run(job, attempt)
-    } finally {
-      this.places.leave()
-    }
-  }
 
   private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
     job.name === CALLBACK_JOB ? this.mustHave().bury(job) : this.executor.bury(job, reason)
@@ -321,10 +326,7 @@ export class Tasks {
     },
     wait: (owner, id, options) => this.waitIf(id, options, (task) => belongsTo(task, owner)),
     cancel: (owner, id) => this.cancelIf(id, (task) => belongsTo(task, owner)),
-    redeliver: async (owner, id) => {
-      const task = await this.look(id)
-      return task !== undefined && belongsTo(task, owner) && this.redeliver(id)
-    },
+    redeliver: async (owner, id) => await this.ownerCalls.look(owner, id) !== undefined && this.redeliver(id),
     delete: (owner, id) => this.deleteIf(id, (task) => belongsTo(task, owner)),
   }
 
@@ -333,15 +335,11 @@ export class Tasks {
     throw noCallbacks()
   }
 
-  private afterFinal(record: TaskRecord): MaybePromise<void> {
-    if (hasTies(record)) return untie(record, this.store, this.definitions, (told) => this.mustHave().announce(told))
+  private async afterFinal(record: TaskRecord): Promise<void> {
+    if (hasTies(record)) await untie(record, this.store, this.settings.definitions, (told) => this.mustHave().announce(told))
+    this.intake.index?.remove(jobId(record))
   }
 }
-
-type Mine = (task: { readonly owner?: OwnerId }) => boolean
-
-/** For the host's own code, which sees the tasks of all owners. */
-const everybodys: Mine = () => true
 
 /** Tasks over a store and a queue: `createTasks({ ...memory(), definitions: [report] })`. */
 export function createTasks(options: TasksOptions): Tasks {

@@ -16,12 +16,16 @@ export interface TaskView<R = unknown> {
   readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
   readonly message: string
   readonly task: string
+  /** The number of the latest run, from 1; absent before the first. Progress may fall back when it grows. */
+  readonly attempt?: number
   readonly progress?: TaskProgress
   readonly result?: TaskResult<R>
   readonly error?: TaskFailure
   /** What became of the callback, when the task has one. */
   readonly callback?: CallbackView
   readonly createdAt: string
+  /** When the first run may begin, of a task that was submitted for later. */
+  readonly startAt?: string
   readonly startedAt?: string
   readonly finishedAt?: string
 }

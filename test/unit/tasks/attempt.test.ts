@@ -52,10 +52,10 @@ describe('a run that was overtaken', () => {
     await eventually(() => signals[0]?.aborted === true)
     assert.equal(await first, true)
     assert.deepEqual([released, heard, signals[1]?.aborted], [[], [], false])
-    assert.equal(store.usage().entries, 2, 'record and slot')
+    assert.equal(store.usage().entries, 3, 'record, slot and the identity of the store')
     await tasks.cancel(queue.jobs[0]?.taskId ?? '')
     assert.equal(await second, true)
-    assert.equal(store.usage().entries, 1)
+    assert.equal(store.usage().entries, 2, 'the slot is free')
     assert.deepEqual(new Set(released), new Set(['a file']))
   })
 

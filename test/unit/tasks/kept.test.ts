@@ -94,16 +94,16 @@ describe('what is kept for a task', () => {
           reject(signal.reason as Error)
         })
       }))
-      const { store, queue } = memory()
-      const tasks = createTasks({ definitions: [definition], store: new SpyStore(store, new Spy(), true), queue: { ...spyQueue(queue, new Spy()), durable } })
+      const { store, queue, index } = memory()
+      // Work that dies with its process has no job to find the record: the sweep does.
+      const swept = durable ? {} : { index, sweepMs: 50 }
+      const tasks = createTasks({ definitions: [definition], store: new SpyStore(store, new Spy(), true), queue: { ...spyQueue(queue, new Spy()), durable }, ...swept })
       const { id } = await tasks.submit(definition, { name: 'a' })
       await tasks.wait(id, { timeoutMs: 5000, until: ({ version }) => version > 1 })
       const entry = await store.get(`task:${id}`)
       assert.ok(entry)
       const record = decode(id, entry.value)
       await store.replace(`task:${id}`, encode({ ...record, state: 'cancelled' }), entry.revision, {})
-      // Work that dies with its process is nobody's to find, but for a second job.
-      if (!durable) await queue.enqueue({ id: 'again', taskId: id, name: 'kept', input: { name: 'a' } })
       const late = Date.now() + 10_000
       // The first run has to have heard of it, too: whoever ends a run sees to its record.
       while ((released.length === 0 || !told) && Date.now() < late) await new Promise((resolve) => setTimeout(resolve, 5))
@@ -124,7 +124,7 @@ describe('what is kept for a task', () => {
 
   test('its name is part of the record, beside what else may be there or not', () => {
     const plain = {
-      id: 'a', name: 'n', owner: undefined, state: 'queued', attempt: 0, version: 1, createdAt: 1000, startedAt: undefined, finishedAt: undefined,
+      id: 'a', name: 'n', owner: undefined, state: 'queued', job: 'j1', attempt: 0, version: 1, createdAt: 1000, startedAt: undefined, finishedAt: undefined,
       expiresAt: 2000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: undefined, slot: undefined, callback: undefined,
     } as const
     const callback = { url: 'https://x.example/', state: 'waiting', attempts: 0 } as const

@@ -55,7 +55,7 @@ describe('createTasks', () => {
 })
 
 test('engines are spread into createTasks with the blobs and the index that they bring', () => {
-  createTasks({ ...memory(), ...{ blobs: {}, index: {} }, definitions: [echo], worker: false })
+  createTasks({ ...memory(), definitions: [echo], worker: false })
 })
 
 describe('taskEndpoints', () => {

@@ -5,7 +5,7 @@ import { change, type TaskRecord } from '../../../src/tasks/record.js'
 
 const callback: CallbackState = { url: 'http://a.example/', state: 'pending', attempts: 0 }
 const record: TaskRecord = {
-  id: 'a1', name: 'export', owner: 'ann', state: 'completed', attempt: 1, version: 3, createdAt: 1, startedAt: 2, finishedAt: 3, expiresAt: 4,
+  id: 'a1', name: 'export', owner: 'ann', state: 'completed', job: 'j1', attempt: 1, version: 3, createdAt: 1, startedAt: 2, finishedAt: 3, expiresAt: 4,
   progress: { done: 1 }, result: '{"message":"done"}', error: undefined, errorStatus: undefined, claim: 'c', slot: 's', callback,
 }
 

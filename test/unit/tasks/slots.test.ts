@@ -110,7 +110,7 @@ describe('maxPerOwner', () => {
     const { id } = await tasks.submit(work, 1, { owner: 'ann' })
     const record = await store.get(`task:${id}`)
     assert.ok(record)
-    const key = (JSON.parse(record.value.split('\n')[0] ?? '') as string[]).at(-1) ?? ''
+    const key = (JSON.parse(record.value.split('\n')[0] ?? '') as string[]).at(8) ?? ''
     const slot = await store.get(key)
     assert.match(key, /^slot:limited:0:/)
     gate.resolve()

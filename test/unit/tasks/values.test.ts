@@ -17,7 +17,7 @@ import { statusPath } from '../../../src/tasks/status-path.js'
 
 const STATES: TaskState[] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
 const record: TaskRecord = {
-  id: 'a1', name: 'export', owner: undefined, state: 'queued', attempt: 0, version: 1, createdAt: 1_700_000_000_000, startedAt: undefined, finishedAt: undefined,
+  id: 'a1', name: 'export', owner: undefined, state: 'queued', job: 'j1', attempt: 0, version: 1, createdAt: 1_700_000_000_000, startedAt: undefined, finishedAt: undefined,
   expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: undefined, slot: undefined, callback: undefined,
 }
 
@@ -36,7 +36,7 @@ describe('records', () => {
   test('a change that clients see is a new version, a hidden one is not', () => {
     assert.equal(change(record, { state: 'processing', startedAt: 5 })?.version, 2)
     assert.equal(change(record, { progress: { done: 1 } })?.version, 2)
-    for (const hidden of [{ attempt: 7 }, { expiresAt: 9 }, { errorStatus: 404 }, { claim: 'c' }, { slot: 's' }]) {
+    for (const hidden of [{ job: 'j2' }, { stuckAt: 7 }, { expiresAt: 9 }, { errorStatus: 404 }, { claim: 'c' }, { slot: 's' }]) {
       assert.equal(change(record, hidden)?.version, 1, JSON.stringify(hidden))
     }
   })
@@ -65,15 +65,18 @@ describe('records', () => {
     const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined })
     const text = fc.string({ unit: 'binary' })
     const any: fc.Arbitrary<TaskRecord> = fc.record({
-      id: fc.constantFrom('a', 'x.y-z_1'), name: fc.constantFrom('export', 'a.b'), owner: optional(text), state: fc.constantFrom(...STATES), attempt: fc.nat(), version: fc.nat(),
+      id: fc.constantFrom('a', 'x.y-z_1'), name: fc.constantFrom('export', 'a.b'), owner: optional(text), state: fc.constantFrom(...STATES), job: fc.constantFrom('j1', '-_'), attempt: fc.nat(), version: fc.nat(),
       createdAt: fc.nat(), expiresAt: fc.nat(), startedAt: optional(fc.nat()), finishedAt: optional(fc.nat()),
       progress: optional(fc.constantFrom({ done: 1 }, { done: 0, total: 0, message: '\n' })),
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
+      holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), stuckAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
       claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
       callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
-    fc.assert(fc.property(any, (wanted) => {
+    fc.assert(fc.property(any, (made) => {
+      // What a job needs is kept while the task waits for its first run.
+      const wanted = { ...made, work: made.state === 'queued' ? made.work : undefined }
       const text = encode(wanted)
       const got = decode(wanted.id, text)
       if (wanted.result !== undefined) assert.deepEqual(JSON.parse(got.result ?? ''), JSON.parse(wanted.result))
