@@ -54,9 +54,10 @@ export {
 export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'
 export type { CallbackEvent } from './callbacks/index.js'
 export {
-  apiKey, authenticate, authorize, basic, bearer, bodyBytes, clientAddress, consume, hostUser, limitBody, limitConcurrency, limitHeaders, rateLimit,
-  requestId, requestIdOf, sameSecret, timeouts, tokens,
-  type ApiKeyPlace, type AuthenticateOptions, type AuthorizeOptions, type ClientAddressOptions, type Credentials, type LimitBodyOptions, type LimitBy,
+  apiKey, authenticate, authorize, basic, bearer, bodyBytes, clientAddress, consume, crossSite, hostUser, limitBody, limitConcurrency, limitHeaders,
+  rateLimit, requestId, requestIdOf, sameSecret, timeouts, tokens,
+  type ApiKeyPlace, type AuthenticateOptions, type AuthorizeOptions, type ClientAddressOptions, type CredentialCache, type Credentials,
+  type CrossSiteOptions, type LimitBodyOptions, type LimitBy,
   type LimitConcurrencyOptions, type LimitHeadersOptions, type RateLimitEvent, type RateLimitOptions, type RateLimitPolicy, type RequestIdOptions,
   type Scheme, type TimeoutsOptions, type VerifyPassword, type VerifyToken,
 } from './policies/index.js'

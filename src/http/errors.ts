@@ -35,6 +35,7 @@ export const ERROR_CODES = {
   invalid_idempotency_key: [400, 'The Idempotency-Key header is not valid.'],
   unauthorized: [401, 'Valid credentials are required.'],
   forbidden: [403, 'You are not allowed to do this.'],
+  cross_site: [403, 'A page of another site has sent this request.'],
   not_found: [404, 'There is nothing here.'],
   task_not_found: [404, 'No such task.'],
   job_not_found: [404, 'No such job.'],

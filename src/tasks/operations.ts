@@ -12,19 +12,21 @@ const replayed = fields('Idempotent-Replayed')
 const resultSchema: Fragment = { type: 'object', required: ['message'], properties: { message: { type: 'string' } } }
 
 /** What the handler that takes work in says of itself. */
-export function submitOperations(face: Face, always: boolean, definition: AnyTaskDefinition | undefined): readonly Operation[] {
+export function submitOperations(
+  face: Face, definition: AnyTaskDefinition | undefined, { always, emptyBody }: { readonly always: boolean, readonly emptyBody: boolean },
+): readonly Operation[] {
   const accepted = response('Accepted: the work goes on in the background', {
     schema: face.schema,
     headers: { ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'), ...replayed, ...face.describe?.acceptedFields },
   })
   const done = response('The work is done', {
     schema: definition?.output ?? resultSchema,
-    headers: { ...fields('Preference-Applied', 'Vary'), ...replayed },
+    headers: { ...fields('Location', 'Preference-Applied', 'Vary'), ...replayed },
   })
   return [operation('POST', {
     summary: definition ? `Start ${definition.name}` : 'Start a task',
     parameters: [requestFields.prefer, requestFields.idempotencyKey],
-    requestBody: body(definition?.input ?? {}, { required: !always }),
+    requestBody: body(definition?.input ?? {}, { required: !emptyBody }),
     responses: {
       ...(always ? {} : { 200: done }),
       202: accepted,
@@ -33,7 +35,7 @@ export function submitOperations(face: Face, always: boolean, definition: AnyTas
         'invalid_callback_url', 'callback_url_forbidden', 'callback_needs_async', 'idempotent_request_running', 'task_cancelled',
         'idempotent_task_gone', 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'unprocessable', 'unknown_task',
         'idempotency_key_reused', 'too_many_tasks', 'internal_error', 'queue_full', 'store_unavailable', 'store_full', 'shutting_down', 'sync_timeout',
-        'task_timeout',
+        'task_timeout', ...emptyBody ? ['cross_site'] as const : [],
       ),
     },
   })]

@@ -1,4 +1,5 @@
 import { readJson } from '../http/body.js'
+import { isCrossSite } from '../http/cross-site.js'
 import { HttpError, httpError, isHttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import { isJsonObject } from '../http/json-object.js'
@@ -45,7 +46,7 @@ export function createSubmit<C>(
     const wanted = { direct, asked: preferences.respondAsync, wait: always ? 0 : waitOf(settings, preferences) }
     return respond(settings, { definition, input, request, body, requester, idempotencyKey, callbackUrl }, wanted)
   }
-  return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
+  return describe(handler, submitOperations(settings.face, typeof what === 'function' ? undefined : what, { always, emptyBody: 'emptyBody' in options }))
 }
 
 /** Does the work of a request or accepts it, as it wants. */
@@ -119,7 +120,9 @@ async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options
   try {
     return await readJson(request, { maxBytes })
   } catch (error) {
-    if (isHttpError(error) && error.code === 'missing_body') return options.emptyBody
-    throw error
+    if (!isHttpError(error) || error.code !== 'missing_body') throw error
+    // A Content-Type of JSON proves that the browser has asked this server beforehand.
+    if (request.headers['content-type'] === undefined && isCrossSite(request)) throw httpError('cross_site')
+    return options.emptyBody
   }
 }

@@ -68,7 +68,7 @@ type Told = BulkReport & { readonly status: number, readonly code?: string, read
 async function send(handler: Handler, body: unknown): Promise<Told> {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const method = text.startsWith('[') ? 'POST' : 'PATCH'
-  const answer = await handler({ ...fakeRequest({ body: text, headers: { 'content-length': String(Buffer.byteLength(text)) } }), method })
+  const answer = await handler({ ...fakeRequest({ body: text, headers: { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) } }), method })
   let told = ''
   if (typeof answer?.body === 'string') told = answer.body
   else for await (const piece of answer?.body as AsyncIterable<Uint8Array | string>) told += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
