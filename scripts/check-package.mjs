@@ -45,10 +45,14 @@ run('types resolve (attw)', bin('attw'), [tarball, '--profile', 'strict', '--no-
 
 // What is packed.
 const packed = pack.files.map((file) => file.path)
-const strays = packed.filter((path) => !/^(?:dist\/esm\/(?:src|adapters)\/[\w/-]+\.js|dist\/cjs\/[\w-]+\.cjs|dist\/types\/[\w.-]+\.d\.c?ts|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/.test(path))
-check('packed: nothing but the build and its papers', strays.length === 0, strays.join(', '))
+const strays = packed.filter((path) => !/^(?:dist\/esm\/(?:src|adapters)\/[\w/-]+\.js|dist\/cjs\/[\w-]+\.cjs|dist\/types\/[\w.-]+\.d\.c?ts|docs\/(?:adr\/|guide\/)?[\w.-]+\.(?:md|png|svg)|examples\/.+|package\.json|README\.md|LICENSE|CHANGELOG\.md|CONTRIBUTING\.md)$/.test(path))
+check('packed: nothing but the build, the docs and the examples', strays.length === 0, strays.join(', '))
 const papers = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'].filter((path) => !packed.includes(path))
 check('packed: README, LICENSE and CHANGELOG', papers.length === 0, `missing ${papers.join(', ')}`)
+// npm shows README, and who installs the package reads it in node_modules: its links lead to what is packed.
+const links = [...readFileSync(join(root, 'README.md'), 'utf8').matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, path]) => path)
+const dead = links.filter((path) => !packed.some((file) => file === path || file.startsWith(`${path}/`)))
+check(`packed: what README links to, ${links.length} links`, links.length > 0 && dead.length === 0, dead.join(', '))
 const targets = (node) => typeof node === 'string' ? [node] : Object.values(node).flatMap(targets)
 const missing = [manifest.main, manifest.module, manifest.types, ...targets(manifest.exports), ...targets(manifest.typesVersions)].filter((path) => !packed.includes(path.replace(/^\.\//, '')))
 check('packed: every file that package.json names', missing.length === 0, missing.join(', '))

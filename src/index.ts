@@ -31,13 +31,13 @@ export {
   type SpooledBody, type SpooledTaskOptions, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
-export { idempotent, type IdempotentOptions, type KeptAnswer } from './idempotency/index.js'
+export { idempotent, type IdempotentOptions, type KeptAnswer, type OnceWork } from './idempotency/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export type { Call, Outcome, Page, PageRequest, Repository, Update } from './repositories/repository.js'
 export {
-  collection, cors, list, resource, router, trace,
+  collection, cors, list, resource, router, strictQuery, trace,
   type Collection, type CollectionOptions, type CorsOptions, type IdFormat, type ListOptions, type Methods,
-  type ResourceOptions, type RouterOptions, type TraceOptions,
+  type ResourceOptions, type RouterOptions, type StrictQueryOptions, type TraceOptions,
 } from './resources/index.js'
 export {
   LineReader, ndjsonBytes, ndjsonDownload, ndjsonUpload, readRecords, uploadTask,
@@ -54,9 +54,10 @@ export {
 export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'
 export type { CallbackEvent } from './callbacks/index.js'
 export {
-  apiKey, authenticate, authorize, basic, bearer, bodyBytes, clientAddress, consume, hostUser, limitBody, limitConcurrency, limitHeaders, rateLimit,
-  requestId, requestIdOf, sameSecret, timeouts, tokens,
-  type ApiKeyPlace, type AuthenticateOptions, type AuthorizeOptions, type ClientAddressOptions, type Credentials, type LimitBodyOptions, type LimitBy,
+  apiKey, authenticate, authorize, basic, bearer, bodyBytes, clientAddress, consume, crossSite, hostUser, limitBody, limitConcurrency, limitHeaders,
+  rateLimit, requestId, requestIdOf, sameSecret, timeouts, tokens,
+  type ApiKeyPlace, type AuthenticateOptions, type AuthorizeOptions, type ClientAddressOptions, type CredentialCache, type Credentials,
+  type CrossSiteOptions, type LimitBodyOptions, type LimitBy,
   type LimitConcurrencyOptions, type LimitHeadersOptions, type RateLimitEvent, type RateLimitOptions, type RateLimitPolicy, type RequestIdOptions,
   type Scheme, type TimeoutsOptions, type VerifyPassword, type VerifyToken,
 } from './policies/index.js'

@@ -1,6 +1,7 @@
 import { ContentDigest } from '../../src/http/content-digest.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
 import type { BodySource } from '../../src/http/exchange.js'
+import { Gathered } from '../../src/http/gathered.js'
 
 const NOTHING = new Uint8Array(0)
 
@@ -35,15 +36,19 @@ export class FetchBody implements BodySource {
       return bytes && digest ? digest.check(bytes) : bytes
     }
     let first: Uint8Array | undefined
-    let more: Uint8Array[] | undefined
-    let size = 0
+    let more: Gathered | undefined
     for await (const chunk of this.stream()) {
-      size += chunk.byteLength
-      if (size > limit) return undefined
+      if ((more?.size ?? first?.byteLength ?? 0) + chunk.byteLength > limit) return undefined
       if (first === undefined) first = chunk
-      else (more ??= [first]).push(chunk)
+      else {
+        if (more === undefined) {
+          more = new Gathered()
+          more.add(first)
+        }
+        more.add(chunk)
+      }
     }
-    return more === undefined ? first ?? NOTHING : concat(more, size)
+    return more?.bytes ?? first ?? NOTHING
   }
 
   /**
@@ -119,14 +124,4 @@ function bytesOf(value: unknown): Uint8Array | undefined {
   if (typeof value === 'string') return new TextEncoder().encode(value)
   if (value instanceof ArrayBuffer) return new Uint8Array(value)
   return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined
-}
-
-function concat(chunks: readonly Uint8Array[], size: number): Uint8Array {
-  const all = new Uint8Array(size)
-  let at = 0
-  for (const chunk of chunks) {
-    all.set(chunk, at)
-    at += chunk.byteLength
-  }
-  return all
 }

@@ -1,4 +1,4 @@
-import type { HttpRequest, HttpResponse } from '../../src/http/exchange.js'
+import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
 import { closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce } from '../../src/http/source.js'
 import { fetchHeaders } from './headers.js'
 
@@ -19,7 +19,7 @@ export async function toResponse(request: HttpRequest, answer: HttpResponse, res
     const bytes = typeof body === 'string' ? encoder.encode(body) : body
     const length = status === 204 || status === 304 ? undefined : bytes?.byteLength ?? (bare ? undefined : 0)
     const fields = fetchHeaders(headers, length, length !== undefined || NULL_BODY.has(status))
-    return new Response(bare || bytes === undefined ? null : bytes as Uint8Array<ArrayBuffer>, { status, headers: fields })
+    return new Response(bare || bytes === undefined ? null : bytes as Uint8Array<ArrayBuffer>, init(status, headers, fields))
   }
   const fields = fetchHeaders(headers, undefined, NULL_BODY.has(status))
   if (bare || request.signal.aborted) {
@@ -29,11 +29,17 @@ export async function toResponse(request: HttpRequest, answer: HttpResponse, res
   const source = new Source(body)
   try {
     if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.settled()
-    return new Response(streamOf(source, request.signal, rescue), { status, headers: fields })
+    return new Response(streamOf(source, request.signal, rescue), init(status, headers, fields))
   } catch (error) {
     source.close()
     throw error
   }
+}
+
+/** A Worker would encode once more a body that says it is encoded. Other runtimes ignore `encodeBody`. */
+function init(status: number, own: ResponseHeaders, headers: ReturnType<typeof fetchHeaders>): ResponseInit {
+  const encoded = own['content-encoding'] !== undefined
+  return { status, headers, ...encoded && { encodeBody: 'manual' } }
 }
 
 /** The source as a web stream that asks for a chunk only when its reader does, and closes it when the reader or the client leaves. */

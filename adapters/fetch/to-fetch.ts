@@ -32,7 +32,8 @@ export interface FetchCall<C = unknown> extends FetchFacts<C> {
 export type FetchHandler<C = unknown> = (request: Request, extra?: FetchCall<C>) => Promise<Response>
 
 /**
- * Makes a handler into a fetch-style one, for Hono, Next.js, Deno, Bun and workers:
+ * Makes a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno and Bun" in the guide on
+ * embedding):
  *
  * ```ts
  * const handle = toFetch(handler)

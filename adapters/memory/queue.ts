@@ -23,6 +23,8 @@ const TURN = 2
 const GRACE = 250
 /** Milliseconds that `close` waits for the `onDead` of jobs at most. */
 const BURIAL = 5000
+/** Milliseconds between two ticks of a caller that waits until nothing is held. */
+const KEEP_ALIVE = 1000
 
 const NO_OPTIONS: EnqueueOptions = {}
 
@@ -76,7 +78,8 @@ export class MemoryQueue implements Queue {
   /** When draining ends, on `performance.now()`. */
   #deadline = Infinity
   #aborted = false
-  #onIdle: (() => void) | undefined
+  /** Resolve the promises of those who wait until nothing is held. */
+  #onIdle: (() => void)[] = []
 
   /** Throws a TypeError for a limit that makes no sense. */
   constructor(options: MemoryQueueOptions = {}) {
@@ -127,6 +130,17 @@ export class MemoryQueue implements Queue {
 
   async has(id: string): Promise<boolean> {
     return this.#held.has(id)
+  }
+
+  /**
+   * Resolves when no job waits or runs, delayed jobs and retries included. It never rejects, and holds the process until
+   * then. In a Worker, `ctx.waitUntil(queue.idle())` keeps work alive after the answer.
+   */
+  async idle(): Promise<void> {
+    // A Worker cancels a request that waits for nothing but what other requests do.
+    const alive = setInterval(() => undefined, KEEP_ALIVE)
+    await this.#whenIdle()
+    clearInterval(alive)
   }
 
   /**
@@ -228,7 +242,7 @@ export class MemoryQueue implements Queue {
     this.#bytes -= item.bytes
     item.end()
     this.#held.delete(item.id)
-    if (this.#held.size === 0) this.#onIdle?.()
+    if (this.#held.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve()
     // One round of short jobs in each turn would be less than a server takes in meanwhile.
     if (performance.now() < this.#turnEnd) this.#startDue()
     this.#wake()
@@ -240,23 +254,23 @@ export class MemoryQueue implements Queue {
       if (this.#run === undefined) this.#end(item)
       else if (item.state === 'delayed' && item.dueAt > this.#deadline) this.#bury(item, 'closed')
     }
-    await this.#idle(drainMs)
+    await within(this.#whenIdle(), drainMs)
     this.#aborted = true
     const reason = new QueueClosingError()
     for (const item of this.#held.values()) {
       if (item.state === 'running') item.running?.abort(reason)
       else this.#bury(item, 'closed')
     }
-    await this.#idle(GRACE)
+    await within(this.#whenIdle(), GRACE)
     for (const item of this.#held.values()) if (item.running !== undefined) this.#bury(item, 'closed')
     await within(Promise.all(this.#burials), BURIAL)
     if (this.#turn !== undefined) clearImmediate(this.#turn)
   }
 
-  /** Resolves when nothing is held, or after `ms`. */
-  async #idle(ms: number): Promise<void> {
-    if (this.#held.size === 0) return
-    await within(new Promise<void>((resolve) => { this.#onIdle = resolve }), ms)
+  /** A promise of its own for each caller: a Worker may not share one between requests. */
+  #whenIdle(): Promise<void> {
+    if (this.#held.size === 0) return Promise.resolve()
+    return new Promise((resolve) => { this.#onIdle.push(resolve) })
   }
 }
 

@@ -2,6 +2,7 @@ import { IncomingMessage } from 'node:http'
 import type { BodySource } from '../../src/http/exchange.js'
 import { ContentDigest } from '../../src/http/content-digest.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
+import { Gathered } from '../../src/http/gathered.js'
 import type { HostRequest, HostResponse } from './host.js'
 
 const NOTHING = new Uint8Array(0)
@@ -114,7 +115,7 @@ function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8
   return new Promise((resolve, reject) => {
     body.begin()
     let first: Uint8Array | undefined
-    let more: Uint8Array[] | undefined
+    let more: Gathered | undefined
     let size = 0
     const data = (chunk: Uint8Array): void => {
       size += chunk.byteLength
@@ -123,11 +124,17 @@ function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8
         stop()
         resolve(undefined)
       } else if (first === undefined) first = chunk
-      else (more ??= [first]).push(chunk)
+      else {
+        if (more === undefined) {
+          more = new Gathered()
+          more.add(first)
+        }
+        more.add(chunk)
+      }
     }
     const end = (): void => {
       body.reading = false
-      resolve(more === undefined ? first ?? NOTHING : Buffer.concat(more, size))
+      resolve(more?.bytes ?? first ?? NOTHING)
       first = more = undefined
     }
     const fail = (): void => {

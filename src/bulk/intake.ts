@@ -1,7 +1,8 @@
-import { checkJsonType, readJson } from '../http/body.js'
+import { checkJsonType, readJson, unsupported } from '../http/body.js'
 import { decodeBody, requestCoding, type DecodeOptions } from '../http/decode.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { Gathered } from '../http/gathered.js'
 import { isJsonObject } from '../http/json-object.js'
 import { jsonTextOf, parseJson } from '../http/json-text.js'
 import { childPointer } from '../schema/index.js'
@@ -32,6 +33,8 @@ function isSmall({ streamAboveBytes }: Shape, { headers, body }: HttpRequest): b
 /** Throws `unsupported_media_type`, `unsupported_content_coding`, or `body_too_large` by Content-Length. */
 export function checkHead({ maxBytes }: Pick<Plan<never>, 'maxBytes'>, { headers, body }: HttpRequest): void {
   checkJsonType(headers)
+  // Some bindings and versions of HTTP do not announce a body; only a length of 0 says that there is none.
+  if (headers['content-type'] === undefined && headers['content-length'] !== '0') throw unsupported()
   if (body.parsed === undefined) requestCoding(headers)
   if (Number(headers['content-length']) > maxBytes) throw httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
 }
@@ -59,22 +62,23 @@ function intakeOfBytes(shape: Shape, bytes: Uint8Array): Intake {
 /** Takes what is small in one go, and what is larger as it comes. */
 export async function intakeOfPieces(shape: Shape, pieces: AsyncIterable<Uint8Array>): Promise<Intake> {
   const source = pieces[Symbol.asyncIterator]()
-  const first: Uint8Array[] = []
-  for (let size = 0; size <= shape.streamAboveBytes;) {
+  const first = new Gathered()
+  while (first.size <= shape.streamAboveBytes) {
     const step = await source.next()
-    if (step.done === true) return intakeOfBytes(shape, first.length === 1 ? first[0] as Uint8Array : Buffer.concat(first))
-    // A copy: a source may use its chunk again.
-    first.push(Uint8Array.prototype.slice.call(step.value))
-    size += step.value.byteLength
+    if (step.done === true) return intakeOfBytes(shape, first.bytes)
+    first.add(step.value)
   }
   const { member, maxItems, maxItemBytes: maxElementBytes } = shape
-  const batches = readElements(joined(first, source), { maxItems, maxElementBytes, ...member !== undefined && { member, alone: true } })
+  const batches = readElements(joined(first.bytes, source), { maxItems, maxElementBytes, ...member !== undefined && { member, alone: true } })
   return { whole: false, batches, close: () => source.return?.() }
 }
 
-async function* joined(first: Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+/** How much of what was read is given to the scanner at a time, in bytes. */
+const PART_BYTES = 65_536
+
+async function* joined(first: Uint8Array, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
   try {
-    for (let piece = first.shift(); piece !== undefined; piece = first.shift()) yield piece
+    for (let at = 0; at < first.byteLength; at += PART_BYTES) yield first.subarray(at, at + PART_BYTES)
     for (let step = await rest.next(); step.done !== true; step = await rest.next()) yield step.value
   } finally {
     await rest.return?.()

@@ -33,7 +33,7 @@ const KNOWN = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions
 export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C> {
   checkNames('bulkItems', options, KNOWN)
   const { endpoints, blobs } = options
-  const serve = content<C>((request) => find(endpoints, blobs, request), { cacheControl: 'private, no-cache' })
+  const serve = content<C>((request) => find(endpoints, blobs, request))
   const schema = { type: 'string', description: `Each line: ${JSON.stringify(itemSchema)}` }
   const items = response('The items, one a line', { schema, mediaTypes: [TYPE], headers: fields('ETag', 'Accept-Ranges', 'Cache-Control') })
   return describe(serve, [operation('GET', {

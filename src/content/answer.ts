@@ -15,7 +15,7 @@ export interface AnswerPlan {
   readonly compressible: (type: string) => boolean
   readonly disposition: 'inline' | 'attachment' | undefined
   readonly maxRanges: number
-  readonly cacheControl: string | undefined
+  readonly cacheControl: string
 }
 
 const OCTETS = 'application/octet-stream'
@@ -39,9 +39,8 @@ export function answerContent(request: HttpRequest, source: ContentSource, plan:
   const etag = wanted === undefined ? source.etag : codedEtag(source.etag, wanted)
   const now = Date.now()
 
-  const headers: ResponseHeaders = {}
+  const headers: ResponseHeaders = { 'cache-control': plan.cacheControl }
   if (etag !== undefined) headers['etag'] = etag
-  if (plan.cacheControl !== undefined) headers['cache-control'] = plan.cacheControl
   if (varies) headers['vary'] = 'Accept-Encoding'
 
   const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag, lastModified })
@@ -89,5 +88,5 @@ function withParts(method: string, source: ContentSource, ranges: Ranges, header
 }
 
 export const planDefaults: AnswerPlan = {
-  codings: [], compressible: isCompressible, disposition: undefined, maxRanges: 16, cacheControl: undefined,
+  codings: [], compressible: isCompressible, disposition: undefined, maxRanges: 16, cacheControl: 'private, no-cache',
 }

@@ -20,7 +20,10 @@ export interface ContentOptions {
   readonly disposition?: 'inline' | 'attachment'
   /** A request for more parts than this gets all of it instead, 1 to 100. Default: 16. */
   readonly maxRanges?: number
-  /** The value of `Cache-Control`, on 200, 206 and 304. Default: not sent. */
+  /**
+   * The value of `Cache-Control`, on 200, 206 and 304. Default `private, no-cache`: caches that users share keep nothing, because they do
+   * not see a session; a browser asks before it uses its copy. For what everybody may see: `public, max-age=3600`.
+   */
   readonly cacheControl?: string
 }
 
@@ -57,11 +60,12 @@ export function content<C = unknown>(source: ContentSource | FindContent<C>, opt
 }
 
 function planOf(options: ContentOptions): AnswerPlan {
-  const { codings = [], maxRanges = planDefaults.maxRanges, cacheControl, disposition, compressible = planDefaults.compressible } = options
+  const { codings = [], disposition } = options
+  const { maxRanges = planDefaults.maxRanges, cacheControl = planDefaults.cacheControl, compressible = planDefaults.compressible } = options
   if (!Number.isInteger(maxRanges) || maxRanges < 1 || maxRanges > 100) {
     throw new TypeError(`maxRanges must be a whole number from 1 to 100, not ${String(maxRanges)}`)
   }
-  if (cacheControl !== undefined && !isFieldValue(cacheControl)) throw new TypeError('cacheControl can not be sent in a header')
+  if (!isFieldValue(cacheControl)) throw new TypeError('cacheControl can not be sent in a header')
   if (disposition !== undefined && disposition !== 'inline' && disposition !== 'attachment') {
     throw new TypeError(`disposition must be 'inline' or 'attachment', not ${JSON.stringify(disposition)}`)
   }

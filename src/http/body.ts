@@ -1,5 +1,5 @@
 import { ContentDigest } from './content-digest.js'
-import { httpError } from './errors.js'
+import { httpError, type HttpError } from './errors.js'
 import type { HttpRequest, MaybePromise, RequestHeaders } from './exchange.js'
 import { isTooDeep } from './json-depth.js'
 import { isJsonLarger } from './json-size.js'
@@ -44,8 +44,9 @@ export async function readBytes(request: HttpRequest, options: ReadBytesOptions)
 /**
  * The body as JSON. A value that the host's parser left is used at once, without a promise. Its keys are checked like
  * ours, and its size as JSON where Content-Length does not tell it; text that it left stays a string, bytes are parsed.
- * A body without Content-Type is read as JSON (RFC 9110 section 8.3 allows to examine it); `charset` may only be
- * UTF-8 or US-ASCII. Errors are thrown where the answer is direct, else rejected.
+ * A body without Content-Type is refused: a page of another site can make a browser send one with its user's cookies,
+ * without asking the server beforehand. `charset` may only be UTF-8 or US-ASCII. Errors are thrown where the answer is direct, else
+ * rejected.
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415), and with 400
  * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`
  */
@@ -55,13 +56,20 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
   checkLength(request.headers, maxBytes)
   checkJsonType(request.headers, mediaTypes)
   const { parsed } = request.body
+  const isTyped = request.headers['content-type'] !== undefined
+  if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
   if (parsed?.value instanceof Uint8Array) {
     const { value } = parsed
     return parseJsonBytes(checkedAsSent(request.headers, capped(value.byteLength > maxBytes ? undefined : value, maxBytes)))
   }
   if (parsed !== undefined) return usable(parsed.value, request.headers, maxBytes)
   checkCoding(request.headers)
-  return request.body.bytes(maxBytes).then((bytes) => parseJsonBytes(capped(bytes, maxBytes)))
+  return request.body.bytes(maxBytes).then((bytes) => {
+    const all = capped(bytes, maxBytes)
+    // Not every binding and version of HTTP announces a body.
+    if (!isTyped && all.byteLength > 0) throw unsupported(mediaTypes)
+    return parseJsonBytes(all)
+  })
 }
 
 /** Bytes that the host's parser left: they are what was sent, unless there was a content coding to undo. */
@@ -97,16 +105,32 @@ function checkLength(headers: RequestHeaders, maxBytes: number): void {
   if (typeof length === 'string' && DIGITS.test(length) && Number(length) > maxBytes) capped(undefined, maxBytes)
 }
 
-/** Throws `unsupported_media_type` unless the body is JSON by its Content-Type, or of one of `mediaTypes`; see `readJson`. */
+/**
+ * Throws `unsupported_media_type` unless the body is JSON by its Content-Type, or of one of `mediaTypes`; see `readJson`. Without
+ * Content-Type, only a request that announces no body passes.
+ */
 export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly string[]): void {
   const field = headers['content-type']
-  if (field === undefined || (field === 'application/json' && mediaTypes === undefined)) return
+  if (field === 'application/json' && mediaTypes === undefined) return
+  if (field === undefined && !announcesBody(headers)) return
   const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined
   const charset = mediaType?.params.get('charset')
   const known = mediaType !== undefined && (mediaTypes?.includes(mediaType.type) ?? isJson(mediaType.type))
   if (known && (charset === undefined || CHARSETS.has(charset.toLowerCase()))) return
+  throw unsupported(mediaTypes)
+}
+
+/** Whether the head says that bytes follow. */
+export function announcesBody(headers: RequestHeaders): boolean {
+  const length = headers['content-length']
+  return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
+}
+
+/** The 415 of a body that says it is something else, or nothing. */
+export function unsupported(mediaTypes: readonly string[] = ['application/json']): HttpError {
   // RFC 9110 sections 12.5.1 and 15.5.16: Accept in a response says what would be read.
-  throw httpError('unsupported_media_type', { headers: { accept: mediaTypes?.join(', ') ?? 'application/json' } })
+  const message = `The Content-Type must be ${mediaTypes.join(' or ')}.`
+  return httpError('unsupported_media_type', { message, headers: { accept: mediaTypes.join(', ') } })
 }
 
 function isJson(type: string): boolean {

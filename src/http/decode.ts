@@ -1,6 +1,7 @@
 import * as zlib from 'node:zlib'
 import { httpError, type HttpError } from './errors.js'
 import type { HttpRequest, RequestHeaders } from './exchange.js'
+import { Gathered } from './gathered.js'
 import { checkNames } from './option-names.js'
 import { ZlibPump, type ZlibEngine } from './zlib-pump.js'
 import { ZstdFrames } from './zstd-frames.js'
@@ -65,9 +66,9 @@ export function decodeBody(request: HttpRequest, options: DecodeOptions): AsyncI
 /** All of a decoded body at once. Rejects as `decodeBody` does, and when it is larger than `maxDecodedBytes`. */
 export async function readDecoded(request: HttpRequest, options: DecodeOptions): Promise<Uint8Array> {
   checkNames('readDecoded', options, KNOWN)
-  const pieces: Uint8Array[] = []
-  for await (const piece of decodeBody(request, options)) pieces.push(piece)
-  return pieces.length === 1 ? pieces[0] as Uint8Array : Buffer.concat(pieces)
+  const gathered = new Gathered()
+  for await (const piece of decodeBody(request, options)) gathered.add(piece)
+  return gathered.bytes
 }
 
 /** Undoes a coding of `REQUEST_CODINGS`, or `identity`, with the same bounds and errors as `decodeBody`. */

@@ -115,8 +115,8 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
  * Wraps a handler in policies: the first named sees the request first and the response last. The result keeps the
  * handler's description. The recommended order, with those left out that you don't need:
  *
- * `requestId`, `cors`, `limitHeaders`, `rateLimit` by address, `authenticate`, `rateLimit` by principal, `authorize`, `limitBody`, `timeouts`,
- * `limitConcurrency`, `versions` or `deprecated`, `idempotent`, the handler.
+ * `requestId`, `cors`, `crossSite`, `limitHeaders`, `rateLimit` by address, `authenticate`, `rateLimit` by principal, `authorize`,
+ * `limitBody`, `timeouts`, `limitConcurrency`, `versions` or `deprecated`, `idempotent`, the handler.
  *
  * @throws {TypeError} for an order that would not do what it says (also around a handler that is composed already), and
  * for what is no function

@@ -22,15 +22,29 @@ export interface AuthenticateOptions<P extends Principal> {
    * behind it still answers 401. Default `false`.
    */
   readonly optional?: boolean
+  /** Remembers whom credentials stand for. Default: nothing is remembered. */
+  readonly cache?: CredentialCache
+}
+
+/**
+ * How long and by what `authenticate` remembers whom credentials stand for. Only successes are remembered, by a digest of
+ * the scheme, the credentials and `key`. Requests that come while the same credentials are verified wait for that.
+ */
+export interface CredentialCache {
+  /** Number of entries. The least recently used one goes first. */
+  readonly max: number
+  /** Milliseconds that an entry lives. Credentials that were revoked may be accepted for so long. */
+  readonly ttlMs: number
   /**
-   * Remembers whom credentials stand for, at most `max` of them for `ttlMs` each: so long may one that was taken back still
-   * be good. Only successes, by a digest. Requests that come while the same credentials are verified wait for that. Default: none.
+   * Returns, as one text, all of the request that `verify` reads beside the credentials, such as the client's address. With it,
+   * `verify` gets the request. Without it, `verify` gets the credentials only: a `verify` that declares the parameter `request` is
+   * refused when the policy is made, and reading anything of it is a `TypeError`.
    */
-  readonly cache?: { readonly max: number; readonly ttlMs: number }
+  readonly key?: (request: HttpRequest) => string
 }
 
 const KNOWN = { schemes: 0, realm: 0, optional: 0, cache: 0 } satisfies Record<keyof AuthenticateOptions<Principal>, 0>
-const CACHE = { max: 0, ttlMs: 0 } satisfies Record<keyof NonNullable<AuthenticateOptions<Principal>['cache']>, 0>
+const CACHE = { max: 0, ttlMs: 0, key: 0 } satisfies Record<keyof CredentialCache, 0>
 const BEHIND = { requestId: 'what is refused here would have no id' }
 const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...BEHIND, cors: 'browsers send no credentials with a preflight, so each would get a 401' } }
 const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
@@ -50,12 +64,10 @@ export function authenticate<P extends Principal, C = unknown>(options: Authenti
   if (!(schemes?.length > 0)) throw new TypeError('authenticate: name at least one scheme, such as bearer({ verify })')
   if (!schemes.every(isScheme)) throw new TypeError('authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })')
   if (!/^[ !#-[\]-~]+$/.test(realm)) throw new TypeError('authenticate: realm must be printable ASCII without quotes and backslashes')
-  const remember = cache === undefined ? undefined : remembering<P>(cache)
+  const remember = cache === undefined ? undefined : remembering(cache, schemes)
 
   const verify = (scheme: Scheme<P>, credentials: string, request: HttpRequest<C>): MaybePromise<P | undefined> =>
-    remember === undefined || !scheme.cacheable
-      ? scheme.verify(credentials, request)
-      : remember(`${scheme.name} ${credentials}`, () => scheme.verify(credentials, request))
+    remember === undefined || !scheme.cacheable ? scheme.verify(credentials, request) : remember(scheme, credentials, request)
 
   const identify = (request: HttpRequest<C>, refused: Scheme<P>[], from: number): MaybePromise<P | undefined> => {
     for (let at = from; at < schemes.length; at++) {
@@ -121,28 +133,47 @@ function checked<P extends Principal>(principal: P): P {
   throw new TypeError('authenticate: verify must give a principal with a subject, a text that is not empty, or undefined')
 }
 
-type Remember<P> = (text: string, verify: () => MaybePromise<P | undefined>) => MaybePromise<P | undefined>
+type Remember<P extends Principal> = (scheme: Scheme<P>, credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
 
-function remembering<P extends Principal>(cache: { readonly max: number; readonly ttlMs: number }): Remember<P> {
+function remembering<P extends Principal>(cache: CredentialCache, schemes: readonly Scheme<P>[]): Remember<P> {
   checkNames('authenticate: cache', cache, CACHE)
-  const { max, ttlMs } = cache
+  const { max, ttlMs, key: keyOf } = cache
   if (!(Number.isSafeInteger(max) && max > 0 && Number.isFinite(ttlMs) && ttlMs > 0)) {
     throw new TypeError('authenticate: cache needs max and ttlMs, both above 0')
   }
+  if (keyOf === undefined) {
+    const asks = schemes.find(({ cacheable, verify, asksRequest = verify.length > 1 }) => cacheable && asksRequest)
+    if (asks) throw new TypeError(`authenticate: verify of ${asks.name} takes the request, but the cache remembers by the credentials; ${NAME_IT}`)
+  } else if (typeof keyOf !== 'function') throw new TypeError('authenticate: cache: key must be a function of the request that returns a text')
   const known = new LRUCache<string, P>({ max, ttl: ttlMs })
   const asked = new Map<string, Promise<P | undefined>>()
-  return (text, verify) => {
-    const key = secretDigest(text)
+  return (scheme, credentials, request) => {
+    const key = secretDigest(JSON.stringify([schemes.indexOf(scheme), more(keyOf, request), credentials]))
     const before = known.get(key) ?? asked.get(key)
     if (before !== undefined) return before
     const keep = (found: P | undefined): P | undefined => {
       if (found !== undefined) known.set(key, found)
       return found
     }
-    const found = verify()
+    const found = scheme.verify(credentials, keyOf === undefined ? NO_REQUEST : request)
     if (!isPending(found)) return keep(found)
     const pending = found.then(keep).finally(() => { asked.delete(key) })
     asked.set(key, pending)
     return pending
   }
+}
+
+const NAME_IT = 'name what verify reads of the request: cache: { max, ttlMs, key: (request) => request.peerAddress ?? \'\' }'
+
+/** What a `verify` gets in place of a request whose parts are not in the key of the cache. */
+const NO_REQUEST = new Proxy({} as HttpRequest, {
+  get: (_, name) => {
+    throw new TypeError(`authenticate: verify reads ${String(name)} of the request, but the cache remembers by the credentials; ${NAME_IT}`)
+  },
+})
+
+function more(keyOf: CredentialCache['key'], request: HttpRequest): string {
+  const text: unknown = keyOf === undefined ? '' : keyOf(request)
+  if (typeof text !== 'string') throw new TypeError('authenticate: cache: key must return a text')
+  return text
 }

@@ -14,8 +14,10 @@ export interface Scheme<P extends Principal = Principal> {
   readonly read: (request: HttpRequest) => Credentials
   /** Whom they stand for; `undefined` for nobody. A failure to find out is thrown, and is not a 401. */
   readonly verify: (credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
-  /** Results may be remembered by the text of the credentials. */
+  /** Whether results may be remembered: by the credentials, and by the `key` of the cache where there is one. */
   readonly cacheable: boolean
+  /** Whether `verify` reads the request. Default: whether it declares a second parameter. */
+  readonly asksRequest?: boolean
   /** The challenge of a 401 (RFC 9110 section 11.6.1); `refused`: credentials of this kind were sent. */
   readonly challenge: (realm: string, refused: boolean) => string
   /** Its OpenAPI security scheme object, where there is one for it. */

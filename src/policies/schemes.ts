@@ -5,7 +5,7 @@ import { isToken } from '../http/reader.js'
 import { authorization, LONGEST_CREDENTIALS, single, type Scheme } from './scheme.js'
 import { SecretTable } from './secret.js'
 
-/** Tells whom a token or key stands for; `undefined`: for nobody. */
+/** Tells whom a token or key stands for; `undefined`: for nobody. With `cache` of `authenticate`, see its `key` for what it may read. */
 export type VerifyToken<P extends Principal> = (token: string, request: HttpRequest) => MaybePromise<P | undefined>
 /** Tells whom a name and password stand for; `undefined`: for nobody. */
 export type VerifyPassword<P extends Principal> = (name: string, password: string, request: HttpRequest) => MaybePromise<P | undefined>
@@ -43,7 +43,7 @@ export function basic<P extends Principal>(options: { readonly verify: VerifyPas
   const { verify } = options
   needsVerify('basic', verify)
   return {
-    name: 'basic', cacheable: true, openapi: { type: 'http', scheme: 'basic' },
+    name: 'basic', cacheable: true, asksRequest: verify.length > 2, openapi: { type: 'http', scheme: 'basic' },
     read: (request) => {
       const text = authorization(request, 'basic')
       return text === undefined ? undefined : decodeBasic(text)
@@ -93,12 +93,12 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly ve
 }
 
 /** The user that the host has found out itself: a session, Passport's `req.user`, a mutual TLS peer. */
-export function hostUser<P extends Principal>(find: (request: HttpRequest) => MaybePromise<P | undefined>): Scheme<P> {
+export function hostUser<P extends Principal, C = unknown>(find: (request: HttpRequest<C>) => MaybePromise<P | undefined>): Scheme<P> {
   needsVerify('hostUser', find)
   return {
     name: 'hostUser', cacheable: false,
     read: () => 'host',
-    verify: (_, request) => find(request),
+    verify: (_, request) => find(request as HttpRequest<C>),
     challenge: (realm) => `Session realm="${realm}"`,
   }
 }

@@ -1,5 +1,7 @@
 import { around, isPending } from '../http/around.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise, Operation, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
+import { KNOWN_ORIGIN } from '../http/cross-site.js'
+import { withContext } from '../http/derived-request.js'
 import { readFailure } from '../http/failure.js'
 import { addVary } from '../http/fields.js'
 import { checkNames } from '../http/option-names.js'
@@ -50,7 +52,8 @@ const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'what is answere
 /**
  * Lets pages of other origins read answers, failures too, and answers their preflights with 200 (SPEC 4.1; the Fetch
  * standard, section 3.2), for which nobody needs credentials. Put it before `authenticate`. Other OPTIONS requests go on as they
- * are. An origin that is not allowed gets no fields, and its browser keeps the answer to itself. Answers that depend on the
+ * are. Origins that are allowed by name, or by a function together with `credentials`, are no other sites to `crossSite` behind this.
+ * An origin that is not allowed gets no fields, and its browser keeps the answer to itself. Answers that depend on the
  * origin say `Vary: Origin`.
  *
  * @throws {TypeError} for what browsers would refuse, or nobody can have meant: no origins, one that is none, `*` with
@@ -63,6 +66,13 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   const names = Array.isArray(origins) ? new Set<string>(origins) : undefined
   const allows = (origin: string, request: HttpRequest<C>): boolean =>
     (typeof origins === 'function' ? origins(origin, request) : names?.has(origin) ?? true)
+
+  // A function without credentials may let everybody in, who then reads nothing of a user's.
+  const vouches = names !== undefined || (typeof origins === 'function' && credentials)
+  const known = (request: HttpRequest<C>): HttpRequest<C> => {
+    const { origin } = request.headers
+    return vouches && typeof origin === 'string' && allows(origin, request) ? withContext(request, { [KNOWN_ORIGIN]: true }) : request
+  }
 
   const finish = (request: HttpRequest<C>, fields: ResponseHeaders): boolean => {
     if (origins !== '*') addVary(fields, 'Origin')
@@ -91,7 +101,7 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
     if (request.method === 'OPTIONS' && asked['origin'] !== undefined && asked['access-control-request-method'] !== undefined) {
       return around((inner) => askResource(inner, next, preflight), request, (fields) => { finish(request, fields) })
     }
-    return around(next, request, (fields) => {
+    return around(next, known(request), (fields) => {
       if (finish(request, fields) && exposeHeaders.length > 0) fields['access-control-expose-headers'] = exposeHeaders.join(', ')
     })
   }

@@ -5,24 +5,39 @@ import { errorResponses, operation, response } from '../openapi/index.js'
 
 /** What `trace` may be told. */
 export interface TraceOptions {
-  /** Further fields that are left out, in any case. */
-  readonly drop?: readonly string[]
+  /**
+   * Names of further fields that are echoed, in any case. Name none that a proxy adds for you only, or that tells who the
+   * client is.
+   */
+  readonly echo?: readonly string[]
 }
 
-const KNOWN = { drop: 0 } satisfies Record<keyof TraceOptions, 0>
-const SENSITIVE = /auth|cookie|token|secret|passw|credential|session|signature|api-?key|csrf|forwarded/
+/** Fields that say nothing about who the client is. What is not known is not echoed: each proxy has fields of its own. */
+const HARMLESS = new Set([
+  'accept', 'accept-charset', 'accept-encoding', 'accept-language', 'cache-control', 'connection', 'content-length', 'date', 'dnt', 'expect', 'host',
+  'if-match', 'if-modified-since', 'if-none-match', 'if-range', 'if-unmodified-since', 'keep-alive', 'max-forwards', 'origin', 'pragma', 'prefer',
+  'priority', 'range', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site', 'sec-fetch-user', 'te', 'traceparent', 'trailer', 'upgrade',
+  'user-agent', 'via', 'x-request-id',
+])
+const SENSITIVE = /auth|cookie|token|secret|passw|credential|session|signature|api-?key|csrf|forwarded|assertion|jwt|identity/
+const KNOWN = { echo: 0 } satisfies Record<keyof TraceOptions, 0>
 
 /**
- * A handler for TRACE (RFC 9110 section 9.3.8): echoes the request as `message/http`, 200. Fields that may be secret
- * are left out: those whose names speak of authentication, cookies, tokens, keys and the like, and those that proxies add of the
- * client (`Forwarded`). The body is never read: a request with one is 400 `bad_request`.
+ * A handler for TRACE (RFC 9110 section 9.3.8): echoes the request as `message/http`, 200. Only fields that are known to be harmless
+ * are echoed, such as `Accept`, `Host`, `Max-Forwards`, `User-Agent` and `Via`, and those that `echo` names. The body is never read: a
+ * request with one is 400 `bad_request`.
  *
  * Nobody gets it who does not ask for it: give it to `resource({ TRACE: trace() })`, or to `router(routes, { trace: trace() })`.
+ *
+ * @throws {TypeError} `echo` names a field that may say who the client is, or an option is unknown.
  */
 export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
   checkNames('trace', options, KNOWN)
-  const { drop = [] } = options
-  const dropped = new Set(drop.map((name) => name.toLowerCase()))
+  const { echo: more = [] } = options
+  const shown = new Set(more.map((name) => name.toLowerCase()))
+  for (const name of shown) {
+    if (SENSITIVE.test(name)) throw new TypeError(`trace: ${name} may say who the client is, so it is not echoed (RFC 9110 section 9.3.8)`)
+  }
   const handler = (request: HttpRequest<C>): HttpResponse | undefined => {
     if (request.method !== 'TRACE') return undefined
     const { headers } = request
@@ -31,7 +46,7 @@ export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
     }
     return {
       status: 200, headers: { 'content-type': 'message/http', 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' },
-      body: echo(request, (name) => dropped.has(name) || SENSITIVE.test(name)),
+      body: echo(request, (name) => HARMLESS.has(name) || shown.has(name)),
     }
   }
   return describe(handler, [operation('TRACE', {
@@ -42,11 +57,11 @@ export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
   })])
 }
 
-function echo({ method, path, query, headers }: HttpRequest<unknown>, hidden: (name: string) => boolean): string {
+function echo({ method, path, query, headers }: HttpRequest<unknown>, isShown: (name: string) => boolean): string {
   const search = query.toString()
   const lines = [`${method} ${path}${search === '' ? '' : `?${search}`} HTTP/1.1`]
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || hidden(name)) continue
+    if (value === undefined || !isShown(name)) continue
     for (const line of Array.isArray(value) ? value : [value]) lines.push(`${name}: ${line}`)
   }
   return `${lines.join('\r\n')}\r\n\r\n`

@@ -1,9 +1,11 @@
 import { Ajv2020, type Format, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { codeGenerationAdvice } from '../http/code-generation.js'
 import { checkNames } from '../http/option-names.js'
 import { ajvIssues } from './ajv-issue.js'
 import type { DescribedSchema } from './schema.js'
 import { hasAtMost } from './size.js'
+import { linearUniqueItems } from './unique-items.js'
 import { MAX_DETAILS } from './validate.js'
 
 /** JSON Schema 2020-12, the dialect of OpenAPI 3.1 and the only one read here. */
@@ -34,31 +36,34 @@ let dialect: Ajv2020 | undefined
  * A schema from JSON Schema 2020-12, compiled once, here, with ajv. `T` is the caller's word for what it lets through.
  *
  * Strict: nothing is coerced, and unknown keywords are refused. Values are not changed (but see `useDefaults`). Large
- * values stop at the first error, small ones list up to 20, so what a hostile body costs stays in proportion.
+ * values stop at the first error, small ones list up to 20, and `uniqueItems` compares in linear time, so what a hostile
+ * body costs stays in proportion. Regular expressions in `pattern`, `patternProperties` and `formats` are yours: one with
+ * nested repetition, such as `^(a+)+$`, takes exponential time.
  *
- * @throws TypeError when the schema is not valid, with what to do
+ * In a Worker, call it while the module is loaded. Code generation is forbidden later, so each value stops at the first error.
+ *
+ * @throws {TypeError} The schema is not valid, or the runtime forbids code generation. The message says what to do.
  */
 export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptions = {}): DescribedSchema<T> {
   checkNames('jsonSchema', options, KNOWN)
   const own = checked(schema)
   const first = compile(own, options, false)
-  let all: ValidateFunction | undefined
+  let all: Check | undefined
 
   const run = (value: unknown): StandardSchemaV1.Result<T> => {
     try {
-      if (first(value)) return { value: value as T }
-      if (!hasAtMost(value, MAX_COLLECTED_FROM)) return { issues: ajvIssues(first.errors ?? [], MAX_DETAILS) }
-      all ??= compile(own, options, true)
-      all(value)
-      return { issues: ajvIssues(all.errors ?? first.errors ?? [], MAX_DETAILS) }
+      if (first.validate(value)) return { value: value as T }
+      if (!hasAtMost(value, MAX_COLLECTED_FROM)) return { issues: ajvIssues(first.validate.errors ?? [], MAX_DETAILS) }
+      all ??= compileAll(own, options) ?? first
+      all.validate(value)
+      return { issues: ajvIssues(all.validate.errors ?? first.validate.errors ?? [], MAX_DETAILS) }
     } catch (error) {
       // A schema that refers to itself recurses as deep as the value does.
       if (error instanceof RangeError) return { issues: [{ message: 'is nested too deeply' }] }
       throw error
     } finally {
-      // The compiled functions hold on to their last errors, and these to the client's keys.
-      first.errors = null
-      if (all) all.errors = null
+      first.end()
+      all?.end()
     }
   }
 
@@ -87,13 +92,26 @@ function checked(schema: object): Record<string, unknown> {
   if (own['$async'] !== undefined) throw new TypeError('jsonSchema: $async schemas are not supported; use a schema library for asynchronous checks')
   // The meta-schema takes long to compile, so one instance checks all schemas.
   dialect ??= new Ajv2020({ logger: false })
-  if (dialect.validateSchema(own) !== true) {
+  let valid
+  try {
+    valid = dialect.validateSchema(own)
+  } catch (cause) {
+    throw unusable(cause)
+  }
+  if (valid !== true) {
     throw new TypeError(`jsonSchema: the schema is not valid JSON Schema 2020-12: ${dialect.errorsText(dialect.errors, { dataVar: 'schema' })}`)
   }
   return own
 }
 
-function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): ValidateFunction {
+/** A compiled schema. */
+interface Check {
+  readonly validate: ValidateFunction
+  /** Lets go of what the last validation has left, which holds the client's keys and values. */
+  readonly end: () => void
+}
+
+function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): Check {
   // One instance for each schema: a shared one keeps every schema for ever, and two could not have the same $id.
   const ajv = new Ajv2020({
     allErrors,
@@ -110,12 +128,34 @@ function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean)
     formats: { ...(options.formats as Record<string, Format> | undefined) },
   })
   ajv.addVocabulary(ANNOTATIONS)
+  const forget = linearUniqueItems(ajv)
   try {
-    return ajv.compile(schema)
+    const validate = ajv.compile(schema)
+    const end = () => {
+      validate.errors = null
+      forget()
+    }
+    return { validate, end }
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new TypeError(`jsonSchema: the schema can not be used: ${why}${hint(why)}`, { cause })
+    throw unusable(cause)
   }
+}
+
+/** Compiles a function that collects all errors; undefined where code generation is forbidden by now. */
+function compileAll(schema: object, options: JsonSchemaOptions): Check | undefined {
+  try {
+    return compile(schema, options, true)
+  } catch (error) {
+    if ((error as Error).cause instanceof EvalError) return undefined
+    throw error
+  }
+}
+
+function unusable(cause: unknown): TypeError {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const advice = codeGenerationAdvice(cause)
+  if (advice !== undefined) return new TypeError(`jsonSchema: ${advice}, or pass a schema of a library such as zod`, { cause })
+  return new TypeError(`jsonSchema: the schema can not be used: ${why}${hint(why)}`, { cause })
 }
 
 function hint(why: string): string {

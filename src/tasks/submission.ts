@@ -23,7 +23,10 @@ export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>
 export interface SubmitEndpointOptions<C = unknown> {
   /** `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets a 202. */
   readonly respond?: 'prefer' | 'always'
-  /** Takes a request without a body as this value. Default: it is a 400 `missing_body`. */
+  /**
+   * The input of a request without a body. Such a request is refused with 403 `cross_site` if the browser says that a page of
+   * another site has sent it (`Sec-Fetch-Site: cross-site`) and it has no Content-Type. Default: a body is required, 400 `missing_body`.
+   */
   readonly emptyBody?: unknown
   /** In place of `callback` of `taskEndpoints`. */
   readonly callback?: FindCallback<C>

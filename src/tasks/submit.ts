@@ -1,4 +1,5 @@
 import { readJson } from '../http/body.js'
+import { isCrossSite } from '../http/cross-site.js'
 import { HttpError, httpError, isHttpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
 import { isJsonObject } from '../http/json-object.js'
@@ -8,6 +9,7 @@ import { parseIdempotencyKey } from '../idempotency/index.js'
 import { noCallbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
+import { mayBeInUse } from './kept.js'
 import { submitOperations } from './operations.js'
 import { countedAs } from './requester.js'
 import { respondAsync } from './respond-async.js'
@@ -45,7 +47,7 @@ export function createSubmit<C>(
     const wanted = { direct, asked: preferences.respondAsync, wait: always ? 0 : waitOf(settings, preferences) }
     return respond(settings, { definition, input, request, body, requester, idempotencyKey, callbackUrl }, wanted)
   }
-  return describe(handler, submitOperations(settings.face, always, typeof what === 'function' ? undefined : what))
+  return describe(handler, submitOperations(settings.face, typeof what === 'function' ? undefined : what, { always, emptyBody: 'emptyBody' in options }))
 }
 
 /** Does the work of a request or accepts it, as it wants. */
@@ -80,9 +82,17 @@ export async function acceptRead<C>(
     const wanted = { direct: false, asked: preferences.respondAsync, wait: waitOf(settings, preferences) }
     return await respond(settings, submission, wanted)
   } catch (error) {
-    // Above that, the work may have been taken in although it does not look so.
-    if (isHttpError(error) && error.status < 500) await work.discard?.()
+    if (!mayBeInUse(work.input, error)) await discard(work)
     throw error
+  }
+}
+
+/** Never rejects: the client is to hear why the request was refused. */
+async function discard(work: ReadWork): Promise<void> {
+  try {
+    await work.discard?.()
+  } catch {
+    // It expires.
   }
 }
 
@@ -119,7 +129,9 @@ async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options
   try {
     return await readJson(request, { maxBytes })
   } catch (error) {
-    if (isHttpError(error) && error.code === 'missing_body') return options.emptyBody
-    throw error
+    if (!isHttpError(error) || error.code !== 'missing_body') throw error
+    // A Content-Type of JSON proves that the browser has asked this server beforehand.
+    if (request.headers['content-type'] === undefined && isCrossSite(request)) throw httpError('cross_site')
+    return options.emptyBody
   }
 }

@@ -10,6 +10,7 @@ import { jsonFault } from '../../src/http/json-fault.js'
 import { isJsonObject } from '../../src/http/json-object.js'
 import { hasUnsafeKey, parseJson, parseJsonBytes } from '../../src/http/json-text.js'
 import { mergePatch } from '../../src/resources/merge-patch.js'
+import { jsonSchema } from '../../src/schema/index.js'
 import { fromPointer, toPointer } from '../../src/schema/pointer.js'
 import { linear } from './frame/linear.js'
 import { mutated, mutatedBytes } from './frame/mutate.js'
@@ -56,6 +57,18 @@ async function streamJson(bytes: Buffer): Promise<unknown[] | undefined> {
   } catch {
     return undefined
   }
+}
+
+const STRICT = jsonSchema({
+  uniqueItems: true, contains: { const: null }, unevaluatedItems: false,
+  items: { anyOf: [{ uniqueItems: true }, { enum: [{ a: 1 }, [2]] }], dependentRequired: { a: ['a'] }, propertyNames: { maxLength: 3 } },
+})
+const ITEMS = ['#,', '"#",', '[#],', '{"a":#},', '[{"b":[#]},{"b":#}],', '{"a":{"b":[#,"#"]},"c":#},']
+
+/** The items, each another one. */
+function numbered(text: string): unknown {
+  let count = 0
+  return JSON.parse(`[${text.replaceAll('#', () => String(count++))}null]`)
 }
 
 const sizes = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 4 })
@@ -108,5 +121,6 @@ export const rules = {
   }),
   'a pointer leads back to its keys': fc.property(fc.array(fc.string({ unit: 'binary', maxLength: 8 }), { maxLength: 6 }), (keys) => { assert.deepEqual(fromPointer(toPointer(keys)), keys) }),
   'takes linear time as a text': linear([...PIECES, ' ', '\n', '1,', '{"a":', '\\\\'], (text) => parseJson(text)),
+  'is judged by a schema in linear time': linear(ITEMS, (text) => STRICT['~standard'].validate(numbered(text))),
   'takes linear time as bytes that come': linear([...PIECES, ' ', '\n', '1,', '{"a":', '},', '"},'], (text) => elements(Buffer.from(`[${text}`), [1000], 4096)),
 }

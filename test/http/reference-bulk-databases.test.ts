@@ -68,7 +68,7 @@ type Told = BulkReport & { readonly status: number, readonly code?: string, read
 async function send(handler: Handler, body: unknown): Promise<Told> {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const method = text.startsWith('[') ? 'POST' : 'PATCH'
-  const answer = await handler({ ...fakeRequest({ body: text, headers: { 'content-length': String(Buffer.byteLength(text)) } }), method })
+  const answer = await handler({ ...fakeRequest({ body: text, headers: { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) } }), method })
   let told = ''
   if (typeof answer?.body === 'string') told = answer.body
   else for await (const piece of answer?.body as AsyncIterable<Uint8Array | string>) told += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
@@ -155,7 +155,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     const before = await everybody(users)
     const fresh = drafts(300)
     const kinds: readonly [items: readonly unknown[], status: number][] = [
-      [fresh, 201], [fresh.slice(0, 50).map(({ email }) => ({ email: email?.toUpperCase() })), 409], [before.slice(0, 50), 409],
+      [fresh, 201], [fresh.slice(0, 50).map(({ email }) => ({ email: email?.toUpperCase() })), 409], [before.slice(0, 50).map(({ email }) => ({ email })), 409], [before.slice(50, 60), 400],
       [drafts(50).map(({ name }) => ({ name })), 400], [[null, 7, 'x', [], { email: 7 }], 400], [drafts(20).map((draft) => ({ ...draft, name: EXPLODES })), 500],
     ]
     // The first of two wins, so those that are there twice come behind; everything else is dealt out.

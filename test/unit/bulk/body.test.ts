@@ -148,7 +148,7 @@ describe('a streamed body', () => {
   })
   test('is let go of when its reading stops early', async () => {
     let closed = false
-    const fake = fakeRequest()
+    const fake = fakeRequest({ headers: { 'content-type': 'application/json' } })
     const stream = async function* (): AsyncGenerator<Uint8Array> {
       try {
         for (let at = 0; at < 1000; at++) yield Buffer.from(`${at === 0 ? '[' : ''}${'{},'.repeat(1000)}`)

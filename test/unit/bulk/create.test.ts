@@ -304,7 +304,7 @@ describe('concurrency', () => {
   test('a signal is made only for a repository that reads it, where the binding can tell without', async () => {
     let made = 0
     const asks = async (handler: ReturnType<typeof handlerOf>, gone: boolean) => {
-      const request = fakeRequest({ body: JSON.stringify(people(1000)), headers: { 'content-length': '50000' } })
+      const request = fakeRequest({ body: JSON.stringify(people(1000)), headers: { 'content-type': 'application/json', 'content-length': '50000' } })
       const { signal } = gone ? { signal: AbortSignal.abort() } : new AbortController()
       return handler(Object.defineProperties({ ...request }, { gone: { value: gone }, signal: { get: () => { made++; return signal } } }))
     }

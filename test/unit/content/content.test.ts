@@ -6,6 +6,7 @@ import type { RequestHeaders } from '../../../src/http/exchange.js'
 import { CHANGED, CHANGED_TEXT, see, textSource, type Seen } from './kit.js'
 
 const TEXT = '0123456789abcdef'
+const PRIVATE = { 'cache-control': 'private, no-cache' }
 
 async function get(headers: RequestHeaders = {}, source: Partial<ContentSource> = {}, options: ContentOptions = {}, method = 'GET'): Promise<Seen> {
   const seen = await see(content(textSource(TEXT, source), options), method, headers)
@@ -14,12 +15,12 @@ async function get(headers: RequestHeaders = {}, source: Partial<ContentSource> 
 }
 
 describe('all of it', () => {
-  test('200 with length, type, validators and the units that are understood', async () => {
+  test('200 with length, type, validators, the units that are understood, and for no cache that users share (issue 15, C17)', async () => {
     const { status, headers, body } = await get()
     assert.equal(status, 200)
     assert.equal(body, TEXT)
     assert.deepEqual(headers, {
-      'content-type': 'text/plain', 'content-length': '16', 'etag': '"v1"', 'last-modified': CHANGED_TEXT, 'accept-ranges': 'bytes',
+      'content-type': 'text/plain', 'content-length': '16', 'etag': '"v1"', 'last-modified': CHANGED_TEXT, 'accept-ranges': 'bytes', ...PRIVATE,
     })
   })
 
@@ -32,7 +33,7 @@ describe('all of it', () => {
 
   test('a source with little to say', async () => {
     const { headers } = await get({}, { type: undefined, etag: undefined, lastModified: undefined } as unknown as Partial<ContentSource>)
-    assert.deepEqual(headers, { 'content-type': 'application/octet-stream', 'content-length': '16', 'accept-ranges': 'bytes' })
+    assert.deepEqual(headers, { 'content-type': 'application/octet-stream', 'content-length': '16', 'accept-ranges': 'bytes', ...PRIVATE })
   })
 
   test('nothing at all is 200 with a length of 0, and no range of it can be had', async () => {
@@ -131,7 +132,7 @@ describe('conditions', () => {
   test('304 has the tag and what is said of caches, and nothing of the content', async () => {
     const options = { cacheControl: 'max-age=60', disposition: 'attachment' } as const
     assert.deepEqual(await get({ 'if-none-match': '*' }, {}, options), { status: 304, headers: { 'etag': '"v1"', 'cache-control': 'max-age=60' }, body: '' })
-    assert.deepEqual((await get({ 'if-modified-since': CHANGED_TEXT }, { etag: undefined })).headers, { 'last-modified': CHANGED_TEXT })
+    assert.deepEqual((await get({ 'if-modified-since': CHANGED_TEXT }, { etag: undefined })).headers, { 'last-modified': CHANGED_TEXT, ...PRIVATE })
     const source = textSource(TEXT)
     await see(content(source), 'GET', { 'if-none-match': '"v1"' })
     await see(content(source), 'GET', { 'if-match': '"v0"' })
@@ -151,7 +152,7 @@ describe('content codings', () => {
       assert.ok(seen)
       assert.equal(decode[coding](Buffer.from(seen.body, 'latin1')).toString(), text)
       assert.deepEqual(seen.headers, {
-        'content-type': 'text/plain', 'content-encoding': coding, 'vary': 'Accept-Encoding', 'etag': `"v1-${coding}"`, 'last-modified': CHANGED_TEXT,
+        'content-type': 'text/plain', 'content-encoding': coding, 'vary': 'Accept-Encoding', 'etag': `"v1-${coding}"`, 'last-modified': CHANGED_TEXT, ...PRIVATE,
       })
       assert.deepEqual((await see(handler, 'HEAD', { 'accept-encoding': coding }))?.headers, seen.headers)
       assert.equal((await see(handler, 'GET', { 'accept-encoding': coding, 'if-none-match': `"v1-${coding}"` }))?.status, 304)

@@ -61,13 +61,32 @@ describe('readJson', () => {
     assert.deepEqual(request.reads, [9])
   })
 
-  test('JSON types with UTF-8, and bodies without a type, are read', async () => {
+  test('JSON types with UTF-8 are read', async () => {
     for (const type of [
-      undefined, 'application/json', 'Application/JSON; charset=UTF-8', 'application/json;charset="utf8"', 'application/merge-patch+json', 'application/vnd.x.v1+json;version=2',
+      'application/json', 'Application/JSON; charset=UTF-8', 'application/json;charset="utf8"', 'application/merge-patch+json', 'application/vnd.x.v1+json;version=2',
     ]) {
       const request = fakeRequest({ headers: { 'content-type': type }, body: '{"a":1}' })
       assert.deepEqual(await readJson(request, { maxBytes: 100 }), { a: 1 }, type)
     }
+  })
+
+  test('a body without Content-Type is 415 (issue 15, C16): before it is read where it is announced, and else when bytes come', async () => {
+    for (const headers of [{ 'content-length': '7' }, { 'transfer-encoding': 'chunked' }]) {
+      const request = fakeRequest({ headers, body: '{"a":1}' })
+      const error = await refusal(() => readJson(request, { maxBytes: 100 }))
+      assert.deepEqual([error.status, error.code, error.headers['accept']], [415, 'unsupported_media_type', 'application/json'])
+      assert.deepEqual(request.reads, [])
+    }
+    assert.equal((await refused({ body: '{"a":1}' })).code, 'unsupported_media_type')
+    for (const headers of [{ 'content-length': '2' }, {}]) {
+      assert.equal((await refused({ headers, parsed: { value: {} } })).code, 'unsupported_media_type', 'a parser of the host has read it all the same')
+    }
+  })
+
+  test('without Content-Type and without a body it is missing_body', async () => {
+    assert.equal((await refused({ body: '' })).code, 'missing_body')
+    assert.equal((await refused({ headers: { 'content-length': '0' }, body: '' })).code, 'missing_body')
+    assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
   test('other types, charsets and malformed types are 415 with what would be read, before reading', async () => {
@@ -109,9 +128,9 @@ describe('readJson', () => {
   })
 
   test('what the host has parsed is checked for keys, bytes that it left are parsed, and undefined is no body', async () => {
-    assert.equal((await refused({ parsed: { value: JSON.parse('{"a":[{"__proto__":1}]}') } })).code, 'unsafe_key')
-    assert.deepEqual(readJson(fakeRequest({ parsed: { value: Buffer.from('[1]') } }), { maxBytes: 3 }), [1])
-    assert.equal((await refused({ parsed: { value: Buffer.from('[1]') } }, { maxBytes: 2 })).code, 'body_too_large')
+    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse('{"a":[{"__proto__":1}]}') } })).code, 'unsafe_key')
+    assert.deepEqual(readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }), { maxBytes: 3 }), [1])
+    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }, { maxBytes: 2 })).code, 'body_too_large')
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 

@@ -36,6 +36,22 @@ describe('MemoryQueue', () => {
     assert.deepEqual(ran, ['1', '2', '4', '5', '6', '8'])
   })
 
+  test('idle() resolves for each caller when no job waits or runs, retries and delays included', async () => {
+    const queue = new MemoryQueue()
+    await queue.idle()
+    const ran: string[] = []
+    queue.process(async ({ id }) => {
+      ran.push(id)
+      if (ran.length === 1) throw new Error('once more')
+    }, { concurrency: 1, onDead })
+    await queue.enqueue(job('tried twice'), { attempts: 2, backoff: { type: 'fixed', delayMs: 1 } })
+    await queue.enqueue(job('later'), { delayMs: 5 })
+    await Promise.all([queue.idle(), queue.idle()])
+    assert.deepEqual(ran.toSorted(), ['later', 'tried twice', 'tried twice'])
+    assert.deepEqual(waitingIn(queue), [0, 0])
+    await queue.close()
+  })
+
   test('starts a job after the caller of enqueue went on', async () => {
     const queue = new MemoryQueue()
     const order: string[] = []

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { memory } from '../../../adapters/memory/index.js'
 import { describe, test } from 'node:test'
 import { httpError } from '../../../src/http/errors.js'
-import { compose, type Handler, type RequestHeaders } from '../../../src/http/exchange.js'
+import { compose, type Handler, type HttpRequest, type RequestHeaders } from '../../../src/http/exchange.js'
 import { principalOf, type Principal } from '../../../src/http/principal.js'
 import { json } from '../../../src/http/respond.js'
 import { authenticate, type AuthenticateOptions } from '../../../src/policies/authenticate.js'
 import { authorize } from '../../../src/policies/authorize.js'
+import { rateLimit } from '../../../src/policies/rate-limit.js'
 import { apiKey, basic, bearer, hostUser, tokens } from '../../../src/policies/schemes.js'
 import { sameSecret, secretDigest } from '../../../src/policies/secret.js'
 import { cors } from '../../../src/resources/cors.js'
@@ -243,6 +245,70 @@ describe('authenticate', () => {
     }), whoAmI)
     assert.equal((await ask(handler, { headers: auth('Bearer same') })).json['subject'], 'bearer', 'first')
     assert.equal((await ask(handler, { headers: key('same') })).json['subject'], 'key', 'second')
+  })
+
+  test('the cache keeps two schemes of one kind apart (issue 15, C17)', async () => {
+    const scheme = (header: string, subject: string) => apiKey({ header, verify: (given: string) => (given === 'same' ? { subject } : undefined) })
+    const cache = { max: 10, ttlMs: 60_000 }
+    const handler = compose(authenticate({ schemes: [scheme('x-user-key', 'user'), scheme('x-admin-key', 'admin')], cache }), whoAmI)
+    for (const _ of [1, 2]) {
+      assert.equal((await ask(handler, { headers: { 'x-user-key': 'same' } })).json['subject'], 'user')
+      assert.equal((await ask(handler, { headers: { 'x-admin-key': 'same' } })).json['subject'], 'admin')
+    }
+    const refuses = apiKey({ header: 'x-admin-key', verify: () => undefined })
+    const strict = compose(authenticate({ schemes: [scheme('x-user-key', 'user'), refuses], cache }), whoAmI)
+    assert.equal((await ask(strict, { headers: { 'x-user-key': 'same' } })).status, 200)
+    assert.equal((await ask(strict, { headers: { 'x-admin-key': 'same' } })).status, 401)
+  })
+
+  describe('the cache and a verify that reads the request (issue 15, C17)', () => {
+    /** A token that is good at one address only. */
+    const bound = (token: string, request: HttpRequest) => (token === 'tok' && request.peerAddress === '192.0.2.1' ? { subject: 'ann' } : undefined)
+    const cache = { max: 10, ttlMs: 60_000 }
+    const at = (handler: Handler, peerAddress: string) => ask(handler, { headers: auth('Bearer tok'), peerAddress })
+
+    test('key has what it reads: a token that is bound to an address passes nowhere else', async () => {
+      let calls = 0
+      const verify = (token: string, request: HttpRequest) => { calls++; return bound(token, request) }
+      const handler = compose(authenticate({ schemes: [bearer({ verify })], cache: { ...cache, key: ({ peerAddress }) => peerAddress ?? '' } }), whoAmI)
+      const statuses: number[] = []
+      for (const address of ['192.0.2.1', '192.0.2.9', '192.0.2.1']) statuses.push((await at(handler, address)).status)
+      assert.deepEqual([statuses, calls], [[200, 401, 200], 2])
+    })
+
+    test('without key it is refused when the policy is made, and where that can not be seen, when it reads', async () => {
+      const password = (name: string, secret: string, request: HttpRequest) => bound(name + secret, request)
+      for (const scheme of [bearer({ verify: bound }), apiKey({ header: 'x', verify: bound }), basic({ verify: password })]) {
+        assert.throws(() => authenticate({ schemes: [scheme], cache }), /takes the request, but the cache remembers by the credentials; name what verify reads/)
+        authenticate({ schemes: [scheme] })
+      }
+      const hidden = (...args: Parameters<typeof bound>) => bound(...args)
+      const { status, heard } = await at(compose(authenticate({ schemes: [bearer({ verify: hidden })], cache }), whoAmI), '192.0.2.1')
+      assert.equal(status, 500)
+      assert.match(String(heard[0]), /verify reads peerAddress of the request/)
+    })
+
+    test('a key that is no text is a mistake of the host', async () => {
+      assert.throws(() => authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: 'x' as never } }), /key must be a function/)
+      const handler = compose(authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: () => undefined as never } }), whoAmI)
+      assert.equal((await at(handler, '192.0.2.1')).status, 500)
+    })
+  })
+
+  test('guesses of tokens are limited by address before anything is verified, as the guide has it', async () => {
+    let verified = 0
+    const verify = (token: string) => { verified++; return token === 'right' ? { subject: 'ann' } : undefined }
+    const handler = compose<unknown>(
+      rateLimit({ store: memory().store, policies: [{ name: 'address', limit: 5, windowSeconds: 60, by: 'address' }], onStoreError: 'deny' }),
+      authenticate({ schemes: [bearer({ verify })] }),
+      whoAmI,
+    )
+    const guess = async (token: string, peerAddress: string) => (await ask(handler, { headers: auth(`Bearer ${token}`), peerAddress })).status
+    const statuses: number[] = []
+    for (let at = 0; at < 7; at++) statuses.push(await guess(`guess-${at}`, '2001:db8::1'))
+    assert.deepEqual([statuses, verified], [[401, 401, 401, 401, 401, 429, 429], 5])
+    assert.equal(await guess('right', '2001:db8::2'), 429, 'the whole /64 counts as one')
+    assert.equal(await guess('right', '192.0.2.1'), 200)
   })
 
   test('optional: nobody goes on, and an authorize behind it still asks for credentials', async () => {

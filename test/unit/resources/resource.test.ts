@@ -46,12 +46,20 @@ describe('resource', () => {
 })
 
 describe('trace', () => {
-  const thing = resource({ GET: page, TRACE: trace({ drop: ['X-Internal'] }) })
+  const thing = resource({ GET: page, TRACE: trace({ echo: ['X-Client-Version'] }) })
   test('SPEC 4.1.TRACE: the request comes back, without what is secret', async () => {
-    const secret = { 'authorization': 'Bearer s1', 'cookie': 's2', 'proxy-authorization': 's3', 'x-api-key': 's4', 'x-auth-token': 's5', 'x-internal': 's6', 'x-forwarded-for': 's7' }
-    const { status, headers, text } = await ask(thing, 'TRACE', '/a%20b?c=d&e=f', { headers: { host: 'x.y', via: ['a', 'b'] as never, ...secret } })
+    const secret = { 'authorization': 'Bearer s1', 'cookie': 's2', 'proxy-authorization': 's3', 'x-api-key': 's4', 'x-auth-token': 's5', 'x-internal': 's6', 'x-forwarded-for': 's7', 'forwarded': 's8' }
+    // What proxies that know the user add (issue 15, C17).
+    const identity = Object.fromEntries([
+      'X-Goog-IAP-JWT-Assertion', 'X-Goog-Authenticated-User-Email', 'Cf-Access-Jwt-Assertion', 'Cf-Connecting-Ip', 'X-Amzn-Oidc-Data', 'X-Ms-Client-Principal',
+      'X-Ms-Client-Principal-Name', 'Remote-User', 'X-Remote-User', 'X-Email', 'X-Real-IP', 'True-Client-IP', 'Ssl-Client-Cert', 'From', 'Referer',
+    ].map((name) => [name.toLowerCase(), 's9']))
+    const { status, headers, text } = await ask(thing, 'TRACE', '/a%20b?c=d&e=f', { headers: { host: 'x.y', via: ['a', 'b'] as never, 'x-client-version': '7', ...secret, ...identity } })
     assert.deepEqual([status, headers['content-type'], headers['cache-control']], [200, 'message/http', 'no-store'])
-    assert.equal(text, 'TRACE /a%20b?c=d&e=f HTTP/1.1\r\nhost: x.y\r\nvia: a\r\nvia: b\r\n\r\n')
+    assert.equal(text, 'TRACE /a%20b?c=d&e=f HTTP/1.1\r\nhost: x.y\r\nvia: a\r\nvia: b\r\nx-client-version: 7\r\n\r\n')
+  })
+  test('a field that may say who the client is can not be echoed', () => {
+    for (const name of ['Authorization', 'Cf-Access-Jwt-Assertion', 'X-Forwarded-For']) assert.throws(() => trace({ echo: [name] }), /may say who the client is/)
   })
   test('a body is refused unread, other methods are not its own', async () => {
     assert.equal((await ask(thing, 'TRACE', '/', { headers: { 'content-length': '1' } })).status, 400)

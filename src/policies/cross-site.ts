@@ -1,0 +1,86 @@
+import { isKnownOrigin } from '../http/cross-site.js'
+import { httpError } from '../http/errors.js'
+import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
+import { checkNames } from '../http/option-names.js'
+import { failing } from './describe.js'
+
+/** Which other origins may send requests that change something. */
+export interface CrossSiteOptions {
+  /**
+   * Origins as browsers send them, such as `https://app.example.com`. Origins that `cors` lets in by name need not be
+   * named again. Default: none.
+   */
+  readonly origins?: readonly string[]
+  /**
+   * Whether other origins of the same site, such as `https://blog.example.com` for `https://api.example.com`, may send
+   * such requests. `'refuse'` where people whom you do not trust have pages on subdomains. Default `'allow'`.
+   */
+  readonly sameSite?: 'allow' | 'refuse'
+}
+
+const KNOWN = { origins: 0, sameSite: 0 } satisfies Record<keyof CrossSiteOptions, 0>
+/** Methods that change nothing (RFC 9110 section 9.2.1). A link or an image on another site may cause them. */
+const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
+const PLACE: PolicyPlace = {
+  name: 'crossSite',
+  behind: {
+    requestId: 'what is refused here would have no id',
+    cors: 'it does not know there which origins cors lets in, and their pages could not read its 403',
+  },
+}
+
+/**
+ * Refuses requests that a page of another site makes a browser send with its user's cookies: 403 `cross_site`. Put it in
+ * front of everything that is protected by cookies, HTTP authentication, client certificates or the network.
+ *
+ * - GET, HEAD, OPTIONS and TRACE pass, so links, navigations and preflights do. Handlers must change nothing on them.
+ * - Any other method passes if `Sec-Fetch-Site` (Fetch Metadata) is `same-origin` or `none`, and if it is `same-site`
+ *   unless `sameSite` is `'refuse'`.
+ * - Without `Sec-Fetch-Site` (older browsers, and `http` beyond the local machine), `Origin` must name the host of `Host`.
+ *   `Origin: null` is refused.
+ * - Without both fields the request passes, because no browser sends it.
+ *
+ * @example
+ * compose(cors({ origins: ['https://app.example.com'], credentials: true }), crossSite(), handler)
+ *
+ * @throws {TypeError} an origin is not written as browsers send it, or an option is unknown.
+ */
+export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C> {
+  checkNames('crossSite', options, KNOWN)
+  const { origins = [], sameSite = 'allow' } = options
+  if (sameSite !== 'allow' && sameSite !== 'refuse') throw new TypeError("crossSite: sameSite must be 'allow' or 'refuse'")
+  for (const origin of origins as readonly unknown[]) {
+    if (typeof origin === 'string' && ORIGIN.test(origin)) continue
+    throw new TypeError(`crossSite: ${JSON.stringify(origin)} is no origin as browsers send it, ` +
+      'such as https://app.example.com, lower-case and without a path')
+  }
+  const named = new Set(origins)
+  const passes = (request: HttpRequest<C>): boolean => {
+    if (SAFE.has(request.method)) return true
+    const { origin, 'sec-fetch-site': site } = request.headers
+    if (typeof origin === 'string' && (named.has(origin) || isKnownOrigin(request))) return true
+    if (site === undefined) return origin === undefined || isOwn(origin, request)
+    return site === 'same-origin' || site === 'none' || (site === 'same-site' && sameSite === 'allow')
+  }
+  const policy: Policy<C> = (request, next) => {
+    if (passes(request)) return next(request)
+    throw httpError('cross_site')
+  }
+  const refused = failing('cross_site')
+  const told = (operation: Operation): Operation => SAFE.has(operation.method) ? operation : refused(operation)
+  return Object.assign(policy, { place: PLACE, describe: told })
+}
+
+/** Whether the origin is that of the request itself, by its host and port. */
+function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): boolean {
+  const host = headers['host'] ?? headers[':authority']
+  if (typeof origin !== 'string' || typeof host !== 'string') return false
+  try {
+    const url = new URL(origin)
+    return url.host !== '' && url.host === new URL(`${url.protocol}//${host}`).host
+  } catch {
+    // `null`, and what is no origin.
+    return false
+  }
+}
