@@ -37,8 +37,17 @@ export class Sweep {
   private sweeping: Promise<void> | undefined
   private closed = false
 
+  /**
+   * Sweeps at once, unless the store is of this process alone: that one holds no task before this process accepts one. A Worker has
+   * no timers while its module is loaded.
+   */
   constructor(private readonly settings: SweepSettings) {
-    this.arm()
+    if (settings.ledger.store.shared) this.start()
+  }
+
+  /** Sweeps from now on. Does nothing if it does so already. */
+  start(): void {
+    if (this.timer === undefined) this.arm()
   }
 
   /** Sweeps no more, and waits for the look that goes on. */
