@@ -3,6 +3,7 @@ import { isStoreUnavailable } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { ExecutorSettings } from './attempt.js'
 import type { Executor } from './execute.js'
+import { elapsed } from './elapsed.js'
 import { jobId, newJobName, taskOf } from './job-id.js'
 import { isAlive, type Leases } from './leases.js'
 import type { Held } from './ledger.js'
@@ -113,12 +114,8 @@ export class Sweep {
       return record.work === undefined ? this.lose(held) : this.enqueueAnew(held, readWork(record.work))
     }
     // Its worker may live, and write the end of its run without a job. It has the time that a run may take.
-    const now = Date.now()
     const { timeoutMs = UNKNOWN_MS } = definitions.get(record.name) ?? {}
-    if (record.stuckAt !== undefined) return now - record.stuckAt < timeoutMs ? undefined : this.lose(held)
-    await ledger.move(held, ({ job, attempt, state }) => (
-      job === record.job && attempt === record.attempt && state === 'processing' ? { stuckAt: now } : undefined
-    ))
+    if (await elapsed(ledger.store, `lost:${jobId(record)}:${record.attempt}`, timeoutMs) >= timeoutMs) await this.lose(held)
   }
 
   private async lose(held: Held): Promise<void> {
