@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
 import { NodeBody } from './body.js'
@@ -117,14 +118,25 @@ export function isGone(req: HostRequest, res: HostResponse): boolean {
  * behind an earlier one on its connection nothing about that, so it is watched there too.
  */
 export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
-  const { socket } = req
+  const waiting = res.socket === null ? waitingOn(req.socket) : undefined
   const once = (): void => {
     res.off('close', once)
-    socket.off('close', once)
+    waiting?.delete(once)
     left()
   }
   res.on('close', once)
-  if (res.socket === null) socket.on('close', once)
+  waiting?.add(once)
+}
+
+const WAITING = Symbol('longhaul.waiting')
+
+/** Those that are told when a connection goes. One listener serves all, because a client may pipeline any number of requests. */
+function waitingOn(socket: Socket & { [WAITING]?: Set<() => void> }): Set<() => void> {
+  const known = socket[WAITING]
+  if (known !== undefined) return known
+  const waiting = socket[WAITING] = new Set<() => void>()
+  socket.once('close', () => { for (const each of [...waiting]) each() })
+  return waiting
 }
 
 /** The part of the path that Express (`baseUrl`) or Connect (`originalUrl` without `url`) took away. */
