@@ -35,9 +35,9 @@ export { idempotent, type IdempotentOptions, type KeptAnswer } from './idempoten
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export type { Call, Outcome, Page, PageRequest, Repository, Update } from './repositories/repository.js'
 export {
-  collection, cors, list, resource, router, trace,
+  collection, cors, list, resource, router, strictQuery, trace,
   type Collection, type CollectionOptions, type CorsOptions, type IdFormat, type ListOptions, type Methods,
-  type ResourceOptions, type RouterOptions, type TraceOptions,
+  type ResourceOptions, type RouterOptions, type StrictQueryOptions, type TraceOptions,
 } from './resources/index.js'
 export {
   LineReader, ndjsonBytes, ndjsonDownload, ndjsonUpload, readRecords, uploadTask,

@@ -5,12 +5,19 @@ import type { Backoff, Job } from '../../src/queues/queue.js'
 /** What a board shows of a job, beside its name and id. */
 export type JobData = Omit<Job, 'id' | 'name'>
 
+/** BullMQ's own keys of a queue: the key of a job of such an id would be one of them. */
+const KEYS = new Set([
+  'active', 'completed', 'de', 'delayed', 'events', 'failed', 'id', 'limiter', 'marker', 'meta', 'paused', 'pc', 'prioritized', 'repeat',
+  'stalled', 'stalled-check', 'wait', 'waiting-children',
+])
+
 /**
- * The id in BullMQ, which refuses colons and what reads as an integer: those ids, and those that begin with `~`, are escaped behind a `~`,
- * so that no two ids become one.
+ * The id in BullMQ, which refuses colons and what reads as an integer: those ids, the names of its keys, and ids that begin with `~`, are
+ * escaped behind a `~`, so that no two ids become one.
  */
 export function toJobId(id: string): string {
-  return id.startsWith('~') || id.includes(':') || String(parseInt(id, 10)) === id ? `~${encodeURIComponent(id)}` : id
+  const escaped = id.startsWith('~') || id.includes(':') || String(parseInt(id, 10)) === id || KEYS.has(id)
+  return escaped ? `~${encodeURIComponent(id)}` : id
 }
 
 function fromJobId(jobId: string): string {

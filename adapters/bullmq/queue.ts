@@ -1,4 +1,4 @@
-import { DelayedError, Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob } from 'bullmq'
+import { DelayedError, Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob, type JobsOptions } from 'bullmq'
 import { checkNames } from '../../src/http/option-names.js'
 import {
   isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
@@ -7,6 +7,7 @@ import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { Silence, type Connected, type Connection } from '../redis/silence.js'
 import { settles, within } from './deadline.js'
 import { Locks } from './locks.js'
+import { isDelayed, serverTime, untilDue } from './server-time.js'
 import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
 
 /** Times are in milliseconds. */
@@ -39,6 +40,8 @@ const GRACE_MS = 2000
 const BEAT_MS = 2500
 /** How long the engine waits after an error of its connection; a process that closes waits for that. */
 const ENGINE_RETRY_MS = 1000
+/** So much too early is in time, in milliseconds: timers and clocks are no better. */
+const EARLY_MS = 100
 /** How many dead jobs one look finds. */
 const DEAD_PAGE = 100
 /** How long a dead job is kept whose `onDead` rejects. */
@@ -89,7 +92,7 @@ export class BullMQQueue implements Queue {
     const { taskId, input, context, record, store } = job
     const data: JobData = { taskId, input, context, record, store }
     // With Redis down an add may stay pending for ever, whatever its options say.
-    await this.inTime('enqueue', this.queue.add(job.name, data, {
+    await this.inTime('enqueue', this.add(job.name, data, {
       jobId: toJobId(job.id), attempts, ...(delayMs > 0 ? { delay: delayMs } : {}), ...toBackoff(backoff),
       // Gone once done, so that the same id can be taken again; what died stays until it is buried, as BullMQ has it by itself.
       removeOnComplete: true,
@@ -144,7 +147,10 @@ export class BullMQQueue implements Queue {
   }
 
   private async run(run: RunJob, job: BullJob<JobData>, token: string | undefined): Promise<void> {
+    // A worker whose clock is ahead takes a delayed job too early. Put off by its own clock, it takes it again when it is due.
+    const early = isDelayed(job) ? await untilDue(this.queue, job).catch(() => 0) : 0
     if (this.closing) return handBack(job, token)
+    if (early > EARLY_MS) return putOff(job, token, early)
     const made = job.attemptsMade + 1
     const attempt = new RunningAttempt(made, made >= (job.opts.attempts ?? 1))
     this.running.add(attempt)
@@ -160,6 +166,11 @@ export class BullMQQueue implements Queue {
       this.locks?.remove(job)
       if (this.running.size === 0) this.onIdle?.()
     }
+  }
+
+  /** BullMQ counts a delay from the job's timestamp, and a worker looks at its own clock. */
+  private async add(name: string, data: JobData, options: JobsOptions): Promise<void> {
+    await this.queue.add(name, data, options.delay === undefined ? options : { ...options, timestamp: await serverTime(this.queue) })
   }
 
   /** Rejects when it takes too long, and then looks whether the connection is half-open. */
@@ -220,6 +231,7 @@ export class BullMQQueue implements Queue {
     this.silence.close()
     this.workerSilence?.close()
     const { worker } = this
+    let force = false
     if (worker) {
       // Not `close` at once: when that waits for a run which ignores its signal, nothing can make it go on.
       await settles(worker.pause(true), this.timeoutMs)
@@ -229,14 +241,16 @@ export class BullMQQueue implements Queue {
       })
       const isDrained = await settles(drained, drainMs)
       if (!isDrained) for (const attempt of this.running) attempt.abort(new QueueClosingError())
-      const force = !isDrained && !await settles(drained, GRACE_MS)
-      // While Redis is away BullMQ waits for it, and keeps its connections and timers; those are let go of by force.
-      if (!await settles(worker.close(force), this.timeoutMs)) await settles(worker.getBackend().close(true), this.timeoutMs)
-      this.locks?.stop()
+      force = !isDrained && !await settles(drained, GRACE_MS)
     }
-    // It asks Redis through the queue's connection: what it waits for now it does not get.
-    if (this.sweeping) await settles(this.sweeping, this.timeoutMs)
-    if (!await settles(this.queue.close(), this.timeoutMs)) this.disconnect()
+    // While Redis is away BullMQ waits for it, and keeps its connections and timers. After one deadline for all of it they are
+    // let go of by force.
+    const deadline = performance.now() + this.timeoutMs
+    const inTime = (work: Promise<unknown>): Promise<boolean> => settles(work, Math.max(deadline - performance.now(), 100))
+    if (worker && !await inTime(worker.close(force))) await inTime(worker.getBackend().close(true))
+    this.locks?.stop()
+    if (this.sweeping) await inTime(this.sweeping)
+    if (!await inTime(this.queue.close())) this.disconnect()
   }
 
   /** A connection that BullMQ made of options is its own to close; a client is its owner's. */

@@ -6,7 +6,7 @@ export interface BlobsFixture {
   readonly blobs: Blobs
   /** Second blobs on the same data, as another process would have them. Required when `blobs.shared`. */
   readonly second?: Blobs
-  /** The blobs' clock, in milliseconds since 1970. Default `Date.now`. */
+  /** The blobs' clock, in milliseconds, where it is not real time. */
   readonly now?: () => number
   /** Moves the blobs' clock forward at once. Without it the suite waits. */
   readonly advance?: (ms: number) => Promise<void> | void
@@ -54,20 +54,17 @@ export class BlobsBench {
   }
 
   now(): number {
-    return this.#fixture.now?.() ?? Date.now()
+    return this.#fixture.now?.() ?? performance.now()
   }
 
-  /** An expiry that no test reaches. */
-  get later(): { readonly expiresAt: number } {
-    return { expiresAt: this.now() + 600_000 }
-  }
+  /** A lifetime that no test outlasts. */
+  readonly later = { ttlMs: 600_000 }
 
-  /** Waits until every clock is past `time`. */
-  async past(time: number): Promise<void> {
-    const left = time + this.#tolerance + 1 - this.now()
-    if (left <= 0) return
-    if (this.#fixture.advance) await this.#fixture.advance(left)
-    else await pause(left)
+  /** Waits until what was written before this call with the lifetime `ttlMs` has expired. */
+  async outlive({ ttlMs }: { readonly ttlMs: number }): Promise<void> {
+    const wait = ttlMs + this.#tolerance + 1
+    if (this.#fixture.advance) await this.#fixture.advance(wait)
+    else await pause(wait)
   }
 
   /**
@@ -75,15 +72,16 @@ export class BlobsBench {
    * expiry may have come.
    */
   async beforeExpiry<T>(
-    body: (expiresAt: number, key: string) => Promise<T>,
-  ): Promise<{ readonly result: T, readonly expiresAt: number, readonly key: string }> {
-    for (const life of [300, 1500, 6000, 24_000]) {
-      const expiresAt = this.now() + life + 2 * this.#tolerance
-      const key = this.key(`life-${life}`)
+    body: (life: { readonly ttlMs: number }, key: string) => Promise<T>,
+  ): Promise<{ readonly result: T, readonly life: { readonly ttlMs: number }, readonly key: string }> {
+    for (const ms of [300, 1500, 6000, 24_000]) {
+      const life = { ttlMs: ms + 2 * this.#tolerance }
+      const expiry = this.now() + life.ttlMs
+      const key = this.key(`life-${ms}`)
       try {
-        return { result: await body(expiresAt, key), expiresAt, key }
+        return { result: await body(life, key), life, key }
       } catch (error) {
-        if (this.now() < expiresAt - this.#tolerance || life === 24_000) throw error
+        if (this.now() < expiry - this.#tolerance || ms === 24_000) throw error
       }
     }
     throw new Error('there is a life that is long enough, or a failure')

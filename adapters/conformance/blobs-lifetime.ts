@@ -7,11 +7,11 @@ import { type Cases } from './runner.js'
 export const lifetime: Cases<BlobsBench> = {
   'an expired blob is gone': async (bench) => {
     await bench.blobs.put(bench.key('other'), chunks('def'), bench.later)
-    const { expiresAt, key } = await bench.beforeExpiry(async (expiresAt, key) => {
-      await bench.blobs.put(key, chunks('abc'), { expiresAt })
+    const { life, key } = await bench.beforeExpiry(async (life, key) => {
+      await bench.blobs.put(key, chunks('abc'), life)
       assert.equal(await bench.text(key), 'abc')
     })
-    await bench.past(expiresAt)
+    await bench.outlive(life)
     assert.equal(await bench.blobs.stat(key), undefined)
     assert.equal(await bench.blobs.open(key), undefined)
     assert.equal(await bench.blobs.delete(key), false)
@@ -20,9 +20,9 @@ export const lifetime: Cases<BlobsBench> = {
     assert.equal(await bench.text(key), 'again')
   },
 
-  'a blob whose expiry is past counts as written and expired': async (bench) => {
+  'a blob without a lifetime counts as written and expired': async (bench) => {
     await bench.blobs.put(bench.key(), chunks('old'), bench.later)
-    assert.equal((await bench.blobs.put(bench.key(), chunks('late'), { expiresAt: bench.now() - 1000 })).size, 4)
+    assert.equal((await bench.blobs.put(bench.key(), chunks('late'), { ttlMs: -1000 })).size, 4)
     assert.equal(await bench.blobs.stat(bench.key()), undefined)
     assert.equal(await bench.blobs.open(bench.key()), undefined)
   },

@@ -44,15 +44,15 @@ export const reading: Cases<BlobsBench> = {
 
   'a reader that has begun gets the old blob whole': async (bench) => {
     for (const end of ['replace', 'delete', 'expire'] as const) {
-      const { result: { reader, first }, expiresAt, key } = await bench.beforeExpiry(async (expiresAt, key) => {
-        await bench.blobs.put(key, bytes(SIZE), end === 'expire' ? { expiresAt } : bench.later)
+      const { result: { reader, first }, life, key } = await bench.beforeExpiry(async (life, key) => {
+        await bench.blobs.put(key, bytes(SIZE), end === 'expire' ? life : bench.later)
         const reader = (await bench.blobs.open(key))?.[Symbol.asyncIterator]()
         assert.ok(reader)
         return { reader, first: await reader.next() }
       })
       if (end === 'replace') await bench.blobs.put(key, chunks('new'), bench.later)
       if (end === 'delete') assert.equal(await bench.blobs.delete(key), true)
-      if (end === 'expire') await bench.past(expiresAt)
+      if (end === 'expire') await bench.outlive(life)
       if (end !== 'replace') assert.equal(await bench.blobs.stat(key), undefined)
       await bench.blobs.delete(key)
       let position = 0

@@ -114,7 +114,7 @@ export const room: Cases<QueueBench> = {
   },
 
   'ids that an engine may not take, or may take for another, are jobs of their own': async (bench) => {
-    const ids = ['5', 'id-5', '~5', '~~5', '-5', '0', '0:1', 'NaN', 'a:b', 'a%3Ab', '~a%3Ab', 'é']
+    const ids = ['delayed', 'meta', 'wait', 'id', '5', 'id-5', '~5', '~~5', '-5', '0', '0:1', 'NaN', 'a:b', 'a%3Ab', '~a%3Ab', 'é']
     for (const id of ids) await bench.accepted({ ...bench.job(), id })
     bench.process()
     await bench.ran(ids.length)

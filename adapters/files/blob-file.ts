@@ -1,13 +1,11 @@
 import { open, type FileHandle } from 'node:fs/promises'
-import type { BlobInfo } from '../../src/stores/blobs.js'
-import { HEADER_BYTES, readHeader } from './blob-header.js'
+import { HEADER_BYTES, readHeader, type BlobHeader } from './blob-header.js'
 
 const CHUNK = 64 * 1024
 
 /** An open blob. The caller closes `handle`. */
-export interface OpenBlob {
+export interface OpenBlob extends BlobHeader {
   readonly handle: FileHandle
-  readonly info: BlobInfo
 }
 
 /** Opens a blob's file; `undefined` when there is none that is whole. */
@@ -21,8 +19,8 @@ export async function openBlob(path: string): Promise<OpenBlob | undefined> {
   }
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEADER_BYTES), 0, HEADER_BYTES, 0)
-    const info = readHeader(buffer.subarray(0, bytesRead), (await handle.stat()).size)
-    if (info !== undefined) return { handle, info }
+    const header = readHeader(buffer.subarray(0, bytesRead), (await handle.stat()).size)
+    if (header !== undefined) return { handle, ...header }
     await handle.close()
     return undefined
   } catch (error) {
@@ -32,10 +30,10 @@ export async function openBlob(path: string): Promise<OpenBlob | undefined> {
 }
 
 /** What a blob's file says of itself. */
-export async function blobInfo(path: string): Promise<BlobInfo | undefined> {
+export async function blobHeader(path: string): Promise<BlobHeader | undefined> {
   const blob = await openBlob(path)
   await blob?.handle.close()
-  return blob?.info
+  return blob
 }
 
 /** Bytes of an open blob. Its file is never changed once it has its name, so there is nothing to watch for. */

@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { BlobInfo } from '../../src/stores/blobs.js'
 
+/** What the file of a blob says of itself. */
+export interface BlobHeader {
+  readonly info: BlobInfo
+  /** On the clock of the folder, in milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
 /** Every file of `FolderBlobs` begins with so many bytes about itself. */
 export const HEADER_BYTES = 64
 
@@ -24,13 +31,14 @@ export function writeHeader(key: string, tag: Uint8Array, size: number, expiresA
   return header
 }
 
-export function infoOf(tag: Uint8Array, size: number, expiresAt: number): BlobInfo {
-  return { size, etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"`, expiresAt }
+export function infoOf(tag: Uint8Array, size: number): BlobInfo {
+  return { size, etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"` }
 }
 
 /** What a header says; `undefined` when it is none, or when the file does not have the length that it says: a disk was lost midway. */
-export function readHeader(header: Buffer, fileSize: number): BlobInfo | undefined {
+export function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
   if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) return undefined
   const size = header.readDoubleBE(24)
-  return size + HEADER_BYTES === fileSize ? infoOf(header.subarray(32, 32 + TAG_BYTES), size, header.readDoubleBE(16)) : undefined
+  if (size + HEADER_BYTES !== fileSize) return undefined
+  return { info: infoOf(header.subarray(32, 32 + TAG_BYTES), size), expiresAt: header.readDoubleBE(16) }
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { blobInfo } from './blob-file.js'
+import { blobHeader } from './blob-file.js'
 
 /** What a writer that died left behind is taken away after that. */
 const ABANDONED_MS = 24 * 3_600_000
@@ -13,23 +13,23 @@ export function partialName(): string {
   return `${randomBytes(16).toString('hex')}${PARTIAL}`
 }
 
-/** Takes away what has expired in a folder of blobs, one file at a time; `stopped` is asked before each. */
-export async function sweepFolder(folder: string, now: () => number, stopped: () => boolean): Promise<void> {
+/** Takes away what has expired in a folder of blobs, one file at a time; `stopped` is asked before each. `now`: on the folder's clock. */
+export async function sweepFolder(folder: string, now: number, stopped: () => boolean): Promise<void> {
   for (const name of await readdir(folder)) {
     if (stopped()) return
     const path = join(folder, name)
     if (name.endsWith('.blob')) {
-      const info = await blobInfo(path)
-      if (info !== undefined && info.expiresAt <= now()) await removeExpired(folder, path, now)
+      const header = await blobHeader(path)
+      if (header !== undefined && header.expiresAt <= now) await removeExpired(folder, path, now)
     } else if (name.endsWith(PARTIAL)) {
       const stats = await stat(path).catch(() => undefined)
-      if (stats !== undefined && stats.mtimeMs < Date.now() - ABANDONED_MS) await rm(path, { force: true })
+      if (stats !== undefined && stats.mtimeMs < now - ABANDONED_MS) await rm(path, { force: true })
     }
   }
 }
 
 /** Another process may have written a new blob under the name meanwhile: it gets its name back, unless a newer one has it. */
-async function removeExpired(folder: string, path: string, now: () => number): Promise<void> {
+async function removeExpired(folder: string, path: string, now: number): Promise<void> {
   const aside = join(folder, partialName())
   try {
     await rename(path, aside)
@@ -37,7 +37,7 @@ async function removeExpired(folder: string, path: string, now: () => number): P
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
     throw error
   }
-  const info = await blobInfo(aside)
-  if (info !== undefined && info.expiresAt > now()) await link(aside, path).catch(() => undefined)
+  const header = await blobHeader(aside)
+  if (header !== undefined && header.expiresAt > now) await link(aside, path).catch(() => undefined)
   await rm(aside, { force: true })
 }

@@ -3,12 +3,13 @@ import { mkdirSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { checkNames } from '../../src/http/option-names.js'
-import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
+import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
-import { blobInfo, openBlob, readBlob, writeAll } from './blob-file.js'
+import { blobHeader, openBlob, readBlob, writeAll } from './blob-file.js'
 import { fileOfKey, HEADER_BYTES, infoOf, writeHeader } from './blob-header.js'
 import { partialName, sweepFolder } from './blob-sweep.js'
+import { FolderClock } from './folder-clock.js'
 
 const KNOWN = { shared: 0, sweepMs: 0, now: 0 } satisfies Record<keyof FolderBlobsOptions, 0>
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
@@ -22,7 +23,7 @@ export interface FolderBlobsOptions {
   readonly shared?: boolean
   /** Milliseconds from one sweep for what has expired to the next, 100 or more. Default: a minute. */
   readonly sweepMs?: number
-  /** What time it is, in milliseconds since 1970. For tests; the default is `Date.now`. */
+  /** A clock, in milliseconds since 1970. For tests; the default is that of the file system, which all who share the folder have in common. */
   readonly now?: () => number
 }
 
@@ -34,7 +35,7 @@ export interface FolderBlobsOptions {
 export class FolderBlobs implements Blobs {
   readonly shared: boolean
   readonly #folder: string
-  readonly #now: () => number
+  readonly #clock: FolderClock
   readonly #timer: ReturnType<typeof setInterval>
   #sweeping: Promise<void> | undefined
   #closed = false
@@ -42,10 +43,10 @@ export class FolderBlobs implements Blobs {
   /** Throws a TypeError when the folder can't be made, or an option makes no sense. */
   constructor(folder: string, options: FolderBlobsOptions = {}) {
     checkNames('FolderBlobs', options, KNOWN)
-    const { shared = false, sweepMs = 60_000, now = Date.now } = options
+    const { shared = false, sweepMs = 60_000, now } = options
     this.#folder = resolve(folder)
     this.shared = shared
-    this.#now = now
+    this.#clock = new FolderClock(this.#folder, now)
     if (!Number.isFinite(sweepMs) || sweepMs < 100 || sweepMs > 2 ** 31 - 1) {
       throw new TypeError(`sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`)
     }
@@ -61,16 +62,16 @@ export class FolderBlobs implements Blobs {
   async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
     this.#check(key)
     checkNames('FolderBlobs: put', options, BLOB_PUT)
-    const { expiresAt, signal } = options
-    checkBlobExpiry(expiresAt)
+    const { ttlMs, signal } = options
+    checkBlobLifetime(ttlMs)
     const partial = join(this.#folder, partialName())
     const tag = randomBytes(16)
     try {
-      const size = await this.#write(partial, key, tag, content, expiresAt, signal)
+      const size = await this.#write(partial, key, tag, content, ttlMs, signal)
       const path = this.#path(key)
-      if (expiresAt > this.#now()) await disk(rename(partial, path))
+      if (ttlMs > 0) await disk(rename(partial, path))
       else await disk(rm(path, { force: true }))
-      return infoOf(tag, size, expiresAt)
+      return infoOf(tag, size)
     } finally {
       // After a rename there is nothing by this name.
       await rm(partial, { force: true }).catch(() => undefined)
@@ -79,7 +80,8 @@ export class FolderBlobs implements Blobs {
 
   async stat(key: string): Promise<BlobInfo | undefined> {
     this.#check(key)
-    return this.#live(await disk(blobInfo(this.#path(key))))
+    const header = await disk(blobHeader(this.#path(key)))
+    return header !== undefined && header.expiresAt > await disk(this.#clock.now()) ? header.info : undefined
   }
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
@@ -104,7 +106,8 @@ export class FolderBlobs implements Blobs {
   /** Takes away what has expired now. It happens by itself as well. */
   async sweep(): Promise<void> {
     this.#assertOpen()
-    this.#sweeping ??= disk(sweepFolder(this.#folder, this.#now, () => this.#closed)).finally(() => { this.#sweeping = undefined })
+    this.#sweeping ??= disk(this.#clock.now().then((now) => sweepFolder(this.#folder, now, () => this.#closed)))
+      .finally(() => { this.#sweeping = undefined })
     await this.#sweeping
   }
 
@@ -116,7 +119,7 @@ export class FolderBlobs implements Blobs {
   }
 
   async #write(
-    path: string, key: string, tag: Uint8Array, content: AsyncIterable<Uint8Array>, expiresAt: number, signal: AbortSignal | undefined,
+    path: string, key: string, tag: Uint8Array, content: AsyncIterable<Uint8Array>, ttlMs: number, signal: AbortSignal | undefined,
   ): Promise<number> {
     const handle = await disk(open(path, 'wx', 0o600))
     try {
@@ -127,6 +130,7 @@ export class FolderBlobs implements Blobs {
         size += chunk.byteLength
       })
       this.#assertOpen()
+      const expiresAt = await disk(this.#clock.now()) + ttlMs
       await disk(writeAll(handle, writeHeader(key, tag, size, expiresAt), 0))
       return size
     } finally {
@@ -158,10 +162,6 @@ export class FolderBlobs implements Blobs {
 
   #path(key: string): string {
     return join(this.#folder, fileOfKey(key))
-  }
-
-  #live(info: BlobInfo | undefined): BlobInfo | undefined {
-    return info !== undefined && info.expiresAt > this.#now() ? info : undefined
   }
 }
 

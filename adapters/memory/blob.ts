@@ -55,13 +55,16 @@ export class BlobWriter {
 /** A complete blob. Its memory is given back when it is gone and the last reader that has begun is done. */
 export class Blob {
   readonly info: BlobInfo
+  /** On the clock of the blobs, in milliseconds. */
+  readonly expiresAt: number
   readonly #blocks: readonly Uint8Array[]
   readonly #release: () => void
   #readers = 0
   #gone = false
 
-  constructor(info: BlobInfo, blocks: readonly Uint8Array[], release: () => void) {
+  constructor(info: BlobInfo, expiresAt: number, blocks: readonly Uint8Array[], release: () => void) {
     this.info = info
+    this.expiresAt = expiresAt
     this.#blocks = blocks
     this.#release = release
   }

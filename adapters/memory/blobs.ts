@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/http/option-names.js'
-import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobExpiry, checkBlobKey, takeContent } from '../../src/stores/blob-rules.js'
+import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { Blob, BlobWriter } from './blob.js'
@@ -15,7 +15,7 @@ const OVERHEAD = 2048
 export interface MemoryBlobsOptions {
   /** Bytes that all blobs may take, with those that are being written or still read, and 2 KiB for each. Default: 256 MiB. */
   readonly maxBytes?: number
-  /** What time it is, in milliseconds since 1970. For tests; the default is `Date.now`. */
+  /** A clock in milliseconds, from any moment on. For tests; the default is `performance.now`. */
   readonly now?: () => number
 }
 
@@ -44,7 +44,7 @@ export class MemoryBlobs implements Blobs {
   constructor(options: MemoryBlobsOptions = {}) {
     checkNames('MemoryBlobs', options, MEMORY_BLOBS)
     this.#maxBytes = wholeNumber('maxBytes', options.maxBytes ?? 256 * MIB, 1, Number.MAX_SAFE_INTEGER)
-    this.#now = options.now ?? Date.now
+    this.#now = options.now ?? (() => performance.now())
   }
 
   /** What is held now. `bytes` is what `maxBytes` bounds. */
@@ -55,8 +55,8 @@ export class MemoryBlobs implements Blobs {
   async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
     this.#check(key)
     checkNames('MemoryBlobs: put', options, BLOB_PUT)
-    const { expiresAt, signal } = options
-    checkBlobExpiry(expiresAt)
+    const { ttlMs, signal } = options
+    checkBlobLifetime(ttlMs)
     const writer = new BlobWriter((bytes) => { this.#reserve(bytes) })
     let held = 0
     try {
@@ -71,11 +71,11 @@ export class MemoryBlobs implements Blobs {
       const blocks = writer.finish()
       // Not sooner: a Worker has no random bytes while its module is loaded.
       this.#name ??= randomBytes(9).toString('base64url')
-      const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"`, expiresAt }
+      const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"` }
       const bytes = held + writer.bytes
       this.#drop(key)
-      const blob = new Blob(info, blocks, () => { this.#bytes -= bytes })
-      if (expiresAt > this.#now()) {
+      const blob = new Blob(info, this.#now() + ttlMs, blocks, () => { this.#bytes -= bytes })
+      if (ttlMs > 0) {
         this.#blobs.set(key, blob)
         this.#sweeper.start()
       } else blob.drop()
@@ -127,7 +127,7 @@ export class MemoryBlobs implements Blobs {
 
   #live(key: string): Blob | undefined {
     const blob = this.#blobs.get(key)
-    if (blob === undefined || blob.info.expiresAt > this.#now()) return blob
+    if (blob === undefined || blob.expiresAt > this.#now()) return blob
     this.#drop(key)
     return undefined
   }

@@ -10,8 +10,8 @@ export class BlobWriter {
   /** The blob has used the piece up. */
   private used: () => void = ignore
 
-  constructor(blobs: Blobs, key: string, expiresAt: number) {
-    this.put = blobs.put(key, this.content(), { expiresAt })
+  constructor(blobs: Blobs, key: string, ttlMs: number) {
+    this.put = blobs.put(key, this.content(), { ttlMs })
     // Who writes or ends it hears of that.
     this.put.catch(ignore)
   }

@@ -64,7 +64,7 @@ export function bulkTask<T>(caller: string, plan: Plan<T>, options: BulkTaskOpti
   const run = async (spooled: SpooledBatch, task: TaskContext): Promise<BulkTaskResult> => {
     const { taskId = 'direct', attempt, signal, context, progress } = task
     const own = startRun(plan, { signal, context, at: { taskId, name: options.name, attempt } })
-    const sink = new TaskReport(blobs, taskId, Date.now() + keepMs, maxInlineBytes, own.tell)
+    const sink = new TaskReport(blobs, taskId, keepMs, maxInlineBytes, own.tell)
     const report = new Report(sink, plan.status, 'all', plan.maxReportBytes)
     const intake = await open(spooled)
     const told = watched(intake, () => { progress(report.total, spooled.items, messageOf(plan, report)) })

@@ -20,7 +20,7 @@ export class TaskReport implements ReportSink {
   private lost = false
 
   constructor(
-    private readonly blobs: Blobs, private readonly taskId: string, private readonly expiresAt: number, private readonly maxInlineBytes: number,
+    private readonly blobs: Blobs, private readonly taskId: string, private readonly keepMs: number, private readonly maxInlineBytes: number,
     private readonly tell: (error: unknown) => void,
   ) {}
 
@@ -48,7 +48,7 @@ export class TaskReport implements ReportSink {
     if (this.lost || this.writer === undefined) return false
     try {
       await this.writer.end()
-      await this.blobs.put(reportKey(this.taskId, 'failed'), this.failedLines(), { expiresAt: this.expiresAt })
+      await this.blobs.put(reportKey(this.taskId, 'failed'), this.failedLines(), { ttlMs: this.keepMs })
       return true
     } catch (error) {
       this.tell(error)
@@ -68,7 +68,7 @@ export class TaskReport implements ReportSink {
     this.text = ''
     if (this.lost || text === '') return
     try {
-      this.writer ??= new BlobWriter(this.blobs, reportKey(this.taskId, 'all'), this.expiresAt)
+      this.writer ??= new BlobWriter(this.blobs, reportKey(this.taskId, 'all'), this.keepMs)
       await this.writer.write(Buffer.from(text))
     } catch (error) {
       this.lost = true

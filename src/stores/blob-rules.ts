@@ -3,7 +3,7 @@ import type { BlobPutOptions, BlobRange } from './blobs.js'
 const LONGEST_KEY = 512
 
 /** The names of the options of `put`. */
-export const BLOB_PUT = { expiresAt: 0, signal: 0 } satisfies Record<keyof BlobPutOptions, 0>
+export const BLOB_PUT = { ttlMs: 0, signal: 0 } satisfies Record<keyof BlobPutOptions, 0>
 /** The names of the options of `open`. */
 export const BLOB_RANGE = { start: 0, end: 0, etag: 0 } satisfies Record<keyof BlobRange, 0>
 
@@ -13,10 +13,10 @@ export function checkBlobKey(key: string): void {
   throw new TypeError('The key of a blob must be well-formed text of 1 to 512 characters without U+0000')
 }
 
-/** @throws {TypeError} for a time that is not finite */
-export function checkBlobExpiry(expiresAt: number): void {
-  if (Number.isFinite(expiresAt)) return
-  throw new TypeError(`expiresAt must be a time in milliseconds since 1970, not ${String(expiresAt)}`)
+/** @throws {TypeError} for a lifetime that is not finite */
+export function checkBlobLifetime(ttlMs: number): void {
+  if (Number.isFinite(ttlMs)) return
+  throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
 }
 
 /**

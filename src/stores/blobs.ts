@@ -3,11 +3,11 @@
  * once, read in ranges, gone when they expire.
  *
  * An expected outcome is a return value. A rejected promise is a `StoreUnavailableError` (the blobs failed, or are closed),
- * the failure of the content that was being written, or a `TypeError` for misuse: a range that is none, a time that is not finite.
+ * the failure of the content that was being written, or a `TypeError` for misuse: a range that is none, a `ttlMs` that is not finite.
  *
- * Keys are any well-formed text of 1 to 512 characters without U+0000, and differ when one code unit differs. A blob is live while
- * the clock is before `expiresAt`, and nobody opens it afterwards; one whose `expiresAt` is past when it is complete counts as
- * written and expired at once.
+ * Keys are any well-formed text of 1 to 512 characters without U+0000, and differ when one code unit differs. A blob is live for
+ * `ttlMs` from when it is complete, by the blobs' own clock, and nobody opens it afterwards; one whose `ttlMs` is 0 or less counts as
+ * written and expires at once.
  */
 export interface Blobs {
   /** Whether other processes see what this one writes. A queue that spans processes refuses blobs that are not. */
@@ -40,8 +40,8 @@ export interface Blobs {
 
 /** How long a blob lives, and what stops its being written. */
 export interface BlobPutOptions {
-  /** When the blob goes, in milliseconds since 1970. */
-  readonly expiresAt: number
+  /** Milliseconds from when it is complete until it goes, by the blobs' clock. */
+  readonly ttlMs: number
   readonly signal?: AbortSignal
 }
 
@@ -61,6 +61,4 @@ export interface BlobInfo {
   readonly size: number
   /** A strong entity tag, in quotes: another one for other bytes, also after the key was deleted. */
   readonly etag: string
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number
 }

@@ -7,7 +7,7 @@ import { snapshotOf, type TaskSnapshot } from './codec.js'
 import type { AnyTaskDefinition } from './define.js'
 import { isTaskId } from './ids.js'
 import { jobId, newJobName } from './job-id.js'
-import { releaseKept } from './kept.js'
+import { releaseKept, settleKept } from './kept.js'
 import { taskKey, type Held, type Ledger } from './ledger.js'
 import type { OwnerId } from './owner-id.js'
 import { toFaceText, type TaskRecord } from './record.js'
@@ -97,7 +97,11 @@ export class Intake {
     this.ttlMs = delayMs + settings.pendingMs
   }
 
-  async take(): Promise<Accepted> {
+  take(): Promise<Accepted> {
+    return settleKept(this.settings.ledger, this.definition, this.input, this.taken())
+  }
+
+  private async taken(): Promise<Accepted> {
     if (!isTaskId(this.id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
     if (!(this.delayMs >= 0 && this.delayMs <= LONGEST_MS)) throw new TypeError('delayMs must be from 0 to 100 years')
     for (let tried = 0; tried < TRIES; tried++) {

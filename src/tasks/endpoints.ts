@@ -106,7 +106,7 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   const settings: EndpointSettings<C> = {
     tasks, path: statusPath(options.statusPath), face, shared: new SharedFace(face),
     requester: findRequester(options.owner),
-    context: options.context ?? (() => undefined), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
+    context: contextOf(options.context), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
   }
   mustHaveCallbacks(tasks, settings.callback)
   return {
@@ -116,6 +116,15 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),
+  }
+}
+
+/** The same for all manners of work: a job that waits is kept as JSON, and one that starts at once is not. */
+function contextOf<C>(given: TaskEndpointsOptions<C>['context']): EndpointSettings<C>['context'] {
+  if (given === undefined) return () => undefined
+  return (request) => {
+    const text = JSON.stringify(given(request)) as string | undefined
+    return text === undefined ? undefined : JSON.parse(text) as unknown
   }
 }
 

@@ -21,7 +21,7 @@ export function submitOperations(
   })
   const done = response('The work is done', {
     schema: definition?.output ?? resultSchema,
-    headers: { ...fields('Preference-Applied', 'Vary'), ...replayed },
+    headers: { ...fields('Location', 'Preference-Applied', 'Vary'), ...replayed },
   })
   return [operation('POST', {
     summary: definition ? `Start ${definition.name}` : 'Start a task',

@@ -60,7 +60,7 @@ export class Spool {
     const blob = this.#prefix + newId()
     const hash = createHash('sha256')
     const { size } = await this.#blobs.put(blob, hashed(decodeBytes(bytes, 'identity', { maxBytes }), hash), {
-      expiresAt: Date.now() + this.#keepMs, signal,
+      ttlMs: this.#keepMs, signal,
     })
     return { spooled: { blob, coding, size }, sha256: hash.digest('hex') }
   }

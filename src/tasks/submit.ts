@@ -9,6 +9,7 @@ import { parseIdempotencyKey } from '../idempotency/index.js'
 import { noCallbacks } from './callbacks.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
+import { mayBeInUse } from './kept.js'
 import { submitOperations } from './operations.js'
 import { countedAs } from './requester.js'
 import { respondAsync } from './respond-async.js'
@@ -81,9 +82,17 @@ export async function acceptRead<C>(
     const wanted = { direct: false, asked: preferences.respondAsync, wait: waitOf(settings, preferences) }
     return await respond(settings, submission, wanted)
   } catch (error) {
-    // Above that, the work may have been taken in although it does not look so.
-    if (isHttpError(error) && error.status < 500) await work.discard?.()
+    if (!mayBeInUse(work.input, error)) await discard(work)
     throw error
+  }
+}
+
+/** Never rejects: the client is to hear why the request was refused. */
+async function discard(work: ReadWork): Promise<void> {
+  try {
+    await work.discard?.()
+  } catch {
+    // It expires.
   }
 }
 

@@ -42,7 +42,7 @@ runner.describe('FolderBlobs', () => {
   runner.it('outlives its process: who opens the folder next finds what was put', async () => {
     const path = folder()
     const first = new FolderBlobs(path)
-    const info = await first.put('key', text('abc'), { expiresAt: Date.now() + 60_000 })
+    const info = await first.put('key', text('abc'), { ttlMs: 60_000 })
     await first.close()
     const next = new FolderBlobs(path)
     assert.deepEqual(await next.stat('key'), info)
@@ -53,12 +53,13 @@ runner.describe('FolderBlobs', () => {
     let time = 1_700_000_000_000
     const path = folder()
     const blobs = new FolderBlobs(path, { now: () => time })
-    await blobs.put('short', text('a'), { expiresAt: time + 1000 })
-    await blobs.put('long', text('b'), { expiresAt: time + 9000 })
+    await blobs.put('short', text('a'), { ttlMs: 1000 })
+    await blobs.put('long', text('b'), { ttlMs: 9000 })
     await writeFile(join(path, 'other.txt'), 'not ours')
     await writeFile(join(path, 'dead.partial'), 'half')
     await writeFile(join(path, 'young.partial'), 'half')
     await utimes(join(path, 'dead.partial'), 1, 1)
+    await utimes(join(path, 'young.partial'), time / 1000, time / 1000)
     time += 2000
     await blobs.sweep()
     const left = await readdir(path)
@@ -72,7 +73,7 @@ runner.describe('FolderBlobs', () => {
   runner.it('sweeps by itself', async () => {
     const path = folder()
     const blobs = new FolderBlobs(path, { sweepMs: 100 })
-    await blobs.put('key', text('a'), { expiresAt: Date.now() + 50 })
+    await blobs.put('key', text('a'), { ttlMs: 50 })
     const late = Date.now() + 5000
     while ((await readdir(path)).length > 0) {
       assert.ok(Date.now() < late, 'the expired blob is taken away')
@@ -84,14 +85,14 @@ runner.describe('FolderBlobs', () => {
   runner.it('a file that was cut short, or is none of ours, is no blob', async () => {
     const path = folder()
     const blobs = new FolderBlobs(path)
-    await blobs.put('key', text('some content'), { expiresAt: Date.now() + 60_000 })
+    await blobs.put('key', text('some content'), { ttlMs: 60_000 })
     const [name = ''] = await readdir(path)
     for (const length of [70, 64, 10, 0]) {
       await truncate(join(path, name), length)
       assert.equal(await blobs.stat('key'), undefined)
       assert.equal(await blobs.open('key'), undefined)
     }
-    await blobs.put('key', text('again'), { expiresAt: Date.now() + 60_000 })
+    await blobs.put('key', text('again'), { ttlMs: 60_000 })
     assert.equal((await blobs.stat('key'))?.size, 5)
     await blobs.close()
   })
@@ -100,7 +101,7 @@ runner.describe('FolderBlobs', () => {
     const path = folder()
     const blobs = new FolderBlobs(path)
     await rm(path, { recursive: true })
-    await assert.rejects(blobs.put('key', text('a'), { expiresAt: Date.now() + 1000 }), isStoreUnavailable)
+    await assert.rejects(blobs.put('key', text('a'), { ttlMs: 1000 }), isStoreUnavailable)
     await blobs.close()
   })
 
@@ -111,7 +112,7 @@ runner.describe('FolderBlobs', () => {
       import { FolderBlobs } from 'longhaul/files'
       const blobs = new FolderBlobs(${JSON.stringify(path)})
       async function* bytes(count) { for (let sent = 0; sent < count; sent += 65536) yield Buffer.alloc(65536) }
-      const put = (key, count) => blobs.put(key, bytes(count), { expiresAt: Date.now() + 60000 })
+      const put = (key, count) => blobs.put(key, bytes(count), { ttlMs: 60000 })
         .then(({ size }) => size, ({ reason, message }) => ({ reason, message }))
       // A file may have no more than 512 KiB here; without this the system ends the process.
       process.on('SIGXFSZ', () => {})
@@ -134,7 +135,7 @@ runner.describe('FolderBlobs', () => {
     await rm(join(path, 'probe'))
     for (const [code, reason] of [['ENOSPC', 'full'], ['EDQUOT', 'full'], ['EIO', 'unavailable']]) {
       const write = t.mock.method(handles, 'write', () => Promise.reject(Object.assign(new Error(code), { code })))
-      await assert.rejects(blobs.put('key', text('a'), { expiresAt: Date.now() + 60_000 }), { reason })
+      await assert.rejects(blobs.put('key', text('a'), { ttlMs: 60_000 }), { reason })
       write.mock.restore()
       assert.deepEqual([await readdir(path), await openBelow(path)], [[], 0])
     }

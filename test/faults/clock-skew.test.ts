@@ -22,16 +22,21 @@ after(() => { rmSync(folder, { recursive: true, force: true }) })
 
 const HOUR = 3600
 
-function start(file: string, argument: string, env: Record<string, string>): ServerProcess {
-  return new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, file), argument], env)
+function start(file: string, given: string | readonly string[], env: Record<string, string>): ServerProcess {
+  return new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, file), ...[given].flat()], env)
 }
 
 /** What a process says in its first line. */
 async function said<T>(child: ServerProcess): Promise<T> {
-  while (!child.out.includes('\n')) {
+  await until(child, '\n')
+  return JSON.parse(child.out) as T
+}
+
+/** Resolves once the process has said so. */
+async function until(child: ServerProcess, what: string): Promise<void> {
+  while (!child.out.includes(what)) {
     await Promise.race([once(child.child.stdout ?? child.child, 'data'), child.exited.then(() => { throw new Error(child.err) })])
   }
-  return JSON.parse(child.out) as T
 }
 
 function tasksHere(t: TestContext): Tasks {
@@ -109,4 +114,25 @@ test('issue 15.9: a wait of a second ends after a second, though the clock is se
   assert.ok(setBack > 3_500_000, 'the clock was set back')
   assert.ok(took >= 990 && took < 4000, `${String(took)} ms`)
   assert.equal(state, 'processing')
+})
+
+describe('issue 15.9: a delayed job runs when it is due,', { concurrency: true }, () => {
+  const cases = [['that took it in is behind', -HOUR, 0], ['that took it in is ahead', HOUR, 0], ['that runs it is ahead', 0, HOUR]] as const
+  for (const [at, [which, producer, worker]] of cases.entries()) {
+    test(`though the clock of the process ${which} by an hour`, async () => {
+      const name = `clock-${String(at)}`
+      const run = async (role: string, seconds: number): Promise<ServerProcess> => {
+        const child = start('clock-queue.ts', [redis.url, role, name], seconds === 0 ? {} : skewedBy(seconds))
+        await until(child, 'ready')
+        return child
+      }
+      const working = await run('work', worker)
+      const producing = await run('enqueue', producer)
+      const taken = performance.now()
+      await until(working, 'ran delayed')
+      const took = performance.now() - taken
+      assert.ok(took > 2500 && took < 15_000, `${String(took)} ms`)
+      for (const { child } of [working, producing]) child.kill('SIGKILL')
+    })
+  }
 })

@@ -59,9 +59,14 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       const worker = exampleProcess('main', redis.url)
       const server = referenceProcess('on', redis.url)
       const serverWorker = referenceProcess('only', redis.url)
-      await Promise.all([web.url(), server.url(), ready(worker), ready(serverWorker)])
+      // BullMQ makes its connections.
+      const other = await RedisServer.start()
+      after(() => other.stop())
+      const bare = new ServerProcess(process.execPath, ['--import', 'tsx', 'test/faults/queue-closer.ts', String(other.port)], {})
+      await Promise.all([web.url(), server.url(), ready(worker), ready(serverWorker), ready(bare)])
+      await strike(other)
       await strike(redis)
-      await endInTime({ web, worker, server, 'worker of the reference server': serverWorker })
+      await endInTime({ web, worker, server, 'worker of the reference server': serverWorker, bare })
     })
 
     test('processes whose work goes on end within their drain time', async () => {

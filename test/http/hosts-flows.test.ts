@@ -33,7 +33,7 @@ async function site(host: Host, setup: Partial<Setup> = {}) {
   const tasks = createTasks({ store, queue, definitions: [greet, wait] })
   const endpoints = taskEndpoints<Context>(tasks, { statusPath: '/tasks/{id}', owner: ({ context }) => (context.user as { name: string }).name })
   const written: object[] = []
-  await blobs.put('file', (async function* () { yield BYTES })(), { expiresAt: Date.now() + 600_000 })
+  await blobs.put('file', (async function* () { yield BYTES })(), { ttlMs: 600_000 })
   const handler = router<Context>({
     'POST /greet': endpoints.submit(greet),
     'POST /wait': endpoints.submit(wait),

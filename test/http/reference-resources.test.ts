@@ -55,7 +55,7 @@ function resourcesSuite(database: () => Promise<string>): void {
   test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email is a 400, and so is what is no JSON', async () => {
     const { status, json } = await ask('POST', '/api/users', { body: { name: 'Nobody' } })
     assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/email', message: 'is required' }]])
-    for (const body of ['{', '[]', { email: 5 }, { email: 'a@b', role: 'king' }, { email: 'no-at' }, { email: 'a\u0000@b' }, { email: 'a@b', name: '\ud800' }]) {
+    for (const body of ['{', '[]', { email: 5 }, { email: 'a@b', age: 5 }, { email: 'no-at' }, { email: 'a\u0000@b' }, { email: 'a@b', name: '\ud800' }]) {
       assert.equal((await ask('POST', '/api/users', { body })).status, 400, JSON.stringify(body))
     }
   })
@@ -85,7 +85,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const path = `/api/users/${user.id}`
     const { status, json, headers } = await ask('PATCH', path, { body: { role: 'admin' }, headers: { 'content-type': 'application/merge-patch+json' } })
     assert.deepEqual([status, json], [200, { ...user, role: 'admin' }])
-    assert.deepEqual([(await ask('PATCH', path, { body: { role: 'king' } })).status, (await ask('PATCH', path, { body: { role: 'editor' }, headers: { prefer: 'return=minimal' } })).status], [400, 204])
+    assert.deepEqual([(await ask('PATCH', path, { body: { role: 'king' } })).status, (await ask('PATCH', path, { body: { role: 'editor' }, headers: { prefer: 'return=minimal' } })).status], [422, 204])
     const other = await ask('PATCH', path, { body: [], headers: { 'content-type': 'application/json-patch+json' } })
     assert.deepEqual([other.status, other.headers.get('accept-patch')], [415, 'application/merge-patch+json, application/json'])
     assert.equal((await ask('PATCH', path, { body: { name: 'late' }, headers: { 'if-match': headers.get('etag') ?? '' } })).status, 412)

@@ -123,7 +123,7 @@ async function files(): Promise<void> {
   const background = { endpoints: taskEndpoints(uploads, { statusPath: '/status/{id}', owner: 'anyone' }), task: read }
   const path = join(folder, 'digits.txt')
   await writeFile(path, '0123456789')
-  await blobs.put('letters', letters(), { expiresAt: Date.now() + 60_000 })
+  await blobs.put('letters', letters(), { ttlMs: 60_000 })
   const serve = toFetch(router({
     'POST /users': ndjsonUpload<{ id: number }>({ ...intake, background }),
     'GET /users': ndjsonDownload<{ id: number }>({ records: () => users, codings: [] }),

@@ -79,7 +79,7 @@ test('a blob as a source: ranges, its tag, and nothing of the blob that came aft
   const blobs = new MemoryBlobs()
   t.after(() => blobs.close())
   const put = async (text: string): Promise<string> => (
-    (await blobs.put('report', (async function* () { yield Buffer.from(text) })(), { expiresAt: Date.now() + 60_000 })).etag
+    (await blobs.put('report', (async function* () { yield Buffer.from(text) })(), { ttlMs: 60_000 })).etag
   )
   const handler = content(() => blobSource(blobs, 'report', { type: 'application/json', name: 'report.json' }), { disposition: 'attachment' })
   assert.equal(await see(handler), undefined)

@@ -136,7 +136,7 @@ describe('the run of a spooled upload', () => {
   async function run(text: string, signal: AbortSignal, progress: () => void): Promise<UploadResult> {
     const blobs = new MemoryBlobs()
     const blob = `ndjson-upload/${'a'.repeat(22)}`
-    await blobs.put(blob, given(text), { expiresAt: Date.now() + 60_000 })
+    await blobs.put(blob, given(text), { ttlMs: 60_000 })
     // In the pieces that it came in.
     const pieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(...text.split(/(?<=\n)/)) })
     const context: TaskContext = { taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: undefined, context: undefined, progress }

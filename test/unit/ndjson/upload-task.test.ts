@@ -18,7 +18,7 @@ async function* given(pieces: readonly Buffer[]): AsyncGenerator<Uint8Array> {
 /** A task whose upload is there, and what its run is given. */
 async function spooled({ signal = new AbortController().signal, write = () => undefined }: { signal?: AbortSignal, write?: () => undefined } = {}) {
   const blobs = new MemoryBlobs()
-  await blobs.put(BLOB, given(PIECES), { expiresAt: Date.now() + 60_000 })
+  await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
   const told: [number, number | undefined][] = []
   const context: TaskContext = {
     taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: 'ann', context: undefined, progress: (done, total) => { told.push([done, total]) },
@@ -65,7 +65,7 @@ describe('the run of a spooled upload', () => {
 
   test('writes as many records at once as it may, in however many pieces they come', async () => {
     const blobs = new MemoryBlobs()
-    await blobs.put(BLOB, given(PIECES), { expiresAt: Date.now() + 60_000 })
+    await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
     const inPieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(PIECES) })
     const context: TaskContext = {
       taskId: 'x', attempt: 1, lastAttempt: true, signal: new AbortController().signal, owner: undefined, context: undefined, progress: () => undefined,
