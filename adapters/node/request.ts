@@ -130,13 +130,25 @@ export function onClose(req: HostRequest, res: HostResponse, left: () => void): 
 
 const WAITING = Symbol('longhaul.waiting')
 
-/** Those that are told when a connection goes. One listener serves all, because a client may pipeline any number of requests. */
-function waitingOn(socket: Socket & { [WAITING]?: Set<() => void> }): Set<() => void> {
-  const known = socket[WAITING]
-  if (known !== undefined) return known
-  const waiting = socket[WAITING] = new Set<() => void>()
-  socket.once('close', () => { for (const each of [...waiting]) each() })
-  return waiting
+/** Those who are told when a connection goes. One listener serves all, because a client may pipeline any number of requests. */
+class Waiting {
+  readonly #told = new Set<() => void>()
+  readonly #tell = (): void => { for (const each of [...this.#told]) each() }
+
+  constructor(private readonly socket: Socket) {}
+
+  add(each: () => void): void {
+    if (this.#told.size === 0) this.socket.on('close', this.#tell)
+    this.#told.add(each)
+  }
+
+  delete(each: () => void): void {
+    if (this.#told.delete(each) && this.#told.size === 0) this.socket.off('close', this.#tell)
+  }
+}
+
+function waitingOn(socket: Socket & { [WAITING]?: Waiting }): Waiting {
+  return socket[WAITING] ??= new Waiting(socket)
 }
 
 /** The part of the path that Express (`baseUrl`) or Connect (`originalUrl` without `url`) took away. */
