@@ -31,7 +31,7 @@ export {
   type SpooledBody, type SpooledTaskOptions, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
-export { idempotent, type IdempotentOptions, type KeptAnswer } from './idempotency/index.js'
+export { idempotent, type IdempotentOptions, type KeptAnswer, type OnceWork } from './idempotency/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export type { Call, Outcome, Page, PageRequest, Repository, Update } from './repositories/repository.js'
 export {

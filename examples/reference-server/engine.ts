@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import type { Blobs, Queue, Store } from 'longhaul'
+import type { Blobs, Queue, Store, TaskIndex } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { FolderBlobs } from 'longhaul/files'
 import { memory, MemoryQueue } from 'longhaul/memory'
-import { RedisStore } from 'longhaul/redis'
+import { redis } from 'longhaul/redis'
 
 /** What the environment says of it. */
 export interface EngineConfig {
@@ -19,6 +19,7 @@ export interface EngineConfig {
 /** Where tasks are kept, and what runs them. */
 export interface Engine {
   readonly store: Store
+  readonly index: TaskIndex
   readonly queue: Queue
   /** Where uploads wait for their tasks, and reports for their readers. */
   readonly blobs: Blobs
@@ -31,9 +32,9 @@ export interface Engine {
 /** One process and its memory, or with a Redis as many processes as you like. `web`: it answers polls, which share their round trips then. */
 export function openEngine({ redisUrl, blobsFolder }: EngineConfig, { web }: { readonly web: boolean }): Engine {
   if (redisUrl === undefined) {
-    const { store, queue, blobs } = memory()
+    const { store, index, queue, blobs } = memory()
     return {
-      store, queue, blobs, callbackQueue: new MemoryQueue(),
+      store, index, queue, blobs, callbackQueue: new MemoryQueue(),
       close: async () => {
         await blobs.close()
         await store.close()
@@ -49,13 +50,13 @@ export function openEngine({ redisUrl, blobsFolder }: EngineConfig, { web }: { r
   const clients = new Set([records, jobs])
   for (const client of clients) client.on('error', report)
   const blobs = new FolderBlobs(blobsFolder ?? defaultFolder(redisUrl), { shared: true })
-  const store = new RedisStore({ client: records })
+  const { store, index } = redis({ client: records })
   // The work of a killed worker starts again within 20 s: its lock ends, and the look after that finds it.
   const how = { connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000, onError: report }
   const queue = new BullMQQueue(how)
-  const callbackQueue = new BullMQQueue({ ...how, name: 'longhaul-callbacks' })
+  const callbackQueue = new BullMQQueue({ ...how, name: 'callbacks' })
   return {
-    store, queue, blobs, callbackQueue,
+    store, index, queue, blobs, callbackQueue,
     close: async () => {
       await blobs.close()
       await store.close()

@@ -1,4 +1,4 @@
-import { compose, jobFace, router, strictQuery, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
+import { compose, idempotent, jobFace, router, strictQuery, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
 import { authorize, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
 import { callbackUrl } from './callbacks.js'
@@ -39,6 +39,8 @@ export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace
 
   const api = usersApi(users)
   const versioned = versionedUsers(users)
+  // Tasks, batches and uploads read the Idempotency-Key themselves.
+  const once = idempotent<Context>({ store: tasks.store })
 
   // A parameter that nobody reads is refused, once it is known that the client may ask at all.
   const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))
@@ -52,8 +54,8 @@ export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace
     '/users': compose(authorize, versioned),
     '/{version}/users': compose(authorize, versioned),
     // SPEC 4.1, 4.2
-    'GET|HEAD|POST /api/users': guarded(api.list),
-    'GET|HEAD|PUT|PATCH|DELETE /api/users/{id}': guarded(api.item),
+    'GET|HEAD|POST /api/users': guarded(compose(once, api.list)),
+    'GET|HEAD|PUT|PATCH|DELETE /api/users/{id}': guarded(compose(once, api.item)),
     // SPEC 4.3, 4.4
     'POST /api/users/bulk': guarded(bulk.create(task)),
     'PATCH /api/users/bulk-update': guarded(bulk.update(task)),

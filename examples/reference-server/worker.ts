@@ -20,8 +20,9 @@ export async function startWorker(config: WorkerOptions): Promise<RunningWorker>
   const { redisUrl = 'memory', database = redisUrl, drainMs = 10_000 } = config
   const users = await openUsers(database)
   const engine = openEngine(config, { web: false })
-  const { store, queue, blobs, callbackQueue } = engine
-  const tasks = createTasks({ store, queue, callbacks: openCallbacks(config, callbackQueue), definitions: background(users, blobs).definitions })
+  const { store, index, queue, blobs, callbackQueue } = engine
+  const { definitions } = background(users, blobs)
+  const tasks = createTasks({ store, index, queue, callbacks: openCallbacks(config, callbackQueue), definitions })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {

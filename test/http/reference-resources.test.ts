@@ -52,6 +52,16 @@ function resourcesSuite(database: () => Promise<string>): void {
     assert.deepEqual([(await ask('GET', '/api/users/999999999')).status, (await ask('GET', '/api/users/x')).status, (await ask('GET', '/api/users/01')).status], [404, 404, 404])
     assert.notEqual((await create('ann-2@resources.example')).id, (await create('ann-3@resources.example')).id)
   })
+  test('POST with an Idempotency-Key creates one user, however often it is sent; another caller has keys of its own (issue 15, A2)', async () => {
+    const send = (token?: string) => ask('POST', '/api/users', {
+      body: { email: `once-${token ?? 'own'}@resources.example` }, headers: { 'idempotency-key': '"once"' }, ...token !== undefined && { token },
+    })
+    const [first, again] = [await send(), await send()]
+    assert.deepEqual([first.status, again.status, again.text, again.headers.get('idempotent-replayed')], [201, 201, first.text, 'true'])
+    assert.equal(again.headers.get('location'), first.headers.get('location'))
+    const other = await send('admin-1')
+    assert.deepEqual([other.status, other.headers.get('idempotent-replayed')], [201, null])
+  })
   test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email is a 400, and so is what is no JSON', async () => {
     const { status, json } = await ask('POST', '/api/users', { body: { name: 'Nobody' } })
     assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/email', message: 'is required' }]])
