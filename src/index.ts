@@ -31,13 +31,13 @@ export {
   type SpooledBody, type SpooledTaskOptions, type TaskFailure, type TaskOptions,
   type TaskProgress, type TaskResult, type TaskSnapshot, type TasksOptions, type TaskState, type TaskView, type WaitOptions,
 } from './tasks/index.js'
-export { idempotent, type IdempotentOptions, type KeptAnswer } from './idempotency/index.js'
+export { idempotent, type IdempotentOptions, type KeptAnswer, type OnceWork } from './idempotency/index.js'
 export { blobSource, content, type ContentCoding, type ContentOptions, type ContentSource, type FindContent } from './content/index.js'
 export type { Call, Outcome, Page, PageRequest, Repository, Update } from './repositories/repository.js'
 export {
-  collection, cors, list, resource, router, trace,
+  collection, cors, list, resource, router, strictQuery, trace,
   type Collection, type CollectionOptions, type CorsOptions, type IdFormat, type ListOptions, type Methods,
-  type ResourceOptions, type RouterOptions, type TraceOptions,
+  type ResourceOptions, type RouterOptions, type StrictQueryOptions, type TraceOptions,
 } from './resources/index.js'
 export {
   LineReader, ndjsonBytes, ndjsonDownload, ndjsonUpload, readRecords, uploadTask,

@@ -5,6 +5,7 @@ import {
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { Silence, type Connected, type Connection } from '../redis/silence.js'
+import { checkNamespace } from '../../src/stores/namespace.js'
 import { settles, within } from './deadline.js'
 import { Locks } from './locks.js'
 import { isDelayed, serverTime, untilDue } from './server-time.js'
@@ -14,10 +15,13 @@ import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from '
 export interface BullMQQueueOptions {
   /** What BullMQ takes: options, or an ioredis client with `maxRetriesPerRequest: null`, which stays yours to close. */
   readonly connection: ConnectionOptions
-  /** BullMQ's name of the queue. Default `longhaul`. */
+  /**
+   * That of the store: 1 to 64 of `A-Z a-z 0-9 . _ -`. BullMQ's key prefix is this in braces, so that in a Redis Cluster all keys of
+   * a queue are on one node. Default `longhaul`.
+   */
+  readonly namespace?: string
+  /** BullMQ's name of the queue: one of several in a namespace. Default `tasks`. */
   readonly name?: string
-  /** BullMQ's key prefix. Default `{longhaul}`; a Redis Cluster needs the braces, so that all keys of a queue share a slot. */
-  readonly prefix?: string
   /** How long an enqueue or a removal may take before it counts as failed. Default 1500. */
   readonly timeoutMs?: number
   /** How long a worker may be silent before its job is given to another. Default 30 000. */
@@ -31,7 +35,7 @@ export interface BullMQQueueOptions {
 }
 
 const KNOWN = {
-  connection: 0, name: 0, prefix: 0, timeoutMs: 0, lockDurationMs: 0, stalledIntervalMs: 0, maxStalledCount: 0, onError: 0,
+  connection: 0, namespace: 0, name: 0, timeoutMs: 0, lockDurationMs: 0, stalledIntervalMs: 0, maxStalledCount: 0, onError: 0,
 } satisfies Record<keyof BullMQQueueOptions, 0>
 
 /** How long runs that were told to stop have to hand their job back. */
@@ -55,6 +59,8 @@ export class BullMQQueue implements Queue {
   readonly durable = true
   private readonly queue: BullQueue<JobData>
   private readonly options: BullMQQueueOptions
+  private readonly name: string
+  private readonly prefix: string
   private readonly timeoutMs: number
   private readonly onError: (error: Error) => void
   private readonly running = new Set<RunningAttempt>()
@@ -72,15 +78,15 @@ export class BullMQQueue implements Queue {
   /** Throws a `TypeError` when an option makes no sense. */
   constructor(options: BullMQQueueOptions) {
     checkNames('BullMQQueue', options, KNOWN)
-    const { connection, name = 'longhaul', prefix = '{longhaul}', timeoutMs = 1500 } = options
-    if ((connection as { isCluster?: boolean } | undefined)?.isCluster === true && !/\{.+\}/.test(prefix)) {
-      throw new TypeError(`BullMQQueue: a Redis Cluster needs a prefix with a hash tag, such as '{longhaul}', not '${prefix}'`)
-    }
+    const { connection, namespace = 'longhaul', name = 'tasks', timeoutMs = 1500 } = options
+    checkNamespace('BullMQQueue', namespace)
     if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) throw new TypeError('BullMQQueue: timeoutMs must be from 10 to 60000')
-    this.options = { ...options, name, prefix }
+    this.options = options
+    this.name = name
+    this.prefix = `{${namespace}}`
     this.timeoutMs = timeoutMs
     this.onError = options.onError ?? (() => undefined)
-    this.queue = new BullQueue<JobData>(name, { connection, prefix })
+    this.queue = new BullQueue<JobData>(name, { connection, prefix: this.prefix })
     this.silence = silenceOf(this.queue, timeoutMs)
     // An `error` event that nobody hears would end the process.
     this.queue.on('error', this.onError)
@@ -102,9 +108,9 @@ export class BullMQQueue implements Queue {
 
   process(run: RunJob, { concurrency, onDead }: ProcessOptions): void {
     if (this.worker) throw new Error('process() was called already: one queue has one processor in a process')
-    const { connection, name = 'longhaul', prefix, lockDurationMs = 30_000, stalledIntervalMs = 30_000, maxStalledCount = 1 } = this.options
-    const worker = new Worker<JobData>(name, (job, token) => this.run(run, job, token), {
-      connection, ...(prefix === undefined ? {} : { prefix }), concurrency, maxStalledCount,
+    const { connection, lockDurationMs = 30_000, stalledIntervalMs = 30_000, maxStalledCount = 1 } = this.options
+    const worker = new Worker<JobData>(this.name, (job, token) => this.run(run, job, token), {
+      connection, prefix: this.prefix, concurrency, maxStalledCount,
       lockDuration: lockDurationMs, stalledInterval: stalledIntervalMs,
       skipLockRenewal: true, runRetryDelay: ENGINE_RETRY_MS,
       settings: { backoffStrategy: (made, _type, _error, job) => delayOf(made, job) },

@@ -1,3 +1,4 @@
+import { checkNames } from '../../src/http/option-names.js'
 import { Transit } from '../../src/queues/transit.js'
 import type { TaskIndex } from '../../src/stores/task-index.js'
 
@@ -14,7 +15,9 @@ export class MemoryTaskIndex implements TaskIndex {
   readonly #now: () => number
 
   /** `now`: a clock in milliseconds. Default: the monotonic clock of the process. */
-  constructor({ now = () => performance.now() }: { readonly now?: () => number } = {}) {
+  constructor(options: { readonly now?: () => number } = {}) {
+    checkNames('MemoryTaskIndex', options, { now: 0 })
+    const { now = () => performance.now() } = options
     this.#now = now
   }
 

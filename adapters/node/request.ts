@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
 import { NodeBody } from './body.js'
@@ -117,14 +118,37 @@ export function isGone(req: HostRequest, res: HostResponse): boolean {
  * behind an earlier one on its connection nothing about that, so it is watched there too.
  */
 export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
-  const { socket } = req
+  const waiting = res.socket === null ? waitingOn(req.socket) : undefined
   const once = (): void => {
     res.off('close', once)
-    socket.off('close', once)
+    waiting?.delete(once)
     left()
   }
   res.on('close', once)
-  if (res.socket === null) socket.on('close', once)
+  waiting?.add(once)
+}
+
+const WAITING = Symbol('longhaul.waiting')
+
+/** Those who are told when a connection goes. One listener serves all, because a client may pipeline any number of requests. */
+class Waiting {
+  readonly #told = new Set<() => void>()
+  readonly #tell = (): void => { for (const each of [...this.#told]) each() }
+
+  constructor(private readonly socket: Socket) {}
+
+  add(each: () => void): void {
+    if (this.#told.size === 0) this.socket.on('close', this.#tell)
+    this.#told.add(each)
+  }
+
+  delete(each: () => void): void {
+    if (this.#told.delete(each) && this.#told.size === 0) this.socket.off('close', this.#tell)
+  }
+}
+
+function waitingOn(socket: Socket & { [WAITING]?: Waiting }): Waiting {
+  return socket[WAITING] ??= new Waiting(socket)
 }
 
 /** The part of the path that Express (`baseUrl`) or Connect (`originalUrl` without `url`) took away. */

@@ -61,6 +61,28 @@ redis.call('SET', KEYS[1], text, 'PX', ARGV[2])
 return {text, tonumber(ARGV[2])}
 `)
 
+/**
+ * KEYS[1] sorted set of entries by their next look; ARGV: pairs of an entry and its time in ms from now, `-` for one that goes.
+ * Gives nothing.
+ */
+export const LIST = script(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for at = 1, #ARGV, 2 do
+  if ARGV[at + 1] == '-' then redis.call('ZREM', KEYS[1], ARGV[at])
+  else redis.call('ZADD', KEYS[1], now + ARGV[at + 1], ARGV[at]) end
+end
+`)
+
+/** KEYS[1] as above; ARGV: 1 how many at most, 2 ms until they are due again. Gives the entries that are due, earliest first. */
+export const TAKE = script(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local entries = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
+for _, entry in ipairs(entries) do redis.call('ZADD', KEYS[1], now + ARGV[2], entry) end
+return entries
+`)
+
 /** No key; ARGV: channels, each of which gets a notice. */
 export const NOTIFY = script(`
 for _, channel in ipairs(ARGV) do redis.call('PUBLISH', channel, '') end

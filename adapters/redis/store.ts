@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/http/option-names.js'
+import { checkNamespace } from '../../src/stores/namespace.js'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/channel.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
@@ -16,13 +17,16 @@ import { Watches } from './watches.js'
 export interface RedisStoreOptions {
   /** Your ioredis client (5 or 6): single, Cluster or Sentinel. It stays yours to close. */
   readonly client: RedisClient
-  /** Stands before every key and channel. Default `longhaul:`. */
-  readonly prefix?: string
+  /**
+   * Stands before every key and channel, followed by a colon: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each application on one Redis needs
+   * its own, the same for store, index and queue. Default `longhaul`.
+   */
+  readonly namespace?: string
   /** How long one call may take, in milliseconds, before it counts as failed. Default 1500. */
   readonly timeoutMs?: number
 }
 
-const KNOWN = { client: 0, prefix: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
+const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
  * The Store on Redis 6.2 or later (or Valkey). One round trip for each verb: plain commands where they are atomic by
@@ -44,13 +48,14 @@ export class RedisStore implements Store {
   /** Throws a `TypeError` when an option makes no sense. */
   constructor(options: RedisStoreOptions) {
     checkNames('RedisStore', options, KNOWN)
-    const { client, prefix = 'longhaul:', timeoutMs = 1500 } = options
+    const { client, namespace = 'longhaul', timeoutMs = 1500 } = options
     if (typeof client?.evalsha !== 'function' || typeof client.duplicate !== 'function') {
       throw new TypeError('RedisStore: client must be an ioredis client: new Redis(url), or new Redis.Cluster([…])')
     }
     if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) throw new TypeError('RedisStore: timeoutMs must be from 10 to 60000')
     this.client = client
-    this.prefix = prefix
+    checkNamespace('RedisStore', namespace)
+    this.prefix = `${namespace}:`
     this.silence = new Silence(() => client, timeoutMs)
     this.breaker = new Breaker(timeoutMs, () => { void this.silence.check() })
     this.watches = new Watches(client)

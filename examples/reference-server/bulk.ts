@@ -1,6 +1,5 @@
 import {
-  bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask, HttpError, parsePrefer,
-  type Blobs, type BulkTask, type Handler, type Policy, type TaskEndpoints,
+  bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask, type Blobs, type BulkTask, type Handler, type TaskEndpoints,
 } from 'longhaul'
 import type { Context } from './auth.js'
 import type { Users } from './users/repository.js'
@@ -14,11 +13,11 @@ export const BULK_TASKS = ['bulk-create-users', 'bulk-update-users'] as const
 export class BulkUsers {
   readonly #create
   readonly #update
-  readonly #blobs: Blobs | undefined
-  /** Do batches in the background; for the tasks' definitions. None where those that run tasks can't see both batches and users. */
-  readonly tasks: readonly BulkTask[]
+  readonly #blobs: Blobs
+  readonly #createTask: BulkTask
+  readonly #updateTask: BulkTask
 
-  constructor(users: Users, blobs: Blobs | undefined) {
+  constructor(users: Users, blobs: Blobs) {
     this.#blobs = blobs
     this.#create = { repository: users, schema: userDraft, key: ({ email }: UserDraft) => emailKey(email), id: ({ id }: User) => id }
     this.#update = {
@@ -26,32 +25,27 @@ export class BulkUsers {
       id: ({ userId }: UserRoleChange) => userId, change: ({ role }: UserRoleChange): UserChange => ({ role }),
     }
     const [creates, updates] = BULK_TASKS
-    this.tasks = blobs ? [bulkCreateTask({ ...this.#create, name: creates, blobs }), bulkUpdateTask({ ...this.#update, name: updates, blobs })] : []
+    this.#createTask = bulkCreateTask({ ...this.#create, name: creates, blobs })
+    this.#updateTask = bulkUpdateTask({ ...this.#update, name: updates, blobs })
+  }
+
+  /** Do batches in the background; for the tasks' definitions. */
+  get tasks(): readonly BulkTask[] {
+    return [this.#createTask, this.#updateTask]
   }
 
   /** POST /api/users/bulk: each user is created or refused on its own. */
   create(endpoints: TaskEndpoints<Context>): Handler<Context> {
-    const [task] = this.tasks
-    return bulkCreate({ ...this.#create, ...task && { background: { endpoints, task } } })
+    return bulkCreate({ ...this.#create, background: { endpoints, task: this.#createTask } })
   }
 
   /** PATCH /api/users/bulk-update: all roles are changed, or none. */
   update(endpoints: TaskEndpoints<Context>): Handler<Context> {
-    const [, task] = this.tasks
-    return bulkUpdate({ ...this.#update, ...task && { background: { endpoints, task } } })
+    return bulkUpdate({ ...this.#update, background: { endpoints, task: this.#updateTask } })
   }
 
   /** GET /api/status/{id}/items: what became of each item of a batch in the background. */
   items(endpoints: TaskEndpoints<Context>): Handler<Context> {
-    return this.#blobs ? bulkItems({ endpoints, blobs: this.#blobs }) : () => undefined
-  }
-
-  /** In front of the others: says so where the preference can't be honoured. */
-  readonly needsOneProcess: Policy<Context> = (request, next) => {
-    if (this.#blobs || !parsePrefer(request.headers['prefer']).respondAsync) return next(request)
-    throw new HttpError(503, 'needs_shared_database', {
-      message: 'A batch in the background lies in the memory of one process, and tasks run in others; send it without Prefer: respond-async.',
-      headers: { 'retry-after': '3600' },
-    })
+    return bulkItems({ endpoints, blobs: this.#blobs })
   }
 }

@@ -1,23 +1,23 @@
+import { accessSync, constants, mkdirSync } from 'node:fs'
 import { httpSender } from 'longhaul/callbacks'
 import { tunnel } from 'longhaul/node'
 import { parseTokens, type Token } from './auth.js'
+import { defaultFolder, type EngineConfig } from './engine.js'
 import { callbackSecrets, type CallbackConfig } from './callbacks.js'
 
 /** What the environment says. All of it is read and checked here, before anything starts. */
-export interface Config extends CallbackConfig {
+export interface Config extends CallbackConfig, EngineConfig {
   readonly host: string
   /** 0: the system picks a free one. */
   readonly port: number
   readonly tokens: readonly Token[]
-  /** Where records and jobs are; without it, in this process. */
-  readonly redisUrl?: string | undefined
   /** `on`: requests and tasks. `off`: requests only. `only`: tasks only. Default `on`. */
   readonly worker?: 'on' | 'off' | 'only'
   /** Requests a minute for one principal, or for one address of those whom nobody knows. Default 600. */
   readonly rateLimit?: number
   /** How long running tasks may go on after a SIGTERM, in milliseconds. Default 10 000. */
   readonly drainMs?: number
-  /** Where the users are: `memory`, `pglite` or a `postgres://` address. Default `memory`. */
+  /** Where the users are: `memory`, `pglite`, or a `postgres://` or `redis://` address. Default: the Redis where there is one, else `memory`. */
   readonly database?: string
   /** Whether TRACE is answered. Default: it is a 405. */
   readonly trace?: boolean
@@ -50,7 +50,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return {
     host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker,
     drainMs: readDrain(env['DRAIN_MS'] || '10000'),
-    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database: readDatabase(env['DATABASE'] || 'memory'),
+    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database: readDatabase(env['DATABASE'] || undefined, redisUrl), blobsFolder: readBlobs(env['BLOBS_DIR'] || undefined, redisUrl),
     trace: readTrace(env['TRACE'] || 'off'), connectAllow: readConnectAllow(env['CONNECT_ALLOW']), ...readCallbacks(env),
   }
 }
@@ -128,9 +128,28 @@ function readList(text = ''): string[] {
   return text.split(',').map((entry) => entry.trim()).filter((entry) => entry !== '')
 }
 
-function readDatabase(text: string): string {
+function readDatabase(text: string | undefined, redisUrl: string | undefined): string {
+  if (text === undefined) return redisUrl ?? 'memory'
+  if (redisUrl !== undefined && (text === 'memory' || text === 'pglite')) {
+    throw new ConfigError(`DATABASE=${text} keeps the users in one process, and with REDIS_URL tasks may run in another one; leave DATABASE out (the users are in Redis then), or set it to a postgres:// address.`)
+  }
   if (text === 'memory' || text === 'pglite' || (/^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text))) return text
   throw new ConfigError('DATABASE must be memory, pglite or an address such as postgres://user:password@127.0.0.1:5432/name.')
+}
+
+function readBlobs(folder: string | undefined, redisUrl: string | undefined): string | undefined {
+  if (redisUrl === undefined) {
+    if (folder !== undefined) throw new ConfigError('BLOBS_DIR needs REDIS_URL: without it, uploads wait in the memory of this process.')
+    return undefined
+  }
+  const used = folder ?? defaultFolder(redisUrl)
+  try {
+    mkdirSync(used, { recursive: true, mode: 0o700 })
+    accessSync(used, constants.R_OK | constants.W_OK | constants.X_OK)
+  } catch {
+    throw new ConfigError(`BLOBS_DIR: ${used} can not be written to; set it to a folder that all processes on this Redis see and may write to.`)
+  }
+  return used
 }
 
 function readRedisUrl(text: string | undefined): string | undefined {

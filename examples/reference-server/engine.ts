@@ -1,13 +1,28 @@
+import { createHash } from 'node:crypto'
+import { tmpdir, userInfo } from 'node:os'
+import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import type { Queue, Store } from 'longhaul'
+import type { Blobs, Queue, Store, TaskIndex } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
+import { FolderBlobs } from 'longhaul/files'
 import { memory, MemoryQueue } from 'longhaul/memory'
-import { RedisStore } from 'longhaul/redis'
+import { redis } from 'longhaul/redis'
+
+/** What the environment says of it. */
+export interface EngineConfig {
+  /** Where records and jobs are; without it, in this process. */
+  readonly redisUrl?: string | undefined
+  /** With Redis: the folder of uploads and reports, which all processes see. Default: one for this Redis in the folder for temporary files. */
+  readonly blobsFolder?: string | undefined
+}
 
 /** Where tasks are kept, and what runs them. */
 export interface Engine {
   readonly store: Store
+  readonly index: TaskIndex
   readonly queue: Queue
+  /** Where uploads wait for their tasks, and reports for their readers. */
+  readonly blobs: Blobs
   /** Where callbacks wait. */
   readonly callbackQueue: Queue
   /** Lets go of store and connections; the queue goes with its tasks. */
@@ -15,10 +30,16 @@ export interface Engine {
 }
 
 /** One process and its memory, or with a Redis as many processes as you like. `web`: it answers polls, which share their round trips then. */
-export function openEngine(redisUrl: string | undefined, { web }: { readonly web: boolean }): Engine {
+export function openEngine({ redisUrl, blobsFolder }: EngineConfig, { web }: { readonly web: boolean }): Engine {
   if (redisUrl === undefined) {
-    const { store, queue } = memory()
-    return { store, queue, callbackQueue: new MemoryQueue(), close: () => store.close() }
+    const { store, index, queue, blobs } = memory()
+    return {
+      store, index, queue, blobs, callbackQueue: new MemoryQueue(),
+      close: async () => {
+        await blobs.close()
+        await store.close()
+      },
+    }
   }
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
   // BullMQ's workers wait at Redis for as long as it takes.
@@ -28,18 +49,26 @@ export function openEngine(redisUrl: string | undefined, { web }: { readonly web
   const report = reporter()
   const clients = new Set([records, jobs])
   for (const client of clients) client.on('error', report)
-  const store = new RedisStore({ client: records })
+  const blobs = new FolderBlobs(blobsFolder ?? defaultFolder(redisUrl), { shared: true })
+  const { store, index } = redis({ client: records })
   // The work of a killed worker starts again within 20 s: its lock ends, and the look after that finds it.
   const how = { connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000, onError: report }
   const queue = new BullMQQueue(how)
-  const callbackQueue = new BullMQQueue({ ...how, name: 'longhaul-callbacks' })
+  const callbackQueue = new BullMQQueue({ ...how, name: 'callbacks' })
   return {
-    store, queue, callbackQueue,
+    store, index, queue, blobs, callbackQueue,
     close: async () => {
+      await blobs.close()
       await store.close()
       for (const client of clients) client.disconnect()
     },
   }
+}
+
+/** The same for all processes of one user on this machine that have the same Redis. */
+export function defaultFolder(redisUrl: string): string {
+  const name = createHash('sha256').update(`${userInfo().uid} ${redisUrl}`).digest('hex').slice(0, 16)
+  return join(tmpdir(), `longhaul-blobs-${name}`)
 }
 
 /** Says what is wrong with Redis once, not at every try to reach it. */

@@ -12,6 +12,7 @@ try {
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
 
+  if (config.blobsFolder !== undefined) console.log(`Uploads and reports are in ${config.blobsFolder}; all processes on this Redis have to see it`)
   const demo = server ? demoTokens(config.tokens) : []
   if (demo.length > 0) console.log(`Demo tokens, for trying things out: ${demo.join(', ')}`)
   const secrets = server ? ownCallbackSecrets(config) : []

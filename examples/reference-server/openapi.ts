@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { describe, fields, jsonText, openapi, operation, response, type Handler } from 'longhaul'
+import { describe, errorResponses, fields, httpError, jsonText, negotiate, openapi, operation, response, type Handler } from 'longhaul'
 import type { Context } from './auth.js'
 
 const INFO = {
@@ -8,6 +8,8 @@ const INFO = {
   description: 'Long-running, bulk and streaming HTTP: tasks, jobs, callbacks, users, NDJSON, large files, versions.',
   license: { name: 'MIT', identifier: 'MIT' },
 }
+
+const TYPES = ['application/json']
 
 /** Those that are worth a line in a list of all. */
 const METHODS = new Set(['get', 'post', 'put', 'patch', 'delete'])
@@ -18,6 +20,7 @@ export class ApiDocument {
   #etag = ''
 
   readonly handler: Handler<Context> = describe<Context>(({ headers }) => {
+    if (negotiate(headers['accept'], TYPES) === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
     const fields = { 'etag': this.#etag, 'cache-control': 'no-cache' }
     return headers['if-none-match'] === this.#etag ? { status: 304, headers: fields } : jsonText(200, this.#text, fields)
   }, [operation('GET', {
@@ -25,6 +28,7 @@ export class ApiDocument {
     responses: {
       200: response('An OpenAPI 3.1 document', { headers: fields('ETag', 'Cache-Control'), schema: { type: 'object', required: ['openapi'], properties: { openapi: { type: 'string' } } } }),
       304: response('As it was', { headers: fields('ETag', 'Cache-Control') }),
+      ...errorResponses('not_acceptable'),
     },
   })])
 

@@ -1,4 +1,4 @@
-import { compose, jobFace, router, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
+import { compose, idempotent, jobFace, router, strictQuery, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
 import { authorize, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
 import { callbackUrl } from './callbacks.js'
@@ -39,6 +39,11 @@ export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace
 
   const api = usersApi(users)
   const versioned = versionedUsers(users)
+  // Tasks, batches and uploads read the Idempotency-Key themselves.
+  const once = idempotent<Context>({ store: tasks.store })
+
+  // A parameter that nobody reads is refused, once it is known that the client may ask at all.
+  const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))
 
   return router<Context>({
     'GET /': frontPage(demoTokens, document),
@@ -49,25 +54,25 @@ export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace
     '/users': compose(authorize, versioned),
     '/{version}/users': compose(authorize, versioned),
     // SPEC 4.1, 4.2
-    'GET|HEAD|POST /api/users': compose(authorize, api.list),
-    'GET|HEAD|PUT|PATCH|DELETE /api/users/{id}': compose(authorize, api.item),
+    'GET|HEAD|POST /api/users': guarded(compose(once, api.list)),
+    'GET|HEAD|PUT|PATCH|DELETE /api/users/{id}': guarded(compose(once, api.item)),
     // SPEC 4.3, 4.4
-    'POST /api/users/bulk': compose(authorize, bulk.needsOneProcess, bulk.create(task)),
-    'PATCH /api/users/bulk-update': compose(authorize, bulk.needsOneProcess, bulk.update(task)),
-    'GET|HEAD /api/status/{id}/items': compose(authorize, bulk.items(task)),
+    'POST /api/users/bulk': guarded(bulk.create(task)),
+    'PATCH /api/users/bulk-update': guarded(bulk.update(task)),
+    'GET|HEAD /api/status/{id}/items': guarded(bulk.items(task)),
     // SPEC 4.5
-    'GET|HEAD /api/files/large-file': compose(authorize, largeFileContent),
+    'GET|HEAD /api/files/large-file': guarded(largeFileContent),
     // SPEC 4.6
-    'POST /api/long-running-task': compose(authorize, task.submit(byTaskAndData(tasks))),
-    'GET|HEAD|DELETE /api/status/{id}': compose(authorize, task.status),
+    'POST /api/long-running-task': guarded(task.submit(byTaskAndData(tasks))),
+    'GET|HEAD|DELETE /api/status/{id}': guarded(task.status),
     // SPEC 4.7
-    'POST /start-job': compose(authorize, job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
-    'GET|HEAD|DELETE /job-status/{id}': compose(authorize, job.status),
+    'POST /start-job': guarded(job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
+    'GET|HEAD|DELETE /job-status/{id}': guarded(job.status),
     // SPEC 4.8
-    'POST /start-task': compose(authorize, started.submit(processData, { respond: 'always' })),
-    'GET|HEAD|DELETE /task-status/{id}': compose(authorize, started.status),
+    'POST /start-task': guarded(started.submit(processData, { respond: 'always' })),
+    'GET|HEAD|DELETE /task-status/{id}': guarded(started.status),
     // SPEC 4.9
-    'GET|HEAD /bulk-data': compose(authorize, ndjson.download()),
-    'POST /upload-ndjson': compose(authorize, ndjson.needsOneProcess, ndjson.upload(task)),
+    'GET|HEAD /bulk-data': guarded(ndjson.download()),
+    'POST /upload-ndjson': guarded(ndjson.upload(task)),
   }, { ...traced && { trace: compose(authorize, trace({ echo: TRIED })) } })
 }

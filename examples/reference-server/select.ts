@@ -1,7 +1,9 @@
 import { httpError, type ErrorDetail, type Select, type Selected, type Tasks } from 'longhaul'
 
 /** The tasks that a client may name; the others belong to endpoints of their own. */
-const OFFERED = ['wait', 'checksum', 'export-users']
+const ANY_JOB = 'process-job'
+const OFFERED = ['wait', 'checksum', 'export-users', ANY_JOB]
+const OF_WAIT = new Set(['ms', 'fail'])
 
 /** What a request for work names: the task, its input, and where in the body that input is. */
 interface Wanted {
@@ -15,14 +17,14 @@ export function byTaskAndData(tasks: Tasks): Select {
   return (body) => find(tasks, readTaskAndData(body))
 }
 
-/** SPEC 4.7 leaves open what job data is. Here it is the input itself, and `task` beside it tells what to do. */
+/** SPEC 4.7 leaves open what job data is: any JSON is. With a `task` beside it, the other members are the input of that task. */
 export function byJobData(tasks: Tasks): Select {
   return (body) => find(tasks, readJobData(body))
 }
 
 function readTaskAndData(body: unknown): Wanted {
-  const { task, data } = object(body)
-  const details: ErrorDetail[] = []
+  const { task, data, callbackUrl: _, ...others } = object(body)
+  const details: ErrorDetail[] = Object.keys(others).map((name) => ({ pointer: `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, message: 'is not a known member' }))
   if (typeof task !== 'string') details.push({ pointer: '/task', message: task === undefined ? 'is required' : 'must be string' })
   if (!isObject(data)) details.push({ pointer: '/data', message: data === undefined ? 'is required' : 'must be object' })
   if (details.length > 0) throw httpError('invalid_input', { details })
@@ -30,7 +32,10 @@ function readTaskAndData(body: unknown): Wanted {
 }
 
 function readJobData(body: unknown): Wanted {
-  const { task = 'wait', callbackUrl: _, ...input } = object(body)
+  if (!isObject(body)) return { task: ANY_JOB, input: body, pointer: '' }
+  const { task, callbackUrl: _, ...input } = body
+  // What `wait` knows needs no name. All else is data for the job that takes any.
+  if (task === undefined) return { task: Object.keys(input).every((name) => OF_WAIT.has(name)) ? 'wait' : ANY_JOB, input, pointer: '' }
   if (typeof task !== 'string') throw httpError('invalid_input', { details: [{ pointer: '/task', message: 'must be string' }] })
   return { task, input, pointer: '' }
 }

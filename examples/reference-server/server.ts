@@ -2,18 +2,15 @@ import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { compose, cors, createTasks, rateLimit, requestId, timeouts } from 'longhaul'
-import { MemoryBlobs } from 'longhaul/memory'
 import { attach, tunnel } from 'longhaul/node'
 import { authorize, identify, type Context } from './auth.js'
-import { BulkUsers } from './bulk.js'
 import { openCallbacks } from './callbacks.js'
 import { publicTokens, type Config } from './config.js'
 import { Connections } from './connections.js'
 import { openEngine } from './engine.js'
-import { NdjsonUsers } from './ndjson.js'
 import { ApiDocument } from './openapi.js'
 import { routes } from './routes.js'
-import { definitions } from './tasks/definitions.js'
+import { background } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
 
 /** How long answers may go on after running tasks have stopped: as long as a direct answer may take, and a little. */
@@ -41,19 +38,15 @@ export interface RunningServer {
 /** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
   const {
-    host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = 'memory', trace = false, connectAllow = [], drainMs = 10_000, readMs = 60_000,
+    host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = redisUrl ?? 'memory', trace = false, connectAllow = [], drainMs = 10_000, readMs = 60_000,
     headMs = 60_000,
   } = options
   const users = await openUsers(database)
-  const engine = openEngine(redisUrl, { web: true })
-  const { store, queue, callbackQueue } = engine
-  // Uploads wait where only this process sees them, so only it may read them.
-  const blobs = redisUrl === undefined ? new MemoryBlobs() : undefined
-  const ndjson = new NdjsonUsers(users, blobs)
-  const bulk = new BulkUsers(users, blobs)
-  const ownTasks = [...ndjson.task ? [ndjson.task] : [], ...bulk.tasks]
+  const engine = openEngine(options, { web: true })
+  const { store, index, queue, blobs, callbackQueue } = engine
+  const { ndjson, bulk, definitions } = background(users, blobs)
   const tasks = createTasks({
-    store, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions: [...definitions(users), ...ownTasks],
+    store, index, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
   })
   const document = new ApiDocument()
   // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.
@@ -90,7 +83,6 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
       await tasks.close({ drainMs })
       await answered
       await engine.close()
-      await blobs?.close()
       await users.close()
     })(),
   }

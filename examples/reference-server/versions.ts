@@ -1,33 +1,49 @@
 import {
-  byMediaTypeParameter, byPath, byQuery, byVendorMediaType, describe, fields, httpError, json, operation, response, router, versions,
-  type Fragment, type Handler,
+  byMediaTypeParameter, byPath, byQuery, byVendorMediaType, describe, errorResponses, fields, httpError, json, list, negotiate, operation, response,
+  router, strictQuery, versions, type Fragment, type Handler,
 } from 'longhaul'
 import type { Context } from './auth.js'
+import { userShape } from './users/schemas.js'
 import type { Users } from './users/repository.js'
-import type { User } from './users/user.js'
 
 /** How many users a page has. */
 const PAGE = 20
+/** Says the version in the query: `versions` reads it, and the handlers of the versions do not. */
+const VERSION = ['version']
 
-/** A list of its own kind for each version, HEAD and 405 included; what is elsewhere is not ours. */
-const list = (users: Users, shape: (page: readonly User[]) => unknown, schema: Fragment): Handler<Context> => router<Context>({
-  'GET /users': describe<Context>(async ({ signal, context }) => {
+/** Version 1: the first users and no others, as a bare list with a name for each. */
+function firstUsers(users: Users): Handler<Context> {
+  const user: Fragment = { type: 'object', required: ['id', 'name'], properties: { id: { type: 'integer' }, name: { type: 'string' } } }
+  return strictQuery(describe<Context>(async ({ signal, context, headers }) => {
+    if (negotiate(headers['accept'], JSON_ONLY) === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
     const { items } = await users.list({ start: 0, limit: PAGE }, { signal, context })
-    return json(200, shape(items), { vary: 'Authorization' })
-  }, [operation('GET', { summary: 'The first users', responses: { 200: response('Some users', { headers: fields('Vary'), schema }) } })]),
-})
+    return json(200, items.map(({ id, name }) => ({ id, name })), { 'cache-control': 'private, no-cache', 'vary': 'Accept' })
+  }, [
+    operation('GET', {
+      summary: 'The first users',
+      responses: { 200: response('Some users', { headers: fields('Vary', 'Cache-Control'), schema: { type: 'array', items: user } }), ...errorResponses('not_acceptable') },
+    }),
+    operation('HEAD', {
+      summary: 'The header fields of GET',
+      responses: { 200: response('As GET would answer', { headers: fields('Vary', 'Cache-Control') }), ...errorResponses('not_acceptable') },
+    }),
+  ]), { also: VERSION })
+}
 
-/** SPEC 9: version 1 was a bare list with a name for each user; version 2 is an envelope, with everything about each. */
+const JSON_ONLY = ['application/json']
+
+/** SPEC 9: version 1 was a bare list with a name for each user; version 2 is in pages, with everything about each. */
 export function versionedUsers(users: Users): Handler<Context> {
   const vendor = 'longhaul'
+  const pages = strictQuery<Context>(list({ repository: users, batchSize: PAGE, item: userShape }), { also: VERSION })
   const served = versions<Context>({
     '1': {
-      handler: list(users, (page) => page.map(({ id, name }) => ({ id, name })), { type: 'array', items: userSchema('id', 'name') }),
+      handler: router({ 'GET|HEAD /users': firstUsers(users) }),
       deprecated: '2026-07-01T00:00:00Z',
       sunset: '2027-06-30T23:59:59Z',
       successor: '/v2/users',
     },
-    '2': list(users, (items) => ({ items }), { type: 'object', required: ['items'], properties: { items: { type: 'array', items: userSchema('id', 'name', 'email', 'role') } } }),
+    '2': router({ 'GET|HEAD /users': pages }),
   }, { select: [byPath(), byQuery(), byVendorMediaType({ vendor }), byMediaTypeParameter({ vendor })] })
   return describe<Context>(async (request) => {
     const answer = await served(request)
@@ -35,8 +51,4 @@ export function versionedUsers(users: Users): Handler<Context> {
     if (answer === undefined) throw httpError('not_found')
     return answer
   }, served.operations ?? [])
-}
-
-function userSchema(...names: string[]): Fragment {
-  return { type: 'object', required: names, properties: Object.fromEntries(names.map((name) => [name, { type: name === 'id' ? 'integer' : 'string' }])) }
 }

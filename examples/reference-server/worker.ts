@@ -1,7 +1,7 @@
 import { createTasks } from 'longhaul'
 import { openCallbacks, type CallbackConfig } from './callbacks.js'
-import { openEngine } from './engine.js'
-import { definitions } from './tasks/definitions.js'
+import { openEngine, type EngineConfig } from './engine.js'
+import { background } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
 
 export interface RunningWorker {
@@ -9,20 +9,20 @@ export interface RunningWorker {
   stop(): Promise<void>
 }
 
-export interface WorkerOptions extends CallbackConfig {
-  readonly redisUrl?: string | undefined
-  /** Where the users are. Default `memory`: as they are at the start, since nobody else's changes are seen. */
+export interface WorkerOptions extends CallbackConfig, EngineConfig {
+  /** Where the users are. Default: in the Redis. */
   readonly database?: string
   readonly drainMs?: number
 }
 
 /** Runs tasks that web processes have taken in, without HTTP. */
 export async function startWorker(config: WorkerOptions): Promise<RunningWorker> {
-  const { redisUrl, database = 'memory', drainMs = 10_000 } = config
+  const { redisUrl = 'memory', database = redisUrl, drainMs = 10_000 } = config
   const users = await openUsers(database)
-  const engine = openEngine(redisUrl, { web: false })
-  const { store, queue, callbackQueue } = engine
-  const tasks = createTasks({ store, queue, callbacks: openCallbacks(config, callbackQueue), definitions: definitions(users) })
+  const engine = openEngine(config, { web: false })
+  const { store, index, queue, blobs, callbackQueue } = engine
+  const { definitions } = background(users, blobs)
+  const tasks = createTasks({ store, index, queue, callbacks: openCallbacks(config, callbackQueue), definitions })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { createTasks, type Tasks } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
-import { RedisStore } from 'longhaul/redis'
+import { redis } from 'longhaul/redis'
 import { report } from '../report.js'
 
 /** The tasks of a web process or a worker, and how to stop them. */
@@ -17,10 +17,10 @@ export function openEngine({ worker }: { readonly worker: boolean }): Engine {
   const records = new Redis(url, { enableAutoPipelining: true })
   const jobs = new Redis(url, { maxRetriesPerRequest: null })
   for (const client of [records, jobs]) client.on('error', ({ message }) => { console.error(`Redis: ${message}`) })
-  const store = new RedisStore({ client: records })
+  const { store, index } = redis({ client: records })
   // Work whose worker was killed starts again within 20 s.
   const queue = new BullMQQueue({ connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000 })
-  const tasks = createTasks({ store, queue, definitions: [report], worker })
+  const tasks = createTasks({ store, index, queue, definitions: [report], worker })
   return {
     tasks,
     stop: async (answered) => {

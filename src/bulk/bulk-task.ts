@@ -90,9 +90,12 @@ export function bulkTask<T>(caller: string, plan: Plan<T>, options: BulkTaskOpti
     const { spooled, sha256 } = await spool.take(bytesOf(request), { coding, maxBytes: plan.maxBytes, signal })
     try {
       let items = 0
-      for await (const batch of (await open(spooled)).batches) items += batch.items.length
+      const intake = await open(spooled)
+      for await (const batch of intake.batches) items += batch.items.length
       if (items === 0) throw httpError('empty_batch')
-      return { input: { ...spooled, items, shown }, body: { coding, sha256 }, discard: () => spool.discard(spooled) }
+      // The same as of a direct request, so that a key means the same batch in either way.
+      const body = intake.whole ? intake.batches[0].items : { coding, sha256 }
+      return { input: { ...spooled, items, shown }, body, discard: () => spool.discard(spooled) }
     } catch (error) {
       await spool.discard(spooled)
       throw error

@@ -44,9 +44,11 @@ async function answerOnce<T, C>(plan: Plan<T>, request: HttpRequest<C>, { endpoi
     })
   }
   const [batch] = intake.batches
-  return endpoints.answerOnce(request, batch.items, async () => {
+  return endpoints.answerOnce(request, batch.items, async (began) => {
     const call = { signal: new AbortController().signal, context: request.context }
+    // It throws when nothing was done.
     const { response, summary } = await answerDirectly(plan, request, intake, shown, call)
+    began()
     return { response, short: JSON.stringify({ summary }) }
   })
 }

@@ -60,7 +60,7 @@ export const ERROR_CODES = {
   unprocessable: [422, 'The request is well formed but can not be processed.'],
   batch_failed: [422, 'None of the items could be applied.'],
   unknown_task: [422, 'There is no task of this name.'],
-  idempotency_key_reused: [422, 'This Idempotency-Key was used with another body.'],
+  idempotency_key_reused: [422, 'This Idempotency-Key was used with another request.'],
   precondition_required: [428, 'The request must be conditional: send If-Match or If-None-Match.'],
   not_applied: [424, 'Not applied, because the batch was stopped.'],
   too_many_requests: [429, 'Too many requests.'],

@@ -16,6 +16,12 @@ export interface KeptAnswer {
   readonly short?: string
 }
 
+/**
+ * Does the work of one key. `began` says that it has had an effect: from then on whatever it comes to is kept, even
+ * an error that looks like a refusal, such as a 400 after half of the records were written.
+ */
+export type OnceWork<A> = (began: () => void) => Promise<A>
+
 /** How the work of one key is claimed, and what of its answer is kept. */
 export interface OnceAnswerOptions {
   readonly store: Store
@@ -40,13 +46,13 @@ let waiting = 0
  * Does work at most once for each key, and keeps its answer. A retry gets that answer with `Idempotent-Replayed: true`; it waits for
  * it if the work is still under way. If this process dies, the claim expires within 30 seconds, and a retry does the work again.
  *
- * Answers and errors are kept alike. Only a refusal (`isRefusal`) releases the key.
+ * Answers and errors are kept alike. Only a refusal (`isRefusal`) of work that had no effect releases the key.
  *
  * @returns a `TaskClaim` when the key stands for a task; `undefined` when `work` gives no answer, which releases the key
  * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what `work` rejects with
  */
 export async function onceAnswer(
-  request: HttpRequest<unknown>, options: OnceAnswerOptions, work: () => Promise<KeptAnswer | undefined>,
+  request: HttpRequest<unknown>, options: OnceAnswerOptions, work: OnceWork<KeptAnswer | undefined>,
 ): Promise<HttpResponse | undefined | TaskClaim> {
   const { store, key, fingerprint } = options
   const deadline = performance.now() + options.waitMs
@@ -80,18 +86,19 @@ async function decided(store: Store, key: string, timeoutMs: number, signal: Abo
 
 async function perform(
   request: HttpRequest<unknown>, { retentionMs, maxBytes }: OnceAnswerOptions, lease: Lease,
-  work: () => Promise<KeptAnswer | undefined>,
+  work: OnceWork<KeptAnswer | undefined>,
 ): Promise<HttpResponse | undefined> {
   let kept: KeptAnswer | undefined
+  let hasBegun = false
   try {
-    kept = await work()
+    kept = await work(() => { hasBegun = true })
   } catch (error) {
     const { status, headers } = readFailure(error)
-    if (isRefusal(status, headers)) await lease.release()
+    if (!hasBegun && isRefusal(status, headers)) await lease.release()
     else await lease.settle(toStored(errorResponse(error, request), maxBytes), retentionMs)
     throw error
   }
-  if (!kept || isRefusal(kept.response.status, kept.response.headers)) await lease.release()
+  if (!kept || (!hasBegun && isRefusal(kept.response.status, kept.response.headers))) await lease.release()
   else await lease.settle(toStored(kept.response, maxBytes, kept.short), retentionMs)
   return kept?.response
 }

@@ -2,7 +2,9 @@ import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
-import { addParameters, addResponses, commonErrorResponses, commonRequestFields } from '../openapi/index.js'
+import {
+  addParameters, addResponseHeaders, addResponses, commonErrorResponses, commonFields, commonRequestFields,
+} from '../openapi/index.js'
 import type { Store } from '../stores/store.js'
 import { buffered } from './buffered.js'
 import { parseIdempotencyKey } from './key.js'
@@ -67,7 +69,7 @@ const RESPONSES = commonErrorResponses(
  * Fails with 400 `invalid_idempotency_key`, 409 `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`.
  *
  * @example
- * const users = compose(authenticate(bearer(verify)), idempotent({ store }), collection({ repository, schema }))
+ * const users = compose(authenticate({ schemes }), idempotent({ store }), collection({ repository, schema }))
  *
  * @throws {TypeError} when an option makes no sense
  */
@@ -107,8 +109,10 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     if (field === undefined || !counted.has(request.method)) return next(request)
     return once(request, next, parseIdempotencyKey(field) as string)
   }
-  const describe = (operation: Operation): Operation => (
-    counted.has(operation.method) ? addResponses(addParameters(operation, [commonRequestFields.idempotencyKey]), RESPONSES) : operation
-  )
+  const describe = (operation: Operation): Operation => {
+    if (!counted.has(operation.method)) return operation
+    const described = addResponses(addParameters(operation, [commonRequestFields.idempotencyKey]), RESPONSES)
+    return addResponseHeaders(described, commonFields('Idempotent-Replayed'))
+  }
   return Object.assign(policy, { place: PLACE, describe })
 }

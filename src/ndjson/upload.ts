@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { negotiate } from '../http/accept.js'
 import { decodeBytes, requestCoding, type DecodeOptions } from '../http/decode.js'
 import { HttpError, httpError } from '../http/errors.js'
@@ -29,13 +30,15 @@ export interface UploadOptions<T = object, C = unknown> extends IntakeOptions<T>
    * Has uploads with `Prefer: respond-async` spooled, answered with 202 and read in the background. `task` is made by `uploadTask`, and is
    * among the definitions of the tasks whose `endpoints` these are. Without it the preference is not honoured.
    *
-   * Such uploads may have an Idempotency-Key. A direct one that has one is a 400 `idempotency_needs_async`; without `background` the field is
-   * not looked at.
+   * Uploads may then have an Idempotency-Key. A direct one that has one is read as a whole before it is written, so it may have 1 MiB; a
+   * larger one is a 400 `idempotency_needs_async`. Without `background` the field is not looked at: put `idempotent()` in front.
    */
   readonly background?: { readonly endpoints: TaskEndpoints<C>; readonly task: UploadTask }
 }
 
 const SIZE = 2 ** 34
+/** The largest body of a direct upload with an Idempotency-Key, in bytes. */
+const MAX_KEYED_BYTES = 1_048_576
 const OFFERS = ['application/json', NDJSON_TYPE]
 
 /** The limits with their defaults. Throws a `TypeError` when one makes no sense. */
@@ -81,15 +84,65 @@ export function ndjsonUpload<T = object, C = unknown>(options: UploadOptions<T, 
       const { endpoints, task } = background
       return endpoints.accept(request, task, () => task.spool(request, coding, limits.maxBytes))
     }
-    // Whether it is the same body is known when all of it has been read, and by then it has been written.
-    if (background && headers['idempotency-key'] !== undefined) throw httpError('idempotency_needs_async')
     const streaming = negotiate(headers['accept'], OFFERS) === NDJSON_TYPE
     const report = new UploadReport(maxErrors)
-    const caller = { signal: request.signal, owner: undefined, context: request.context }
-    const results = new Intake(options, report, caller, streaming).run(decodeBytes(request.body.stream(), coding, limits))
+    const read = (bytes: AsyncIterable<Uint8Array>, signal: AbortSignal) => (
+      new Intake(options, report, { signal, owner: undefined, context: request.context }, streaming).run(decodeBytes(bytes, coding, limits))
+    )
+    if (background && headers['idempotency-key'] !== undefined) {
+      return answerOnce(background.endpoints, request, { coding, report, streaming, read })
+    }
+    const results = read(request.body.stream(), request.signal)
     return streaming ? answerInLines(results, report) : answerAtEnd(results, report)
   }
   return describe(handler, [uploadOperation(options.record, background !== undefined)])
+}
+
+interface KeyedUpload {
+  readonly coding: string
+  readonly report: UploadReport
+  readonly streaming: boolean
+  readonly read: (bytes: AsyncIterable<Uint8Array>, signal: AbortSignal) => AsyncIterable<string>
+}
+
+/** Reads the body as a whole first, because what was sent has to be known before any of it is written. The work does not follow its client. */
+async function answerOnce<C>(
+  endpoints: TaskEndpoints<C>, request: HttpRequest<C>, { coding, report, streaming, read }: KeyedUpload,
+): Promise<HttpResponse> {
+  const bytes = await wholeBody(request)
+  const body = { coding, sha256: createHash('sha256').update(bytes).digest('hex') }
+  return endpoints.answerOnce(request, body, async (began) => {
+    const results = read(oneOf(bytes), new AbortController().signal)
+    try {
+      if (!streaming) return { response: await answerAtEnd(results, report) }
+      let text = ''
+      for await (const line of resultLines(results, report)) text += line
+      return { response: varied({ status: 200, headers: { 'content-type': NDJSON_TYPE }, body: text }), short: lastLine(report) }
+    } finally {
+      if (report.total > 0) began()
+    }
+  })
+}
+
+async function wholeBody({ body }: HttpRequest<unknown>): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of body.stream()) {
+    size += piece.byteLength
+    if (size > MAX_KEYED_BYTES) {
+      throw httpError('idempotency_needs_async', {
+        message: 'An upload of this size can have an Idempotency-Key only when it is read in the background: '
+          + 'send "Prefer: respond-async", or leave the key out.',
+      })
+    }
+    // A copy: a source may use its chunk again.
+    pieces.push(Uint8Array.prototype.slice.call(piece))
+  }
+  return Buffer.concat(pieces)
+}
+
+async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes
 }
 
 async function answerAtEnd(results: AsyncIterable<string>, report: UploadReport): Promise<HttpResponse> {
@@ -121,7 +174,11 @@ async function* resultLines(results: AsyncIterable<string>, report: UploadReport
     if (!expected) throw error
     return
   }
-  yield `${JSON.stringify({ message: report.message, summary: report.summary })}\n`
+  yield lastLine(report)
+}
+
+function lastLine({ message, summary }: UploadReport): string {
+  return `${JSON.stringify({ message, summary })}\n`
 }
 
 /** The same failure, with what was taken before it. */

@@ -1,6 +1,6 @@
 import { isPending } from '../http/around.js'
 import { DerivedRequest } from '../http/derived-request.js'
-import { httpError } from '../http/errors.js'
+import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
 import { closeUnread } from '../http/source.js'
@@ -12,7 +12,10 @@ export interface TimeoutsOptions {
   readonly readMs?: number
   /** From the request to the head of the answer, in milliseconds. Then `request.signal` aborts and the answer is 503 `run_timeout`. */
   readonly runMs?: number
-  /** `Retry-After` of the 503, in seconds. Default 5. */
+  /**
+   * `Retry-After` of the 503, in seconds. POST and PATCH get none, because part of their work may have been done: the same request again could do
+   * it twice. Default 5.
+   */
   readonly retryAfterSeconds?: number
 }
 
@@ -42,7 +45,7 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
       let late = false
       const timer = setTimeout(() => {
         late = true
-        const failure = body.waiting ? httpError('request_timeout') : httpError('run_timeout', { headers: { 'retry-after': String(retryAfterSeconds) } })
+        const failure = body.waiting ? httpError('request_timeout') : tooLong(request.method, retryAfterSeconds)
         reject(failure)
         controller.abort(failure)
       }, runMs)
@@ -58,6 +61,13 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
     })
   }
   return Object.assign(policy, { place: PLACE, describe: runMs === undefined ? failing('request_timeout') : failing('request_timeout', 'run_timeout') })
+}
+
+/** RFC 9110 section 9.2.2: what these do twice is done as if once. */
+const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
+
+function tooLong(method: string, retryAfterSeconds: number): HttpError {
+  return httpError('run_timeout', REPEATABLE.has(method) ? { headers: { 'retry-after': String(retryAfterSeconds) } } : {})
 }
 
 /** A body whose reader does not wait forever. */

@@ -56,6 +56,6 @@ export function collectionOperations({ item = { type: 'object' }, schema, change
   }
   return (method: Method, answer: Answer): Handler => describe(answer, [
     operation(method, about[method]),
-    ...method === 'GET' ? [operation('HEAD', { ...about.GET, summary: 'The header fields of GET', responses: { 200: response('As GET would answer') } })] : [],
+    ...method === 'GET' ? [operation('HEAD', { ...about.GET, summary: 'The header fields of GET', responses: { ...about.GET.responses, 200: response('As GET would answer', { headers: fields('ETag', 'Vary', 'Cache-Control') }) } })] : [],
   ])
 }

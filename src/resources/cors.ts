@@ -40,6 +40,8 @@ const EXPOSED = [
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
 /** More than this of what a preflight asks for is not said back. */
 const LONGEST = 2048
+/** An origin is a scheme, a name of up to 253 characters and a port. What is longer is none, whatever a function would say of it. */
+const LONGEST_ORIGIN = 512
 
 const TOLD = {
   'Access-Control-Allow-Origin': header('The origin whose pages may read this (Fetch, section 3.2.3)'),
@@ -77,7 +79,7 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   const finish = (request: HttpRequest<C>, fields: ResponseHeaders): boolean => {
     if (origins !== '*') addVary(fields, 'Origin')
     const origin = request.headers['origin']
-    if (typeof origin !== 'string' || !allows(origin, request)) return false
+    if (typeof origin !== 'string' || origin.length > LONGEST_ORIGIN || !allows(origin, request)) return false
     fields['access-control-allow-origin'] = origins === '*' ? '*' : origin
     if (credentials) fields['access-control-allow-credentials'] = 'true'
     return true

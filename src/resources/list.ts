@@ -1,8 +1,10 @@
 import { negotiate } from '../http/accept.js'
 import { httpError } from '../http/errors.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type ResponseHeaders } from '../http/exchange.js'
+import {
+  describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type RequestHeaders, type ResponseHeaders,
+} from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
-import { evaluatePreconditions } from '../http/preconditions.js'
+import { evaluatePreconditions, ifRangeHolds } from '../http/preconditions.js'
 import { contentRange, selectRanges } from '../http/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
 import type { Schema } from '../schema/index.js'
@@ -58,7 +60,11 @@ const UNIT = 'items'
  * Lists by position understand `Range: items=0-24` (RFC 9110 section 14) where the query says nothing of pages: 206 with
  * `Content-Range: items 0-24/1200` (`/*` when the source does not count), cut to the largest page; 416 past the end.
  *
- * Whole pages have an ETag. Fails with `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416) and what the repository throws.
+ * Every page has an ETag. A part has that of the 200 which has its records: the first page, or for records behind it the page that
+ * `start` and `batch_size` would give. Conditions and If-Range are about that tag. `Link` has at most 4 KiB; a query that makes it longer
+ * leaves only `next` in it, or nothing.
+ *
+ * Fails with `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416) and what the repository throws.
  *
  * @throws {TypeError} when an option makes no sense
  */
@@ -86,42 +92,69 @@ async function answer<Item extends object>(request: HttpRequest<unknown>, plan: 
   if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
   const pageQuery = readPageQuery(query, plan)
   const read = async (page: PageRequest): Promise<Page<Item>> => checked(await plan.list(page, { signal, context }), page)
-
   const headers: ResponseHeaders = { 'content-type': type, 'vary': 'Accept', 'cache-control': plan.cacheControl }
   if (plan.paging === 'position') headers['accept-ranges'] = UNIT
-  const range = await wantedRange(request, pageQuery, plan, read)
-  if (range !== undefined) {
-    const page = await read(range)
-    const { items, total } = page
-    if (items.length === 0) throw unsatisfiable(total)
-    headers['content-range'] = total === undefined
-      ? `${UNIT} ${range.start}-${range.start + items.length - 1}/*`
-      : contentRange({ start: range.start, end: range.start + items.length }, total, UNIT)
-    return { status: 206, headers, body: bodyOf(request, type, page, range, plan, headers) }
-  }
+  const call: ListCall<Item> = { request, type, headers, plan, read }
+
+  const range = await wantedRange(call, pageQuery)
+  const part = range && await answerRange(call, range)
+  if (part !== undefined) return part
   const { start, limit, cursor } = pageQuery
   const wanted: PageRequest = { start, limit, ...cursor !== undefined && { cursor } }
-  const page = await read(wanted)
-  const body = bodyOf(request, type, page, wanted, plan, headers)
-  const etag = headers['etag'] = contentTag(body)
-  const outcome = evaluatePreconditions({ method: request.method, headers: asked, exists: true, etag })
+  const { body, link } = shown(call, await read(wanted), wanted)
+  if (link !== undefined) headers['link'] = link
+  return conditional(call, contentTag(body)) ?? { status: 200, headers, body }
+}
+
+/** One request while it is answered. */
+interface ListCall<Item extends object> {
+  readonly request: HttpRequest<unknown>
+  readonly type: string
+  /** The header fields of the answer so far. */
+  readonly headers: ResponseHeaders
+  readonly plan: ListPlan<Item>
+  readonly read: (page: PageRequest) => Promise<Page<Item>>
+}
+
+/** Sets the entity tag. Returns the 304 if the client has what is tagged so, and throws `precondition_failed` (412). */
+function conditional<Item extends object>({ request: { method, headers: asked }, headers }: ListCall<Item>, etag: string): HttpResponse | undefined {
+  const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag })
   if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
-  if (outcome === 'proceed') return { status: 200, headers, body }
+  headers['etag'] = etag
+  if (outcome === 'proceed') return undefined
   const { 'content-type': _, ...kept } = headers
   return { status: 304, headers: kept }
 }
 
-/** They are about the whole list, and only its pages have tags. */
-const CONDITIONS = ['if-range', 'if-match', 'if-none-match']
+/**
+ * Answers Range; `undefined` where the whole page is to be answered instead. The entity tag is that of the 200 which has these
+ * records: of the first page as long as they are on it (RFC 9110 section 15.3.7), else of the page that `start` and `batch_size`
+ * would give. A tag of the first page says nothing about records behind it.
+ */
+async function answerRange<Item extends object>(call: ListCall<Item>, range: PageRequest): Promise<HttpResponse | undefined> {
+  const { request: { headers: asked }, headers, plan: { batchSize }, read } = call
+  const { start, limit } = range
+  const tagged = start + limit <= batchSize ? { start: 0, limit: batchSize } : range
+  const page = await read(tagged)
+  const items = page.items.slice(start - tagged.start, start - tagged.start + limit)
+  if (items.length === 0) return unsatisfiable(asked, page.total)
+  const { body, link } = shown(call, { ...page, items }, range)
+  const etag = contentTag(tagged === range ? body : shown(call, page, tagged).body)
+  const known = conditional(call, etag)
+  if (known !== undefined) return known
+  if (!ifRangeHolds({ headers: asked, etag }, Date.now())) return undefined
+  if (link !== undefined) headers['link'] = link
+  headers['content-range'] = page.total === undefined
+    ? `${UNIT} ${start}-${start + items.length - 1}/*`
+    : contentRange({ start, end: start + items.length }, page.total, UNIT)
+  return { status: 206, headers, body }
+}
 
 /** The page that Range asks for; `undefined` where it is to be ignored, as it may be always. */
-async function wantedRange<Item>(
-  { method, headers }: HttpRequest<unknown>, { explicit }: PageQuery, { paging, maxBatchSize }: ListPlan<Item & object>,
-  read: (page: PageRequest) => Promise<Page<Item>>,
-): Promise<PageRequest | undefined> {
-  const field = headers['range']
+async function wantedRange<Item extends object>(call: ListCall<Item>, { explicit }: PageQuery): Promise<PageRequest | undefined> {
+  const { request: { method, headers: asked }, plan: { paging, maxBatchSize }, read } = call
+  const field = asked['range']
   if (field === undefined || method !== 'GET' || explicit || paging === 'cursor') return undefined
-  if (CONDITIONS.some((name) => headers[name] !== undefined)) return undefined
   let total = Number.MAX_SAFE_INTEGER
   if (/=[ \t]*-/.test(String(field))) {
     // The last so many: where they begin depends on how many there are.
@@ -130,26 +163,31 @@ async function wantedRange<Item>(
     total = counted
   }
   const ranges = selectRanges(field, total, { unit: UNIT, maxRanges: 1 })
-  if (ranges === 'unsatisfiable') throw unsatisfiable(total === Number.MAX_SAFE_INTEGER ? undefined : total)
+  if (ranges === 'unsatisfiable') return unsatisfiable(asked, total === Number.MAX_SAFE_INTEGER ? undefined : total)
   const [first] = ranges
   if (first === undefined || typeof first === 'string') return undefined
   return { start: first.start, limit: Math.min(first.end - first.start, maxBatchSize) }
 }
 
-function unsatisfiable(total: number | undefined): Error {
+/** Conditions come before Range, and where no record is in the range they are about the whole page. */
+const CONDITIONS = ['if-range', 'if-match', 'if-none-match']
+
+/** Throws `range_not_satisfiable` (416); for a conditional request Range is ignored instead. */
+function unsatisfiable(asked: RequestHeaders, total: number | undefined): undefined {
+  if (CONDITIONS.some((name) => asked[name] !== undefined)) return undefined
   const headers = { 'accept-ranges': UNIT, ...total !== undefined && { 'content-range': contentRange(undefined, total, UNIT) } }
-  return httpError('range_not_satisfiable', { headers })
+  throw httpError('range_not_satisfiable', { headers })
 }
 
-function bodyOf<Item extends object>(
-  request: HttpRequest<unknown>, type: string, { items, total, next: nextCursor }: Page<Item>, { start, limit, cursor }: PageRequest,
-  { paging }: ListPlan<Item>, headers: ResponseHeaders,
-): string {
+/** The records as the client wants them, and the value of Link. */
+function shown<Item extends object>(
+  { request, type, plan: { paging } }: ListCall<Item>, { items, total, next: nextCursor }: Page<Item>, { start, limit, cursor }: PageRequest,
+): { readonly body: string, readonly link: string | undefined } {
   const links = paging === 'cursor' ? cursorLinks(request, limit, nextCursor) : positionLinks(request, { start, limit, count: items.length, total })
-  headers['link'] = links.field
-  if (type === NDJSON_TYPE) return items.map((item) => `${JSON.stringify(item)}\n`).join('')
+  const link = links.field
+  if (type === NDJSON_TYPE) return { link, body: items.map((item) => `${JSON.stringify(item)}\n`).join('') }
   // Of a page behind a cursor nobody knows the position.
-  return JSON.stringify({ items, start: cursor === undefined ? start : undefined, batch_size: limit, total, next: links.next })
+  return { link, body: JSON.stringify({ items, start: cursor === undefined ? start : undefined, batch_size: limit, total, next: links.next }) }
 }
 
 function checked<Item>(page: Page<Item>, { limit }: PageRequest): Page<Item> {

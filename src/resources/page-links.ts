@@ -13,8 +13,22 @@ export interface PagePlace {
 /** The paths of other pages, with all else that the query said. */
 export interface PageLinks {
   readonly next: string | undefined
-  /** The value of Link (RFC 8288). */
-  readonly field: string
+  /** The value of Link (RFC 8288); `undefined` when even `next` alone would be too long. */
+  readonly field: string | undefined
+}
+
+/**
+ * Longest value of Link, in bytes. The links repeat the query, which a client may make as long as the request line allows;
+ * clients read 8 to 16 KiB of header fields in all.
+ */
+const MAX_FIELD = 4096
+
+/** All links; only `next` where they are too long together. */
+function fieldOf(links: readonly Link[]): string | undefined {
+  const field = linkValue(links)
+  if (field.length <= MAX_FIELD) return field
+  const next = linkValue(links.filter(({ rel }) => rel === 'next'))
+  return next !== '' && next.length <= MAX_FIELD ? next : undefined
 }
 
 /** Links of a page that was asked for by its position. Without a total, a full page may have another behind it. */
@@ -26,7 +40,7 @@ export function positionLinks(request: HttpRequest<unknown>, { start, limit, cou
   if (start > 0) links.push({ rel: 'prev', target: at(Math.max(0, Math.min(start, total ?? start) - limit)) })
   if (next !== undefined) links.push({ rel: 'next', target: next })
   if (total !== undefined) links.push({ rel: 'last', target: at(total === 0 ? 0 : Math.floor((total - 1) / limit) * limit) })
-  return { next, field: linkValue(links) }
+  return { next, field: fieldOf(links) }
 }
 
 /** Links of a page that was asked for by a cursor. */
@@ -35,7 +49,7 @@ export function cursorLinks(request: HttpRequest<unknown>, limit: number, cursor
   const next = cursor === undefined ? undefined : target(request, { ...batch, cursor })
   const links: Link[] = [{ rel: 'first', target: target(request, batch) }]
   if (next !== undefined) links.push({ rel: 'next', target: next })
-  return { next, field: linkValue(links) }
+  return { next, field: fieldOf(links) }
 }
 
 function target({ path, query }: HttpRequest<unknown>, page: Readonly<Record<string, string>>): string {

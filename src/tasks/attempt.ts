@@ -5,6 +5,7 @@ import type { MaybePromise } from '../http/exchange.js'
 import type { Attempt, Job } from '../queues/queue.js'
 import { isQueueClosing } from '../queues/queue.js'
 import type { AnyTaskDefinition, TaskContext } from './define.js'
+import { elapsed } from './elapsed.js'
 import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
 import type { HandBacks } from './hand-back.js'
 import { isJobOf } from './job-id.js'
@@ -136,13 +137,10 @@ export class TaskAttempt {
     const { record } = held
     if (!isJobOf(job, record)) return
     if (isFinal(record.state)) return onFinal(record)
-    const now = Date.now()
-    const { stuckAt = now } = record
-    if (!durable || now - stuckAt >= unknownTaskMs) return finish(settings, held, this.retentionMs, failed(toFailure(error)))
-    if (record.stuckAt === undefined) {
-      await ledger.move(held, (newest) => (isJobOf(job, newest) && !isFinal(newest.state) ? { stuckAt } : undefined))
-    }
-    throw handBacks.of(job, why, now - stuckAt, error)
+    // A run that begins starts the time anew.
+    const stuckMs = durable ? await elapsed(ledger.store, `stuck:${job.id}:${record.attempt}`, unknownTaskMs) : unknownTaskMs
+    if (stuckMs >= unknownTaskMs) return finish(settings, held, this.retentionMs, failed(toFailure(error)))
+    throw handBacks.of(job, why, stuckMs, error)
   }
 
   private async work({ definition, input, error }: Prepared, begun: Held): Promise<void> {

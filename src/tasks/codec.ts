@@ -20,9 +20,9 @@ export function encodeHead(record: TaskRecord): string {
   return `["${state}",${times},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)},"${job}"${rare(record)}]`
 }
 
-function rare({ callback, holder, keeps, startAt, stuckAt }: TaskRecord): string {
-  if ((callback ?? holder ?? keeps ?? startAt ?? stuckAt) === undefined) return ''
-  return `,${JSON.stringify({ callback, holder, keeps, startAt, stuckAt } satisfies Rare)}`
+function rare({ callback, holder, keeps, startAt }: TaskRecord): string {
+  if ((callback ?? holder ?? keeps ?? startAt) === undefined) return ''
+  return `,${JSON.stringify({ callback, holder, keeps, startAt } satisfies Rare)}`
 }
 
 function textOr0(text: string | undefined): string {
@@ -36,7 +36,7 @@ type Head = [
 ]
 
 /** What most records do not have. */
-type Rare = Pick<TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt' | 'stuckAt'>
+type Rare = Pick<TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt'>
 
 /** The face's members that are needed to write the record again. */
 interface FaceBody {
@@ -111,7 +111,6 @@ function toRecord(
     holder: rare?.holder,
     keeps: rare?.keeps,
     startAt: rare?.startAt,
-    stuckAt: rare?.stuckAt,
     work,
     progress: body.progress,
     result: 'result' in body ? JSON.stringify(body.result) : undefined,

@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, MaybePromise } from '../http/exchange.js'
-import type { KeptAnswer } from '../idempotency/index.js'
+import type { KeptAnswer, OnceWork } from '../idempotency/index.js'
 import { checkBounds, TIMER, SIZE } from './bounds.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
@@ -72,9 +72,9 @@ export interface TaskEndpoints<C = unknown> {
    * a 422. `work` must not stop when the client disconnects.
    *
    * What `work` comes to is kept, errors too. An error that says that nothing was done (400, 413, 429, 503 with `Retry-After` and
-   * the like) releases the key.
+   * the like) releases the key, unless `work` has called the function that it is given, which says that it had an effect.
    */
-  answerOnce(request: HttpRequest<C>, body: unknown, work: () => Promise<KeptAnswer>): Promise<HttpResponse>
+  answerOnce(request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>): Promise<HttpResponse>
   /**
    * The task that a request below its status path is for, such as `{status}/items` with `below` `/items`: who may not see the task is told
    * that there is none, in the very words of the status resource. `undefined` when the path is not such a path.

@@ -1,7 +1,7 @@
 import type { Operation } from '../http/exchange.js'
 import {
-  body, commonErrorResponses as errorResponses, commonFields as fields, commonRequestFields as requestFields, header, operation, parameter, response,
-  type Fragment,
+  addResponseHeaders, body, commonErrorResponses as errorResponses, commonFields as fields, commonRequestFields as requestFields, header, operation,
+  parameter, response, type Fragment,
 } from '../openapi/index.js'
 import type { AnyTaskDefinition } from './define.js'
 import type { Face } from './faces.js'
@@ -21,9 +21,10 @@ export function submitOperations(
   })
   const done = response('The work is done', {
     schema: definition?.output ?? resultSchema,
-    headers: { ...fields('Preference-Applied', 'Vary'), ...replayed },
+    headers: { ...fields('Location', 'Preference-Applied', 'Vary'), ...replayed },
   })
-  return [operation('POST', {
+  // A failure that was waited for names its task, and one that is repeated says so.
+  return [addResponseHeaders(operation('POST', {
     summary: definition ? `Start ${definition.name}` : 'Start a task',
     parameters: [requestFields.prefer, requestFields.idempotencyKey],
     requestBody: body(definition?.input ?? {}, { required: !emptyBody }),
@@ -34,11 +35,11 @@ export function submitOperations(
         'invalid_input', 'malformed_json', 'digest_mismatch', 'missing_body', 'nested_too_deep', 'unsafe_key', 'invalid_idempotency_key',
         'invalid_callback_url', 'callback_url_forbidden', 'callback_needs_async', 'idempotent_request_running', 'task_cancelled',
         'idempotent_task_gone', 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'unprocessable', 'unknown_task',
-        'idempotency_key_reused', 'too_many_tasks', 'internal_error', 'queue_full', 'store_unavailable', 'store_full', 'shutting_down', 'sync_timeout',
-        'task_timeout', ...emptyBody ? ['cross_site'] as const : [],
+        'idempotency_key_reused', 'too_many_requests', 'too_many_tasks', 'internal_error', 'overloaded', 'queue_full', 'store_unavailable',
+        'store_full', 'shutting_down', 'sync_timeout', 'task_timeout', ...emptyBody ? ['cross_site'] as const : [],
       ),
     },
-  })]
+  }), { ...fields('Location', 'Preference-Applied'), ...replayed })]
 }
 
 /** What the status resource says of itself. */

@@ -51,8 +51,6 @@ export interface TaskRecord {
   readonly holder?: string | undefined
   /** The name of what goes when the task has ended; see `Kept`. */
   readonly keeps?: string | undefined
-  /** Since when nobody has been able to run it: its job is gone, or each worker handed it back. A run that begins clears it. */
-  readonly stuckAt?: number | undefined
   /** What its job needs, as JSON text, until the first run begins: the job can then be made anew should the queue lose it. */
   readonly work?: string | undefined
   /** What is to be told to whom when the task has ended, and how far that is. */
@@ -88,13 +86,12 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   const { progress = record.progress, result = record.result, error = record.error, errorStatus = record.errorStatus } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const { startAt, holder, keeps } = record
-  const stuckAt = attempt === record.attempt ? to.stuckAt ?? record.stuckAt : undefined
   const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
     || progress !== record.progress || result !== record.result || error !== record.error
     || callback !== record.callback
   return {
     id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt, startAt, startedAt, finishedAt, expiresAt,
-    progress, result, error, errorStatus, claim, slot, callback, holder, keeps, stuckAt,
+    progress, result, error, errorStatus, claim, slot, callback, holder, keeps,
     work: state === 'queued' ? record.work : undefined,
   }
 }

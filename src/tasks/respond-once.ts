@@ -3,7 +3,7 @@ import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { empty } from '../http/respond.js'
 import {
   CLAIM_MARGIN_MS, claimKey, fingerprintOf, onceAnswer, onceTask, parseIdempotencyKey, replay, stillRunning,
-  type Claim, type KeptAnswer, type TaskClaim,
+  type Claim, type KeptAnswer, type OnceWork, type TaskClaim,
 } from '../idempotency/index.js'
 import type { Accepted } from './accept.js'
 import type { TaskSnapshot } from './codec.js'
@@ -93,11 +93,11 @@ async function answer<C>(
 
 /** `TaskEndpoints.answerOnce`. */
 export async function answerOnce<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: () => Promise<KeptAnswer>,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
 ): Promise<HttpResponse> {
   const { tasks: { store, retentionMs, maxResultBytes }, syncTimeoutMs } = settings
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-  if (idempotencyKey === undefined) return (await work()).response
+  if (idempotencyKey === undefined) return (await work(() => undefined)).response
   const requester = settings.requester(request)
   const key = claimKey(request, requester.owner, idempotencyKey)
   const fingerprint = requestFingerprint(request, body)

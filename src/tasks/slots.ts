@@ -1,14 +1,16 @@
 import { createHash } from 'node:crypto'
 import { httpError } from '../http/errors.js'
-import type { Revision, Store } from '../stores/store.js'
+import type { Store } from '../stores/store.js'
 import { toSnapshot } from './codec.js'
+import { elapsed } from './elapsed.js'
 import { taskKey } from './ledger.js'
 import { isFinal } from './state.js'
 
-/** How long a slot without a record is left alone, from when somebody first wanted it. */
+/**
+ * How long a slot without a record is left alone, from when somebody first wanted it, in milliseconds. Between a slot and
+ * its record lies one write, so the task of a young slot may be yet to come.
+ */
 const YOUNG_MS = 10_000
-/** How long it is remembered that somebody wanted it. */
-const SUSPECT_MS = 3_600_000
 
 /**
  * Bounds the unfinished tasks of one party (see `countedAs`): each takes one of `max` numbered keys, which names it. A
@@ -27,23 +29,11 @@ export async function takeSlot(
     if (holderId === taskId) return key
     const holder = await store.get(taskKey(holderId))
     if (holder && !isFinal(toSnapshot(holderId, holder.value).state)) continue
-    if (!holder && !await isAbandoned(store, key, revision)) continue
+    if (!holder && await elapsed(store, `${key}:${revision}`, YOUNG_MS) < YOUNG_MS) continue
     const taken = await store.replace(key, taskId, revision, { ttlMs })
     if (taken.replaced) return key
   }
   throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
-}
-
-/**
- * Whether a slot without a record is one whose process died. Between a slot and its record lies one write, so the task of a young
- * slot may be yet to come. How old it is, the store's clock decides: the first to want it starts a counter, and once
- * that has expired the slot is abandoned.
- */
-async function isAbandoned(store: Store, key: string, revision: Revision): Promise<boolean> {
-  const which = `${key}:${revision}`
-  const { value } = await store.increment(`slot-wanted:${which}`, 1, { ttlMs: YOUNG_MS })
-  if (value > 1) return false
-  return !(await store.create(`slot-suspect:${which}`, '', { ttlMs: SUSPECT_MS })).created
 }
 
 /** Gives a slot back, unless another task holds it by now. */

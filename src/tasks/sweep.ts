@@ -3,6 +3,7 @@ import { isStoreUnavailable } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { ExecutorSettings } from './attempt.js'
 import type { Executor } from './execute.js'
+import { elapsed } from './elapsed.js'
 import { jobId, newJobName, taskOf } from './job-id.js'
 import { isAlive, type Leases } from './leases.js'
 import type { Held } from './ledger.js'
@@ -37,8 +38,17 @@ export class Sweep {
   private sweeping: Promise<void> | undefined
   private closed = false
 
+  /**
+   * Sweeps at once, unless the store is of this process alone: that one holds no task before this process accepts one. A Worker has
+   * no timers while its module is loaded.
+   */
   constructor(private readonly settings: SweepSettings) {
-    this.arm()
+    if (settings.ledger.store.shared) this.start()
+  }
+
+  /** Sweeps from now on. Does nothing if it does so already. */
+  start(): void {
+    if (this.timer === undefined) this.arm()
   }
 
   /** Sweeps no more, and waits for the look that goes on. */
@@ -104,12 +114,8 @@ export class Sweep {
       return record.work === undefined ? this.lose(held) : this.enqueueAnew(held, readWork(record.work))
     }
     // Its worker may live, and write the end of its run without a job. It has the time that a run may take.
-    const now = Date.now()
     const { timeoutMs = UNKNOWN_MS } = definitions.get(record.name) ?? {}
-    if (record.stuckAt !== undefined) return now - record.stuckAt < timeoutMs ? undefined : this.lose(held)
-    await ledger.move(held, ({ job, attempt, state }) => (
-      job === record.job && attempt === record.attempt && state === 'processing' ? { stuckAt: now } : undefined
-    ))
+    if (await elapsed(ledger.store, `lost:${jobId(record)}:${record.attempt}`, timeoutMs) >= timeoutMs) await this.lose(held)
   }
 
   private async lose(held: Held): Promise<void> {

@@ -166,6 +166,7 @@ export class Tasks {
   accept(definition: AnyTaskDefinition, input: unknown, options: AcceptOptions): MaybePromise<Accepted> {
     if (options.callbackUrl !== undefined) this.mustHave()
     if (this.closing) throw shuttingDown()
+    this.sweep?.start()
     const taken = new Intake(this.intake, definition, input, options).take()
     return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
   }

@@ -39,7 +39,7 @@ test('Bull Board shows the definition as the name, the task\'s id, its input and
   const client = new Redis(url)
   const store = new RedisStore({ client })
   const queue = new BullMQQueue({ connection })
-  const callbackQueue = new BullMQQueue({ connection, name: 'longhaul-callbacks' })
+  const callbackQueue = new BullMQQueue({ connection, name: 'callbacks' })
   const report = defineTask({ name: 'monthly-report', attempts: 3, run: () => ({ message: 'done' }) })
   const options = {
     store, definitions: [report],
@@ -59,7 +59,7 @@ test('Bull Board shows the definition as the name, the task\'s id, its input and
     const { queues } = await board.ask('/api/queues', { activeQueue: name, status: 'latest', page: '1', jobsPerPage: '10' }) as { queues: { name: string, jobs: Record<string, ReturnType<typeof JSON.parse>>[], counts: Record<string, number> }[] }
     return queues.find((each) => each.name === name)
   }
-  const tasksShown = await shown('longhaul')
+  const tasksShown = await shown('tasks')
   assert.equal(tasksShown?.counts['waiting'], 1)
   const [job] = tasksShown.jobs
   // The id of the job is one of this incarnation of the task; the task's own id is in the data.
@@ -72,7 +72,7 @@ test('Bull Board shows the definition as the name, the task\'s id, its input and
   assert.equal(job?.['isFailed'], false)
 
   await tasks.cancel(id)
-  await eventually(async () => ((await shown('longhaul-callbacks'))?.jobs.length ?? 0) === 1, 5000, 'the callback is in its queue')
-  const [callback] = (await shown('longhaul-callbacks'))?.jobs ?? []
+  await eventually(async () => ((await shown('callbacks'))?.jobs.length ?? 0) === 1, 5000, 'the callback is in its queue')
+  const [callback] = (await shown('callbacks'))?.jobs ?? []
   assert.deepEqual([callback?.['name'], callback?.['id'].startsWith(`callback~${id}~`), callback?.['data'].taskId, callback?.['data'].input.host], ['longhaul.callback', true, id, '127.0.0.1:9'])
 })

@@ -13,7 +13,7 @@ after(() => { client.disconnect() })
 test('longhaul:store tells of each call how long it took and what came of it', async (t) => {
   const heard: StoreEvent[] = []
   const listener = (event: unknown) => { heard.push(event as StoreEvent) }
-  const store = new RedisStore({ client, prefix: 'events:', timeoutMs: 200 })
+  const store = new RedisStore({ client, namespace: 'events', timeoutMs: 200 })
   t.after(() => store.close())
   await store.get('before')
   subscribe('longhaul:store', listener)
@@ -38,7 +38,7 @@ test('longhaul:store tells of each call how long it took and what came of it', a
 })
 
 test('misuse is no sign that Redis is away: the next call is made', async (t) => {
-  const store = new RedisStore({ client, prefix: 'misuse:', timeoutMs: 50 })
+  const store = new RedisStore({ client, namespace: 'misuse', timeoutMs: 50 })
   t.after(() => store.close())
   for (let n = 0; n < 3; n++) await assert.rejects(store.create('key', '', { ttlMs: NaN }), TypeError)
   await new Promise((resolve) => { setTimeout(resolve, 150) })

@@ -26,9 +26,9 @@ describe('RedisStore', { concurrency: 8 }, () => {
     const one = make()
     const other = make()
     after(() => { for (const client of [one, other]) client.disconnect() })
-    const prefix = `test-${String(process.pid)}-${title.replaceAll(/\W/g, '-')}:`
+    const namespace = `test-${String(process.pid)}-${title.replaceAll(/\W/g, '-')}`
     storeConformance(runner, async () => ({
-      store: new RedisStore({ client: one, prefix }), second: new RedisStore({ client: other, prefix }),
+      store: new RedisStore({ client: one, namespace }), second: new RedisStore({ client: other, namespace }),
     }), { title: `on ${title}` })
   }
 })

@@ -6,7 +6,7 @@ import { createTasks, router, taskEndpoints, type EnqueueOptions, type Job, type
 import { BullMQQueue } from 'longhaul/bullmq'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { toNode } from 'longhaul/node'
-import { RedisStore } from 'longhaul/redis'
+import { RedisStore, RedisTaskIndex } from 'longhaul/redis'
 import { SECRET, TIMES, workOn } from './crash-work.js'
 
 const [, , url = '', role = '', where = '-', stalls = '1'] = process.argv
@@ -43,7 +43,7 @@ const client = new Redis(url)
 const connection = new Redis(url, { maxRetriesPerRequest: null })
 const work = workOn(client)
 const tasks = createTasks({
-  store: new CrashingStore({ client }), queue: new CrashingQueue({ connection, ...TIMES, maxStalledCount: Number(stalls) }),
+  store: new CrashingStore({ client }), index: new RedisTaskIndex({ client }), sweepMs: 1000, queue: new CrashingQueue({ connection, ...TIMES, maxStalledCount: Number(stalls) }),
   definitions: [work], worker: role === 'worker', concurrency: 4,
   callbacks: callbacks({
     sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 3, backoff: { type: 'fixed', delayMs: 100 },

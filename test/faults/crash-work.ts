@@ -5,13 +5,14 @@ import { defineTask } from 'longhaul'
 export const TIMES = { lockDurationMs: 1000, stalledIntervalMs: 500 }
 export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
-/** Counts its runs in Redis. With `endless` it goes on until it is told to stop. */
+/** Counts its runs in Redis. With `endless` it goes on until it is told to stop, with `ms` for so long. A run may take 8 s. */
 export function workOn(redis: Redis) {
   return defineTask({
-    name: 'work',
-    run: async (input: { endless?: boolean } | undefined, { taskId, signal }) => {
+    name: 'work', timeoutMs: 8000,
+    run: async (input: { endless?: boolean, ms?: number } | undefined, { taskId, signal }) => {
       await redis.incr(`runs:${String(taskId)}`)
       if (input?.endless) await new Promise((_, reject) => { signal.addEventListener('abort', reject) })
+      if (input?.ms !== undefined) await new Promise((resolve) => { setTimeout(resolve, input.ms) })
       return { message: 'done' }
     },
   })

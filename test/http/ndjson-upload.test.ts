@@ -238,9 +238,29 @@ describe('uploads over a socket', () => {
       await small.close()
       assert.deepEqual([status, (JSON.parse(body) as { code: string }).code, seen], [503, 'store_full', []])
     })
-    test('an Idempotency-Key needs a task: a direct upload that has one is refused before it is read', async () => {
+    test('a direct upload with an Idempotency-Key is written once; a retry gets the same answer, as lines too (issue 15, A2)', async () => {
+      for (const accept of ['application/json', 'application/x-ndjson']) {
+        seen.length = 0
+        const headers = { 'idempotency-key': `"direct ${accept}"`, accept }
+        const first = await post('{"id":1}\nbad\n', headers)
+        const again = await post('{"id":1}\nbad\n', headers)
+        assert.deepEqual([again.status, again.body, again.headers['content-type']], [200, first.body, accept])
+        assert.deepEqual([first.headers['idempotent-replayed'], again.headers['idempotent-replayed']], [undefined, 'true'])
+        const other = await post('{"id":2}\n', headers)
+        assert.deepEqual([other.status, (JSON.parse(other.body) as { code: string }).code], [422, 'idempotency_key_reused'])
+        assert.deepEqual(seen, [{ id: 1 }])
+      }
+    })
+    test('its key stands for it with respond-async too: what was written is not written again', async () => {
       seen.length = 0
-      const { status, body } = await post('{"id":1}\n', { 'idempotency-key': '"two"' })
+      const headers = { 'idempotency-key': '"either"' }
+      const first = await post('{"id":1}\n', headers)
+      const again = await post('{"id":1}\n', { ...prefer, ...headers })
+      assert.deepEqual([again.status, again.body, again.headers['idempotent-replayed'], seen], [200, first.body, 'true', [{ id: 1 }]])
+    })
+    test('a direct upload above 1 MiB that has one is refused before any of it is written', async () => {
+      seen.length = 0
+      const { status, body } = await post('{"id":1}\n'.repeat(120_000), { 'idempotency-key': '"two"' })
       assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [400, 'idempotency_needs_async'])
       assert.deepEqual(seen, [])
     })

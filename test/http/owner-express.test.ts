@@ -138,6 +138,14 @@ describe('a req.user that nobody has made a principal passes as nobody nowhere: 
     })
   }
 
+  test('an Idempotency-Key, which all users would share', async (t) => {
+    const { post, heard } = await site(t, 'anyone')
+    const headers = { 'idempotency-key': 'k', 'prefer': 'respond-async' }
+    assert.equal((await post('/secret', 'ann', { of: 'x' }, headers)).status, 500)
+    assert.match(String(heard[0]), says)
+    assert.equal((await post('/secret', undefined, { of: 'x' }, headers)).status, 202)
+  })
+
   test('rateLimit counts each user behind hostUser, whatever the address', async (t) => {
     const limit = rateLimit({ store: memory().store, policies: [{ name: 'few', limit: 1, windowSeconds: 60 }], onStoreError: 'deny' })
     const { call } = await site(t, byUser, {}, [toPrincipal, limit])

@@ -160,7 +160,7 @@ describe('what may be asked for', () => {
       const refused = await client.submit(task, {})
       assert.equal(refused.status, 422)
       assert.equal(refused.json.code, 'unknown_task')
-      assert.deepEqual(refused.json.details, [{ pointer: '/task', message: 'must be one of wait, checksum, export-users' }])
+      assert.deepEqual(refused.json.details, [{ pointer: '/task', message: 'must be one of wait, checksum, export-users, process-job' }])
     }
   })
 
@@ -254,10 +254,19 @@ describe('the job queue', () => {
 
   test('SPEC 7.422, 7.400: unknown tasks, and data that is none', async () => {
     assert.equal((await client.ask('POST', '/start-job', { body: { task: 'nope' } })).json.code, 'unknown_task')
-    for (const [body, pointer] of [[[], ''], ['3', ''], [{ task: 3 }, '/task'], [{ ms: -1 }, '/ms']] as const) {
+    for (const [body, pointer] of [[{ task: 3 }, '/task'], [{ ms: -1 }, '/ms'], [{ task: 'wait', msec: 1 }, '/msec'], [{ task: 'checksum', data: {} }, '/data']] as const) {
       const refused = await client.ask('POST', '/start-job', { body })
       assert.equal(refused.status, 400)
       assert.equal(refused.json.details[0].pointer, pointer)
+    }
+  })
+
+  test('issue 15, SPEC 4.7: job data of any shape reach the job', async () => {
+    for (const data of [{ name: 'x', nested: { list: [1, null] } }, { ms: 1, other: true }, [], [1, { a: 2 }], 3, 'text', { data: { ms: 5 } }]) {
+      const accepted = await client.ask('POST', '/start-job', { body: JSON.stringify(data) })
+      assert.equal(accepted.status, 202, accepted.text)
+      const { json } = await client.ended(accepted.headers.get('location') ?? '')
+      assert.deepEqual([json.state, json.result.data], ['completed', data])
     }
   })
 })

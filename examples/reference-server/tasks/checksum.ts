@@ -6,7 +6,7 @@ import { LARGE_FILE_BYTES, largeFile } from '../large-file.js'
 /** Real work for the processor: the SHA-256 of the large file, a chunk for each turn of the event loop. */
 export const checksum = defineTask({
   name: 'checksum',
-  input: jsonSchema<object>({ type: 'object' }),
+  input: jsonSchema<object>({ type: 'object', additionalProperties: false }),
   async run(_input, { signal, progress }) {
     const hash = createHash('sha256')
     let done = 0

@@ -1,11 +1,24 @@
-import type { AnyTaskDefinition } from 'longhaul'
+import type { AnyTaskDefinition, Blobs } from 'longhaul'
+import { BulkUsers } from '../bulk.js'
+import { NdjsonUsers } from '../ndjson.js'
 import type { Users } from '../users/repository.js'
 import { checksum } from './checksum.js'
 import { exportUsers } from './export-users.js'
 import { processData } from './process-data.js'
+import { processJob } from './process-job.js'
 import { wait } from './wait.js'
 
-/** All that this server does in the background. Web and worker processes share the list. */
-export function definitions(users: Users): AnyTaskDefinition[] {
-  return [wait, checksum, exportUsers(users), processData]
+/** All that this server does in the background. */
+export interface Background {
+  readonly ndjson: NdjsonUsers
+  readonly bulk: BulkUsers
+  /** For `createTasks`. Web and worker processes share the list. */
+  readonly definitions: AnyTaskDefinition[]
+}
+
+/** Makes it, for these users and for the blobs that all processes see which share tasks. */
+export function background(users: Users, blobs: Blobs): Background {
+  const ndjson = new NdjsonUsers(users, blobs)
+  const bulk = new BulkUsers(users, blobs)
+  return { ndjson, bulk, definitions: [wait, checksum, exportUsers(users), processData, processJob, ndjson.task, ...bulk.tasks] }
 }

@@ -16,7 +16,7 @@ export function exportUsers(users: Users): TaskDefinition<ExportInput, ExportRes
   return defineTask<ExportInput, ExportResult>({
     name: 'export-users',
     input: jsonSchema<ExportInput>({
-      type: 'object',
+      type: 'object', additionalProperties: false,
       properties: { role: { type: 'string', description: 'Only users with this role' } },
     }),
     // Well formed, but there is no such role: 422, before the 202.

@@ -10,9 +10,13 @@ const STEPS = 4
 export const processData = defineTask({
   name: 'process-data',
   input: jsonSchema<{ taskData: string }>({
-    type: 'object',
+    type: 'object', additionalProperties: false,
     required: ['taskData'],
-    properties: { taskData: { type: 'string', description: 'The text to process' } },
+    properties: {
+      taskData: { type: 'string', description: 'The text to process' },
+      // Who sends the body has it judged elsewhere.
+      callbackUrl: { description: 'An absolute http or https URL that is called when the task has ended' },
+    },
   }),
   async run({ taskData }, { signal, progress }) {
     for (let step = 1; step <= STEPS; step++) {

@@ -7,7 +7,7 @@ const STEPS = 20
 export const wait = defineTask({
   name: 'wait',
   input: jsonSchema<{ ms?: number, fail?: boolean }>({
-    type: 'object',
+    type: 'object', additionalProperties: false,
     properties: {
       ms: { type: 'integer', minimum: 0, maximum: 60_000, description: 'How long to wait, in milliseconds; 1000 if it is not said' },
       fail: { type: 'boolean', description: 'Whether to fail in the end' },

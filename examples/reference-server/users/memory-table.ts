@@ -53,6 +53,16 @@ export class MemoryTable implements Table {
     return this.#next++
   }
 
+  /** Where the ids of new users go on. */
+  get nextId(): number {
+    return this.#next
+  }
+
+  /** Gives new users no id below this one. */
+  skipTo(next: number): void {
+    this.#next = Math.max(this.#next, next)
+  }
+
   order(): readonly number[] {
     return this.#order ??= [...this.#users.keys()].sort((a, b) => a - b)
   }
@@ -103,6 +113,11 @@ export class StagedTable implements Table {
     const kept = this.#base.order().filter((id) => !this.#users.has(id))
     for (const [id, user] of this.#users) if (user) kept.push(id)
     return kept.sort((a, b) => a - b)
+  }
+
+  /** What is there now, or no longer (`undefined`), by id. */
+  changes(): [number, User | undefined][] {
+    return [...this.#users]
   }
 
   /** Makes all of it count. */

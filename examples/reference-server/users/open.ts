@@ -1,11 +1,19 @@
 import { MemoryUsers } from './memory-users.js'
 import type { Users } from './repository.js'
+import { RoleRule } from './role-rule.js'
 import { seededUsers } from './seed.js'
 
-/** Opens the users: `memory`, `pglite`, or those at a `postgres://` address. The last are kept; where there are none yet, they are made. */
+/**
+ * Opens the users: `memory`, `pglite`, or those at a `redis://` or `postgres://` address. These are kept; where there are none yet,
+ * they are made.
+ */
 export async function openUsers(database: string): Promise<Users> {
+  return new RoleRule(await open(database))
+}
+
+async function open(database: string): Promise<Users> {
   if (database === 'memory') return new MemoryUsers(seededUsers())
   // Only those who ask for it load it.
-  const { openSqlUsers } = await import('./open-sql.js')
-  return await openSqlUsers(database)
+  if (database.startsWith('redis')) return (await import('./open-redis.js')).openRedisUsers(database)
+  return await (await import('./open-sql.js')).openSqlUsers(database)
 }

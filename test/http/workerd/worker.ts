@@ -59,7 +59,7 @@ export const worker = {
     if (pathname === '/errors') return Response.json(errors.splice(0))
     if (pathname === '/put') {
       const body = (async function* () { yield new TextEncoder().encode('0123456789') })()
-      await engine.blobs.put('digits', body, { expiresAt: Date.now() + 60_000 })
+      await engine.blobs.put('digits', body, { ttlMs: 60_000 })
     }
     const response = await handle(request)
     context.waitUntil(engine.queue.idle())

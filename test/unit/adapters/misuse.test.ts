@@ -17,7 +17,9 @@ const client = { evalsha: handler, duplicate: handler }
 
 refuses([
   [() => make.RedisStore(), 'RedisStore: pass options, such as { client }'],
-  [() => make.RedisStore({ client, prefx: 'x' }), 'RedisStore: there is no option "prefx"; did you mean "prefix"?'],
+  [() => make.RedisStore({ client, namespce: 'x' }), 'RedisStore: there is no option "namespce"; did you mean "namespace"?'],
+  [() => make.RedisStore({ client, namespace: 'a:b' }), 'RedisStore: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not "a:b"'],
+  [() => make.BullMQQueue({ connection: {}, namespace: '{a}' }), 'BullMQQueue: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not "{a}"'],
   [() => make.BullMQQueue(), 'BullMQQueue: pass options, such as { connection }'],
   [() => make.BullMQQueue({ connection: {}, lockDuration: 1 }), 'BullMQQueue: there is no option "lockDuration"; did you mean "lockDurationMs"?'],
   [() => make.memory(null), 'memory: pass options, such as { maxEntries }'],

@@ -194,6 +194,18 @@ describe('Idempotency-Key', () => {
     assert.deepEqual([(await early).status, (await early).text, (await early).headers['idempotent-replayed']], [201, (await answer).text, 'true'])
     assert.deepEqual([(await ask(handler, { body: people(3), headers })).json.summary, users.users.size], [{ total: 3, succeeded: 3, failed: 0 }, 3])
   })
+  test('a key stands for the batch in whichever way it is sent: the first way decides (issue 15, A2)', async () => {
+    const users = new Users()
+    const { handler, send, ended } = bench(users)
+    const direct = await ask(handler, { body: people(3), headers })
+    const again = await send({ body: people(3), headers })
+    assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [201, direct.text, 'true'])
+    const second = { 'idempotency-key': 'k2' }
+    const task = await send({ body: [person(7)], headers: second })
+    await ended(task)
+    const late = await ask(handler, { body: [person(7)], headers: second })
+    assert.deepEqual([late.status, late.headers['location'], users.users.size], [202, task.headers['location'], 4])
+  })
   test('one that was refused as a whole may be tried again; a large body needs the background', async () => {
     const users = new Users()
     const { handler, send, ended } = bench(users, { streamAboveBytes: 1000 })

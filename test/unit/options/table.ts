@@ -8,7 +8,7 @@ import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
-import { memory, MemoryBlobs, MemoryQueue, MemoryStore } from '../../../adapters/memory/index.js'
+import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
 import { RedisStore } from '../../../adapters/redis/index.js'
 import * as api from '../../../src/index.js'
@@ -60,6 +60,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: collection': (options) => api.collection(options),
   'longhaul: content': (options) => api.content(handler, options),
   'longhaul: cors': (options) => api.cors(options),
+  'longhaul: crossSite': (options) => api.crossSite(options),
   'longhaul: createTasks': (options) => api.createTasks(options),
   'longhaul: decodeBody': (options) => api.decodeBody(request, options),
   'longhaul: defineTask': (options) => api.defineTask(options),
@@ -67,6 +68,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: guard': (options) => api.guard(handler, options),
   'longhaul: httpError': (options) => api.httpError('conflict', options),
   'longhaul: HttpError': (options) => new api.HttpError(400, 'wrong', options),
+  'longhaul: idempotent': (options) => api.idempotent(options),
   'longhaul: jsonSchema': (options) => api.jsonSchema({}, options),
   'longhaul: limitBody': (options) => api.limitBody(options),
   'longhaul: limitConcurrency': (options) => api.limitConcurrency(options),
@@ -89,6 +91,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: response': (options) => api.response('Done', options),
   'longhaul: router': (options) => api.router({ '/x': handler }, options),
   'longhaul: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
+  'longhaul: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
   'longhaul: OwnedTasks#get': (options) => tasks.ownedBy('ann').get('a', options),
@@ -153,6 +156,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: MemoryQueue': (options) => new MemoryQueue(options),
   'longhaul/memory: MemoryQueue#close': (options) => new MemoryQueue().close(options),
   'longhaul/memory: MemoryStore': (options) => new MemoryStore(options),
+  'longhaul/memory: MemoryTaskIndex': (options) => new MemoryTaskIndex(options),
   'longhaul/node: attach': (options) => attach(createServer(), handler, options),
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
@@ -183,6 +187,7 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 /** Functions with options that need no check, and why. */
 export const EXEMPT: Readonly<Record<string, string>> = {
   'longhaul: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
+  'longhaul: RunPlaces#hold': CONTRACT,
   'longhaul: Store#create': CONTRACT,
   'longhaul: Store#increment': CONTRACT,
   'longhaul: Store#replace': CONTRACT,

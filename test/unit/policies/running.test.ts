@@ -28,8 +28,10 @@ describe('timeouts', () => {
       reason = signal.reason
       return { status: 200, headers: {}, body: late() }
     })
-    const answer = await ask(handler)
+    const answer = await ask(handler, { method: 'GET' })
     assert.deepEqual([answer.status, answer.json['code'], answer.headers['retry-after']], [503, 'run_timeout', '5'], 'the answer')
+    const posted = await ask(handler, { method: 'POST' })
+    assert.deepEqual([posted.status, posted.headers['retry-after']], [503, undefined], 'what may have happened is not asked for again (issue 15, D19)')
     assert.equal((reason as { code?: string }).code, 'run_timeout', 'the signal')
     await new Promise((resolve) => { setImmediate(resolve) })
     assert.equal(closed, false, 'a source that never began has nothing to close')

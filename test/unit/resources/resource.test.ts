@@ -131,6 +131,11 @@ describe('cors', () => {
     const decided = behind({ origins: (origin, { path }) => origin.endsWith('.example.com') && path === '/a' })
     assert.deepEqual([allow(await ask(decided, 'GET', '/a', from(app))), allow(await ask(decided, 'GET', '/b', from(app)))], [app, undefined])
   })
+  test('what is too long for an origin is none, so an answer never repeats it', async () => {
+    const any = behind({ origins: () => true })
+    assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(500)}.example`))), undefined)
+    assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(253)}:65535`))), `https://${'a'.repeat(253)}:65535`)
+  })
   test('failures can be read too', async () => {
     for (const handler of [() => { throw httpError('conflict') }, async () => { throw httpError('conflict') }]) {
       const { status, headers } = await ask(behind({ origins: [app] }, handler), 'POST', '/', from(app))

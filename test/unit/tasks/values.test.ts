@@ -36,7 +36,7 @@ describe('records', () => {
   test('a change that clients see is a new version, a hidden one is not', () => {
     assert.equal(change(record, { state: 'processing', startedAt: 5 })?.version, 2)
     assert.equal(change(record, { progress: { done: 1 } })?.version, 2)
-    for (const hidden of [{ job: 'j2' }, { stuckAt: 7 }, { expiresAt: 9 }, { errorStatus: 404 }, { claim: 'c' }, { slot: 's' }]) {
+    for (const hidden of [{ job: 'j2' }, { expiresAt: 9 }, { errorStatus: 404 }, { claim: 'c' }, { slot: 's' }]) {
       assert.equal(change(record, hidden)?.version, 1, JSON.stringify(hidden))
     }
   })
@@ -70,7 +70,7 @@ describe('records', () => {
       progress: optional(fc.constantFrom({ done: 1 }, { done: 0, total: 0, message: '\n' })),
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
-      holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), stuckAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
+      holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
       claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
       callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
