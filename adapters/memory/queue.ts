@@ -37,8 +37,8 @@ export interface MemoryQueueOptions {
    */
   readonly maxQueued?: number
   /**
-   * Bytes of memory that waiting jobs may take, each as JSON text. A job that may be tried again counts until it
-   * ends, so a retry is never refused. One job larger than the limit is accepted while no other counts.
+   * Bytes of memory that jobs may take as JSON text, from when they are accepted until they end, so a retry is never
+   * refused. A small job that starts at once is not kept as text. One job larger than the limit is accepted while no other is there.
    * Default: an eighth of the heap limit, at most 128 MiB.
    */
   readonly maxQueuedBytes?: number
@@ -52,8 +52,8 @@ export const MEMORY_QUEUE = { maxQueued: 0, maxQueuedBytes: 0 } satisfies Record
  * process ends is lost, and what is undone when the queue closes goes to `onDead` with `closed`.
  *
  * A job starts in a later turn of the event loop than its `enqueue`, so the caller can answer before
- * the work takes the CPU. Waiting jobs are kept as JSON text and bounded by number and bytes. Each attempt gets
- * a job of its own, parsed from that text; a job of one attempt that starts at once is passed to `run` as it is.
+ * the work takes the CPU. Jobs are kept as JSON text and bounded by number and bytes. Each attempt gets a job of its own,
+ * parsed from that text once its input is read. A small job of one attempt that starts at once is passed to `run` as it is.
  */
 export class MemoryQueue implements Queue {
   readonly durable = false
@@ -192,13 +192,10 @@ export class MemoryQueue implements Queue {
     this.#running++
     item.state = 'running'
     item.attempt++
-    this.#bytes -= item.bytes
-    const job = item.begin()
-    this.#bytes += item.bytes
     item.running = new RunningAttempt(item.attempt, item.attempt >= item.attempts)
     try {
       // `run` may be anything at run time: what it returns, throws or never settles is its own affair.
-      Promise.resolve(run(job, item.running)).then(() => this.#end(item), (error) => this.#failed(item, error))
+      Promise.resolve(run(item.job, item.running)).then(() => this.#end(item), (error) => this.#failed(item, error))
     } catch (error) {
       this.#failed(item, error)
     }
@@ -216,6 +213,10 @@ export class MemoryQueue implements Queue {
       this.#running--
       item.running = undefined
       if (back !== undefined) item.attempt--
+      // One that was kept as it is waits after all.
+      this.#bytes -= item.bytes
+      item.keepAsText()
+      this.#bytes += item.bytes
       this.#wait(item, delay)
       this.#wake()
     }

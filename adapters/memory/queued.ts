@@ -1,7 +1,11 @@
 import { checkBackoff } from '../../src/queues/backoff.js'
 import { type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
 import type { RunningAttempt } from '../../src/queues/running-attempt.js'
-import { textBytes } from './text.js'
+import { hasAtMost } from '../../src/schema/size.js'
+import { JobText } from './job-text.js'
+
+/** A job whose input has so many members and items at most is small. */
+const SMALL = 100
 
 /** `ready` and `delayed` wait; `ended` is out of the queue. */
 export type QueuedState = 'ready' | 'delayed' | 'running' | 'ended'
@@ -13,7 +17,7 @@ export class Queued {
   readonly backoff: Backoff | undefined
   /** Bytes of memory that its text takes; 0 while it is not kept as text. */
   bytes = 0
-  #job: Job | string | undefined
+  #job: Job | JobText | undefined
   state: QueuedState = 'delayed'
   /** Attempts begun, without those that were handed back. */
   attempt = 0
@@ -28,8 +32,8 @@ export class Queued {
   next: Queued | undefined
 
   /**
-   * Keeps the job as text, because a parsed body takes up to 25 times the memory of its text. A job that
-   * starts `atOnce` and runs only once is kept as it is.
+   * Keeps the job as text until it ends, because a parsed body takes up to 25 times the memory of its text. Only a small job that
+   * starts `atOnce` and is not to be tried again is kept as it is.
    *
    * @throws {TypeError} an option makes no sense, or a job that is kept as text is not JSON
    */
@@ -40,29 +44,20 @@ export class Queued {
     this.attempts = attempts
     this.backoff = backoff
     this.#job = job
-    if (atOnce && attempts === 1) return
-    const text = JSON.stringify(job)
-    // Counting the bytes makes the text flat.
-    this.bytes = textBytes(text)
-    this.#job = text
+    if (!(atOnce && attempts === 1 && hasAtMost(job.input, SMALL) && hasAtMost(job.context, SMALL))) this.keepAsText()
   }
 
-  /**
-   * The job, until it has ended. Each call parses the text anew, so that no attempt sees what an earlier one
-   * did to the input.
-   */
+  /** The job, until it has ended. Made anew by each call, so that no attempt sees what an earlier one did to the input. */
   get job(): Job {
-    return typeof this.#job === 'string' ? JSON.parse(this.#job) as Job : this.#job as Job
+    return this.#job instanceof JobText ? this.#job.open() : this.#job as Job
   }
 
-  /** The job for the next attempt. After the last one its text is not needed any more, and gives its bytes back. */
-  begin(): Job {
-    const { job } = this
-    if (this.attempts === 1) {
-      this.#job = job
-      this.bytes = 0
-    }
-    return job
+  /** Before it waits. Throws a TypeError for a job that is not JSON. */
+  keepAsText(): void {
+    if (this.#job === undefined || this.#job instanceof JobText) return
+    const text = new JobText(this.#job)
+    this.bytes = text.bytes
+    this.#job = text
   }
 
   /** Lets go of what it carries: V8 may keep what a map held for longer than it is there, see `Transit`. */

@@ -213,11 +213,20 @@ export class Intake {
     if (held.record.owner !== options.owner || held.record.name !== definition.name) {
       throw httpError('conflict', { message: 'This id belongs to another task.' })
     }
+    await this.discardOwn(held.record)
     if (held.record.state !== 'queued') return { task: snapshotOf(held.record), created: false }
     const refused = await this.enqueue(await this.job(held))
     // Not taken back: another caller may have been promised this task.
     if (refused) throw refused
     return this.touch(held)
+  }
+
+  /** Releases what this request kept for itself, such as a second upload of the same body: the task uses that of its record. */
+  private async discardOwn({ keeps, work, state }: TaskRecord): Promise<void> {
+    const { definition, input } = this
+    const own = definition.keeps?.of(input as never)
+    if (own === undefined || own === keeps || (state === 'queued' && work === undefined)) return
+    await releaseKept(definition, own)
   }
 
   /** Writes the record anew, so that whoever made it can no longer take it back. */

@@ -3,6 +3,7 @@ import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { addFailureHeaders } from '../http/failure.js'
 import { empty, jsonText } from '../http/respond.js'
 import { isQueueClosing } from '../queues/queue.js'
+import type { Accepted } from './accept.js'
 import type { TaskSnapshot } from './codec.js'
 import { shuttingDown } from './direct-runs.js'
 import type { EndpointSettings } from './endpoint-settings.js'
@@ -22,57 +23,39 @@ const HOLD_MARGIN_MS = 2000
  * Answers a request without a preference and without an Idempotency-Key with the result of its work (SPEC 4.6 rule 5). The work
  * stops when the client disconnects.
  *
- * It runs here and is not on record, unless `direct` of `createTasks` says otherwise. Work with several attempts or with a limit
+ * It runs here and is not on record, unless `direct` of `createTasks` says otherwise, or all places are taken: then it
+ * waits in the queue. Work with several attempts or with a limit
  * for each owner becomes a task in either case, because these are counted on record.
  */
 export function respondDirectly<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
   const { attempts, maxPerOwner } = submission.definition
   const isCounted = attempts > 1 || maxPerOwner !== undefined
-  return settings.tasks.directHere && !isCounted ? runHere(settings, submission) : runAsTask(settings, submission)
+  const here = settings.tasks.directHere && !isCounted && settings.tasks.places.take()
+  return here ? runHere(settings, submission) : runAsTask(settings, submission)
 }
 
 async function runHere<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
-  const { direct: runs, places, waiters } = settings.tasks
+  const { direct: runs, places } = settings.tasks
   const stop = new Stop(submission.request)
-  runs.enter(stop)
   try {
-    const deadline = performance.now() + settings.syncTimeoutMs
-    if (!places.take()) {
-      if (places.waiting >= waiters.max) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
-      await waitInLine(settings, stop)
-    }
-    try {
-      return await run(settings, submission, stop, deadline - performance.now())
-    } finally {
-      places.leave()
-    }
+    runs.enter(stop)
+    return await run(settings, submission, stop)
   } finally {
     runs.leave(stop)
+    places.leave()
   }
 }
 
-/** Waits for a place. Nothing has happened yet when it throws, so its errors ask to come again. */
-async function waitInLine<C>({ tasks: { places }, syncTimeoutMs }: EndpointSettings<C>, stop: Stop): Promise<void> {
-  const late = new AbortController()
-  const timer = setTimeout(() => { late.abort() }, syncTimeoutMs)
-  try {
-    if (await places.wait(AbortSignal.any([stop.signal, late.signal]))) return
-  } finally {
-    clearTimeout(timer)
-  }
-  if (isQueueClosing(stop.reason)) throw shuttingDown()
-  throw httpError('sync_timeout', { message: 'There was no room for this work in time; nothing was done.', headers: { 'retry-after': '1' } })
-}
-
-async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, stop: Stop, leftMs: number): Promise<HttpResponse> {
+async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, stop: Stop): Promise<HttpResponse> {
   const { definition, input, requester: { owner }, request } = submission
   const { timeoutMs } = definition
+  const { syncTimeoutMs } = settings
   stop.watch()
   // A request that waits holds the process, also where no socket does.
-  const hold = setTimeout(() => undefined, Math.max(leftMs, 1) + HOLD_MARGIN_MS)
+  const hold = setTimeout(() => undefined, syncTimeoutMs + HOLD_MARGIN_MS)
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request), progress: () => undefined,
-    stop, timeoutMs: Math.min(timeoutMs, Math.max(leftMs, 1)), maxResultBytes: settings.tasks.maxResultBytes,
+    stop, timeoutMs: Math.min(timeoutMs, syncTimeoutMs), maxResultBytes: settings.tasks.maxResultBytes,
   })
   clearTimeout(hold)
   if (outcome.kind === 'completed') return direct(outcome.result)
@@ -81,19 +64,29 @@ async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, 
     // The client has gone: nobody reads this.
     return empty(503)
   }
-  throw outcome.timedOut && timeoutMs > leftMs ? tookTooLong(outcome.cause) : outcome.cause
+  throw outcome.timedOut && timeoutMs > syncTimeoutMs ? tookTooLong(outcome.cause) : outcome.cause
 }
 
-/** As a task that nobody but this request knows of: cancelled when the client disconnects, forgotten once it is answered. */
-async function runAsTask<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
-  const { tasks } = settings
+/**
+ * As a task that nobody but this request knows of: cancelled when the client disconnects, forgotten once it is answered.
+ * No function that waits here holds the input: the queue keeps it as text.
+ */
+function runAsTask<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
   const { request, requester, definition, input } = submission
   const place = enterWaiters(settings, submission)
-  if (!place) return empty(503)
+  if (!place) return Promise.resolve(empty(503))
+  const take = async () => settings.tasks.accept(definition, input, {
+    owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request),
+  })
+  return answerTask(settings, request, place, take())
+}
+
+async function answerTask<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, place: WaitingPlace, taken: Promise<Accepted>,
+): Promise<HttpResponse> {
+  const { tasks } = settings
   try {
-    const { task } = await tasks.accept(definition, input, {
-      owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request),
-    })
+    const { task } = await taken
     const end = await waitForEnd(settings, task, place.signal) ?? (await tasks.cancel(task.id))?.task
     await tasks.delete(task.id).catch(() => undefined)
     if (end?.state !== 'cancelled') return answerOf(end)

@@ -29,15 +29,12 @@ export interface Wanted {
  * Answers a request with an Idempotency-Key. Its work is a task, in whichever way it is answered, so it runs once and does not depend
  * on the connection. Retries get the kind of answer that the first request asked for.
  */
-export async function respondOnce<C>(settings: EndpointSettings<C>, submission: Submission<C>, key: string, wanted: Wanted): Promise<HttpResponse> {
+export function respondOnce<C>(settings: EndpointSettings<C>, submission: Submission<C>, key: string, wanted: Wanted): Promise<HttpResponse> {
   if (!wanted.direct) return respond(settings, submission, key, wanted, undefined)
   const place = enterWaiters(settings, submission)
-  if (!place) return empty(503)
-  try {
-    return await respond(settings, submission, key, wanted, place)
-  } finally {
-    place.leave()
-  }
+  if (!place) return Promise.resolve(empty(503))
+  // No `await`: what waits must not hold the input, which the queue keeps as text.
+  return respond(settings, submission, key, wanted, place).finally(() => { place.leave() })
 }
 
 async function respond<C>(
@@ -53,9 +50,10 @@ async function respond<C>(
   }, async (id) => tasks.accept(definition, input, {
     owner, counted: countedAs(requester, request), id, context: settings.context(request), callbackUrl, claim: key,
   }))
-  if (taken) return answer(settings, submission, { claim, task: taken.task, replayed: !taken.created }, wanted, place)
+  const from = { request, requester }
+  if (taken) return answer(settings, from, { claim, task: taken.task, replayed: !taken.created }, wanted, place)
   await submission.discard?.()
-  return replayClaim(settings, submission, claim, wanted, place)
+  return replayClaim(settings, from, claim, wanted, place)
 }
 
 /** Answers with what an earlier request with this key came to. */

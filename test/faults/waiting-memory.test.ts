@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { eventually } from '../../adapters/conformance/waiting.js'
-import { ask } from '../http/wire.js'
+import { ask, type Answer } from '../http/wire.js'
 import { SmallProcess } from './small-process.js'
 
 const MIB = 1 << 20
-const LENGTH = 175_000
-/** 0.5 MiB as text, some 11 MB once parsed. */
+const LENGTH = 88_000
+/** 0.25 MiB as text, some 6 MB once parsed. */
 const BODY = Buffer.from(`[${'{},'.repeat(LENGTH - 1)}{}]`)
 const HEADERS = { 'content-type': 'application/json' }
 
-interface Usage { readonly running: number; readonly waiting: number; readonly bytes: number; readonly runs: number }
+interface Usage { readonly running: number; readonly waiting: number; readonly bytes: number; readonly runs: number; readonly requests: number }
 
-/** A process of 192 MiB with all defaults takes bodies that would fill it many times over, were they kept parsed. */
+/** A process of 96 MiB takes bodies that would fill it many times over, were they kept parsed. */
 async function fill(path: string, headers: readonly Record<string, string>[]): Promise<void> {
-  const server = await SmallProcess.start('waiting-server.ts', { heapMiB: 192 })
+  const server = await SmallProcess.start('waiting-server.ts', { heapMiB: 96 })
   try {
     const locations: string[] = []
     let refused = 0
@@ -35,7 +35,7 @@ async function fill(path: string, headers: readonly Record<string, string>[]): P
     }
     assert.ok(locations.length > 23, `${String(locations.length)} accepted`)
     const { bytes } = await server.tell<Usage>('usage')
-    assert.ok(bytes > 16 * MIB && bytes <= 32 * MIB, `${String(bytes)} bytes wait`)
+    assert.ok(bytes > 8 * MIB && bytes <= 16 * MIB, `${String(bytes)} bytes wait`)
     await server.tell('go')
     await eventually(async () => (await server.tell<Usage>('usage')).runs === locations.length, 120_000, 'all that was accepted runs')
     for (const location of locations) {
@@ -50,7 +50,34 @@ async function fill(path: string, headers: readonly Record<string, string>[]): P
   }
 }
 
-describe('issue 15, C11: accepted bodies of 0.5 MiB of empty objects, in a process with a heap of 192 MiB', () => {
+/** Sends bodies with requests that wait for the end of their work, one after the other, until five are refused. */
+async function hold(headers: (at: number) => Record<string, string>): Promise<void> {
+  const server = await SmallProcess.start('waiting-server.ts', { heapMiB: 96 })
+  try {
+    const answers: Promise<Answer>[] = []
+    let refused = 0
+    for (let at = 0; refused < 5; at++) {
+      assert.ok(at < 150, 'the process never says that it is full')
+      const answer = ask(server.port, 'POST', '/once', { body: BODY, headers: { ...HEADERS, ...headers(at) } })
+      let status: number | undefined
+      answer.then((settled) => { status = settled.status }, () => { status = 0 })
+      answers.push(answer)
+      // All but those who are refused wait, and so does the work of those who run.
+      await eventually(async () => status !== undefined || (await server.tell<Usage>('usage')).requests > at - refused, 60_000, 'it waits')
+      if (status === 503) refused++
+      else assert.equal(status, undefined)
+    }
+    assert.ok(answers.length > 23, `${String(answers.length)} requests`)
+    await server.tell('go')
+    const statuses = (await Promise.all(answers)).map(({ status }) => status)
+    assert.deepEqual(new Set(statuses), new Set([200, 503]))
+    assert.equal(statuses.filter((status) => status === 503).length, 5)
+  } finally {
+    await server.stop()
+  }
+}
+
+describe('issue 15, C11: accepted bodies of 0.25 MiB of empty objects, in a process with a heap of 96 MiB', () => {
   const async = { prefer: 'respond-async' }
 
   test('tasks that wait for their turn are bounded by bytes: 503 queue_full, and all that was accepted ends', async () => {
@@ -59,5 +86,17 @@ describe('issue 15, C11: accepted bodies of 0.5 MiB of empty objects, in a proce
 
   test('so are tasks that wait for their next attempt', async () => {
     await fill('/again', [async])
+  })
+
+  test('requests that wait for their task keep no body of their own', async () => {
+    await hold(() => ({ prefer: 'respond-async, wait=600' }))
+  })
+
+  test('nor do direct answers that wait for their turn', async () => {
+    await hold(() => ({}))
+  })
+
+  test('nor those with a key', async () => {
+    await hold((at) => ({ 'idempotency-key': `"${String(at)}"` }))
   })
 })

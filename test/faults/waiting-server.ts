@@ -1,4 +1,4 @@
-// A server that accepts tasks in memory with all defaults, as a child process: it tells its port. Runs wait until the message `go`.
+// A server that accepts tasks in memory with the default limits, as a child process: it tells its port. Runs wait until the message `go`.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
@@ -26,8 +26,8 @@ const again = defineTask<unknown[], number>({
   },
 })
 const { store, queue } = memory()
-const tasks = createTasks({ store, queue, definitions: [once, again], onError: () => undefined })
-const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' })
+const tasks = createTasks({ store, queue, definitions: [once, again], concurrency: 4, onError: () => undefined })
+const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone', maxWaitSeconds: 600, syncTimeoutMs: 600_000 })
 const server = createServer()
 attach(server, router({
   'POST /once': endpoints.submit(once),
@@ -37,6 +37,6 @@ attach(server, router({
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', (message) => {
   if (message === 'go') start()
-  process.send?.({ ...queue.usage(), runs, heap: process.memoryUsage().heapUsed })
+  process.send?.({ ...queue.usage(), runs, requests: tasks.waiters.size + tasks.direct.size, heap: process.memoryUsage().heapUsed })
 })
 process.on('disconnect', () => process.exit())

@@ -58,14 +58,14 @@ describe('concurrency', () => {
     })
   }
 
-  test('what finds no place in time was not begun, and is asked to come again; one place too few is a full queue', async (t) => {
+  test('what finds no place in time was not begun, and is asked to come again; one more than may wait is refused', async (t) => {
     const { work, gate, seen } = counted()
     const { send } = api(t, work, { concurrency: 1, maxWaiters: 1, syncTimeoutMs: 100 })
     const first = send()
     await eventually(() => seen.begun === 1)
     const waiting = send()
     const full = await send()
-    assert.deepEqual([full.status, full.headers.get('retry-after'), await codeOf(full)], [503, '1', 'queue_full'])
+    assert.deepEqual([full.status, full.headers.get('retry-after'), await codeOf(full)], [503, '1', 'overloaded'])
     const late = await waiting
     assert.deepEqual([late.status, late.headers.get('retry-after'), await codeOf(late)], [503, '1', 'sync_timeout'])
     const stopped = await first
@@ -74,7 +74,7 @@ describe('concurrency', () => {
     gate.resolve()
   })
 
-  test('a client that goes while it waits gives its place in the line back', async (t) => {
+  test('the work of a client that goes while it waits never begins', async (t) => {
     const { work, gate, seen } = counted()
     const { send, tasks } = api(t, work, { concurrency: 1 })
     const first = send()
@@ -84,9 +84,10 @@ describe('concurrency', () => {
     await eventually(() => tasks.places.waiting === 1)
     client.abort()
     await within(second)
-    assert.equal(tasks.places.waiting, 0)
+    await eventually(() => tasks.waiters.size === 0)
     gate.resolve()
     assert.equal((await first).status, 200)
+    await eventually(() => tasks.places.waiting === 0)
     assert.equal(seen.begun, 1)
   })
 

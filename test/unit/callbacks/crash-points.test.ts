@@ -5,6 +5,7 @@ import { callbacks, type CallbackReply, type CallbackRequest } from '../../../ad
 import { MemoryStore } from '../../../adapters/memory/index.js'
 import type { EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from '../../../src/queues/queue.js'
 import { createTasks, defineTask } from '../../../src/tasks/index.js'
+import { HandQueue } from '../tasks/hand-queue.js'
 import { Spy, SpyStore } from '../tasks/kit.js'
 
 // Timers of the library let a process end.
@@ -205,4 +206,35 @@ describe('a callback', () => {
     await tasks.redeliver(id)
     assert.equal(queue.jobs.get(`callback~${id}~2`)?.options.delayMs, 0, 'it still waits')
   })
+})
+
+test('15.4: the callback of a later task of an id is a job of its own, and what an earlier one comes to is not noted for it', async () => {
+  const queue = new HandQueue(true)
+  const sent: CallbackRequest[] = []
+  const work = defineTask({ name: 'work', run: (input) => ({ message: String(input) }) })
+  const tasks = createTasks({
+    store: new SpyStore(new MemoryStore(), new Spy(), true), queue, definitions: [work],
+    callbacks: callbacks({
+      secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
+      sender: { check: () => undefined, send: async (request) => { sent.push(request); return { status: 200 } } },
+    }),
+  })
+  const ids: string[] = []
+  /** Runs the first job, and takes it out of the queue. */
+  const next = async () => {
+    assert.equal(await queue.deliver(), true)
+    ids.push(queue.jobs.shift()?.id ?? '')
+  }
+  await tasks.submit(work, 'one', { id: 'mine', callbackUrl: 'https://example.com/hook' })
+  await next()
+  assert.equal(await tasks.delete('mine'), true)
+  await tasks.submit(work, 'two', { id: 'mine', callbackUrl: 'https://example.com/hook' })
+  queue.jobs.push(...queue.jobs.splice(0, 1))
+  await next()
+  assert.equal(queue.jobs.length, 2, 'the callbacks of both wait')
+  await next()
+  assert.deepEqual([sent.length, (await callback(tasks, 'mine'))?.state], [1, 'pending'])
+  await next()
+  assert.deepEqual([sent.length, (await callback(tasks, 'mine'))?.state], [2, 'delivered'])
+  assert.equal(new Set(ids).size, 4)
 })

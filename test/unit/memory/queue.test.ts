@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
-import { type Job } from '../../../src/queues/queue.js'
+import { HandBackError, type Job } from '../../../src/queues/queue.js'
 import { MemoryQueue } from '../../../adapters/memory/index.js'
 
 const job = (id: string | number, input: unknown = null): Job => ({ id: `${id}`, taskId: `${id}`, name: 'test', input })
@@ -111,7 +111,7 @@ describe('MemoryQueue', () => {
     const text = 'x'.repeat(4000)
     assert.equal(await queue.enqueue(job('runs', text)), 'accepted')
     await turn()
-    assert.equal(queue.usage().bytes, 0, 'it runs, and has no text any more')
+    assert.equal(queue.usage().bytes, 0, 'a small one that starts at once is no text')
     assert.equal(await queue.enqueue(job(1, text)), 'accepted')
     assert.equal(await queue.enqueue(job('later', text), { delayMs: 1e6 }), 'accepted')
     const { bytes } = queue.usage()
@@ -123,6 +123,37 @@ describe('MemoryQueue', () => {
     await queue.remove('later')
     assert.equal(await queue.enqueue(job(2, text)), 'accepted')
     await queue.close({ drainMs: 0 })
+    assert.equal(queue.usage().bytes, 0)
+  })
+
+  test('a job with a large input is text until it ends, also if it starts at once, and is parsed when its input is read', async () => {
+    const queue = new MemoryQueue({ maxQueuedBytes: 10_000 })
+    let read: () => unknown = () => undefined
+    queue.process((given) => {
+      read = () => given.input
+      return never
+    }, { concurrency: 3, onDead })
+    const input = Array.from({ length: 2000 }, () => ({}))
+    assert.equal(await queue.enqueue(job(1, input)), 'accepted')
+    await turn()
+    const { bytes } = queue.usage()
+    assert.ok(bytes > 6000 && bytes < 6100, `${bytes}`)
+    assert.deepEqual(read(), input)
+    assert.equal(read(), read(), 'once for each attempt')
+    assert.equal(await queue.enqueue(job(2, input)), 'full')
+    assert.equal(await queue.enqueue(job(3)), 'accepted')
+    await queue.close({ drainMs: 0 })
+    assert.equal(queue.usage().bytes, 0)
+  })
+
+  test('a job that is handed back waits as text', async () => {
+    const queue = new MemoryQueue()
+    let runs = 0
+    queue.process(async () => { if (++runs === 1) throw new HandBackError(60_000) }, { concurrency: 1, onDead })
+    await queue.enqueue(job(1, 'x'.repeat(4000)))
+    while (queue.usage().bytes === 0) await turn()
+    assert.deepEqual([...waitingIn(queue), runs], [0, 1, 1])
+    await queue.remove('1')
     assert.equal(queue.usage().bytes, 0)
   })
 
