@@ -21,7 +21,7 @@ export { HandBackError, isHandBack, isQueueClosing, QueueClosingError } from './
 export type { Attempt, Backoff, DeadReason, EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from './queues/queue.js'
 export {
   azureFace, createTasks, defineTask, jobFace, OwnedTasks, permanent, taskEndpoints, taskFace, Tasks,
-  type Accepted, type AnyTaskDefinition, type AzureFaceOptions, type CallbackFault, type Callbacks,
+  type AcceptOptions, type Accepted, type AnyTaskDefinition, type AzureFaceOptions, type CallbackFault, type Callbacks,
   type CallbackState, type CallbackView, type Face, type FaceAnswer, type FaceDescription,
   type FindCallback, type Kept, type OwnedSubmitOptions, type OwnerOption, type ReadWork,
   type Select,
@@ -47,8 +47,8 @@ export {
 } from './ndjson/index.js'
 export {
   bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask,
-  type BulkBackground, type BulkCreateOptions, type BulkItem, type BulkItemsOptions, type BulkOptions, type BulkReport, type BulkSummary,
-  type BulkTask,
+  type BulkBackground, type BulkCreateOptions, type BulkFaultPlace, type BulkItem, type BulkItemsOptions, type BulkOptions, type BulkReport,
+  type BulkSummary, type BulkTask,
   type BulkTaskOptions, type BulkTaskResult, type BulkUpdateOptions, type ItemId, type Shown, type SpooledBatch,
 } from './bulk/index.js'
 export { decodeBody, readDecoded, REQUEST_CODINGS, type DecodeOptions } from './http/decode.js'

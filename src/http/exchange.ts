@@ -69,6 +69,8 @@ export interface Operation {
   readonly method: string
   /** Path template such as `/api/status/{id}`, without the mount path; absent where only the host knows it. */
   readonly path?: string
+  /** The first segment of the path, such as `v1`, where it is what chooses this operation: see `byPath()`. */
+  readonly versionSegment?: string
   /** The OpenAPI 3.1 operation object. */
   readonly openapi: Readonly<Record<string, unknown>>
   /** The security schemes that its `security` names, as OpenAPI security scheme objects. */

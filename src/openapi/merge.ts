@@ -54,8 +54,20 @@ function joinResponses(first: Fragment, second: Fragment): Fragment {
 
 function joinContents(first: Fragment, second: Fragment): Fragment {
   const content = joinByName((first['content'] ?? {}) as Responses, (second['content'] ?? {}) as Responses, (one, other) =>
-    (one['schema'] === other['schema'] ? one : { ...one, schema: { anyOf: [one['schema'], other['schema']] } }))
+    (one['schema'] === other['schema'] ? one : { ...one, schema: eitherOf(one['schema'], other['schema']) }))
   return { ...first, ...Object.keys(content).length > 0 && { content } }
+}
+
+/** A schema for what fits one of two. What both allow is said once. */
+function eitherOf(first: unknown, second: unknown): unknown {
+  const all = [...choicesOf(first), ...choicesOf(second)]
+  const distinct = [...new Map(all.map((schema) => [JSON.stringify(schema), schema])).values()]
+  return distinct.length === 1 ? distinct[0] : { anyOf: distinct }
+}
+
+function choicesOf(schema: unknown): readonly unknown[] {
+  const { anyOf, ...rest } = schema as { readonly anyOf?: readonly unknown[] }
+  return anyOf !== undefined && Object.keys(rest).length === 0 ? anyOf : [schema]
 }
 
 function joinByName(first: Responses, second: Responses, join: (one: Fragment, other: Fragment) => Fragment): Responses {

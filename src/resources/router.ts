@@ -7,7 +7,7 @@ import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './me
 import { finishParams } from './params.js'
 import { parseRoute, type Route } from './route.js'
 import { RouteTree } from './route-tree.js'
-import { routeOperation } from './route-operation.js'
+import { routeOperations } from './route-operation.js'
 
 interface Entry<C> {
   readonly route: Route
@@ -79,9 +79,8 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
   if (shapes.size === 0) throw new TypeError("router: there are no routes; pass an object such as { 'POST /jobs': handler }")
   if (trace !== undefined) for (const { table } of shapes.values()) table.add('TRACE', trace)
   // Only what really reaches a handler: one for any method leaves out those that have their own.
-  const operations = described.flatMap(({ route, table, handler }) => (handler.operations ?? [])
-    .filter(({ method }) => table.find(method) === handler)
-    .map((operation) => routeOperation(operation, route)))
+  const operations = described.flatMap(({ route, table, handler }) => (
+    routeOperations((handler.operations ?? []).filter(({ method }) => table.find(method) === handler), route)))
   const serverAllow = allowValue([...shapes.values()].flatMap(({ table }) => table.methods()))
 
   const handle: Handler<C> = (request) => {

@@ -13,21 +13,48 @@ const unsupported = {
   description: '`version_unsupported`: This version is not served.', headers: fields('Cache-Control', 'Vary'), content: errorContent,
 }
 
-/** What `versions` adds to the operations of one version. */
+/** One version, for its description. */
+export interface DescribedVersion {
+  readonly name: string
+  readonly handler: Handler<never>
+  readonly deprecated: boolean
+  /** Whether it is what a request without a version gets. */
+  readonly isDefault: boolean
+}
+
+/**
+ * What `versions` adds to the operations of one version. A version in the path is an operation of its own, with the segment that
+ * chooses it. The path without a version is described as well if a request without one is served, or if another way chooses there.
+ */
 export function describeVersion(
-  name: string, handler: Handler<never>, deprecated: boolean, select: readonly Selector[], advertise: boolean,
+  { name, handler, deprecated, isDefault }: DescribedVersion, select: readonly Selector[], advertise: boolean,
 ): Operation[] {
-  return ((handler as Handler).operations ?? []).map((operation) => {
-    let told = operation
-    for (const { unsupported: status, describe } of select) {
-      if (status !== 400) told = addResponses(told, { [status]: unsupported })
-      if (describe?.parameter !== undefined) told = addParameters(told, [describe.parameter])
-      if (describe?.mediaType !== undefined) told = withMediaType(told, describe.mediaType(name))
-    }
-    told = addResponses(told, refusals)
-    if (deprecated) told = deprecate(told)
-    return advertise ? addResponseHeaders(told, ADVERTISED) : told
-  })
+  const segments = select.flatMap(({ describe }) => describe?.segment?.(name) ?? [])
+  const others = select.filter(({ describe }) => describe?.segment === undefined)
+  const finish = (operation: Operation, ways: readonly Selector[]): Operation => {
+    const told = addResponses(chosenBy(operation, name, ways), refusals)
+    const complete = deprecated ? deprecate(told) : told
+    return advertise ? addResponseHeaders(complete, ADVERTISED) : complete
+  }
+  return ((handler as Handler).operations ?? []).flatMap((operation) => [
+    ...segments.map((versionSegment) => {
+      const { path } = operation
+      const below = path === undefined ? {} : { path: `/${versionSegment}${path === '/' ? '' : path}` }
+      // The query need not say again what the path says.
+      return finish({ ...operation, ...below, versionSegment }, others.filter(({ describe }) => describe?.parameter === undefined))
+    }),
+    ...segments.length === 0 || others.length > 0 || isDefault ? [finish(operation, others)] : [],
+  ])
+}
+
+function chosenBy(operation: Operation, name: string, ways: readonly Selector[]): Operation {
+  let told = operation
+  for (const { unsupported: status, describe } of ways) {
+    if (status !== 400) told = addResponses(told, { [status]: unsupported })
+    if (describe?.parameter !== undefined) told = addParameters(told, [describe.parameter])
+    if (describe?.mediaType !== undefined) told = withMediaType(told, describe.mediaType(name))
+  }
+  return told
 }
 
 /** What a deprecation adds to an operation. */

@@ -37,12 +37,14 @@ export interface Selector {
   readonly mountPath?: (request: HttpRequest) => string | undefined
   /** The vendor's media types, which handlers know as `application/json`. */
   readonly isVendorType?: (type: string, subtype: string) => boolean
-  /** What it adds to a description: the query parameter that it reads, the media type in which a version is answered. */
+  /** What it adds to a description: the query parameter that it reads, the media type or the path in which a version is answered. */
   readonly describe?: {
     /** The parameter object of what it reads. */
     readonly parameter?: Readonly<Record<string, unknown>>
     /** The media type that stands for a version. */
     readonly mediaType?: (version: string) => string
+    /** The first segment of the paths that a version has for itself. */
+    readonly segment?: (version: string) => string
   }
 }
 
@@ -84,6 +86,7 @@ export function byPath(options: { readonly prefix?: string } = {}): Selector {
       const text = segment(request)
       return versionIn(text) === undefined ? undefined : `${request.mountPath}/${text}`
     },
+    describe: { segment: (version) => `${prefix}${version}` },
   }
 }
 

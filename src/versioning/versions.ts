@@ -112,7 +112,7 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
   }
   const handler: Handler<C> = Object.assign((request: HttpRequest<C>) => around(unfinished, request, finish), { places: [{ name: 'versions' }] })
   const operations = [...table].flatMap(([name, { handler: own, deprecation }]) =>
-    describeVersion(name, own, deprecation !== undefined, select, advertise))
+    describeVersion({ name, handler: own, deprecated: deprecation !== undefined, isDefault: name === fallback?.name }, select, advertise))
   return operations.length > 0 ? Object.assign(handler, { operations }) : handler
 }
 

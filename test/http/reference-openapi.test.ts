@@ -16,8 +16,7 @@ describe('GET /openapi.json', () => {
 
   test('a linter has nothing to say against it', async () => {
     const { text } = await server.ask('GET', '/openapi.json')
-    // `/{version}/users` beside `/job-status/{id}`: no path fits both, as no version is called job-status.
-    const config = await createConfig({ extends: ['recommended-strict'], rules: { 'no-ambiguous-paths': 'off' } })
+    const config = await createConfig({ extends: ['recommended-strict'] })
     const found = await lintFromString({ source: text, config })
     assert.deepEqual(found.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${String(location[0]?.pointer)}`), [])
   })
@@ -26,7 +25,7 @@ describe('GET /openapi.json', () => {
     const { json } = await server.ask('GET', '/openapi.json')
     const paths = json.paths as Record<string, Record<string, { security: unknown }>>
     for (const path of [
-      '/', '/users', '/{version}/users', '/api/files/large-file', '/api/long-running-task', '/api/status/{id}', '/start-job', '/job-status/{id}',
+      '/', '/users', '/v1/users', '/v2/users', '/api/files/large-file', '/api/long-running-task', '/api/status/{id}', '/start-job', '/job-status/{id}',
       '/start-task', '/task-status/{id}', '/bulk-data', '/upload-ndjson',
     ]) assert.ok(paths[path], `${path} is described`)
     const open = /^\/(?:openapi\.json|console\/.*)?$/
@@ -35,6 +34,12 @@ describe('GET /openapi.json', () => {
         assert.deepEqual(security, open.test(path) ? [] : [{ bearer: [] }], `${method} ${path}`)
       }
     }
+  })
+
+  test('each version in the path is a path of its own, and only the old one is deprecated (issue 15, D21)', async () => {
+    const { paths } = (await server.ask('GET', '/openapi.json')).json as { paths: Record<string, { get: { deprecated?: boolean } }> }
+    assert.deepEqual(Object.keys(paths).filter((path) => path.includes('version')), [])
+    assert.deepEqual(['/v1/users', '/v2/users', '/users'].map((path) => paths[path]?.get.deprecated), [true, undefined, false])
   })
 
   test('an answer that it does not foresee is found', async (t) => {

@@ -4,15 +4,15 @@ import { Redis } from 'ioredis'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { toNode } from 'longhaul/node'
-import { RedisStore } from 'longhaul/redis'
+import { redis } from 'longhaul/redis'
 import { subject } from '../../frame/subject.js'
 
 const client = new Redis(process.env['REDIS_URL'] ?? '', { maxRetriesPerRequest: null })
-const store = new RedisStore({ client })
+const engine = redis({ client })
 const queue = new BullMQQueue({ connection: client })
 const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
 const isWorker = process.argv[2] === 'worker'
-const tasks = createTasks({ store, queue, definitions: [report], worker: isWorker, concurrency: 10 })
+const tasks = createTasks({ ...engine, queue, definitions: [report], worker: isWorker, concurrency: 10 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 subject(isWorker ? createServer() : createServer(toNode(router({

@@ -3,15 +3,15 @@ import { createServer } from 'node:http'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, router, taskEndpoints, type Queue } from 'longhaul'
 import { toNode } from 'longhaul/node'
-import { RedisStore } from 'longhaul/redis'
+import { redis } from 'longhaul/redis'
 import { subject } from '../../frame/subject.js'
 
 const queue: Queue = {
   durable: true, enqueue: () => Promise.resolve('accepted'), process: () => undefined, remove: () => Promise.resolve(false), has: () => Promise.resolve(true), close: () => Promise.resolve(),
 }
-const store = new RedisStore({ client: new Redis(process.env['REDIS_URL'] ?? '', { enableAutoPipelining: true }) })
+const engine = redis({ client: new Redis(process.env['REDIS_URL'] ?? '', { enableAutoPipelining: true }) })
 const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
-const tasks = createTasks({ store, queue, definitions: [report], worker: false })
+const tasks = createTasks({ ...engine, queue, definitions: [report], worker: false })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 subject(createServer(toNode(router({ 'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /tasks/{id}': endpoints.status }))))
