@@ -2,21 +2,33 @@ import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
 import type { Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
+import { clientAddress } from '../http/client-address.js'
 import { failing } from './describe.js'
+import { limitKeys, type LimitBy } from './limit-key.js'
 
 /** How many run at once, how many wait, and for how long. */
-export interface LimitConcurrencyOptions {
+export interface LimitConcurrencyOptions<C = unknown> {
   /** How many requests run at once. */
   readonly max: number
   /** How many wait for a turn, in the order in which they came. Default 0. */
   readonly maxQueued?: number
   /** How long one waits at most, in milliseconds. Default 1000. */
   readonly maxWaitMs?: number
-  /** `Retry-After` of the 503, in seconds. Default 1. */
+  /**
+   * How many requests of one caller run or wait at once; more are 429 `too_many_requests`. Default: no limit, so one caller can take
+   * all turns.
+   */
+  readonly maxPerCaller?: number
+  /**
+   * The caller that `maxPerCaller` counts. `principal` (default): the subject of the principal, else the network of the connection; `address`: that
+   * network; or a function that returns a text, or `undefined` for no limit.
+   */
+  readonly by?: LimitBy<C>
+  /** `Retry-After` of the 503 and the 429, in seconds. Default 1. */
   readonly retryAfterSeconds?: number
 }
 
-const KNOWN = { max: 0, maxQueued: 0, maxWaitMs: 0, retryAfterSeconds: 0 } satisfies Record<keyof LimitConcurrencyOptions, 0>
+const KNOWN = { max: 0, maxQueued: 0, maxWaitMs: 0, maxPerCaller: 0, by: 0, retryAfterSeconds: 0 } satisfies Record<keyof LimitConcurrencyOptions, 0>
 const AFTER = 'those that are refused there would take the turns of others'
 const PLACE: PolicyPlace = {
   name: 'limitConcurrency', wholeRun: 'waits',
@@ -28,12 +40,15 @@ const PLACE: PolicyPlace = {
  * once. A turn ends with the head of the answer, so a client that is slow to read holds up nobody. One that leaves gives its place up.
  * @throws {TypeError} for numbers that make no sense
  */
-export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions): Policy<C> {
+export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C>): Policy<C> {
   checkNames('limitConcurrency', options, KNOWN)
-  const { max, maxQueued = 0, maxWaitMs = 1000, retryAfterSeconds = 1 } = options
+  const { max, maxQueued = 0, maxWaitMs = 1000, maxPerCaller, by = 'principal', retryAfterSeconds = 1 } = options
   if (!(Number.isSafeInteger(max) && max > 0)) throw new TypeError('limitConcurrency: max must be a whole number above 0')
   if (!(Number.isSafeInteger(maxQueued) && maxQueued >= 0)) throw new TypeError('limitConcurrency: maxQueued must be a whole number from 0 on')
   if (!(Number.isSafeInteger(maxWaitMs) && maxWaitMs > 0)) throw new TypeError('limitConcurrency: maxWaitMs must be whole milliseconds above 0')
+  if (!(maxPerCaller === undefined || (Number.isSafeInteger(maxPerCaller) && maxPerCaller > 0))) {
+    throw new TypeError('limitConcurrency: maxPerCaller must be a whole number above 0')
+  }
   let running = 0
   // A set keeps the order, and lets one in the middle go without a search.
   const queue = new Set<() => void>()
@@ -79,7 +94,7 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions):
       throw error
     }
   }
-  const policy: Policy<C> = (request, next) => {
+  const admit: Policy<C> = (request, next) => {
     if (running < max && queue.size === 0) {
       running++
       return run(request, next)
@@ -87,5 +102,33 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions):
     if (queue.size >= maxQueued) throw refused()
     return turn(request.signal).then(() => run(request, next))
   }
-  return Object.assign(policy, { place: PLACE, describe: failing('overloaded') })
+  const policy = maxPerCaller === undefined ? admit : perCaller(admit, maxPerCaller, by, retryAfterSeconds)
+  return Object.assign(policy, { place: PLACE, describe: maxPerCaller === undefined ? failing('overloaded') : failing('overloaded', 'too_many_requests') })
+}
+
+/** Refuses a caller that has as many requests before `inner` as it may. */
+function perCaller<C>(inner: Policy<C>, max: number, by: LimitBy<C>, retryAfterSeconds: number): Policy<C> {
+  const keyOf = limitKeys('', by, clientAddress())
+  const counts = new Map<string, number>()
+  return (request, next) => {
+    const key = keyOf(request)
+    if (key === undefined) return inner(request, next)
+    const count = counts.get(key) ?? 0
+    if (count >= max) throw httpError('too_many_requests', { headers: { 'retry-after': String(retryAfterSeconds) } })
+    counts.set(key, count + 1)
+    const leave = (): void => {
+      const left = (counts.get(key) ?? 1) - 1
+      if (left === 0) counts.delete(key)
+      else counts.set(key, left)
+    }
+    try {
+      const answer = inner(request, next)
+      if (isPending(answer)) return answer.finally(leave)
+      leave()
+      return answer
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
 }

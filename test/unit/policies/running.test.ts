@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
 import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
-import { httpError } from '../../../src/http/errors.js'
+import { httpError, type HttpError } from '../../../src/http/errors.js'
 import { readBytes } from '../../../src/http/body.js'
 import { json } from '../../../src/http/respond.js'
 import { authorize, limitConcurrency, requestId, requestIdOf, timeouts } from '../../../src/policies/index.js'
+import { fakeRequest } from '../http/fake-request.js'
 import { ask } from './request.js'
 
 const ok: Handler = () => json(200, {})
@@ -140,6 +141,41 @@ describe('timeouts', () => {
 })
 
 describe('limitConcurrency', () => {
+  test('issue 15, C13: one caller has no more than maxPerCaller turns and places, and takes none of the others', async () => {
+    const waiting: (() => void)[] = []
+    const limited = compose(
+      limitConcurrency({ max: 2, maxQueued: 10, maxWaitMs: 60_000, maxPerCaller: 3, by: ({ headers }) => headers['x-user'] as string | undefined }),
+      () => new Promise((resolve) => { waiting.push(() => { resolve(json(200, {})) }) }),
+    )
+    const send = async (user?: string) => limited(fakeRequest({ headers: { ...user !== undefined && { 'x-user': user } } }))
+    const anns = [send('ann'), send('ann'), send('ann')]
+    await assert.rejects(send('ann'), (error: HttpError) => error.code === 'too_many_requests' && error.headers['retry-after'] === '1')
+    const others = [send('ben'), send(), send(), send(), send()]
+    while (waiting.length > 0) {
+      waiting.shift()?.()
+      await new Promise(setImmediate)
+    }
+    for (const answer of await Promise.all([...anns, ...others])) assert.equal(answer?.status, 200)
+    const again = send('ann')
+    await new Promise(setImmediate)
+    waiting.shift()?.()
+    assert.equal((await again)?.status, 200)
+    for (const maxPerCaller of [0, -1, 1.5]) assert.throws(() => limitConcurrency({ max: 1, maxPerCaller }), /maxPerCaller/)
+  })
+
+  test('without a function, callers are their principals, and their addresses where there is none', async () => {
+    const held: (() => void)[] = []
+    const limited = compose(limitConcurrency({ max: 10, maxPerCaller: 1 }), () => new Promise((resolve) => { held.push(() => { resolve(json(200, {})) }) }))
+    const send = async (subject: string | undefined, peerAddress: string) => limited({
+      ...fakeRequest(), peerAddress, context: subject === undefined ? {} : { principal: { subject } },
+    })
+    const running = [send('ann', '192.0.2.1'), send('ben', '192.0.2.1'), send(undefined, '192.0.2.1'), send(undefined, '192.0.2.2')]
+    await assert.rejects(send('ann', '192.0.2.9'), { code: 'too_many_requests' })
+    await assert.rejects(send(undefined, '192.0.2.2'), { code: 'too_many_requests' })
+    for (const go of held) go()
+    for (const answer of await Promise.all(running)) assert.equal(answer?.status, 200)
+  })
+
   test('the bound holds for those who have waited, and for those who come after them', async (t) => {
     awake(t)
     let [running, most] = [0, 0]
