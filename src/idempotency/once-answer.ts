@@ -1,4 +1,4 @@
-import type { HttpRequest, HttpResponse } from '../http/exchange.js'
+import type { HttpRequest, HttpResponse, RequestHeaders } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { newId } from '../http/random-id.js'
 import { errorResponse } from '../http/respond.js'
@@ -40,7 +40,12 @@ export interface OnceAnswerOptions {
 const TRIES = 10
 /** Requests that wait for another one's answer in this process at the most; others are refused at once. */
 const MAX_WAITING = 1000
+/** Bytes of the bodies that they hold, as sent: each may have to do the work after all. Parsed JSON takes up to 25 times as much. */
+const MAX_WAITING_BYTES = 4 * 1_048_576
+/** What a body counts whose length nobody has told. */
+const UNKNOWN_BYTES = 1_048_576
 let waiting = 0
+let waitingBytes = 0
 
 /**
  * Does work at most once for each key, and keeps its answer. A retry gets that answer with `Idempotent-Replayed: true`; it waits for
@@ -60,7 +65,7 @@ export async function onceAnswer(
     const wanted: AnswerClaim = { kind: 'answer', fingerprint, holder: newId() }
     const { fresh, held } = await openClaim(store, key, wanted, LEASE_MS)
     if (fresh) return perform(request, options, new Lease(store, key, held), work)
-    const claim = isDecided(held.claim) ? held.claim : await decided(store, key, deadline - performance.now(), request.signal)
+    const claim = isDecided(held.claim) ? held.claim : await decided(store, key, deadline - performance.now(), request)
     if (claim?.kind === 'task') return claim
     if (claim?.answer) return replay(claim.answer)
     if (claim) break
@@ -73,15 +78,25 @@ function isDecided(claim: Claim): boolean {
 }
 
 /** The claim once it has an answer, or as it is when the time is over; `undefined` when it is gone. */
-async function decided(store: Store, key: string, timeoutMs: number, signal: AbortSignal): Promise<Claim | undefined> {
-  if (waiting >= MAX_WAITING) throw stillRunning()
+async function decided(
+  store: Store, key: string, timeoutMs: number, { signal, headers }: HttpRequest<unknown>,
+): Promise<Claim | undefined> {
+  const bytes = bytesOf(headers)
+  if (waiting >= MAX_WAITING || (waiting > 0 && waitingBytes + bytes > MAX_WAITING_BYTES)) throw stillRunning()
   waiting++
+  waitingBytes += bytes
   try {
     const entry = await waitForEntry(store, key, timeoutMs, signal, (now: Entry | undefined) => !now || isDecided(toHeld(now).claim))
     return entry && toHeld(entry).claim
   } finally {
     waiting--
+    waitingBytes -= bytes
   }
+}
+
+function bytesOf({ 'content-length': length, 'content-encoding': coding }: RequestHeaders): number {
+  const bytes = coding === undefined ? Number(length) : NaN
+  return bytes >= 0 ? bytes : UNKNOWN_BYTES
 }
 
 async function perform(

@@ -1,5 +1,7 @@
-import { httpError } from '../http/errors.js'
+import { isParsedLarger } from '../http/body.js'
+import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpRequest } from '../http/exchange.js'
+import { isTooDeep } from '../http/json-depth.js'
 import { parseMediaType } from '../http/media-type.js'
 import { digestOf } from './digest.js'
 import { fingerprintOf } from './fingerprint.js'
@@ -20,12 +22,15 @@ export interface ReadRequest {
 export async function readRequest(request: HttpRequest<unknown>, maxBytes: number): Promise<ReadRequest> {
   const { body } = request
   const content = body.parsed ? ofParsed(body.parsed.value) : undefined
+  if (body.parsed && !isTooDeep(body.parsed.value) && isParsedLarger(body.parsed.value, request.headers, maxBytes)) throw tooLarge(maxBytes)
   if (content !== undefined) return { fingerprint: fingerprintOf([...aboutOf(request), content]), body }
   const bytes = await body.bytes(maxBytes)
-  if (bytes === undefined) {
-    throw httpError('body_too_large', { message: `With an Idempotency-Key the body may have ${maxBytes} bytes at the most.` })
-  }
+  if (bytes === undefined) throw tooLarge(maxBytes)
   return { fingerprint: fingerprintOf([...aboutOf(request), ofBytes(request, bytes)]), body: new ReadBody(bytes) }
+}
+
+function tooLarge(maxBytes: number): HttpError {
+  return httpError('body_too_large', { message: `With an Idempotency-Key the body may have ${maxBytes} bytes at the most.` })
 }
 
 /** The query and the media type. */

@@ -9,8 +9,15 @@ const NOT_KEPT = JSON.stringify({
   message: 'The request was carried out. Its answer is too large to be repeated.',
 })
 
-/** What is kept of an answer. `short` stands in for a body that is a stream, or larger than `maxBytes`. */
-export function toStored({ status, headers, body }: HttpResponse, maxBytes: number, short = NOT_KEPT): StoredAnswer {
+/** Most that is kept of the header fields, in UTF-16 units. Clients read no more than 16 KiB of them. */
+const MAX_FIELDS = 16_384
+
+/**
+ * What is kept of an answer. `short` stands in for a body that is a stream, or larger than `maxBytes`. Header fields that
+ * find no room in 16 KiB are left out.
+ */
+export function toStored({ status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT): StoredAnswer {
+  const headers = someOf(all)
   if (body === undefined || body === '') return { status, headers, body: '' }
   if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) return { status, headers, body }
   if (body instanceof Uint8Array && body.byteLength <= maxBytes) {
@@ -19,6 +26,18 @@ export function toStored({ status, headers, body }: HttpResponse, maxBytes: numb
   const kept: ResponseHeaders = { ...headers, 'content-type': 'application/json' }
   for (const name of OF_BODY) delete kept[name]
   return { status, headers: kept, body: short }
+}
+
+function someOf(headers: Readonly<ResponseHeaders>): ResponseHeaders {
+  let left = MAX_FIELDS
+  const kept: ResponseHeaders = {}
+  for (const [name, value] of Object.entries(headers)) {
+    const size = name.length + String(value).length
+    if (size > left) continue
+    left -= size
+    kept[name] = value
+  }
+  return kept
 }
 
 /** The answer for a retry. */

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { MemoryStore } from '../../../adapters/memory/index.js'
+import { compose, type Handler } from '../../../src/http/exchange.js'
+import { isHttpError } from '../../../src/http/errors.js'
+import { json } from '../../../src/http/respond.js'
+import { idempotent } from '../../../src/idempotency/index.js'
+import { fakeRequest, type Fake } from '../http/fake-request.js'
+import { deferred, within } from '../tasks/kit.js'
+
+const turn = () => new Promise(setImmediate)
+
+function site(t: TestContext, handler: Handler) {
+  const store = new MemoryStore()
+  t.after(() => store.close())
+  const kept = compose(idempotent({ store, maxBodyBytes: 2_000_000 }), handler)
+  const send = async ({ headers, ...rest }: Fake = {}) => kept(fakeRequest({
+    headers: { 'content-type': 'application/json', 'idempotency-key': '"k"', ...headers }, ...rest,
+  }))
+  return { store, send }
+}
+
+test('issue 15, C11: retries that wait hold a few MiB of bodies in all; others are told at once that the request is running', async (t) => {
+  const gate = deferred()
+  const { send } = site(t, async () => {
+    await gate.promise
+    return json(201, {})
+  })
+  const body = JSON.stringify('x'.repeat(1_000_000))
+  const headers = { 'content-length': String(Buffer.byteLength(body)) }
+  const first = send({ headers, body })
+  await turn()
+  const codes: unknown[] = []
+  const retries = Array.from({ length: 20 }, async () => {
+    try {
+      return (await send({ headers, body }))?.status
+    } catch (error) {
+      codes.push(isHttpError(error) && error.code)
+      return undefined
+    }
+  })
+  while (codes.length < 16) await turn()
+  for (let n = 0; n < 20; n++) await turn()
+  assert.deepEqual(codes, Array.from({ length: 16 }, () => 'idempotent_request_running'))
+  gate.resolve()
+  assert.equal((await within(first))?.status, 201)
+  const waited = await within(Promise.all(retries))
+  assert.equal(waited.filter((status) => status === 201).length, 4)
+})
+
+test('header fields beyond 16 KiB are not kept for retries', async (t) => {
+  const { send, store } = site(t, () => json(201, {}, { 'x-large': 'x'.repeat(1_000_000), 'location': '/a' }))
+  await send()
+  assert.ok(store.usage().bytes < 5000, String(store.usage().bytes))
+  const again = await send()
+  assert.deepEqual([again?.headers['location'], again?.headers['x-large'], again?.headers['idempotent-replayed']], ['/a', undefined, 'true'])
+})
+
+test('a body that the host has parsed is measured where Content-Length does not tell its size', async (t) => {
+  const { send } = site(t, () => json(201, {}))
+  await assert.rejects(send({ parsed: { value: { text: 'x'.repeat(2_000_000) } } }), { code: 'body_too_large' })
+  assert.equal((await send({ parsed: { value: { text: 'x'.repeat(1000) } } }))?.status, 201)
+})
