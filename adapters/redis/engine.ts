@@ -1,3 +1,4 @@
+import { checkNames } from '../../src/http/option-names.js'
 import { RedisStore, type RedisStoreOptions } from './store.js'
 import { RedisTaskIndex } from './task-index.js'
 
@@ -6,6 +7,8 @@ export interface RedisEngine {
   readonly store: RedisStore
   readonly index: RedisTaskIndex
 }
+
+const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
  * A store and an index of unfinished tasks on one Redis. The queue is `BullMQQueue` of `longhaul/bullmq`, with the same `namespace`.
@@ -16,5 +19,6 @@ export interface RedisEngine {
  * @throws {TypeError} an option makes no sense
  */
 export function redis(options: RedisStoreOptions): RedisEngine {
+  checkNames('redis', options, KNOWN)
   return { store: new RedisStore(options), index: new RedisTaskIndex(options) }
 }

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os'
 import { BullMQQueue } from '../../../adapters/bullmq/index.js'
 import { callbacks, httpSender } from '../../../adapters/callbacks/index.js'
 import { ClientError, createClient, readNdjson, verifyCallback } from '../../../adapters/client/index.js'
-import { blobsConformance, queueConformance, storeConformance } from '../../../adapters/conformance/index.js'
+import { blobsConformance, queueConformance, storeConformance, taskIndexConformance } from '../../../adapters/conformance/index.js'
 import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
-import { RedisStore } from '../../../adapters/redis/index.js'
+import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
 import * as api from '../../../src/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
@@ -133,6 +133,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/conformance: blobsConformance': (options) => blobsConformance(runner, handler as never, options),
   'longhaul/conformance: queueConformance': (options) => queueConformance(runner, handler as never, options),
   'longhaul/conformance: storeConformance': (options) => storeConformance(runner, handler as never, options),
+  'longhaul/conformance: taskIndexConformance': (options) => taskIndexConformance(runner, handler as never, options),
   'longhaul/fastify: longhaul': (options) => new Promise<void>((resolve, reject) => {
     longhaul({} as never, options, (error) => { if (error) reject(error); else resolve() })
   }),
@@ -161,7 +162,11 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
   'longhaul/node: tunnel': (options) => tunnel(options),
+  'longhaul/redis: redis': (options) => redis(options),
+  'longhaul/redis: RedisTaskIndex': (options) => new RedisTaskIndex(options),
   'longhaul/redis: RedisStore': (options) => new RedisStore(options),
+  'longhaul/redis: RedisTaskIndex': (options) => new RedisTaskIndex(options),
+  'longhaul/redis: redis': (options) => redis(options),
 }
 
 /** Options in options, and options of single requests. */
