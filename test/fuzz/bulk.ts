@@ -25,7 +25,7 @@ const schema = jsonSchema<Draft>({ type: 'object', required: ['name', 'email'], 
 type Told = Partial<BulkReport> & { readonly status: number; readonly code?: string; readonly position?: { readonly item: number } }
 
 async function ask(handler: Handler, method: string, bytes: Buffer, size: number): Promise<Told> {
-  const fake = fakeRequest({ body: bytes, headers: size === 0 ? { 'content-length': String(bytes.length) } : {} })
+  const fake = fakeRequest({ body: bytes, headers: { 'content-type': 'application/json', ...size === 0 && { 'content-length': String(bytes.length) } } })
   const stream = async function* (): AsyncGenerator<Uint8Array> { for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size) }
   const request = { ...fake, method, ...size > 0 && { body: { ...fake.body, stream } } }
   const answer = await Promise.resolve(handler(request)).catch((error: unknown) => errorResponse(error, request)) ?? assert.fail('not ours')
