@@ -72,7 +72,7 @@ export async function checkKeys(redisUrl: string, ledger: Ledger): Promise<Recor
   try {
     for await (const keys of redis.scanStream({ count: 1000 }) as AsyncIterable<string[]>) {
       for (const key of keys) {
-        const kind = /^longhaul:(\w+:\w+):/.exec(key)?.[1] ?? /^(\{longhaul\}:[\w-]+):/.exec(key)?.[1] ?? 'other'
+        const kind = kindOf(key)
         counts[kind] = (counts[kind] ?? 0) + 1
         if (kind.startsWith('e:') && await redis.pttl(key) < 0) ledger.fault(`a ${kind} that never expires`)
         if (kind === 'other') ledger.fault(`a key that nobody expects: ${key}`)
@@ -99,4 +99,10 @@ export function checkLeaks(before: Vitals, now: Vitals, ledger: Ledger): void {
   grown('the heap (MiB)', Math.round(before.heapUsed / MIB), Math.round(now.heapUsed / MIB), 30)
   grown('RSS (MiB)', Math.round(before.rss / MIB), Math.round(now.rss / MIB), 200)
   if (now.delayMs.p99 > 500) ledger.fault(`one event loop turn in a hundred was ${String(Math.round(now.delayMs.p99))} ms late`)
+}
+
+/** The kind of a key: of the store, of the index of unfinished tasks, or of BullMQ. */
+function kindOf(key: string): string {
+  if (key === 'longhaul:unfinished') return 'index'
+  return /^longhaul:(\w+:\w+)(?::|$)/.exec(key)?.[1] ?? /^(\{longhaul\}:[\w-]+):/.exec(key)?.[1] ?? 'other'
 }
