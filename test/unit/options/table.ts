@@ -165,8 +165,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/redis: redis': (options) => redis(options),
   'longhaul/redis: RedisTaskIndex': (options) => new RedisTaskIndex(options),
   'longhaul/redis: RedisStore': (options) => new RedisStore(options),
-  'longhaul/redis: RedisTaskIndex': (options) => new RedisTaskIndex(options),
-  'longhaul/redis: redis': (options) => redis(options),
 }
 
 /** Options in options, and options of single requests. */
