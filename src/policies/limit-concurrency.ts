@@ -1,6 +1,6 @@
 import { isPending } from '../http/around.js'
 import { httpError } from '../http/errors.js'
-import type { Policy, PolicyPlace } from '../http/exchange.js'
+import type { Handler, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../http/option-names.js'
 import { clientAddress } from '../http/client-address.js'
 import { failing } from './describe.js'
@@ -83,17 +83,7 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C
     signal.addEventListener('abort', giveUp)
     queue.add(start)
   })
-  const run: Policy<C> = (request, next) => {
-    try {
-      const answer = next(request)
-      if (isPending(answer)) return answer.finally(leave)
-      leave()
-      return answer
-    } catch (error) {
-      leave()
-      throw error
-    }
-  }
+  const run: Policy<C> = (request, next) => answeredThen(() => next(request), leave)
   const admit: Policy<C> = (request, next) => {
     if (running < max && queue.size === 0) {
       running++
@@ -121,14 +111,19 @@ function perCaller<C>(inner: Policy<C>, max: number, by: LimitBy<C>, retryAfterS
       if (left === 0) counts.delete(key)
       else counts.set(key, left)
     }
-    try {
-      const answer = inner(request, next)
-      if (isPending(answer)) return answer.finally(leave)
-      leave()
-      return answer
-    } catch (error) {
-      leave()
-      throw error
-    }
+    return answeredThen(() => inner(request, next), leave)
+  }
+}
+
+/** Calls `leave` once there is an answer or a failure, at once or by a promise. */
+function answeredThen(answer: () => ReturnType<Handler>, leave: () => void): ReturnType<Handler> {
+  try {
+    const given = answer()
+    if (isPending(given)) return given.finally(leave)
+    leave()
+    return given
+  } catch (error) {
+    leave()
+    throw error
   }
 }
