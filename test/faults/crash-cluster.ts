@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { after } from 'node:test'
+import { after, afterEach } from 'node:test'
 import { Redis } from 'ioredis'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { eventually } from '../../adapters/conformance/waiting.js'
@@ -21,9 +21,19 @@ export async function crashCluster() {
     for (const client of [redis, jobs]) client.disconnect()
   })
 
+  const workers: ServerProcess[] = []
+  // Whatever became of a test, the next one's jobs are not for its workers.
+  afterEach(async () => {
+    for (const { child, exited } of workers.splice(0)) {
+      child.kill('SIGKILL')
+      await exited
+    }
+  })
+
   const start = async (role: 'web' | 'worker', where = '-', stalls = 1): Promise<ServerProcess> => {
     const file = join(import.meta.dirname, 'crash-process.ts')
     const child = new ServerProcess(process.execPath, ['--import', 'tsx', file, url, role, where, String(stalls)], {})
+    if (role === 'worker') workers.push(child)
     while (!child.out.includes('ready')) {
       // Some worker meets its end before it has said anything.
       if (child.child.exitCode !== null || child.child.signalCode !== null || !child.child.stdout) break
