@@ -60,7 +60,7 @@ export default defineConfig(
   { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar], 'no-console': ['error', { allow: ['error'] }] } },
   {
     // Runs in browsers too; the types of Node would let these pass.
-    files: ['adapters/client/**'],
+    files: ['src/client/**'],
     rules: { 'no-restricted-globals': ['error', 'Buffer', 'process', 'global', 'require', 'setImmediate', '__dirname'] }
   },
   { files: ['*.config.{js,ts}'], rules: { 'no-restricted-syntax': 'off' } },

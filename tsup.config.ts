@@ -1,19 +1,6 @@
 import { defineConfig, type Options } from 'tsup'
+import { ENTRY_POINTS as entry } from './scripts/entry-points.mjs'
 
-const entry = {
-  index: 'src/index.ts',
-  memory: 'adapters/memory/index.ts',
-  node: 'adapters/node/index.ts',
-  fetch: 'adapters/fetch/index.ts',
-  fastify: 'adapters/fastify/index.ts',
-  koa: 'adapters/koa/index.ts',
-  files: 'adapters/files/index.ts',
-  conformance: 'adapters/conformance/index.ts',
-  redis: 'adapters/redis/index.ts',
-  bullmq: 'adapters/bullmq/index.ts',
-  callbacks: 'adapters/callbacks/index.ts',
-  client: 'adapters/client/index.ts'
-}
 const common: Options = { target: 'node20', platform: 'node', clean: true, sourcemap: false, removeNodeProtocol: false }
 
 export default defineConfig([

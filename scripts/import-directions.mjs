@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, posix, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { findCycles, readImports } from './import-graph.mjs'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 const manifest = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8'))
@@ -16,40 +17,58 @@ const PURE_BUILTINS = new Set([
   'string_decoder', 'timers', 'timers/promises', 'url', 'util', 'zlib'
 ])
 
-const VOCABULARY = ['http', 'schema', 'stores', 'queues', 'repositories']
+const CONTRACTS = ['stores', 'queues', 'repositories']
+const VOCABULARY = ['runtime', 'http', 'schema', ...CONTRACTS]
 
 /**
- * The rooms of `src`: `uses` may be imported file by file, `through` only by their index.
- * @type {Record<string, { uses: string[], through?: string[] }>}
+ * The folders of `src`, lowest first, and the folders that each may import. A folder in a folder has an entry of its own where its
+ * direction matters; otherwise it belongs to the folder that it lies in.
+ * @type {Record<string, string[]>}
  */
-export const ROOMS = {
-  http: { uses: [] },
-  schema: { uses: ['http'] },
-  stores: { uses: [] },
-  queues: { uses: [] },
-  repositories: { uses: ['http'] },
-  idempotency: { uses: VOCABULARY, through: ['openapi'] },
-  tasks: { uses: VOCABULARY, through: ['openapi', 'idempotency'] },
-  callbacks: { uses: VOCABULARY, through: ['tasks'] },
-  bulk: { uses: VOCABULARY, through: ['tasks', 'openapi', 'content'] },
-  ndjson: { uses: VOCABULARY, through: ['tasks', 'openapi'] },
-  content: { uses: VOCABULARY, through: ['openapi'] },
-  resources: { uses: VOCABULARY, through: ['openapi'] },
-  policies: { uses: VOCABULARY, through: ['openapi'] },
-  versioning: { uses: VOCABULARY, through: ['openapi'] },
-  openapi: { uses: VOCABULARY }
+export const FOLDERS = {
+  'runtime': [],
+  'http': ['runtime'],
+  'schema': ['runtime', 'http'],
+  'stores': [],
+  'queues': [],
+  'repositories': ['runtime', 'http'],
+  'openapi': VOCABULARY,
+  'idempotency': [...VOCABULARY, 'openapi'],
+  'json-array': ['runtime', 'http', 'schema'],
+  'tasks/definition': VOCABULARY,
+  'tasks/record': [...VOCABULARY, 'tasks/definition'],
+  'tasks/intake': [...VOCABULARY, 'tasks/definition', 'tasks/record'],
+  'tasks/run': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record', 'tasks/intake'],
+  'tasks': [...VOCABULARY, 'idempotency', 'tasks/definition', 'tasks/record', 'tasks/intake', 'tasks/run'],
+  'tasks/http': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/definition', 'tasks/record', 'tasks/intake', 'tasks/run', 'tasks'],
+  'content': [...VOCABULARY, 'openapi'],
+  'resources': [...VOCABULARY, 'openapi'],
+  'policies': [...VOCABULARY, 'openapi', 'idempotency'],
+  'versions': [...VOCABULARY, 'openapi'],
+  'callbacks': [...VOCABULARY, 'tasks/definition', 'tasks/record', 'callbacks/http-sender'],
+  'callbacks/http-sender': ['runtime', 'http', 'callbacks'],
+  'bulk': [...VOCABULARY, 'openapi', 'content', 'json-array', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'ndjson': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'client': [],
+  'conformance': VOCABULARY,
 }
 
-/** `{ area: 'src', room: 'tasks', rest: 'task/state.ts' }`; a file straight below an area has no room. */
+/** `{ area: 'src', folder: 'tasks/run', rest: 'attempt.ts' }`; a file straight below an area has no folder. */
 function place(path) {
   const [area, ...parts] = path.split('/')
-  return { area, room: parts.length > 1 ? parts[0] : undefined, rest: parts.slice(parts.length > 1 ? 1 : 0).join('/') }
+  for (let length = Math.min(parts.length - 1, 2); length > 0; length--) {
+    const folder = parts.slice(0, length).join('/')
+    if (length === 1 || (area === 'src' && Object.hasOwn(FOLDERS, folder))) return { area, folder, rest: parts.slice(length).join('/') }
+  }
+  return { area, folder: undefined, rest: parts.join('/') }
 }
 
+/** The one folder of `src` that opens connections: a callback is a request of ours. */
+const SOCKETS = 'callbacks/http-sender'
 /** Bindings of frameworks on node:http. */
 const FRAMEWORKS = ['fastify', 'koa']
 /** Runs in browsers: it knows nothing but itself. */
-const BROWSER_ROOM = 'adapters/client/'
+const BROWSER_FOLDER = 'src/client/'
 
 function packageName(specifier) {
   return specifier.split('/').slice(0, specifier.startsWith('@') ? 2 : 1).join('/')
@@ -63,22 +82,19 @@ function checkPackage(from, specifier) {
   if (isBuiltin(specifier)) {
     const bare = specifier.replace(/^node:/, '')
     if (!specifier.startsWith('node:')) return `write node:${bare}`
-    return from.area === 'src' && !PURE_BUILTINS.has(bare) ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
+    return from.area === 'src' && from.folder !== SOCKETS && !PURE_BUILTINS.has(bare) ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
   }
-  if (from.area === 'src' && ['stores', 'queues'].includes(from.room)) return `${from.room} are contracts: they need no package`
+  if (from.area === 'src' && ['stores', 'queues'].includes(from.folder)) return `${from.folder} are contracts: they need no package`
   if (from.area === 'src' && !runtimeDependencies.has(name)) return `src imports only the dependencies in package.json, and ${name} is none`
   if (from.area === 'adapters' && !allowedPeers.has(name)) return `adapters import only the (peer) dependencies in package.json, and ${name} is none`
   return undefined
 }
 
-function checkRoom(from, to) {
-  if (from.room === undefined || from.room === to.room) return undefined
-  const rule = Object.hasOwn(ROOMS, from.room) ? ROOMS[from.room] : undefined
-  if (rule === undefined) return `src/${from.room} has no entry in scripts/import-directions.mjs`
-  if (to.room === undefined) return `src/${from.room} can't import the package's index`
-  if (rule.uses.includes(to.room)) return undefined
-  if (!rule.through?.includes(to.room)) return `src/${from.room} must not know src/${to.room}`
-  return to.rest === 'index.js' ? undefined : `src/${from.room} uses src/${to.room} through its index.js only`
+function checkFolder(from, to) {
+  if (from.folder === undefined || from.folder === to.folder) return undefined
+  if (!Object.hasOwn(FOLDERS, from.folder)) return `src/${from.folder} has no entry in scripts/import-directions.mjs`
+  if (to.folder === undefined) return `src/${from.folder} can't import the package's index`
+  return FOLDERS[from.folder].includes(to.folder) ? undefined : `src/${from.folder} must not import src/${to.folder}`
 }
 
 /**
@@ -89,8 +105,8 @@ function checkRoom(from, to) {
  */
 export function checkImport(path, specifier) {
   const from = place(path)
-  if (path.startsWith(BROWSER_ROOM) && !(specifier.startsWith('.') && posix.join(posix.dirname(path), specifier).startsWith(BROWSER_ROOM))) {
-    return 'adapters/client runs in browsers and imports its own files only'
+  if (path.startsWith(BROWSER_FOLDER) && !(specifier.startsWith('.') && posix.join(posix.dirname(path), specifier).startsWith(BROWSER_FOLDER))) {
+    return 'src/client runs in browsers and imports its own files only'
   }
   if (!specifier.startsWith('.')) return checkPackage(from, specifier)
   const to = place(posix.join(posix.dirname(path), specifier))
@@ -98,27 +114,38 @@ export function checkImport(path, specifier) {
     return to.area === 'examples' ? undefined : `examples import the package by its public names ('${own}', '${own}/…')`
   }
   if (from.area === 'src') {
-    return to.area === 'src' ? checkRoom(from, to) : 'src knows nobody outside src'
+    return to.area === 'src' ? checkFolder(from, to) : 'src knows nobody outside src'
   }
   if (from.area === 'adapters') {
     if (to.area === 'src') return undefined
     if (to.area !== 'adapters') return 'adapters import src and themselves only'
-    if (FRAMEWORKS.includes(from.room) && to.room === 'node') return to.rest === 'index.js' ? undefined : `adapters/${from.room} uses adapters/node through its index.js only`
+    if (FRAMEWORKS.includes(from.folder) && to.folder === 'node') return to.rest === 'index.js' ? undefined : `adapters/${from.folder} uses adapters/node through its index.js only`
     // Both talk to one Redis, and a connection that is half-open looks the same to both.
-    if (from.room === 'bullmq' && to.room === 'redis') return undefined
-    return to.room === from.room || to.room === 'conformance' ? undefined : `adapters/${from.room} must not know adapters/${to.room}`
+    if (from.folder === 'bullmq' && to.folder === 'redis') return undefined
+    return to.folder === from.folder ? undefined : `adapters/${from.folder} must not know adapters/${to.folder}`
   }
   return undefined
+}
+
+/** The files that import each other, read once for a run of ESLint. */
+let cycles
+
+function checkCycle(path, specifier) {
+  if (!specifier.startsWith('.')) return undefined
+  const to = posix.join(posix.dirname(path), specifier).replace(/\.js$/, '.ts')
+  const cycle = cycles.find((group) => group.includes(path) && group.includes(to))
+  return cycle && `these files import each other: ${cycle.join(', ')}`
 }
 
 /** @type {import('eslint').Rule.RuleModule} */
 export const importDirections = {
   meta: { type: 'problem', schema: [], messages: { direction: '{{reason}}' } },
   create(context) {
+    cycles ??= findCycles(readImports())
     const path = relative(root, context.filename).split(sep).join('/')
     const check = (node) => {
       if (node?.type !== 'Literal' || typeof node.value !== 'string') return
-      const reason = checkImport(path, node.value)
+      const reason = checkImport(path, node.value) ?? checkCycle(path, node.value)
       if (reason !== undefined) context.report({ node, messageId: 'direction', data: { reason } })
     }
     const source = (node) => check(node.source)

@@ -13,16 +13,16 @@ const dependencies = Object.keys(manifest.dependencies)
 
 /** The parts that are measured: names, entry point, and the dependencies that they may bring. */
 const PARTS = [
-  ['parsePrefer', 'longhaul'],
+  ['parsePrefer', 'longhaul/http'],
   ['httpError', 'longhaul'],
   ['router', 'longhaul'],
   ['createTasks, defineTask, taskEndpoints', 'longhaul', 'ipaddr.js', 'secure-json-parse'],
-  ['content', 'longhaul'],
-  ['ndjsonUpload, ndjsonDownload', 'longhaul', 'fast-json-stringify', 'secure-json-parse'],
-  ['bulkCreate, bulkUpdate', 'longhaul', 'secure-json-parse'],
-  ['collection', 'longhaul', 'secure-json-parse'],
-  ['versions', 'longhaul', 'semver'],
-  ['authenticate, rateLimit', 'longhaul', 'lru-cache', 'ipaddr.js'],
+  ['content', 'longhaul/content'],
+  ['ndjsonUpload, ndjsonDownload', 'longhaul/ndjson', 'fast-json-stringify', 'secure-json-parse'],
+  ['bulkCreate, bulkUpdate', 'longhaul/bulk', 'secure-json-parse'],
+  ['collection', 'longhaul/resources', 'secure-json-parse'],
+  ['versions', 'longhaul/versions', 'semver'],
+  ['authenticate, rateLimit', 'longhaul/policies', 'lru-cache', 'ipaddr.js'],
   ['*', 'longhaul', ...dependencies.filter((each) => each !== 'standardwebhooks')],
   ['*', 'longhaul/memory', 'lru-cache'],
   ['*', 'longhaul/node', 'ipaddr.js'],

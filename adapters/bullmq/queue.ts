@@ -1,5 +1,5 @@
 import { DelayedError, Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob, type JobsOptions } from 'bullmq'
-import { checkNames } from '../../src/http/option-names.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import {
   isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'

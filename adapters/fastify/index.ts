@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest, RegisterOptions } from 'fastify'
-import type { Handler, OnError } from '../../src/index.js'
-import { checkNames } from '../../src/http/option-names.js'
+import type { Handler } from '../../src/http/exchange.js'
+import type { OnError } from '../../src/http/boundary.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { splitTarget } from '../../src/http/target.js'
 import { toNode } from '../node/index.js'
 

@@ -1,7 +1,7 @@
-import { ContentDigest } from '../../src/http/content-digest.js'
+import { ContentDigest } from '../../src/http/fields/content-digest.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
 import type { BodySource } from '../../src/http/exchange.js'
-import { Gathered } from '../../src/http/gathered.js'
+import { Gathered } from '../../src/runtime/byte-buffer.js'
 
 const NOTHING = new Uint8Array(0)
 

@@ -1,5 +1,5 @@
 import type { RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
-import { isFieldValue } from '../../src/http/fields.js'
+import { isFieldValue } from '../../src/http/fields/fields.js'
 
 /** Fetch headers as a plain record; repeated fields are joined already. */
 export function recordOf(headers: Headers): RequestHeaders {

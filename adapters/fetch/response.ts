@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
-import { closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce } from '../../src/http/source.js'
+import { closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce } from '../../src/http/body/source.js'
 import { fetchHeaders } from './headers.js'
 
 const encoder = new TextEncoder()

@@ -1,6 +1,6 @@
 import type { Middleware, ParameterizedContext } from 'koa'
-import type { Handler } from '../../src/index.js'
-import { checkNames } from '../../src/http/option-names.js'
+import type { Handler } from '../../src/http/exchange.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { cleanMountPath, splitTarget } from '../../src/http/target.js'
 import { toNode, type NodeOptions } from '../node/index.js'
 

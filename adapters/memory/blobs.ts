@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { checkNames } from '../../src/http/option-names.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent } from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'

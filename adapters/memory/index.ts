@@ -1,4 +1,4 @@
-import { checkNames } from '../../src/http/option-names.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { MEMORY_BLOBS, MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 import { MEMORY_QUEUE, MemoryQueue, type MemoryQueueOptions } from './queue.js'
 import { MEMORY_STORE, MemoryStore, type MemoryStoreOptions } from './store.js'

@@ -1,6 +1,6 @@
 import timers from 'node:timers'
-import type { MaybePromise } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/http/option-names.js'
+import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { retryDelay } from '../../src/queues/backoff.js'
 import {
   isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob

@@ -1,5 +1,5 @@
-import type { MaybePromise } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/http/option-names.js'
+import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import {
   StoreUnavailableError,
   type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision,

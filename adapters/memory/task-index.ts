@@ -1,4 +1,4 @@
-import { checkNames } from '../../src/http/option-names.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { Transit } from '../../src/queues/transit.js'
 import type { TaskIndex } from '../../src/stores/task-index.js'
 

@@ -1,19 +1,18 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Server as HttpsServer } from 'node:https'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { guard } from '../../src/http/boundary.js'
 import { httpError, type HttpError } from '../../src/http/errors.js'
-import { compose, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Policy } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/http/option-names.js'
+import {
+  compose, type Handler, type HttpRequest, type HttpResponse, type Policy,
+} from '../../src/http/exchange.js'
+import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
-import { limitSending } from './limit-sending.js'
+import { limitSending, type NodeServer } from './limit-sending.js'
 import { parseError, type ParseFailure } from './parse-failure.js'
 import { answerRaw, bareRequest } from './raw-answer.js'
-
-/** A server of node:http or node:https. */
-export type NodeServer = Server | HttpsServer
 
 /** What `attach` takes, beside what `toNode` takes. */
 export interface AttachOptions<C = unknown> extends NodeOptions<C> {

@@ -1,4 +1,5 @@
-export { attach, type AttachOptions, type NodeServer } from './attach.js'
+export { attach, type AttachOptions } from './attach.js'
+export type { NodeServer } from './limit-sending.js'
 export type { NodeCall, NodeOptions } from './binding.js'
 export type { HostRequest, NodeRaw, Next } from './host.js'
 export type { CallFacts } from './request.js'

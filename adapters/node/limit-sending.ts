@@ -1,5 +1,9 @@
+import type { Server } from 'node:http'
+import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
-import type { NodeServer } from './attach.js'
+
+/** A server of node:http or node:https. */
+export type NodeServer = Server | HttpsServer
 
 /** How often connections are looked at within one time limit. */
 const LOOKS = 4

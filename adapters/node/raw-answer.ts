@@ -1,8 +1,8 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { isPending } from '../../src/http/around.js'
-import type { HttpRequest, HttpResponse, MaybePromise } from '../../src/http/exchange.js'
-import { isFieldValue } from '../../src/http/fields.js'
+import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
+import type { HttpRequest, HttpResponse } from '../../src/http/exchange.js'
+import { isFieldValue } from '../../src/http/fields/fields.js'
 
 /** How long the client may take to read the answer and to leave, in milliseconds. */
 const LEAVE_MS = 1000

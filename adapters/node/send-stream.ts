@@ -1,6 +1,6 @@
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { keepFields } from '../../src/http/kept-fields.js'
-import { HEAD_WAIT_MS, Source, wantsHeadAtOnce, type Chunk } from '../../src/http/source.js'
+import { HEAD_WAIT_MS, Source, wantsHeadAtOnce, type Chunk } from '../../src/http/body/source.js'
 import { writeHead } from './head.js'
 import { onClose, type NodeRequest } from './request.js'
 import { sendFailure, type Rescue } from './send-whole.js'

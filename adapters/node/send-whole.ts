@@ -1,5 +1,5 @@
 import type { HttpResponse } from '../../src/http/exchange.js'
-import { closeUnread, isStreamed } from '../../src/http/source.js'
+import { closeUnread, isStreamed } from '../../src/http/body/source.js'
 import { endWith } from './end-with.js'
 import { hasNoContent, writeHead } from './head.js'
 import { isGone, type NodeRequest } from './request.js'

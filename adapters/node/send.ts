@@ -1,6 +1,6 @@
 import type { HttpResponse } from '../../src/http/exchange.js'
 import { keepFields } from '../../src/http/kept-fields.js'
-import { closeUnread, isStreamed } from '../../src/http/source.js'
+import { closeUnread, isStreamed } from '../../src/http/body/source.js'
 import { hasNoContent } from './head.js'
 import { isGone, type NodeRequest } from './request.js'
 import { sendStream } from './send-stream.js'

@@ -1,8 +1,9 @@
 import { validateHeaderName, validateHeaderValue, type IncomingMessage } from 'node:http'
-import { after } from '../../src/http/after.js'
-import { isPending } from '../../src/http/around.js'
-import { compose, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type Policy, type ResponseHeaders } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/http/option-names.js'
+import { after, isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
+import {
+  compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type ResponseHeaders,
+} from '../../src/http/exchange.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { principalOf } from '../../src/http/principal.js'
 import { atHead } from './at-head.js'
 import { NODE_OPTIONS, type NodeOptions } from './binding.js'

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Handler } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/http/option-names.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { Binding, NODE_OPTIONS, type NodeCall, type NodeOptions } from './binding.js'
 import type { Next } from './host.js'
 

@@ -1,4 +1,4 @@
-import { checkNames } from '../../src/http/option-names.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { RedisStore, type RedisStoreOptions } from './store.js'
 import { RedisTaskIndex } from './task-index.js'
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { checkNames } from '../../src/http/option-names.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/channel.js'
 import {

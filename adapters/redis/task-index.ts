@@ -1,5 +1,5 @@
 import timers from 'node:timers'
-import { checkNames } from '../../src/http/option-names.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import type { TaskIndex } from '../../src/stores/task-index.js'
 import { Breaker } from './breaker.js'

@@ -3,7 +3,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { ndjsonUpload } from 'longhaul'
+import { ndjsonUpload } from 'longhaul/ndjson'
 import { toNode } from 'longhaul/node'
 
 const delay = monitorEventLoopDelay({ resolution: 1 })

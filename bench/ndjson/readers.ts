@@ -5,7 +5,7 @@ import { parseChunked } from '@discoveryjs/json-ext'
 import ndjson from 'ndjson'
 import split2 from 'split2'
 import jsonlParser from 'stream-json/jsonl/parser.js'
-import { LineReader, readRecords } from 'longhaul'
+import { LineReader, readRecords } from 'longhaul/ndjson'
 
 /** Reads all of the bytes; gives the number of good records. */
 export type Reader = (bytes: Buffer) => Promise<number> | number

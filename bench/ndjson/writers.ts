@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import type { RequestListener } from 'node:http'
 import fastJson from 'fast-json-stringify'
 import ndjson from 'ndjson'
-import { ndjsonDownload } from 'longhaul'
+import { ndjsonDownload } from 'longhaul/ndjson'
 import { toNode } from 'longhaul/node'
 
 const integer = { type: 'integer' }

@@ -1,4 +1,5 @@
-import { createTasks, defineTask, router, taskEndpoints, type Handler, type Store } from 'longhaul'
+import { createTasks, defineTask, router, taskEndpoints, type Handler } from 'longhaul'
+import type { Store } from 'longhaul/stores'
 import { memory } from 'longhaul/memory'
 import { doWork, type Input } from '../tasks/work.js'
 

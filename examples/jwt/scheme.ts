@@ -1,6 +1,7 @@
 // JSON Web Tokens of an OpenID Connect provider as a scheme for `authenticate`.
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
-import { bearer, upstreamError, type Principal, type Scheme } from 'longhaul'
+import { bearer, type Scheme } from 'longhaul/policies'
+import { upstreamError, type Principal } from 'longhaul'
 
 /** Who sent a request, as the token says. */
 export interface User extends Principal {

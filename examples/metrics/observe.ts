@@ -1,5 +1,7 @@
 import { subscribe } from 'node:diagnostics_channel'
-import type { CallbackEvent, StoreEvent, TaskEvent } from 'longhaul'
+import type { CallbackEvent } from 'longhaul/callbacks'
+import type { StoreEvent } from 'longhaul/stores'
+import type { TaskEvent } from 'longhaul'
 import { Counter, Histogram, type Registry } from './registry.js'
 
 const SECONDS = [0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600]

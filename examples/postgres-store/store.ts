@@ -2,7 +2,7 @@ import {
   StoreUnavailableError,
   type Conflict, type Counter, type Created, type Entry, type Existing, type ReplaceOptions, type Replaced, type Store, type Unsubscribe,
   type WriteOptions,
-} from 'longhaul'
+} from 'longhaul/stores'
 import { SCHEMA, type Database } from './database.js'
 
 /** Milliseconds since 1970 by the clock of the database: the one clock that every process sees. */

@@ -1,4 +1,7 @@
-import { authenticate, authorize as allowing, bearer, tokens as tokenTable, type HttpRequest, type Policy, type Principal as Subject } from 'longhaul'
+import {
+  authenticate, authorize as allowing, bearer, tokens as tokenTable,
+} from 'longhaul/policies'
+import type { HttpRequest, Policy, Principal as Subject } from 'longhaul'
 
 /** What somebody may do; each role may do what those before it may. */
 const ROLES = ['reader', 'writer', 'admin'] as const

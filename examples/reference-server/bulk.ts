@@ -1,6 +1,8 @@
 import {
-  bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask, type Blobs, type BulkTask, type Handler, type TaskEndpoints,
-} from 'longhaul'
+  bulkCreate, bulkCreateTask, bulkItems, bulkUpdate, bulkUpdateTask, type BulkTask,
+} from 'longhaul/bulk'
+import type { Blobs } from 'longhaul/stores'
+import type { Handler, TaskEndpoints } from 'longhaul'
 import type { Context } from './auth.js'
 import type { Users } from './users/repository.js'
 import { userDraft, userRole, type UserRoleChange } from './users/schemas.js'

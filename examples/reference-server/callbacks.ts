@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { HttpError, type Callbacks, type FindCallback, type Queue } from 'longhaul'
+import { HttpError, type Callbacks, type FindCallback } from 'longhaul'
+import type { Queue } from 'longhaul/queues'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import type { Context, Token } from './auth.js'
 

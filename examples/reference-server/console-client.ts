@@ -1,4 +1,6 @@
-import { compose, content, describe, type ContentSource, type Handler } from 'longhaul'
+import { compose, type Handler } from 'longhaul'
+import { content, type ContentSource } from 'longhaul/content'
+import { describe } from 'longhaul/openapi'
 import type { Context } from './auth.js'
 import { fileOperation, guarded, HOW, textSource } from './console-files.js'
 

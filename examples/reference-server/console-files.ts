@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import {
-  addResponseHeaders, compose, content, describe, fields, header, operation, parameter, response, type ContentSource, type Handler, type Policy,
-} from 'longhaul'
+  addResponseHeaders, describe, fields, header, operation, parameter, response,
+} from 'longhaul/openapi'
+import { compose, type Handler, type Policy } from 'longhaul'
+import { content, type ContentSource } from 'longhaul/content'
 import { folderSource } from 'longhaul/files'
 import type { Context } from './auth.js'
 

@@ -1,4 +1,5 @@
-import { content, type Handler } from 'longhaul'
+import { content } from 'longhaul/content'
+import type { Handler } from 'longhaul'
 import { LARGE_FILE_BYTES, largeFile } from './large-file.js'
 import type { Context } from './auth.js'
 

@@ -1,6 +1,8 @@
 import {
-  ndjsonDownload, ndjsonUpload, uploadTask, type Blobs, type Handler, type IntakeOptions, type TaskEndpoints, type UploadTask,
-} from 'longhaul'
+  ndjsonDownload, ndjsonUpload, uploadTask, type IntakeOptions, type UploadTask,
+} from 'longhaul/ndjson'
+import type { Blobs } from 'longhaul/stores'
+import type { Handler, TaskEndpoints } from 'longhaul'
 import type { Context } from './auth.js'
 import type { Users } from './users/repository.js'
 import { userRecord, userShape } from './users/schemas.js'

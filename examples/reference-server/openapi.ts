@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
-import { describe, errorResponses, fields, httpError, jsonText, negotiate, openapi, operation, response, type Handler } from 'longhaul'
+import { describe, errorResponses, fields, openapi, operation, response } from 'longhaul/openapi'
+import { httpError, jsonText, type Handler } from 'longhaul'
+import { negotiate } from 'longhaul/http'
 import type { Context } from './auth.js'
 
 const INFO = {

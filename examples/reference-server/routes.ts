@@ -1,4 +1,6 @@
-import { compose, idempotent, jobFace, router, strictQuery, taskEndpoints, trace, type Handler, type Tasks } from 'longhaul'
+import { compose, jobFace, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
+import { idempotent } from 'longhaul/policies'
+import { strictQuery, trace } from 'longhaul/resources'
 import { authorize, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
 import { callbackUrl } from './callbacks.js'

@@ -1,4 +1,4 @@
-import { collection, type Collection } from 'longhaul'
+import { collection, type Collection } from 'longhaul/resources'
 import type { Context } from './auth.js'
 import type { Users } from './users/repository.js'
 import { userChange, userDraft, userShape } from './users/schemas.js'

@@ -1,7 +1,12 @@
 import {
-  byMediaTypeParameter, byPath, byQuery, byVendorMediaType, describe, errorResponses, fields, httpError, json, list, negotiate, operation, response,
-  router, strictQuery, versions, type Fragment, type Handler,
-} from 'longhaul'
+  byMediaTypeParameter, byPath, byQuery, byVendorMediaType, versions,
+} from 'longhaul/versions'
+import {
+  describe, errorResponses, fields, operation, response, type Fragment,
+} from 'longhaul/openapi'
+import { httpError, json, router, type Handler } from 'longhaul'
+import { list, strictQuery } from 'longhaul/resources'
+import { negotiate } from 'longhaul/http'
 import type { Context } from './auth.js'
 import { userShape } from './users/schemas.js'
 import type { Users } from './users/repository.js'

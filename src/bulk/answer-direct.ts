@@ -1,5 +1,5 @@
-import { isPending } from '../http/around.js'
-import type { HttpRequest, HttpResponse, MaybePromise } from '../http/exchange.js'
+import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
+import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
 import { empty } from '../http/respond.js'
 import { answerBulk } from './answer.js'

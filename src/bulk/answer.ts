@@ -1,6 +1,6 @@
 import { httpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
-import { addVary } from '../http/fields.js'
+import { addVary } from '../http/fields/fields.js'
 import { errorResponse, jsonText } from '../http/respond.js'
 import type { Plan } from './plan.js'
 import type { Report, Shown } from './report.js'

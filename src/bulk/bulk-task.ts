@@ -1,11 +1,14 @@
-import { decodeBytes, requestCoding } from '../http/decode.js'
+import { decodeBytes, requestCoding } from '../http/body/decode.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { jsonSchema } from '../schema/index.js'
+import { jsonSchema } from '../schema/json-schema.js'
 import type { Blobs } from '../stores/blobs.js'
 import {
-  failedAfter, Spool, spooledTask, type ReadWork, type SpooledBody, type SpooledTaskOptions, type TaskContext, type TaskDefinition,
-} from '../tasks/index.js'
+  failedAfter, spooledTask, type SpooledTaskOptions,
+} from '../tasks/definition/spooled-task.js'
+import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
+import type { ReadWork } from '../tasks/http/submission.js'
+import type { TaskContext, TaskDefinition } from '../tasks/definition/define.js'
 import { intakeOfPieces, type Intake } from './intake.js'
 import { startRun, type Plan } from './plan.js'
 import { Report, type BulkReport, type Shown } from './report.js'

@@ -1,5 +1,5 @@
 import type { Handler } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 import type { Repository } from '../repositories/repository.js'
 import type { ItemId } from './batch.js'
 import { bulkTask, type BulkTask, type BulkTaskOptions } from './bulk-task.js'

@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../http/errors.js'
-import { childPointer } from '../schema/index.js'
+import { childPointer } from '../schema/pointer.js'
 
 const HALF_CHARACTER = /[\ud800-\udfff]/u
 /** Details of one item. */

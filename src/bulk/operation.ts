@@ -1,6 +1,10 @@
 import type { Operation } from '../http/exchange.js'
-import { body, errorResponses, fields, operation, parameter, requestFields, response, schemaObject, type Fragment } from '../openapi/index.js'
-import { taskFace } from '../tasks/index.js'
+import {
+  body, operation, parameter, response, schemaObject, type Fragment,
+} from '../openapi/operation.js'
+import { errorResponses } from '../openapi/errors.js'
+import { fields, requestFields } from '../openapi/fields.js'
+import { taskFace } from '../tasks/http/faces.js'
 import type { Plan } from './plan.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }

@@ -1,6 +1,6 @@
-import { aboutTask, warn } from '../http/warning.js'
-import { assertSchema, type Schema } from '../schema/index.js'
-import type { TaskEndpoints } from '../tasks/index.js'
+import { aboutTask, warn } from '../runtime/warning.js'
+import { assertSchema, type Schema } from '../schema/schema.js'
+import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { BulkTask, BulkTaskOptions } from './bulk-task.js'
 import type { BulkFaultPlace, Plan } from './plan.js'
 

@@ -1,9 +1,9 @@
 import type { HttpError } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { isClientGone } from '../http/client-gone.js'
-import { telling } from '../http/warning.js'
+import { telling } from '../runtime/warning.js'
 import type { Call } from '../repositories/repository.js'
-import type { Schema } from '../schema/index.js'
+import type { Schema } from '../schema/schema.js'
 import type { ItemId } from './batch.js'
 
 /** A record as it was written, why it was refused, or `undefined` when there is none. */

@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Batch, ItemId } from './batch.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME, type ItemFault } from './fault.js'
 

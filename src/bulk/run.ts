@@ -1,6 +1,5 @@
-import { after } from '../http/after.js'
+import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
 import type { Batch, RawBatch } from './batch.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME } from './fault.js'
 import type { Intake } from './intake.js'

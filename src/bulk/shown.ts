@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { parsePrefer } from '../http/prefer.js'
+import { parsePrefer } from '../http/fields/prefer.js'
 import type { Shown } from './report.js'
 
 /** Which items a request wants to see: `?only=failed`, or none for `Prefer: return=minimal`. Throws `invalid_query`. */

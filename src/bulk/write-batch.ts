@@ -1,7 +1,5 @@
-import { after } from '../http/after.js'
-import { isPending } from '../http/around.js'
+import { after, isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { httpError, isHttpError } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
 import type { Batch } from './batch.js'
 import { FAILED, NO_RECORD, NOT_APPLIED, refusedBy, UNKNOWN_OUTCOME, type ItemFault } from './fault.js'
 import { isOver, throwIfOver, type Run, type Writer, type Written } from './plan.js'

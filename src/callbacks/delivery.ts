@@ -1,5 +1,6 @@
 import type { Job } from '../queues/queue.js'
-import { CALLBACK_JOB, type TaskRecord } from '../tasks/index.js'
+import { CALLBACK_JOB } from '../tasks/record/callbacks.js'
+import type { TaskRecord } from '../tasks/record/record.js'
 import { messageBody } from './message.js'
 
 /** What one attempt needs; all of it, because a callback outlives its task's record. */

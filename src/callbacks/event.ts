@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
-import type { CallbackFault } from '../tasks/index.js'
+import type { CallbackFault } from '../tasks/record/callback-state.js'
 
 /** What `diagnostics_channel` `longhaul:callback` tells of each attempt, in the process that made it. */
 export interface CallbackEvent {

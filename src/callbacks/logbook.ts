@@ -1,5 +1,9 @@
 import { isStoreUnavailable } from '../stores/store.js'
-import { CALLBACK_JOB, isFinal, tell, type CallbackHost, type CallbackState, type TaskRecord } from '../tasks/index.js'
+import { CALLBACK_JOB, type CallbackHost } from '../tasks/record/callbacks.js'
+import { isFinal } from '../tasks/record/state.js'
+import { tell } from '../tasks/record/tell.js'
+import type { CallbackState } from '../tasks/record/callback-state.js'
+import type { TaskRecord } from '../tasks/record/record.js'
 import type { Delivery } from './delivery.js'
 
 /** What the records of tasks say of their callbacks. */

@@ -1,8 +1,8 @@
-import type { MaybePromise } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { checkNames } from '../runtime/option-names.js'
 import { checkBackoff } from '../queues/backoff.js'
 import type { Backoff, Queue } from '../queues/queue.js'
-import type { CallbackHost } from '../tasks/index.js'
+import type { CallbackHost } from '../tasks/record/callbacks.js'
 import type { CallbackSender } from './sender.js'
 
 /** How callbacks are made. Times are in milliseconds. */
@@ -45,7 +45,7 @@ export interface CallbackOptions {
 }
 
 /** The names of these. */
-export const KNOWN = {
+export const CALLBACK_OPTIONS = {
   secrets: 0, sender: 0, queue: 0, attempts: 0, backoff: 0, maxInFlight: 0, maxPerHost: 0, maxPerOwner: 0,
   maxWaiting: 0, maxWaitingPerOwner: 0,
 } satisfies Record<keyof CallbackOptions, 0>

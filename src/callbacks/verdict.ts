@@ -1,7 +1,7 @@
-import { parseHttpDate } from '../http/fields.js'
+import { parseHttpDate } from '../http/fields/dates.js'
 import { retryDelay } from '../queues/backoff.js'
 import type { Backoff } from '../queues/queue.js'
-import type { CallbackFault } from '../tasks/index.js'
+import type { CallbackFault } from '../tasks/record/callback-state.js'
 import type { CallbackReply } from './sender.js'
 
 /** Nobody is waited for longer than this, whatever its Retry-After says. */

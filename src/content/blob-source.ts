@@ -1,5 +1,5 @@
 import { httpError } from '../http/errors.js'
-import { checkNames } from '../http/option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { ContentSource } from './source.js'
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { contentRange, type Range } from '../http/range.js'
+import { contentRange, type Range } from '../http/fields/range.js'
 import { readPart, type ContentSource } from './source.js'
 
 /** Several parts of a source as multipart/byteranges (RFC 9110 section 14.6), one after the other. */

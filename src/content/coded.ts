@@ -1,4 +1,4 @@
-import { encodePieces, RESPONSE_CODINGS, type Piece } from '../http/encode.js'
+import { encodePieces, RESPONSE_CODINGS, type Piece } from '../http/body/encode.js'
 
 /** A content coding that answers can have. */
 export type ContentCoding = 'gzip' | 'br' | 'zstd'

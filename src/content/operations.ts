@@ -1,5 +1,7 @@
 import type { Operation } from '../http/exchange.js'
-import { errorResponses, fields, header, operation, parameter, requestFields, response } from '../openapi/index.js'
+import { errorResponses } from '../openapi/errors.js'
+import { fields, requestFields } from '../openapi/fields.js'
+import { header, operation, parameter, response } from '../openapi/operation.js'
 
 const read = [
   requestFields.range, requestFields.ifMatch, requestFields.ifNoneMatch,

@@ -1,5 +1,6 @@
-import type { HttpRequest, MaybePromise } from '../http/exchange.js'
-import { isFieldValue } from '../http/fields.js'
+import type { HttpRequest } from '../http/exchange.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { isFieldValue } from '../http/fields/fields.js'
 
 /**
  * One representation that may be larger than memory: what it is, and how to read any part of it. It stands for one version:

@@ -1,5 +1,6 @@
+import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { declinedHeaders, noteDeclined } from './declined.js'
-import type { Handler, HttpRequest, HttpResponse, MaybePromise, ResponseHeaders } from './exchange.js'
+import type { Handler, HttpRequest, HttpResponse, ResponseHeaders } from './exchange.js'
 import { addFailureHeaders } from './failure.js'
 
 /** Adds to the headers of an answer, in place. Called for answers and for failures alike. */
@@ -18,11 +19,6 @@ export function around<C>(next: Handler<C>, request: HttpRequest<C>, finish: Fin
   } catch (error) {
     throw failed(error, finish)
   }
-}
-
-/** Whether an answer is still to come. */
-export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
-  return typeof (value as { then?: unknown } | undefined)?.then === 'function'
 }
 
 function finished(answer: HttpResponse | undefined, request: HttpRequest, finish: Finish): HttpResponse | undefined {

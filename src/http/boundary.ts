@@ -1,11 +1,11 @@
-import { isPending } from './around.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from './exchange.js'
+import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
 import { readFailure } from './failure.js'
-import { checkNames } from './option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 import { isClientGone } from './client-gone.js'
 import { errorResponse } from './respond.js'
 import { nameOfRequest } from './request-name.js'
-import { telling, warn } from './warning.js'
+import { telling, warn } from '../runtime/warning.js'
 
 /**
  * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that failed, and `HttpError`s

@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js'
 import type { HttpRequest } from './exchange.js'
-import { Memo } from './memo.js'
-import { checkNames } from './option-names.js'
-import { fieldText } from './reader.js'
+import { Memo } from '../runtime/memo.js'
+import { checkNames } from '../runtime/option-names.js'
+import { fieldText } from './fields/reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 

@@ -1,4 +1,4 @@
-import { checkNames } from './option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 /** One thing that is wrong, with a JSON pointer (RFC 6901) to where. `''` is the whole body. */
 export interface ErrorDetail {
   readonly pointer: string

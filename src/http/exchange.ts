@@ -1,5 +1,4 @@
-/** A value, or a promise of one: handlers that need not wait never pay for a promise. */
-export type MaybePromise<T> = T | Promise<T>
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 
 /** Request headers as Node gives them: lower-case names, repeated fields joined or listed. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>

@@ -1,7 +1,7 @@
-import { cutText } from './cut-text.js'
+import { cutText } from '../runtime/cut-text.js'
 import { ERROR_CODES, isHttpError, type ErrorDetail, type HttpError } from './errors.js'
-import { isFieldValue } from './fields.js'
-import { isToken } from './reader.js'
+import { isFieldValue } from './fields/fields.js'
+import { isToken } from './fields/reader.js'
 import { generalError } from './reasons.js'
 
 /** What a client may know of something that was thrown. */

@@ -1,6 +1,6 @@
-import { closest, parseAccept, type MediaRange } from './accept.js'
-import { Memo } from './memo.js'
-import { fieldText } from './reader.js'
+import { closest, parseAccept, type MediaRange } from './fields/accept.js'
+import { Memo } from '../runtime/memo.js'
+import { fieldText } from './fields/reader.js'
 
 const JSON_TYPE = { type: 'application/json', params: new Map<string, string>() }
 const problems = new Memo((text: string) => ({ wanted: wantsProblem(parseAccept(text)) }))

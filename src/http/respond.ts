@@ -1,6 +1,6 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from './exchange.js'
 import { readFailure, type Failure } from './failure.js'
-import { addVary } from './fields.js'
+import { addVary } from './fields/fields.js'
 import { prefersProblem } from './prefers-problem.js'
 import { reasonPhrase } from './reasons.js'
 

@@ -1,5 +1,5 @@
 import { httpError, isHttpError, type HttpError, type HttpErrorOptions } from './errors.js'
-import { checkNames } from './option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 
 /** Codes of Node's and undici's errors, by which a time limit is told from other failures. */
 const LATE = new Set(['ETIMEDOUT', 'ESOCKETTIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])

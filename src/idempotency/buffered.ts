@@ -1,5 +1,5 @@
 import type { HttpResponse } from '../http/exchange.js'
-import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/source.js'
+import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/body/source.js'
 
 /**
  * Reads a streamed answer into memory, so that the work behind it does not depend on the client. A stream with more than

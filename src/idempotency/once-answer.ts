@@ -1,6 +1,6 @@
 import type { HttpRequest, HttpResponse, RequestHeaders } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { newId } from '../http/random-id.js'
+import { newId } from '../runtime/random-id.js'
 import { errorResponse } from '../http/respond.js'
 import type { Entry, Store } from '../stores/store.js'
 import { openClaim, stillRunning, toHeld, type AnswerClaim, type Claim, type TaskClaim } from './claim.js'

@@ -1,4 +1,4 @@
-import { newId } from '../http/random-id.js'
+import { newId } from '../runtime/random-id.js'
 import type { Revision, Store } from '../stores/store.js'
 import { openClaim, releaseClaim, stillRunning, toHeld, type Claim, type HeldClaim, type TaskClaim } from './claim.js'
 import { wasNotAccepted } from './refusal.js'

@@ -1,10 +1,10 @@
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import {
-  addParameters, addResponseHeaders, addResponses, commonErrorResponses, commonFields, commonRequestFields,
-} from '../openapi/index.js'
+import { checkNames } from '../runtime/option-names.js'
+import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
+import { commonErrorResponses } from '../openapi/common-errors.js'
+import { commonFields, commonRequestFields } from '../openapi/common-fields.js'
 import type { Store } from '../stores/store.js'
 import { buffered } from './buffered.js'
 import { parseIdempotencyKey } from './key.js'

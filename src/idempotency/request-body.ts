@@ -1,8 +1,8 @@
-import { isParsedLarger } from '../http/body.js'
+import { isParsedLarger } from '../http/body/body.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpRequest } from '../http/exchange.js'
-import { isTooDeep } from '../http/json-depth.js'
-import { parseMediaType } from '../http/media-type.js'
+import { isTooDeep } from '../http/body/json-value.js'
+import { parseMediaType } from '../http/fields/media-type.js'
 import { digestOf } from './digest.js'
 import { fingerprintOf } from './fingerprint.js'
 

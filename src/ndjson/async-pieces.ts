@@ -1,7 +1,7 @@
-import type { Piece } from '../http/encode.js'
+import type { Piece } from '../http/body/encode.js'
 import type { LineText } from './line-text.js'
 import { isList } from './sync-pieces.js'
-import { Turns } from '../http/turns.js'
+import { Turns } from '../runtime/turns.js'
 
 /** A record waits no longer than this for others to go with it, in milliseconds. */
 const FLUSH_MS = 50

@@ -1,12 +1,10 @@
 import { httpError } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import { judge, type Schema } from '../schema/index.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { judge } from '../schema/validate.js'
+import type { Schema } from '../schema/schema.js'
 import { LineReader, type RecordBatch } from './lines.js'
 import { batches } from './read-records.js'
 import { refusal, type RecordFault, type RecordOutcome, type UploadReport } from './report.js'
-import type { UploadTaskOptions } from './upload-task.js'
-import type { UploadOptions } from './upload.js'
 
 /** What `write` is told beside the records. */
 export interface WriteContext {
@@ -45,15 +43,8 @@ const BATCH_BYTES = 1_048_576
 
 type Caller = Omit<WriteContext, 'lines'>
 
-/** The handler and its task are given the same options. */
-const KNOWN = {
-  write: 0, record: 0, batchSize: 0, maxErrors: 0, maxLineBytes: 0, maxLines: 0, maxBytes: 0, maxDecodedBytes: 0, maxRatio: 0, background: 0,
-  blobs: 0, keepMs: 0, name: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0, maxPerOwner: 0,
-} satisfies Record<keyof UploadOptions | keyof UploadTaskOptions, 0>
-
 /** Throws a `TypeError` when an option makes no sense. */
 export function checkIntake<T>(name: string, options: IntakeOptions<T>): void {
-  checkNames(name, options, KNOWN)
   const { batchSize = 500, maxErrors = 100, maxLines = Infinity } = options
   if (typeof options.write !== 'function') throw new TypeError(`${name}: write must be a function that takes a batch of records`)
   if (!(Number.isInteger(batchSize) && batchSize >= 1)) throw new TypeError(`${name}: batchSize must be a whole number from 1`)

@@ -1,4 +1,4 @@
-import { jsonFault } from '../http/json-fault.js'
+import { jsonFault } from '../http/body/json-fault.js'
 
 /** Why a line is no record. */
 export type LineErrorCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8' | 'line_too_deep' | 'line_too_long' | 'line_unsafe_key'

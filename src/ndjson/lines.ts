@@ -1,8 +1,8 @@
 import { isAscii, isUtf8, transcode } from 'node:buffer'
 import { StringDecoder } from 'node:string_decoder'
-import { isTooDeep, SHALLOW_UNITS, shallowUnits } from '../http/json-depth.js'
-import { hasUnsafeKey, mayHoldUnsafeKey } from '../http/json-text.js'
-import { checkNames } from '../http/option-names.js'
+import { isTooDeep, SHALLOW_UNITS, shallowUnits } from '../http/body/json-value.js'
+import { hasUnsafeKey, mayHoldUnsafeKey } from '../http/body/json-text.js'
+import { checkNames } from '../runtime/option-names.js'
 import { EXCERPT_BYTES, lineError, type LineError, type LineErrorCode } from './line-error.js'
 import { PartialLine } from './partial-line.js'
 

@@ -1,5 +1,5 @@
 import { LineReader, type LineReaderOptions, type RecordBatch } from './lines.js'
-import { Turns } from '../http/turns.js'
+import { Turns } from '../runtime/turns.js'
 
 /** So much is parsed in one go. */
 const BLOCK_BYTES = 65_536

@@ -1,5 +1,5 @@
 import type { ErrorDetail } from '../http/errors.js'
-import { cutText } from '../http/cut-text.js'
+import { cutText } from '../runtime/cut-text.js'
 import { excerptOf, type LineError } from './line-error.js'
 
 /** Details of one record that are kept. */

@@ -1,7 +1,9 @@
 import type { Operation } from '../http/exchange.js'
-import { body, errorResponses, fields, operation, requestFields, response, schemaObject, type Fragment } from '../openapi/index.js'
-import type { Schema } from '../schema/index.js'
-import { taskFace } from '../tasks/index.js'
+import { body, operation, response, schemaObject, type Fragment } from '../openapi/operation.js'
+import { errorResponses } from '../openapi/errors.js'
+import { fields, requestFields } from '../openapi/fields.js'
+import type { Schema } from '../schema/schema.js'
+import { taskFace } from '../tasks/http/faces.js'
 import { NDJSON_TYPE } from './media-type.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }

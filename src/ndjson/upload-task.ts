@@ -1,26 +1,11 @@
-import { decodeBytes } from '../http/decode.js'
-import type { HttpRequest } from '../http/exchange.js'
-import { jsonSchema } from '../schema/index.js'
-import type { Blobs } from '../stores/blobs.js'
-import {
-  failedAfter, Spool, spooledTask, type ReadWork, type SpooledBody, type SpooledTaskOptions, type TaskContext, type TaskDefinition,
-} from '../tasks/index.js'
-import { checkIntake, Intake, type IntakeOptions } from './intake.js'
+import { decodeBytes } from '../http/body/decode.js'
+import { jsonSchema } from '../schema/json-schema.js'
+import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
+import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
+import type { TaskContext } from '../tasks/definition/define.js'
+import { Intake } from './intake.js'
 import { UploadReport, type UploadResult } from './report.js'
-import { decodeOptions, type UploadLimits } from './upload.js'
-
-export interface UploadTaskOptions<T = object> extends IntakeOptions<T>, UploadLimits, SpooledTaskOptions<SpooledBody, UploadResult> {
-  /** Where uploads wait for their task. */
-  readonly blobs: Blobs
-  /** How long an upload is kept at the most, in milliseconds: longer than its task may have to wait. Default 7 days. */
-  readonly keepMs?: number
-}
-
-/** An upload's task, and how a request becomes its input. Made by `uploadTask`. */
-export interface UploadTask extends TaskDefinition<SpooledBody, UploadResult> {
-  /** Writes the body, as it was sent, to the blobs. Resolves to the task's input. */
-  spool(request: HttpRequest, coding: string, maxBytes: number): Promise<ReadWork>
-}
+import { checkUpload, decodeOptions, type UploadTask, type UploadTaskOptions } from './upload-options.js'
 
 /**
  * Defines the task that reads spooled uploads: give it to `createTasks`, and to `ndjsonUpload` as `background`. Its result is the body of the
@@ -31,7 +16,7 @@ export interface UploadTask extends TaskDefinition<SpooledBody, UploadResult> {
  * @throws {TypeError} when an option makes no sense
  */
 export function uploadTask<T = object>(options: UploadTaskOptions<T>): UploadTask {
-  checkIntake('uploadTask', options)
+  checkUpload('uploadTask', options)
   const limits = decodeOptions('uploadTask', options)
   const spool = new Spool('uploadTask', 'ndjson-upload/', options.blobs, options.keepMs)
   const input = jsonSchema<SpooledBody>(spool.schema)

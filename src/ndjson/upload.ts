@@ -1,53 +1,23 @@
 import { createHash } from 'node:crypto'
-import { negotiate } from '../http/accept.js'
-import { decodeBytes, requestCoding, type DecodeOptions } from '../http/decode.js'
+import { negotiate } from '../http/fields/accept.js'
+import { decodeBytes, requestCoding } from '../http/body/decode.js'
 import { HttpError, httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
-import { addVary } from '../http/fields.js'
-import { checkNames } from '../http/option-names.js'
-import { parsePrefer } from '../http/prefer.js'
+import { addVary } from '../http/fields/fields.js'
+import { checkNames } from '../runtime/option-names.js'
+import { parsePrefer } from '../http/fields/prefer.js'
 import { json, stream } from '../http/respond.js'
-import type { TaskEndpoints } from '../tasks/index.js'
-import { checkIntake, Intake, type IntakeOptions } from './intake.js'
+import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import { Intake } from './intake.js'
 import { checkNdjsonType, NDJSON_TYPE } from './media-type.js'
 import { UploadReport } from './report.js'
 import { uploadOperation } from './upload-operation.js'
-import type { UploadTask } from './upload-task.js'
+import { checkUpload, decodeOptions, type UploadOptions } from './upload-options.js'
 
-/** How much an upload may bring. */
-export interface UploadLimits {
-  /** Bytes as sent. Default 16 GiB. */
-  readonly maxBytes?: number
-  /** Bytes once decoded. Default 16 GiB. */
-  readonly maxDecodedBytes?: number
-  /** Decoded bytes for one byte sent. Default 250. */
-  readonly maxRatio?: number
-}
-
-export interface UploadOptions<T = object, C = unknown> extends IntakeOptions<T>, UploadLimits {
-  /**
-   * Has uploads with `Prefer: respond-async` spooled, answered with 202 and read in the background. `task` is made by `uploadTask`, and is
-   * among the definitions of the tasks whose `endpoints` these are. Without it the preference is not honoured.
-   *
-   * Uploads may then have an Idempotency-Key. A direct one that has one is read as a whole before it is written, so it may have 1 MiB; a
-   * larger one is a 400 `idempotency_needs_async`. Without `background` the field is not looked at: put `idempotent()` in front.
-   */
-  readonly background?: { readonly endpoints: TaskEndpoints<C>; readonly task: UploadTask }
-}
-
-const SIZE = 2 ** 34
 /** The largest body of a direct upload with an Idempotency-Key, in bytes. */
 const MAX_KEYED_BYTES = 1_048_576
 const OFFERS = ['application/json', NDJSON_TYPE]
-
-/** The limits with their defaults. Throws a `TypeError` when one makes no sense. */
-export function decodeOptions(name: string, { maxBytes = SIZE, maxDecodedBytes = SIZE, maxRatio = 250 }: UploadLimits): DecodeOptions {
-  for (const [key, value] of Object.entries({ maxBytes, maxDecodedBytes, maxRatio })) {
-    if (!(value >= 1)) throw new TypeError(`${name}: ${key} must be 1 or more, not ${String(value)}`)
-  }
-  return { maxBytes, maxDecodedBytes, maxRatio }
-}
 
 /**
  * A handler for POST that takes records as NDJSON (SPEC 4.9), in memory that does not grow with their number. Each line is one
@@ -66,7 +36,7 @@ export function decodeOptions(name: string, { maxBytes = SIZE, maxDecodedBytes =
  * @throws {TypeError} when an option makes no sense
  */
 export function ndjsonUpload<T = object, C = unknown>(options: UploadOptions<T, C>): Handler<C> {
-  checkIntake('ndjsonUpload', options)
+  checkUpload('ndjsonUpload', options)
   const limits = decodeOptions('ndjsonUpload', options)
   const { background, maxErrors = 100 } = options
   if (background) checkNames('ndjsonUpload: background', background, { endpoints: 0, task: 0 })

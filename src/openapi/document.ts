@@ -1,5 +1,5 @@
 import type { Handler, Operation } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 import { errorContent, errorSchema, problemSchema } from './common-errors.js'
 import { requestFields, responseFields } from './fields.js'
 import { mergeOperations } from './merge.js'

@@ -1,6 +1,7 @@
 import type { Operation } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import { isSchema, toJsonSchema, type Schema } from '../schema/index.js'
+import { checkNames } from '../runtime/option-names.js'
+import { isSchema, type Schema } from '../schema/schema.js'
+import { toJsonSchema } from '../schema/to-json-schema.js'
 
 /** A piece of an OpenAPI document: plain data, never changed. */
 export type Fragment = Readonly<Record<string, unknown>>

@@ -1,7 +1,7 @@
-import { after } from '../http/after.js'
+import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
-import type { HttpRequest, MaybePromise, Policy, PolicyPlace } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
+import { checkNames } from '../runtime/option-names.js'
 import { principalOrNobody, type Principal } from '../http/principal.js'
 import { failing } from './describe.js'
 

@@ -1,7 +1,6 @@
-import { after } from '../http/after.js'
-import { isPending } from '../http/around.js'
+import { after, isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
-import type { HttpRequest, MaybePromise } from '../http/exchange.js'
+import type { HttpRequest } from '../http/exchange.js'
 import type { Store } from '../stores/store.js'
 
 /** One limit, the same for all requests. */

@@ -1,7 +1,7 @@
 import { isKnownOrigin } from '../http/cross-site.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 import { failing } from './describe.js'
 
 /** Which other origins may send requests that change something. */

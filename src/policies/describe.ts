@@ -1,4 +1,6 @@
-import { addResponseHeaders, addResponses, errorResponses, header, type Fragment } from '../openapi/index.js'
+import { addResponseHeaders, addResponses } from '../openapi/merge.js'
+import { errorResponses } from '../openapi/errors.js'
+import { header, type Fragment } from '../openapi/operation.js'
 import type { ErrorCode } from '../http/errors.js'
 import type { Operation } from '../http/exchange.js'
 import type { Scheme } from './scheme.js'

@@ -1,9 +1,9 @@
-import { isParsedLarger } from '../http/body.js'
+import { isParsedLarger } from '../http/body/body.js'
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, Policy, PolicyPlace } from '../http/exchange.js'
-import { isTooDeep } from '../http/json-depth.js'
-import { checkNames } from '../http/option-names.js'
+import { isTooDeep } from '../http/body/json-value.js'
+import { checkNames } from '../runtime/option-names.js'
 import { failing } from './describe.js'
 
 /** How large a body may be. */

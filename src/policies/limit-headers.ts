@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { Policy, PolicyPlace } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 import { failing } from './describe.js'
 
 /** How much a head may hold. */

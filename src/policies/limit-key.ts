@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { HttpRequest } from '../http/exchange.js'
-import { Memo } from '../http/memo.js'
+import { Memo } from '../runtime/memo.js'
 import { principalOrNobody } from '../http/principal.js'
 
 /** Whom a limit is counted for. */

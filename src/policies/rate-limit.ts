@@ -1,9 +1,12 @@
 import { channel } from 'node:diagnostics_channel'
-import { around, isPending } from '../http/around.js'
+import { around } from '../http/around.js'
+import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { withContext } from '../http/derived-request.js'
-import type { Handler, HttpRequest, MaybePromise, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import { isToken } from '../http/reader.js'
+import type {
+  Handler, HttpRequest, Policy, PolicyPlace, ResponseHeaders,
+} from '../http/exchange.js'
+import { checkNames } from '../runtime/option-names.js'
+import { isToken } from '../http/fields/reader.js'
 import { isStoreUnavailable, type Store } from '../stores/store.js'
 import { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
 import { adding, failing, RATE_FIELDS } from './describe.js'

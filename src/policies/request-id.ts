@@ -1,11 +1,11 @@
 import { around } from '../http/around.js'
 import { withContext } from '../http/derived-request.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import { newId } from '../http/random-id.js'
+import { checkNames } from '../runtime/option-names.js'
+import { newId } from '../runtime/random-id.js'
 import { nameOfRequest, nameRequest } from '../http/request-name.js'
-import { isToken } from '../http/reader.js'
-import { header as describeHeader } from '../openapi/index.js'
+import { isToken } from '../http/fields/reader.js'
+import { header as describeHeader } from '../openapi/operation.js'
 import { adding } from './describe.js'
 
 /** Where the id of a request comes from and goes to. */

@@ -1,4 +1,5 @@
-import type { HttpRequest, MaybePromise } from '../http/exchange.js'
+import type { HttpRequest } from '../http/exchange.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Principal } from '../http/principal.js'
 
 /** Credentials longer than this are refused unread, in characters. */

@@ -1,7 +1,8 @@
-import type { HttpRequest, MaybePromise } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import type { HttpRequest } from '../http/exchange.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { checkNames } from '../runtime/option-names.js'
 import type { Principal } from '../http/principal.js'
-import { isToken } from '../http/reader.js'
+import { isToken } from '../http/fields/reader.js'
 import { authorization, LONGEST_CREDENTIALS, single, type Scheme } from './scheme.js'
 import { SecretTable } from './secret.js'
 

@@ -1,9 +1,9 @@
-import { isPending } from '../http/around.js'
+import { isPending } from '../runtime/maybe-promise.js'
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError, type HttpError } from '../http/errors.js'
 import type { BodySource, HttpResponse, Policy, PolicyPlace } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import { closeUnread } from '../http/source.js'
+import { checkNames } from '../runtime/option-names.js'
+import { closeUnread } from '../http/body/source.js'
 import { failing } from './describe.js'
 
 /** How long a request may take to arrive and to be answered. */

@@ -1,5 +1,5 @@
 import type { HttpError } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 
 /**
  * Where a team's records are: their database code, behind as many of these methods as they have. A collection and the bulk

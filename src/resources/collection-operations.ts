@@ -1,8 +1,11 @@
-import { describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise } from '../http/exchange.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import {
-  body, errorResponses, fields, header, operation, requestFields, response, type BodySchema, type Fragment, type responseFields,
-} from '../openapi/index.js'
-import type { Schema } from '../schema/index.js'
+  body, header, operation, response, type BodySchema, type Fragment,
+} from '../openapi/operation.js'
+import { errorResponses } from '../openapi/errors.js'
+import { fields, requestFields, type responseFields } from '../openapi/fields.js'
+import type { Schema } from '../schema/schema.js'
 import { PATCH_TYPES } from './item-body.js'
 
 interface Described {

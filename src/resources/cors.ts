@@ -1,12 +1,17 @@
-import { around, isPending } from '../http/around.js'
-import type { Handler, HttpRequest, HttpResponse, MaybePromise, Operation, Policy, PolicyPlace, ResponseHeaders } from '../http/exchange.js'
+import { around } from '../http/around.js'
+import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
+import type {
+  Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace, ResponseHeaders,
+} from '../http/exchange.js'
 import { KNOWN_ORIGIN } from '../http/cross-site.js'
 import { withContext } from '../http/derived-request.js'
 import { readFailure } from '../http/failure.js'
-import { addVary } from '../http/fields.js'
-import { checkNames } from '../http/option-names.js'
-import { fieldText, isToken } from '../http/reader.js'
-import { addResponseHeaders, fields as describeFields, header } from '../openapi/index.js'
+import { addVary } from '../http/fields/fields.js'
+import { checkNames } from '../runtime/option-names.js'
+import { fieldText, isToken } from '../http/fields/reader.js'
+import { addResponseHeaders } from '../openapi/merge.js'
+import { fields as describeFields } from '../openapi/fields.js'
+import { header } from '../openapi/operation.js'
 
 /** Which pages of other origins may read the answers. */
 export interface CorsOptions<C = unknown> {

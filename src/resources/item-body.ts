@@ -1,7 +1,8 @@
-import { readJson } from '../http/body.js'
+import { readJson } from '../http/body/body.js'
 import { httpError, isHttpError, type HttpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { validate, type Schema } from '../schema/index.js'
+import { validate } from '../schema/validate.js'
+import type { Schema } from '../schema/schema.js'
 
 /** What a PATCH may be written in; both are read as a merge patch (RFC 7396). */
 export const PATCH_TYPES = ['application/merge-patch+json', 'application/json']

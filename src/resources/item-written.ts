@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
-import { parsePrefer } from '../http/prefer.js'
+import { parsePrefer } from '../http/fields/prefer.js'
 
 /** A record as it goes out. */
 interface Shown {

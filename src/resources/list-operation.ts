@@ -1,7 +1,9 @@
 import type { Operation } from '../http/exchange.js'
+import { errorResponses } from '../openapi/errors.js'
+import { fields, requestFields } from '../openapi/fields.js'
 import {
-  errorResponses, fields, header, operation, parameter, requestFields, response, schemaObject, type BodySchema, type Fragment,
-} from '../openapi/index.js'
+  header, operation, parameter, response, schemaObject, type BodySchema, type Fragment,
+} from '../openapi/operation.js'
 import type { PageSizes } from './page-query.js'
 
 /** What a list says of itself. */

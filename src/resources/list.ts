@@ -1,13 +1,15 @@
-import { negotiate } from '../http/accept.js'
+import { negotiate } from '../http/fields/accept.js'
 import { httpError } from '../http/errors.js'
 import {
-  describe, type Handler, type HttpRequest, type HttpResponse, type MaybePromise, type RequestHeaders, type ResponseHeaders,
+  describe, type Handler, type HttpRequest, type HttpResponse, type RequestHeaders,
+  type ResponseHeaders,
 } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import { evaluatePreconditions, ifRangeHolds } from '../http/preconditions.js'
-import { contentRange, selectRanges } from '../http/range.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { checkNames } from '../runtime/option-names.js'
+import { evaluatePreconditions, ifRangeHolds } from '../http/fields/preconditions.js'
+import { contentRange, selectRanges } from '../http/fields/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
-import type { Schema } from '../schema/index.js'
+import type { Schema } from '../schema/schema.js'
 import { contentTag } from './content-tag.js'
 import { listOperations } from './list-operation.js'
 import { cursorLinks, positionLinks } from './page-links.js'

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../http/json-object.js'
+import { isJsonObject } from '../http/body/json-value.js'
 
 /** Applies a JSON merge patch (RFC 7396) to a value; `null` removes a member. Neither is changed. */
 export function mergePatch(target: unknown, patch: unknown): unknown {

@@ -1,4 +1,4 @@
-import { nearest } from '../http/option-names.js'
+import { nearest } from '../runtime/option-names.js'
 
 /** The IANA registry of HTTP methods, and what Node's parser takes beside them. */
 const REGISTERED: ReadonlySet<string> = new Set((

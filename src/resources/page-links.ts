@@ -1,4 +1,4 @@
-import { linkValue, type Link } from '../http/link.js'
+import { linkValue, type Link } from '../http/fields/link.js'
 import type { HttpRequest } from '../http/exchange.js'
 
 /** Where a page is in its list. */

@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import type { Handler } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 import { unknownMethod } from './method-names.js'
 import { MethodTable, STANDARD_METHODS } from './methods.js'
 

@@ -1,7 +1,7 @@
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
+import { checkNames } from '../runtime/option-names.js'
 import { unknownMethod } from './method-names.js'
 import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
 import { finishParams } from './params.js'

@@ -1,7 +1,8 @@
 import { httpError, type HttpError } from '../http/errors.js'
 import { describe, type Handler, type Operation } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import { addResponses, errorResponses } from '../openapi/index.js'
+import { checkNames } from '../runtime/option-names.js'
+import { addResponses } from '../openapi/merge.js'
+import { errorResponses } from '../openapi/errors.js'
 
 /** What `strictQuery` takes beside the handler. */
 export interface StrictQueryOptions {

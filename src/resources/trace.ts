@@ -1,7 +1,8 @@
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
-import { checkNames } from '../http/option-names.js'
-import { errorResponses, operation, response } from '../openapi/index.js'
+import { checkNames } from '../runtime/option-names.js'
+import { errorResponses } from '../openapi/errors.js'
+import { operation, response } from '../openapi/operation.js'
 
 /** What `trace` may be told. */
 export interface TraceOptions {

@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { cutText } from '../http/cut-text.js'
+import { cutText } from '../runtime/cut-text.js'
 import type { ErrorDetail } from '../http/errors.js'
-import type { MaybePromise } from '../http/exchange.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { toPointer } from './pointer.js'
 import type { Schema } from './schema.js'
 

@@ -1,6 +1,6 @@
-import { checkBounds, COUNT, KEPT, PAUSE, SIZE, TIMER } from './bounds.js'
-import { CALLBACK_JOB } from './callbacks.js'
-import type { AnyTaskDefinition } from './define.js'
+import { checkBounds, COUNT, KEPT, PAUSE, SIZE, TIMER } from './definition/bounds.js'
+import { CALLBACK_JOB } from './record/callbacks.js'
+import type { AnyTaskDefinition } from './definition/define.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /** What `memory()` and other engines bring beside what `createTasks` uses, so that they can be spread into the options. */

@@ -1,10 +1,10 @@
-import { checkNames } from '../http/option-names.js'
-import { OWNED_SUBMIT, type OwnedSubmitOptions } from './accept.js'
-import type { TaskSnapshot } from './codec.js'
-import type { AnyTaskDefinition } from './define.js'
-import type { OwnerId } from './owner-id.js'
-import type { TaskView, Typed } from './view.js'
-import { WAIT, type WaitOptions } from './wait.js'
+import { checkNames } from '../runtime/option-names.js'
+import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/accept.js'
+import type { TaskSnapshot } from './record/codec.js'
+import type { AnyTaskDefinition } from './definition/define.js'
+import type { OwnerId } from './record/owner-id.js'
+import type { TaskView, Typed } from './record/view.js'
+import { WAIT, type WaitOptions } from './record/wait.js'
 
 /** The calls of `Tasks` that a view of one owner narrows. */
 export interface OwnerCalls {

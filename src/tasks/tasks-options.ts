@@ -1,8 +1,8 @@
 import type { Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
-import type { Callbacks } from './callbacks.js'
-import type { AnyTaskDefinition } from './define.js'
+import type { Callbacks } from './record/callbacks.js'
+import type { AnyTaskDefinition } from './definition/define.js'
 
 /** Times are in milliseconds, sizes in bytes. */
 export interface TasksOptions {

@@ -8,7 +8,7 @@ import * as runner from 'node:test'
 import { promisify } from 'node:util'
 import { blobsConformance } from 'longhaul/conformance'
 import { FolderBlobs } from 'longhaul/files'
-import { isStoreUnavailable } from 'longhaul'
+import { isStoreUnavailable } from 'longhaul/stores'
 import { openBelow } from '../http/content-kit.js'
 
 const base = await mkdtemp(join(tmpdir(), 'longhaul-blobs-'))

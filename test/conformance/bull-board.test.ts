@@ -9,7 +9,7 @@ import { createTasks, defineTask } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { RedisStore } from 'longhaul/redis'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { SECRET } from '../http/callbacks-kit.js'
 import { redisForFile } from '../servers/redis-server.js'
 

@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
 import { RedisStore, type RedisClient } from 'longhaul/redis'
 import { redisForFile } from '../servers/redis-server.js'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 
 const { url } = await redisForFile()
 const redis = new Redis(url)

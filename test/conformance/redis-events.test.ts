@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { after, test } from 'node:test'
 import { Redis } from 'ioredis'
-import type { StoreEvent } from 'longhaul'
+import type { StoreEvent } from 'longhaul/stores'
 import { RedisStore } from 'longhaul/redis'
 import { redisForFile } from '../servers/redis-server.js'
 

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { storeConformance } from 'longhaul/conformance'
 import { RedisStore, type RedisClient } from 'longhaul/redis'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { say } from '../servers/redis-server.js'
 import { sentinelForFile } from '../servers/redis-sentinel.js'
 

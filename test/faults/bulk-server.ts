@@ -2,7 +2,9 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import { bulkCreate, json, jsonSchema, router, type Outcome } from 'longhaul'
+import { bulkCreate } from 'longhaul/bulk'
+import { json, jsonSchema, router } from 'longhaul'
+import type { Outcome } from 'longhaul/resources'
 import { attach } from 'longhaul/node'
 
 interface Draft { readonly name: string; readonly email: string }

@@ -1,9 +1,8 @@
 // Nothing that a client writes as a callback URL, and nothing that a name resolves to, reaches a loopback canary.
 import assert from 'node:assert/strict'
-import { createServer, type Server } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import { createServer, type Server, type AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
-import { httpSender } from '../../adapters/callbacks/index.js'
+import { httpSender } from '../../src/callbacks/index.js'
 import { isHttpError } from '../../src/http/errors.js'
 import { site } from '../http/callbacks-kit.js'
 

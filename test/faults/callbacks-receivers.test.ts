@@ -1,10 +1,9 @@
 // Receivers that do what receivers do.
 import assert from 'node:assert/strict'
-import { createServer } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { httpSender } from '../../adapters/callbacks/index.js'
+import { httpSender } from '../../src/callbacks/index.js'
 import { eventually } from '../unit/tasks/kit.js'
 import { receiver, site } from '../http/callbacks-kit.js'
 

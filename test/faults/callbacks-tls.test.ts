@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
-import { httpSender } from '../../adapters/callbacks/index.js'
+import { httpSender } from '../../src/callbacks/index.js'
 
 interface Certificate { readonly key: string, readonly cert: string }
 

@@ -8,7 +8,7 @@ import { runInNewContext } from 'node:vm'
 import { fileSource } from 'longhaul/files'
 import { isHttpError } from '../../src/http/errors.js'
 import { fakeRequest } from '../unit/http/fake-request.js'
-import { content } from '../../src/content/index.js'
+import { content } from '../../src/content/content.js'
 import { closed, folder, piece, serve, sha256, type Site } from '../http/content-kit.js'
 import { eventually, open } from '../http/wire.js'
 

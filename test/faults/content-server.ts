@@ -1,7 +1,8 @@
 // A server of one large file with little memory, as a child process: it tells its port, and on each message how much it has used.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { content, json, router } from 'longhaul'
+import { content } from 'longhaul/content'
+import { json, router } from 'longhaul'
 import { fileSource } from 'longhaul/files'
 import { attach } from 'longhaul/node'
 

@@ -1,10 +1,11 @@
 // What a web process that ends between any two writes leaves behind, and how it heals: rows of the table of ADR 0010, on a real Redis and BullMQ.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { createTasks, type Job } from 'longhaul'
+import { createTasks } from 'longhaul'
+import type { Job } from 'longhaul/queues'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { RedisStore } from 'longhaul/redis'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { receiver } from '../http/callbacks-kit.js'
 import { Client } from '../http/reference.js'
 import { crashCluster } from './crash-cluster.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { receiver } from '../http/callbacks-kit.js'
 import { crashCluster } from './crash-cluster.js'
 import { SECRET } from './crash-work.js'

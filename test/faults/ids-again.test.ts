@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { createTasks, defineTask } from 'longhaul'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { redis } from 'longhaul/redis'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { redisForFile } from '../servers/redis-server.js'
 
 const { url } = await redisForFile()

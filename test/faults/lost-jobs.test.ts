@@ -1,7 +1,7 @@
 // Records without a job (issue 15, B5), by real processes on a real Redis and BullMQ.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { Client } from '../http/reference.js'
 import { crashCluster } from './crash-cluster.js'
 

@@ -2,7 +2,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { json, ndjsonDownload, ndjsonUpload, router } from 'longhaul'
+import { json, router } from 'longhaul'
+import { ndjsonDownload, ndjsonUpload } from 'longhaul/ndjson'
 import { attach } from 'longhaul/node'
 
 const RECORD = { name: 'Somebody', email: 'somebody@example.com', tags: ['a', 'b'], active: true }

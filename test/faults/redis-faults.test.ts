@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { eventually, pause } from '../../adapters/conformance/waiting.js'
+import { eventually, pause } from '../../src/conformance/waiting.js'
 import { Client, type Answer } from '../http/reference.js'
 import { startProcess, stopAfterwards } from '../http/reference-process.js'
 import { redisForFile } from '../servers/redis-server.js'

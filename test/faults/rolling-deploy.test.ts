@@ -1,7 +1,7 @@
 // An old worker and a new one on one Redis, and two applications with one queue (issue 15, B7 and B8), by real processes.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { stopAfterwards } from '../http/reference-process.js'
 import { redisForFile } from '../servers/redis-server.js'
 import { completed, startWorker, webOf } from './life-cluster.js'

@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { memory } from '../../adapters/memory/index.js'
 import { toNode } from '../../adapters/node/index.js'
-import { createTasks, defineTask, taskEndpoints } from '../../src/tasks/index.js'
+import { createTasks } from '../../src/tasks/tasks.js'
+import { defineTask } from '../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../src/tasks/http/endpoints.js'
 import { eventually } from '../unit/tasks/kit.js'
 
 const SUBMISSIONS = 10_000

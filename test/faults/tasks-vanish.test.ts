@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { defineTask } from '../../src/tasks/index.js'
+import { defineTask } from '../../src/tasks/definition/define.js'
 import { deferred, ended, eventually, within } from '../unit/tasks/kit.js'
 import { members, site, type Site } from '../http/tasks-kit.js'
 

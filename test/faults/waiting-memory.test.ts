@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { ask, type Answer } from '../http/wire.js'
 import { SmallProcess } from './small-process.js'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import { eventually } from '../../adapters/conformance/waiting.js'
+import { eventually } from '../../src/conformance/waiting.js'
 import { Client } from '../http/reference.js'
 import { ServerProcess, stopAfterwards } from '../http/reference-process.js'
 import { redisForFile } from '../servers/redis-server.js'

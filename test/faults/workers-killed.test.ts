@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Redis } from 'ioredis'
-import { pause } from '../../adapters/conformance/waiting.js'
+import { pause } from '../../src/conformance/waiting.js'
 import { stopAfterwards } from '../http/reference-process.js'
 import { redisForFile } from '../servers/redis-server.js'
 import { startWeb, startWorker } from './reference-cluster.js'

@@ -6,7 +6,7 @@ import { Redis } from 'ioredis'
 import { createTasks, defineTask, type Tasks } from 'longhaul'
 import { MemoryQueue } from 'longhaul/memory'
 import { RedisStore } from 'longhaul/redis'
-import { eventually, pause } from '../../adapters/conformance/waiting.js'
+import { eventually, pause } from '../../src/conformance/waiting.js'
 import { ServerProcess, stopAfterwards } from '../http/reference-process.js'
 import { redisForFile } from '../servers/redis-server.js'
 

@@ -3,8 +3,11 @@ import fc from 'fast-check'
 import { satisfies, valid } from 'semver'
 import { splitTarget } from '../../src/http/target.js'
 import { json } from '../../src/http/respond.js'
-import { byMediaTypeParameter, byPath, byQuery, byVendorMediaType, versions } from '../../src/versioning/index.js'
-import { bestVersion, isVersion, sortVersions } from '../../src/versioning/version.js'
+import {
+  byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
+} from '../../src/versions/selectors.js'
+import { versions } from '../../src/versions/versions.js'
+import { bestVersion, isVersion, sortVersions } from '../../src/versions/version.js'
 import { fakeRequest } from '../unit/http/fake-request.js'
 import { linear } from './frame/linear.js'
 import { mutated } from './frame/mutate.js'

@@ -2,9 +2,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
-import { callbacks, httpSender, type CallbackOptions, type HttpSenderOptions } from '../../adapters/callbacks/index.js'
+import { callbacks, httpSender, type CallbackOptions, type HttpSenderOptions } from '../../src/callbacks/index.js'
 import { memory, MemoryQueue } from '../../adapters/memory/index.js'
-import { createTasks, defineTask, type Tasks } from '../../src/tasks/index.js'
+import { createTasks, type Tasks } from '../../src/tasks/tasks.js'
+import { defineTask } from '../../src/tasks/definition/define.js'
 import { eventually } from '../unit/tasks/kit.js'
 
 export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import { createClient, isTaskFailed, verifyCallback, type Client } from '../../adapters/client/index.js'
+import { createClient, isTaskFailed, verifyCallback, type Client } from '../../src/client/index.js'
 import { parseTokens } from '../../examples/reference-server/auth.js'
 import { callbackSecrets } from '../../examples/reference-server/callbacks.js'
 import { LARGE_FILE_BYTES, largeFile } from '../../examples/reference-server/large-file.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { createClient, type Client } from '../../adapters/client/index.js'
+import { createClient, type Client } from '../../src/client/index.js'
 import { startSpecServer, type SpecServer } from './spec-server.js'
 
 let server: SpecServer

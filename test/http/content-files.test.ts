@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileSource, folderSource, type FolderSourceOptions } from 'longhaul/files'
 import { toFetch } from '../../adapters/fetch/index.js'
-import { content } from '../../src/content/index.js'
+import { content } from '../../src/content/content.js'
 import { closed, folder, openBelow, piece, rawStatus, serve, type Site } from './content-kit.js'
 import { ask } from './wire.js'
 

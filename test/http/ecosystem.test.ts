@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { EventSource, type FetchLike } from 'eventsource'
-import { defineTask } from '../../src/tasks/index.js'
+import { defineTask } from '../../src/tasks/definition/define.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
 import { deferred, eventually, within } from '../unit/tasks/kit.js'
 import { jq } from './jq.js'

@@ -6,8 +6,8 @@ import { toFetch } from '../../adapters/fetch/index.js'
 import { toNode } from '../../adapters/node/index.js'
 import { guard } from '../../src/http/boundary.js'
 import { compose, type Handler } from '../../src/http/exchange.js'
-import { requestId, requestIdOf } from '../../src/policies/index.js'
-import { cors } from '../../src/resources/index.js'
+import { requestId, requestIdOf } from '../../src/policies/request-id.js'
+import { cors } from '../../src/resources/cors.js'
 import { fakeRequest } from '../unit/http/fake-request.js'
 
 const failing: Handler = () => ({

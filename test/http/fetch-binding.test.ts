@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { toFetch } from '../../adapters/fetch/index.js'
 import { httpError } from '../../src/http/errors.js'
 import type { Handler, HttpRequest } from '../../src/http/exchange.js'
-import { readJson } from '../../src/http/body.js'
+import { readJson } from '../../src/http/body/body.js'
 import { json } from '../../src/http/respond.js'
 import { eventually } from './wire.js'
 

@@ -8,8 +8,8 @@ import { toKoa } from '../../adapters/koa/index.js'
 import { httpError } from '../../src/http/errors.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { json } from '../../src/http/respond.js'
-import { readJson } from '../../src/http/body.js'
-import { router } from '../../src/resources/index.js'
+import { readJson } from '../../src/http/body/body.js'
+import { router } from '../../src/resources/router.js'
 
 const api = router<{ user?: { name: string } }>({
   'GET /me/{id}': ({ params, mountPath, context }) => json(200, { params, mountPath, user: context.user?.name ?? null }),

@@ -1,8 +1,8 @@
 // The client with its retries against a server whose work takes longer than it waits (issue 15, A1).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createClient } from '../../adapters/client/index.js'
-import { defineTask } from '../../src/tasks/index.js'
+import { createClient } from '../../src/client/index.js'
+import { defineTask } from '../../src/tasks/definition/define.js'
 import { site } from './tasks-kit.js'
 
 for (const direct of ['here', 'queue'] as const) {

@@ -3,8 +3,10 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../adapters/fetch/index.js'
 import { memory, type MemoryStore } from '../../adapters/memory/index.js'
-import { createTasks, defineTask, taskEndpoints, type AnyTaskDefinition, type Tasks } from '../../src/tasks/index.js'
-import { jsonSchema } from '../../src/schema/index.js'
+import { createTasks, type Tasks } from '../../src/tasks/tasks.js'
+import { defineTask, type AnyTaskDefinition } from '../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../src/tasks/http/endpoints.js'
+import { jsonSchema } from '../../src/schema/json-schema.js'
 import { deferred, ended, eventually } from '../unit/tasks/kit.js'
 
 interface Api {

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
 import { attach } from '../../adapters/node/index.js'
-import { list } from '../../src/index.js'
+import { list } from '../../src/resources/index.js'
 
 const server = createServer()
 attach(server, list({ repository: { list: ({ start, limit }) => ({ items: Array.from({ length: limit }, (_, n) => ({ id: start + n })), total: 1000 }) } }))

@@ -15,10 +15,15 @@ import { requestOf, toMiddleware, toNode, type NodeHandler } from '../../adapter
 import type { Policy, ResponseHeaders } from '../../src/http/exchange.js'
 import { principalOf } from '../../src/http/principal.js'
 import { json } from '../../src/http/respond.js'
-import {
-  authenticate, authorize, bearer, consume, limitBody, limitConcurrency, rateLimit, requestId, requestIdOf, timeouts, tokens,
-} from '../../src/policies/index.js'
-import { deprecated } from '../../src/versioning/index.js'
+import { authenticate } from '../../src/policies/authenticate.js'
+import { authorize } from '../../src/policies/authorize.js'
+import { bearer, tokens } from '../../src/policies/schemes.js'
+import { consume, rateLimit } from '../../src/policies/rate-limit.js'
+import { limitBody } from '../../src/policies/limit-body.js'
+import { limitConcurrency } from '../../src/policies/limit-concurrency.js'
+import { requestId, requestIdOf } from '../../src/policies/request-id.js'
+import { timeouts } from '../../src/policies/timeouts.js'
+import { deprecated } from '../../src/versions/deprecation.js'
 import { listen, type Running } from './hosts.js'
 import { ask, open } from './wire.js'
 

@@ -3,8 +3,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
-import { attach } from '../../adapters/node/index.js'
-import { requestOf, toMiddleware, toNode } from '../../adapters/node/index.js'
+import { attach, requestOf, toMiddleware, toNode } from '../../adapters/node/index.js'
 import type { Handler } from '../../src/index.js'
 
 const COUNT = 30

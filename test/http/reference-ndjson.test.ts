@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import type { UploadResult } from 'longhaul'
+import type { UploadResult } from 'longhaul/ndjson'
 import { useReference } from './reference.js'
 
 interface User { id: number, name: string, email: string, role: string }

@@ -1,7 +1,8 @@
 // What the users of the reference server do, wherever they are.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isHttpError, type Outcome } from 'longhaul'
+import { isHttpError } from 'longhaul'
+import type { Outcome } from 'longhaul/resources'
 import { ownCall, type Users } from '../../examples/reference-server/users/repository.js'
 import { seededUsers } from '../../examples/reference-server/users/seed.js'
 import { upsertUsers } from '../../examples/reference-server/users/upsert.js'

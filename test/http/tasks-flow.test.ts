@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { HttpError, httpError } from '../../src/http/errors.js'
-import { jsonSchema } from '../../src/schema/index.js'
-import { defineTask, jobFace } from '../../src/tasks/index.js'
+import { jsonSchema } from '../../src/schema/json-schema.js'
+import { defineTask } from '../../src/tasks/definition/define.js'
+import { jobFace } from '../../src/tasks/http/job-face.js'
 import { deferred, ended, eventually, within } from '../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './tasks-kit.js'
 

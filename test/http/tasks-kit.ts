@@ -6,7 +6,9 @@ import { toFetch } from '../../adapters/fetch/index.js'
 import { toNode } from '../../adapters/node/index.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { router } from '../../src/resources/router.js'
-import { taskEndpoints, type AnyTaskDefinition, type SubmitEndpointOptions, type TaskEndpointsOptions } from '../../src/tasks/index.js'
+import { taskEndpoints, type TaskEndpointsOptions } from '../../src/tasks/http/endpoints.js'
+import type { AnyTaskDefinition } from '../../src/tasks/definition/define.js'
+import type { SubmitEndpointOptions } from '../../src/tasks/http/submission.js'
 import { bench, type Bench } from '../unit/tasks/kit.js'
 
 export interface Call {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { get, type IncomingMessage } from 'node:http'
 import { describe, test } from 'node:test'
 import { EventSource } from 'eventsource'
-import { defineTask } from '../../src/tasks/index.js'
+import { defineTask } from '../../src/tasks/definition/define.js'
 import { deferred, ended, eventually, within } from '../unit/tasks/kit.js'
 import { BINDINGS, eventsOf, members, site } from './tasks-kit.js'
 

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import ts from 'typescript'
+import { ENTRY_POINTS } from '../../scripts/entry-points.mjs'
 import tsup from '../../tsup.config.js'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -10,9 +11,9 @@ const text = (path: string) => readFileSync(join(root, path), 'utf8')
 const manifest = JSON.parse(text('package.json'))
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json')
 
-/** The source of an entry point: `.` is src, `./node` is adapters/node. */
-const source = (subpath: string) => subpath === '.' ? 'src/index.ts' : `adapters/${subpath.slice(2)}/index.ts`
 const output = (subpath: string) => subpath === '.' ? 'index' : subpath.slice(2)
+/** The source of an entry point: `.` is src, `./node` is adapters/node. */
+const source = (subpath: string) => ENTRY_POINTS[output(subpath)] ?? ''
 
 test('each entry point has a source, a build entry, ESM and CJS with types of their own, and a page', () => {
   assert.ok(Array.isArray(tsup))

@@ -6,9 +6,12 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import { bulkCreate } from 'longhaul/bulk'
 import {
-  bulkCreate, createTasks, defineTask, httpError, jobFace, json, jsonSchema, ndjsonUpload, router, taskEndpoints, type HttpResponse,
+  createTasks, defineTask, httpError, jobFace, json, jsonSchema, router, taskEndpoints,
+  type HttpResponse,
 } from 'longhaul'
+import { ndjsonUpload } from 'longhaul/ndjson'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { attach } from 'longhaul/node'

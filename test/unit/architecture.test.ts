@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { ESLint } from 'eslint'
 import tseslint from 'typescript-eslint'
-import { ROOMS } from '../../scripts/import-directions.mjs'
+import { FOLDERS } from '../../scripts/import-directions.mjs'
+import { findCycles, readImports } from '../../scripts/import-graph.mjs'
 
 const root = join(import.meta.dirname, '..', '..')
 
@@ -24,31 +25,34 @@ const imports = (from: string) => `import { a } from '${from}'\nexport const b =
 
 describe('a wrong import is reported', () => {
   const wrong: [path: string, from: string, reason: string][] = [
-    ['src/http/x.ts', '../schema/index.js', 'src/http must not know src/schema'],
-    ['src/http/x.ts', '../stores/store.js', 'src/http must not know src/stores'],
-    ['src/http/x.ts', '../tasks/index.js', 'src/http must not know src/tasks'],
+    ['src/runtime/x.ts', '../http/errors.js', 'src/runtime must not import src/http'],
+    ['src/http/x.ts', '../schema/schema.js', 'src/http must not import src/schema'],
+    ['src/http/fields/x.ts', '../../stores/store.js', 'src/http must not import src/stores'],
+    ['src/http/x.ts', '../tasks/tasks.js', 'src/http must not import src/tasks'],
     ['src/http/x.ts', '../index.js', "src/http can't import the package's index"],
-    ['src/schema/x.ts', '../stores/store.js', 'src/schema must not know src/stores'],
-    ['src/schema/x.ts', '../tasks/index.js', 'src/schema must not know src/tasks'],
-    ['src/stores/x.ts', '../http/exchange.js', 'src/stores must not know src/http'],
-    ['src/stores/x.ts', '../queues/queue.js', 'src/stores must not know src/queues'],
+    ['src/schema/x.ts', '../stores/store.js', 'src/schema must not import src/stores'],
+    ['src/stores/x.ts', '../http/exchange.js', 'src/stores must not import src/http'],
+    ['src/stores/x.ts', '../queues/queue.js', 'src/stores must not import src/queues'],
     ['src/stores/x.ts', 'lru-cache', 'stores are contracts: they need no package'],
-    ['src/queues/x.ts', '../stores/store.js', 'src/queues must not know src/stores'],
+    ['src/queues/x.ts', '../stores/store.js', 'src/queues must not import src/stores'],
     ['src/queues/x.ts', 'ajv', 'queues are contracts: they need no package'],
-    ['src/tasks/x.ts', '../bulk/index.js', 'src/tasks must not know src/bulk'],
-    ['src/tasks/x.ts', '../callbacks/index.js', 'src/tasks must not know src/callbacks'],
-    ['src/tasks/x.ts', '../idempotency/claim.js', 'src/tasks uses src/idempotency through its index.js only'],
-    ['src/idempotency/x.ts', '../tasks/index.js', 'src/idempotency must not know src/tasks'],
-    ['src/callbacks/x.ts', '../tasks/ledger.js', 'src/callbacks uses src/tasks through its index.js only'],
-    ['src/bulk/x.ts', '../tasks/state.js', 'src/bulk uses src/tasks through its index.js only'],
-    ['src/bulk/x.ts', '../tasks/faces/index.js', 'src/bulk uses src/tasks through its index.js only'],
-    ['src/ndjson/x.ts', '../tasks/state.js', 'src/ndjson uses src/tasks through its index.js only'],
-    ['src/ndjson/x.ts', '../bulk/index.js', 'src/ndjson must not know src/bulk'],
-    ['src/content/x.ts', '../tasks/index.js', 'src/content must not know src/tasks'],
-    ['src/resources/x.ts', '../policies/index.js', 'src/resources must not know src/policies'],
-    ['src/policies/x.ts', '../resources/index.js', 'src/policies must not know src/resources'],
-    ['src/versioning/x.ts', '../openapi/operation.js', 'src/versioning uses src/openapi through its index.js only'],
-    ['src/openapi/deep/x.ts', '../../tasks/index.js', 'src/openapi must not know src/tasks'],
+    ['src/tasks/definition/x.ts', '../record/record.js', 'src/tasks/definition must not import src/tasks/record'],
+    ['src/tasks/record/x.ts', '../intake/accept.js', 'src/tasks/record must not import src/tasks/intake'],
+    ['src/tasks/intake/x.ts', '../run/run.js', 'src/tasks/intake must not import src/tasks/run'],
+    ['src/tasks/run/x.ts', '../tasks.js', 'src/tasks/run must not import src/tasks'],
+    ['src/tasks/run/x.ts', '../http/status.js', 'src/tasks/run must not import src/tasks/http'],
+    ['src/tasks/x.ts', './http/status.js', 'src/tasks must not import src/tasks/http'],
+    ['src/tasks/x.ts', '../bulk/create.js', 'src/tasks must not import src/bulk'],
+    ['src/tasks/run/x.ts', '../../callbacks/courier.js', 'src/tasks/run must not import src/callbacks'],
+    ['src/idempotency/x.ts', '../tasks/tasks.js', 'src/idempotency must not import src/tasks'],
+    ['src/callbacks/x.ts', '../tasks/run/execute.js', 'src/callbacks must not import src/tasks/run'],
+    ['src/bulk/x.ts', '../tasks/run/execute.js', 'src/bulk must not import src/tasks/run'],
+    ['src/json-array/x.ts', '../bulk/create.js', 'src/json-array must not import src/bulk'],
+    ['src/ndjson/x.ts', '../bulk/create.js', 'src/ndjson must not import src/bulk'],
+    ['src/content/x.ts', '../tasks/tasks.js', 'src/content must not import src/tasks'],
+    ['src/resources/x.ts', '../policies/rate-limit.js', 'src/resources must not import src/policies'],
+    ['src/policies/x.ts', '../resources/router.js', 'src/policies must not import src/resources'],
+    ['src/openapi/deep/x.ts', '../../tasks/tasks.js', 'src/openapi must not import src/tasks'],
     ['src/attic/x.ts', '../http/exchange.js', 'src/attic has no entry in scripts/import-directions.mjs'],
     ['src/tasks/x.ts', '../../adapters/memory/index.js', 'src knows nobody outside src'],
     ['src/index.ts', '../adapters/memory/index.js', 'src knows nobody outside src'],
@@ -65,8 +69,8 @@ describe('a wrong import is reported', () => {
     ['adapters/node/x.ts', '../../test/x.js', 'adapters import src and themselves only'],
     ['adapters/node/x.ts', 'longhaul/memory', 'adapters imports its own files by relative path'],
     ['adapters/node/x.ts', 'zod', 'adapters import only the (peer) dependencies in package.json, and zod is none'],
-    ...['node:crypto', 'node:stream', 'standardwebhooks', '../../src/http/errors.js', '../node/index.js', '../clients/x.js']
-      .map((from): [string, string, string] => ['adapters/client/x.ts', from, 'adapters/client runs in browsers and imports its own files only']),
+    ...['node:crypto', 'node:stream', 'standardwebhooks', '../http/errors.js', '../../adapters/node/index.js', '../clients/x.js']
+      .map((from): [string, string, string] => ['src/client/x.ts', from, 'src/client runs in browsers and imports its own files only']),
     ['examples/express/main.ts', '../../src/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"],
     ['examples/express/main.ts', '../../adapters/node/index.js', "examples import the package by its public names ('longhaul', 'longhaul/…')"]
   ]
@@ -97,22 +101,24 @@ describe('a wrong import is reported', () => {
 
 describe('a right import is not', () => {
   const right: [path: string, from: string][] = [
-    ['src/index.ts', './tasks/state.js'],
+    ['src/index.ts', './tasks/record/state.js'],
     ['src/http/x.ts', './errors.js'],
     ['src/http/x.ts', 'node:zlib'],
     ['src/http/x.ts', 'fast-json-stringify'],
     ['src/schema/x.ts', '../http/errors.js'],
     ['src/schema/x.ts', '@standard-schema/spec'],
     ['src/tasks/x.ts', '../stores/store.js'],
-    ['src/bulk/deep/x.ts', '../../tasks/index.js'],
-    ['src/callbacks/x.ts', '../tasks/index.js'],
+    ['src/tasks/http/x.ts', '../tasks.js'],
+    ['src/tasks/run/x.ts', '../intake/accept.js'],
+    ['src/bulk/deep/x.ts', '../../tasks/definition/define.js'],
+    ['src/callbacks/x.ts', '../tasks/record/callbacks.js'],
+    ['src/callbacks/http-sender/x.ts', 'node:http'],
     ['src/bulk/x.ts', '../http/errors.js'],
     ['adapters/memory/x.ts', '../../src/stores/store.js'],
-    ['adapters/memory/x.ts', '../conformance/index.js'],
     ['adapters/memory/x.ts', 'lru-cache'],
     ['adapters/node/x.ts', 'node:http'],
-    ['adapters/client/x.ts', './errors.js'],
-    ['adapters/client/deep/x.ts', '../errors.js'],
+    ['src/client/x.ts', './errors.js'],
+    ['src/client/deep/x.ts', '../errors.js'],
     ['examples/express/main.ts', 'longhaul/node'],
     ['examples/express/main.ts', 'express'],
     ['examples/express/main.ts', '../shared.js'],
@@ -138,7 +144,7 @@ describe('the house style', () => {
   })
   test('no globals of Node in what runs in browsers', async () => {
     const code = 'export const a = [Buffer.alloc(1), process.env]\n'
-    const rules = (await lint('adapters/client/x.ts', code)).map((message) => message.split(':')[0])
+    const rules = (await lint('src/client/x.ts', code)).map((message) => message.split(':')[0])
     assert.deepEqual(rules, ['no-restricted-globals', 'no-restricted-globals'])
   })
   test('no any', async () => {
@@ -157,9 +163,16 @@ describe('the folders', () => {
     const drawers = folders.filter(({ name }) => /^(?:utils?|helpers?|common|misc|lib)(?:\.[a-z]+)?$/.test(name))
     assert.deepEqual(drawers.map(({ path }) => path), [])
   })
-  test('each room of src has its directions', () => {
-    const rooms = readdirSync(join(root, 'src'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
-    assert.ok(rooms.length > 0)
-    assert.deepEqual(rooms.map((room) => room.name).filter((name) => !Object.hasOwn(ROOMS, name)), [])
+  test('each folder of src has its directions', () => {
+    const below = readdirSync(join(root, 'src'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    assert.ok(below.length > 0)
+    assert.deepEqual(below.map((folder) => folder.name).filter((name) => !Object.hasOwn(FOLDERS, name)), [])
+  })
+  test('no file imports itself, directly or through others', () => {
+    assert.deepEqual(findCycles(readImports()), [])
+  })
+  test('a cycle is found', () => {
+    const imports = new Map([['a', ['b']], ['b', ['c', 'd']], ['c', ['a']], ['d', []]])
+    assert.deepEqual(findCycles(imports), [['a', 'b', 'c']])
   })
 })

@@ -6,10 +6,10 @@ import fc from 'fast-check'
 import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { isHttpError, type HttpError } from '../../src/http/errors.js'
-import { parseJsonBytes } from '../../src/http/json-text.js'
-import type { ElementOptions, ElementPosition } from '../../src/bulk/element-batch.js'
+import { parseJsonBytes } from '../../src/http/body/json-text.js'
+import type { ElementOptions, ElementPosition } from '../../src/json-array/element-batch.js'
 import { inexact } from '../../src/bulk/inexact.js'
-import { readElements } from '../../src/bulk/elements.js'
+import { readElements } from '../../src/json-array/elements.js'
 
 interface Reading { readonly items: unknown[]; readonly fault: HttpError | undefined }
 

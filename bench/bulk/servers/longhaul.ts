@@ -1,4 +1,5 @@
-import { bulkCreate, jsonSchema } from 'longhaul'
+import { bulkCreate } from 'longhaul/bulk'
+import { jsonSchema } from 'longhaul'
 import { toNode } from 'longhaul/node'
 import { listen } from '../../frame/subject.js'
 import { insertAll, USER_SCHEMA, type Draft, type User } from '../users.js'

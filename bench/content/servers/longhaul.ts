@@ -1,4 +1,4 @@
-import { content } from 'longhaul'
+import { content } from 'longhaul/content'
 import { folderSource } from 'longhaul/files'
 import { toNode } from 'longhaul/node'
 import { listen } from '../../frame/subject.js'

@@ -1,7 +1,9 @@
 // The same flow behind authentication, a rate limit on the same store, and versions in all four ways.
+import { authenticate, bearer, rateLimit, tokens } from 'longhaul/policies'
 import {
-  authenticate, bearer, byMediaTypeParameter, byPath, byQuery, byVendorMediaType, compose, rateLimit, tokens, versions,
-} from 'longhaul'
+  byMediaTypeParameter, byPath, byQuery, byVendorMediaType, versions,
+} from 'longhaul/versions'
+import { compose } from 'longhaul'
 import { toNode } from 'longhaul/node'
 import { listen } from '../../frame/subject.js'
 import { flow, TOKEN } from '../flow.js'

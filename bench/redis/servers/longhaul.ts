@@ -1,7 +1,8 @@
 // A web process: it takes tasks in and shows them. What a queue costs is another question, so this one takes jobs and drops them.
 import { createServer } from 'node:http'
 import { Redis } from 'ioredis'
-import { createTasks, defineTask, router, taskEndpoints, type Queue } from 'longhaul'
+import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
+import type { Queue } from 'longhaul/queues'
 import { toNode } from 'longhaul/node'
 import { redis } from 'longhaul/redis'
 import { subject } from '../../frame/subject.js'

@@ -1,4 +1,5 @@
-import type { AnyTaskDefinition, Blobs } from 'longhaul'
+import type { AnyTaskDefinition } from 'longhaul'
+import type { Blobs } from 'longhaul/stores'
 import { BulkUsers } from '../bulk.js'
 import { NdjsonUsers } from '../ndjson.js'
 import type { Users } from '../users/repository.js'

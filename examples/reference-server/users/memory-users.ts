@@ -1,4 +1,5 @@
-import { isHttpError, type Call, type MaybePromise, type Outcome, type PageRequest, type Update } from 'longhaul'
+import { isHttpError, type MaybePromise } from 'longhaul'
+import type { Call, Outcome, PageRequest, Update } from 'longhaul/resources'
 import { MemoryTable, StagedTable, type Table } from './memory-table.js'
 import { emailTaken, type CountedPage, type Users } from './repository.js'
 import type { User, UserChange, UserDraft } from './user.js'

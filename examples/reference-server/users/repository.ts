@@ -1,4 +1,5 @@
-import { httpError, type Call, type HttpError, type MaybePromise, type Page, type PageRequest, type Repository } from 'longhaul'
+import { httpError, type HttpError, type MaybePromise } from 'longhaul'
+import type { Call, Page, PageRequest, Repository } from 'longhaul/resources'
 import type { User, UserChange, UserDraft } from './user.js'
 
 type Whole = Required<Repository<User, UserDraft, UserChange, number>>

@@ -1,4 +1,5 @@
-import { httpError, isHttpError, type Call, type HttpError, type MaybePromise, type Outcome, type PageRequest, type Update } from 'longhaul'
+import { httpError, isHttpError, type HttpError, type MaybePromise } from 'longhaul'
+import type { Call, Outcome, PageRequest, Update } from 'longhaul/resources'
 import type { CountedPage, Users } from './repository.js'
 import { USER_ROLES, type User, type UserChange, type UserDraft } from './user.js'
 

@@ -1,4 +1,5 @@
-import { isHttpError, type Call, type Outcome, type PageRequest, type Update } from 'longhaul'
+import { isHttpError } from 'longhaul'
+import type { Call, Outcome, PageRequest, Update } from 'longhaul/resources'
 import { sqlState, UNIQUE_VIOLATION, type Database, type Row, type Sql } from './database.js'
 import { emailTaken, HIGHEST_OWN_ID, type CountedPage, type Users } from './repository.js'
 import { emailKey, type User, type UserChange, type UserDraft } from './user.js'

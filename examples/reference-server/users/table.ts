@@ -1,6 +1,5 @@
 import type { Database } from './database.js'
-import type { User } from './user.js'
-import { emailKey } from './user.js'
+import { type User, emailKey } from './user.js'
 
 /** Any number; the same in all processes. */
 const LOCK = 7_405_116

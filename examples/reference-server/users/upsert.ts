@@ -1,4 +1,6 @@
-import { httpError, isHttpError, type Call, type MaybePromise, type Outcome, type RecordOutcome } from 'longhaul'
+import { httpError, isHttpError, type MaybePromise } from 'longhaul'
+import type { Call, Outcome } from 'longhaul/resources'
+import type { RecordOutcome } from 'longhaul/ndjson'
 import type { Users } from './repository.js'
 import type { User, UserChange, UserDraft } from './user.js'
 

@@ -1,8 +1,11 @@
 // A Worker of a user's, run by workerd. What compiles code is made while the module is loaded.
+import { authenticate, bearer, rateLimit, requestId, tokens } from 'longhaul/policies'
+import { bulkCreate } from 'longhaul/bulk'
 import {
-  authenticate, bearer, bulkCreate, compose, content, createTasks, defineTask, jsonSchema, ndjsonDownload, ndjsonUpload,
-  rateLimit, requestId, router, taskEndpoints, tokens, blobSource, type Handler
+  compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type Handler,
 } from 'longhaul'
+import { content, blobSource } from 'longhaul/content'
+import { ndjsonDownload, ndjsonUpload } from 'longhaul/ndjson'
 import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
 import { z } from 'zod'

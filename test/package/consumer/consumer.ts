@@ -8,10 +8,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fastify } from 'fastify'
 import Koa from 'koa'
-import {
-  blobSource, content, createTasks, defineTask, isStoreUnavailable, jsonSchema, ndjsonDownload, ndjsonUpload, router, taskEndpoints, uploadTask,
-  type Handler, type Queue, type Store
-} from 'longhaul'
+import { blobSource, content } from 'longhaul/content'
+import { compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type Handler } from 'longhaul'
+import { bulkCreate } from 'longhaul/bulk'
+import { parsePrefer } from 'longhaul/http'
+import { ndjsonDownload, ndjsonUpload, uploadTask } from 'longhaul/ndjson'
+import { openapi } from 'longhaul/openapi'
+import { requestId } from 'longhaul/policies'
+import { isHandBack, type Queue } from 'longhaul/queues'
+import { collection, type Repository } from 'longhaul/resources'
+import { isStoreUnavailable, type Store } from 'longhaul/stores'
+import { byPath, versions } from 'longhaul/versions'
 import { BullMQQueue, type BullMQQueueOptions } from 'longhaul/bullmq'
 import { callbacks, httpSender, type CallbackRequest, type CallbackSender } from 'longhaul/callbacks'
 import { readNdjson } from 'longhaul/client'
@@ -32,6 +39,8 @@ const double = defineTask({
     return { message: `doubled ${amount.toFixed()}`, amount: amount * 2 }
   }
 })
+
+interface User { id: string }
 
 const { store, queue } = memory()
 const sent: CallbackRequest[] = []
@@ -85,12 +94,15 @@ async function main(): Promise<void> {
 
   await told()
   await files()
+  await vocabulary()
   await frameworks()
 
   // What needs a server of its own is compiled, and is there.
   const redis = (client: RedisClient): Store => new RedisStore({ client })
   const bullmq = (options: BullMQQueueOptions): Queue => new BullMQQueue(options)
   for (const each of [redis, bullmq, storeConformance, queueConformance, blobsConformance]) assert.equal(typeof each, 'function')
+  assert.equal(isHandBack(new Error('no')), false)
+  assert.equal(parsePrefer('wait=5').wait, 5)
 
   server.close()
   server.closeAllConnections()
@@ -153,6 +165,32 @@ async function files(): Promise<void> {
   await blobs.close()
   await own.close()
   await rm(folder, { recursive: true, force: true })
+}
+
+/** A policy in front of a collection and a bulk endpoint, in versions, with their OpenAPI document. */
+async function vocabulary(): Promise<void> {
+  const users = new Map<string, User>()
+  const write = (user: User): User => {
+    users.set(user.id, user)
+    return user
+  }
+  const repository: Repository<User, User> = {
+    get: (id) => users.get(id),
+    list: () => ({ items: [...users.values()] }),
+    createMany: (drafts) => drafts.map(write),
+  }
+  const schema = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'string' } } })
+  const both = router({
+    '/users/*': collection({ path: '/users', repository, schema }),
+    'POST /bulk': bulkCreate<User, User>({ repository, schema }),
+  })
+  const handler = compose(requestId(), versions({ '1.0.0': both }, { select: [byPath()] }))
+  const ask = toFetch(handler)
+  const made = await ask(new Request('http://127.0.0.1/v1/bulk', post([{ id: 'a' }])))
+  assert.equal(made.status, 201)
+  assert.ok(made.headers.get('x-request-id'))
+  assert.deepEqual(await (await ask(new Request('http://127.0.0.1/v1/users/a'))).json(), { id: 'a' })
+  assert.equal(openapi(handler, { info: { title: 'Users', version: '1.0.0' } })['openapi'], '3.1.0')
 }
 
 /** The plug-ins of frameworks, in apps of the user's own. */

@@ -1,5 +1,5 @@
 import { BullMQQueue } from '../../../adapters/bullmq/index.js'
-import { callbacks } from '../../../adapters/callbacks/index.js'
+import { callbacks } from '../../../src/callbacks/index.js'
 import { toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'

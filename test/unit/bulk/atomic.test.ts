@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { bulkCreate } from '../../../src/bulk/index.js'
+import { bulkCreate } from '../../../src/bulk/create.js'
 import type { BodySource } from '../../../src/http/exchange.js'
 import { fakeRequest } from '../http/fake-request.js'
 import { ask, codes, draft, people, person, statuses, Users, type Draft, type User } from './kit.js'

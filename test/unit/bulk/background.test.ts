@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { MemoryBlobs } from '../../../adapters/memory/index.js'
-import { memory } from '../../../adapters/memory/index.js'
-import { bulkCreate, bulkCreateTask, bulkItems, bulkUpdateTask, type BulkCreateOptions, type BulkItem } from '../../../src/bulk/index.js'
+import { MemoryBlobs, memory } from '../../../adapters/memory/index.js'
+import { bulkCreate, bulkCreateTask, type BulkCreateOptions } from '../../../src/bulk/create.js'
+import { bulkItems } from '../../../src/bulk/items.js'
+import { bulkUpdateTask } from '../../../src/bulk/update.js'
+import type { BulkItem } from '../../../src/bulk/report.js'
 import { httpError } from '../../../src/http/errors.js'
-import { createTasks, taskEndpoints } from '../../../src/tasks/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { ask, draft, only, people, person, Users, type Asked, type Draft, type Told, type User } from './kit.js'
 
 interface Status { readonly status: string, readonly result?: { message: string, summary: object, items?: BulkItem[] }, readonly error?: object, readonly progress?: object }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/index.js'
+import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { fakeRequest } from '../http/fake-request.js'
 import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from './kit.js'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/index.js'
+import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { HttpError } from '../../../src/http/errors.js'
-import type { Schema } from '../../../src/schema/index.js'
+import type { Schema } from '../../../src/schema/schema.js'
 import { fakeRequest } from '../http/fake-request.js'
 import { ask, codes, draft, only, people, person, statuses, Users, type Draft, type User } from './kit.js'
 

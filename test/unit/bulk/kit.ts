@@ -2,9 +2,9 @@
 import { httpError, isHttpError, type HttpError } from '../../../src/http/errors.js'
 import type { Handler, HttpResponse } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
-import type { BulkItem, BulkSummary } from '../../../src/bulk/index.js'
+import type { BulkItem, BulkSummary } from '../../../src/bulk/report.js'
 import type { Call, Update } from '../../../src/repositories/repository.js'
-import { jsonSchema } from '../../../src/schema/index.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { fakeRequest, type Fake } from '../http/fake-request.js'
 
 export interface Draft { readonly name: string, readonly email: string }

@@ -1,5 +1,6 @@
 import { test } from 'node:test'
-import { bulkCreate, bulkCreateTask, bulkUpdate } from '../../../src/bulk/index.js'
+import { bulkCreate, bulkCreateTask } from '../../../src/bulk/create.js'
+import { bulkUpdate } from '../../../src/bulk/update.js'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { refuses, type Loose } from '../refuses.js'
 

@@ -4,8 +4,8 @@ import { type as ark } from 'arktype'
 import fc from 'fast-check'
 import * as v from 'valibot'
 import * as z from 'zod'
-import { bulkCreate } from '../../../src/bulk/index.js'
-import type { Schema } from '../../../src/schema/index.js'
+import { bulkCreate } from '../../../src/bulk/create.js'
+import type { Schema } from '../../../src/schema/schema.js'
 import { ask, draft, only, Users, type Draft, type User } from './kit.js'
 
 describe('SPEC 4.3.1: any schema judges each item', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { bulkUpdate, type BulkUpdateOptions } from '../../../src/bulk/index.js'
+import { bulkUpdate, type BulkUpdateOptions } from '../../../src/bulk/update.js'
 import { ask, codes, only, roleChange, statuses, Users, type RoleChange } from './kit.js'
 
 type Options = BulkUpdateOptions<RoleChange, { role: string }, number>

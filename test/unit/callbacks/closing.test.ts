@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { after, test } from 'node:test'
-import { callbacks } from '../../../adapters/callbacks/index.js'
+import { callbacks } from '../../../src/callbacks/index.js'
 import { MemoryQueue, MemoryStore } from '../../../adapters/memory/index.js'
-import { createTasks, defineTask } from '../../../src/tasks/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

@@ -1,10 +1,11 @@
 // What a durable queue makes of a process that stops between any two writes.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { callbacks, type CallbackReply, type CallbackRequest } from '../../../adapters/callbacks/index.js'
+import { callbacks, type CallbackReply, type CallbackRequest } from '../../../src/callbacks/index.js'
 import { MemoryStore } from '../../../adapters/memory/index.js'
 import type { EnqueueOptions, Job, ProcessOptions, Queue, RunJob } from '../../../src/queues/queue.js'
-import { createTasks, defineTask } from '../../../src/tasks/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
 import { HandQueue } from '../tasks/hand-queue.js'
 import { Spy, SpyStore } from '../tasks/kit.js'
 

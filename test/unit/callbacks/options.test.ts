@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { callbacks, httpSender, type CallbackOptions } from '../../../adapters/callbacks/index.js'
+import { callbacks, httpSender, type CallbackOptions } from '../../../src/callbacks/index.js'
 import { MemoryQueue, MemoryStore } from '../../../adapters/memory/index.js'
 import type { Job, ProcessOptions, Queue, RunJob } from '../../../src/queues/queue.js'
-import { createTasks, defineTask, type Callbacks } from '../../../src/tasks/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import type { Callbacks } from '../../../src/tasks/record/callbacks.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

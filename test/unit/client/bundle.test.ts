@@ -29,7 +29,7 @@ describe('the client in a bundle for browsers', () => {
   })
 
   test('compiles against the types of a browser, without those of Node', () => {
-    const program = ts.createProgram([join(root, 'adapters/client/index.ts')], {
+    const program = ts.createProgram([join(root, 'src/client/index.ts')], {
       target: ts.ScriptTarget.ES2022, lib: ['lib.es2022.d.ts', 'lib.dom.d.ts'], types: [], strict: true, exactOptionalPropertyTypes: true,
       module: ts.ModuleKind.Preserve, moduleResolution: ts.ModuleResolutionKind.Bundler, noEmit: true,
     })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
-import { verifyCallback } from '../../../adapters/client/index.js'
+import { verifyCallback } from '../../../src/client/index.js'
 import { messageBody, signedHeaders } from '../../../src/callbacks/message.js'
 
 const SECRET = `whsec_${Buffer.from('a secret of some thirty bytes ...').toString('base64')}`

@@ -1,4 +1,4 @@
-import { createClient, type Client, type ClientOptions } from '../../../adapters/client/index.js'
+import { createClient, type Client, type ClientOptions } from '../../../src/client/index.js'
 
 export const BASE = 'https://api.test'
 

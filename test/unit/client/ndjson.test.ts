@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { readNdjson, writeNdjson, type LineFault } from '../../../adapters/client/index.js'
+import { readNdjson, writeNdjson, type LineFault } from '../../../src/client/index.js'
 import { LineReader } from '../../../src/ndjson/lines.js'
 import { fakeServer, json, lost, pieces, script } from './fake-server.js'
 

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import type { OpenApiTask, ResultOf, WithMessage } from '../../../adapters/client/index.js'
-import { jsonSchema } from '../../../src/schema/index.js'
-import { defineTask, type TaskResult } from '../../../src/tasks/index.js'
+import type { OpenApiTask, ResultOf, WithMessage } from '../../../src/client/index.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import type { TaskResult } from '../../../src/tasks/record/view.js'
 import { fakeServer, json } from './fake-server.js'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false

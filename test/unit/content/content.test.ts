@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
-import { content, type ContentOptions, type ContentSource } from '../../../src/content/index.js'
+import { content, type ContentOptions } from '../../../src/content/content.js'
+import type { ContentSource } from '../../../src/content/source.js'
 import type { RequestHeaders } from '../../../src/http/exchange.js'
 import { CHANGED, CHANGED_TEXT, see, textSource, type Seen } from './kit.js'
 

@@ -1,5 +1,5 @@
 import type { Handler, HttpRequest, HttpResponse, RequestHeaders } from '../../../src/http/exchange.js'
-import type { ContentSource } from '../../../src/content/index.js'
+import type { ContentSource } from '../../../src/content/source.js'
 import { errorResponse } from '../../../src/http/respond.js'
 import { fakeRequest } from '../http/fake-request.js'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
-import { decodeBody, decodeBytes, readDecoded, REQUEST_CODINGS, requestCoding } from '../../../src/http/decode.js'
+import { decodeBody, decodeBytes, readDecoded, REQUEST_CODINGS, requestCoding } from '../../../src/http/body/decode.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { fakeRequest } from './fake-request.js'
 

@@ -1,6 +1,6 @@
 import { compose } from '../../../src/http/exchange.js'
 import { httpError } from '../../../src/http/errors.js'
-import { content } from '../../../src/content/index.js'
+import { content } from '../../../src/content/content.js'
 import { refuses, type Loose } from '../refuses.js'
 
 const make = { compose, httpError, content } as unknown as Record<'compose' | 'httpError' | 'content', Loose>

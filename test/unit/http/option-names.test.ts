@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { checkNames } from '../../../src/http/option-names.js'
+import { checkNames } from '../../../src/runtime/option-names.js'
 
 const known = { owner: 1, id: 1, timeoutMs: 1, maxLineBytes: 1, maxWaitSeconds: 1, respond: 1, onError: 1 }
 const names = Object.keys(known)

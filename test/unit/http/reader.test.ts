@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { FieldReader, fieldText, isToken } from '../../../src/http/reader.js'
+import { FieldReader, fieldText, isToken } from '../../../src/http/fields/reader.js'
 
 const CONTROLS = [0x00, 0x08, 0x0a, 0x0d, 0x1f, 0x7f].map((code) => String.fromCharCode(code))
 const OTHERS = ['\t', ' ', '!', '~', '\x80', 'ÿ', ',', ';', '=']

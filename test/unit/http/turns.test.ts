@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
-import { Turns } from '../../../src/http/turns.js'
+import { Turns } from '../../../src/runtime/turns.js'
 
 test('a turn is over after 10 ms, and the next one begins behind what others had to do', async () => {
   let now = 1000

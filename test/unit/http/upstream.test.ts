@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { upstreamError } from '../../../src/http/upstream.js'
-import { telling, warn } from '../../../src/http/warning.js'
+import { telling, warn } from '../../../src/runtime/warning.js'
 
 test('a time limit is seen behind four others, and causes that go round end', () => {
   const behind = (count: number): Error => {

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
-import { bulkCreate } from '../../../src/bulk/index.js'
+import { bulkCreate } from '../../../src/bulk/create.js'
 import { guard } from '../../../src/http/boundary.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
-import { warn } from '../../../src/http/warning.js'
+import { warn, aboutTask } from '../../../src/runtime/warning.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { aboutTask } from '../../../src/http/warning.js'
 import { fakeRequest } from './fake-request.js'
 
 async function heard(work: () => unknown): Promise<string> {

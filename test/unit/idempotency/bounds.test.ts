@@ -4,7 +4,7 @@ import { MemoryStore } from '../../../adapters/memory/index.js'
 import { compose, type Handler } from '../../../src/http/exchange.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { json } from '../../../src/http/respond.js'
-import { idempotent } from '../../../src/idempotency/index.js'
+import { idempotent } from '../../../src/idempotency/policy.js'
 import { fakeRequest, type Fake } from '../http/fake-request.js'
 import { deferred, within } from '../tasks/kit.js'
 

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { MemoryStore } from '../../../adapters/memory/index.js'
 import type { Entry } from '../../../src/stores/store.js'
 import { openClaim, type TaskClaim } from '../../../src/idempotency/claim.js'
-import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../../src/idempotency/index.js'
+import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../../src/idempotency/once-task.js'
 
 const claim: TaskClaim = { kind: 'task', fingerprint: 'f', taskId: 'a', direct: false, accepted: false }
 const ended = { taskId: 'a', recordKey: 'task:a', recordMs: 60_000 }

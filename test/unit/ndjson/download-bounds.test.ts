@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, mock, test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
-import { ZlibPump } from '../../../src/http/zlib-pump.js'
-import { ndjsonBytes, ndjsonDownload } from '../../../src/ndjson/index.js'
+import { ZlibPump } from '../../../src/http/body/zlib-pump.js'
+import { ndjsonBytes, ndjsonDownload } from '../../../src/ndjson/download.js'
 import { fakeRequest } from '../http/fake-request.js'
 
 const people = [{ id: 0, name: 'Ann' }, { id: 1, name: 'Zoë' }]

@@ -1,4 +1,6 @@
-import { ndjsonDownload, ndjsonUpload, uploadTask } from '../../../src/ndjson/index.js'
+import { ndjsonDownload } from '../../../src/ndjson/download.js'
+import { ndjsonUpload } from '../../../src/ndjson/upload.js'
+import { uploadTask } from '../../../src/ndjson/upload-task.js'
 import { refuses, type Loose } from '../refuses.js'
 
 const make = { ndjsonDownload, ndjsonUpload, uploadTask } as unknown as Record<'ndjsonDownload' | 'ndjsonUpload' | 'uploadTask', Loose>

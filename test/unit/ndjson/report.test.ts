@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { HttpResponse } from '../../../src/http/exchange.js'
-import { ndjsonUpload, type UploadResult } from '../../../src/ndjson/index.js'
-import { UploadReport } from '../../../src/ndjson/report.js'
-import type { Schema } from '../../../src/schema/index.js'
+import { ndjsonUpload } from '../../../src/ndjson/upload.js'
+import { type UploadResult, UploadReport } from '../../../src/ndjson/report.js'
+import type { Schema } from '../../../src/schema/schema.js'
 import { fakeRequest } from '../http/fake-request.js'
 
 test('a record that the schema made into what JSON can not write is refused as any other, without its beginning', async () => {

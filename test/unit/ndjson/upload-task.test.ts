@@ -3,8 +3,9 @@ import { describe, test } from 'node:test'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { PartialLine } from '../../../src/ndjson/partial-line.js'
-import { uploadTask, type UploadTaskOptions } from '../../../src/ndjson/index.js'
-import type { TaskContext } from '../../../src/tasks/index.js'
+import type { UploadTaskOptions } from '../../../src/ndjson/upload-options.js'
+import { uploadTask } from '../../../src/ndjson/upload-task.js'
+import type { TaskContext } from '../../../src/tasks/definition/define.js'
 import { fakeRequest } from '../http/fake-request.js'
 
 const BLOB = `ndjson-upload/${'a'.repeat(22)}`

@@ -4,9 +4,10 @@ import { gzipSync } from 'node:zlib'
 import { httpError, isHttpError } from '../../../src/http/errors.js'
 import type { HttpResponse } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
-import { jsonSchema } from '../../../src/schema/index.js'
-import { ndjsonUpload, type UploadOptions, type UploadResult } from '../../../src/ndjson/index.js'
-import { decodeOptions } from '../../../src/ndjson/upload.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
+import { decodeOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
+import { ndjsonUpload } from '../../../src/ndjson/upload.js'
+import type { UploadResult } from '../../../src/ndjson/report.js'
 import { fakeRequest, type Fake } from '../http/fake-request.js'
 
 interface User { id: number, name: string }

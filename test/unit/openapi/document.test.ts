@@ -3,8 +3,11 @@ import { describe as suite, test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { compose, describe, type Handler, type Policy } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { addParameters, addResponseHeaders, addResponses, body, errorResponses, header, openapi, operation, parameter, response } from '../../../src/openapi/index.js'
-import { router } from '../../../src/resources/index.js'
+import { addParameters, addResponseHeaders, addResponses } from '../../../src/openapi/merge.js'
+import { body, header, operation, parameter, response } from '../../../src/openapi/operation.js'
+import { errorResponses } from '../../../src/openapi/errors.js'
+import { openapi } from '../../../src/openapi/document.js'
+import { router } from '../../../src/resources/router.js'
 
 const INFO = { title: 'Users', version: '1.0.0', license: { name: 'MIT', identifier: 'MIT' } }
 const shape = { type: 'object', required: ['id'], properties: { id: { type: 'integer' } } }

@@ -6,10 +6,15 @@ import { z } from 'zod'
 import { ERROR_CODES, httpError, type ErrorCode } from '../../../src/http/errors.js'
 import type { HttpRequest } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
-import { body, commonErrorResponses, errorResponses, errorSchema, fields, header, operation, parameter, problemSchema, requestFields, response, responseFields } from '../../../src/openapi/index.js'
-import { taskFace } from '../../../src/tasks/index.js'
-import { statusOperations, submitOperations } from '../../../src/tasks/operations.js'
-import { jsonSchema } from '../../../src/schema/index.js'
+import { body, header, operation, parameter, response } from '../../../src/openapi/operation.js'
+import {
+  commonErrorResponses, errorSchema, problemSchema,
+} from '../../../src/openapi/common-errors.js'
+import { errorResponses } from '../../../src/openapi/errors.js'
+import { fields, requestFields, responseFields } from '../../../src/openapi/fields.js'
+import { taskFace } from '../../../src/tasks/http/faces.js'
+import { statusOperations, submitOperations } from '../../../src/tasks/http/operations.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
 
 /** Nothing of OpenAPI's outer shape is left to taste: what each object must and may have (OpenAPI 3.1.1 section 4.8). */
 function checkResponse(found: unknown) {

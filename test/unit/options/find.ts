@@ -1,6 +1,6 @@
-import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
+import { ENTRY_POINTS } from '../../../scripts/entry-points.mjs'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../../..', import.meta.url))
  * A parameter holds options if it is named so, is taken apart in the signature, or has a type named `…Options` or without a name.
  */
 export function functionsWithOptions(): string[] {
-  const entries = [['longhaul', `${root}src/index.ts`], ...readdirSync(`${root}adapters`).map((name) => [`longhaul/${name}`, `${root}adapters/${name}/index.ts`])]
+  const entries = Object.entries(ENTRY_POINTS).map(([name, source]) => [name === 'index' ? 'longhaul' : `longhaul/${name}`, `${root}${source}`])
   const { config } = ts.readConfigFile(`${root}tsconfig.json`, ts.sys.readFile) as { config: unknown }
   const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
   const program = ts.createProgram(entries.map(([, file]) => file as string), { ...options, noEmit: true })

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { BullMQQueue } from '../../../adapters/bullmq/index.js'
-import { callbacks, httpSender } from '../../../adapters/callbacks/index.js'
-import { ClientError, createClient, readNdjson, verifyCallback } from '../../../adapters/client/index.js'
-import { blobsConformance, queueConformance, storeConformance, taskIndexConformance } from '../../../adapters/conformance/index.js'
+import { callbacks, httpSender } from '../../../src/callbacks/index.js'
+import { ClientError, createClient, readNdjson, verifyCallback } from '../../../src/client/index.js'
+import { blobsConformance, queueConformance, storeConformance, taskIndexConformance } from '../../../src/conformance/index.js'
 import { longhaul, toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/index.js'
@@ -11,8 +11,21 @@ import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
 import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
-import * as api from '../../../src/index.js'
+import * as bulk from '../../../src/bulk/index.js'
+import * as content from '../../../src/content/index.js'
+import * as http from '../../../src/http/index.js'
+import * as root from '../../../src/index.js'
+import * as ndjson from '../../../src/ndjson/index.js'
+import * as openapi from '../../../src/openapi/index.js'
+import * as policies from '../../../src/policies/index.js'
+import * as resources from '../../../src/resources/index.js'
+import * as stores from '../../../src/stores/index.js'
+import * as versions from '../../../src/versions/index.js'
 import { fakeRequest } from '../http/fake-request.js'
+
+const api = {
+  ...root, ...bulk, ...content, ...http, ...ndjson, ...openapi, ...policies, ...resources, ...stores, ...versions,
+}
 
 /** Calls one function with these options. What else it needs is good. */
 type Call = (options: never) => unknown
@@ -39,59 +52,59 @@ export async function close(): Promise<void> {
 
 /** Every function with options, named as `functionsWithOptions` names it. */
 export const TABLE: Readonly<Record<string, Call>> = {
-  'longhaul: apiKey': (options) => api.apiKey(options),
-  'longhaul: authenticate': (options) => api.authenticate(options),
-  'longhaul: authorize': (options) => api.authorize(options),
+  'longhaul/policies: apiKey': (options) => api.apiKey(options),
+  'longhaul/policies: authenticate': (options) => api.authenticate(options),
+  'longhaul/policies: authorize': (options) => api.authorize(options),
   'longhaul: azureFace': (options) => api.azureFace(options),
-  'longhaul: basic': (options) => api.basic(options),
-  'longhaul: bearer': (options) => api.bearer(options),
-  'longhaul: blobSource': (options) => api.blobSource(engine.blobs, 'key', options),
-  'longhaul: body': (options) => api.body({}, options),
-  'longhaul: bulkCreate': (options) => api.bulkCreate(options),
-  'longhaul: bulkCreateTask': (options) => api.bulkCreateTask(options),
-  'longhaul: bulkItems': (options) => api.bulkItems(options),
-  'longhaul: bulkUpdate': (options) => api.bulkUpdate(options),
-  'longhaul: bulkUpdateTask': (options) => api.bulkUpdateTask(options),
-  'longhaul: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
-  'longhaul: byPath': (options) => api.byPath(options),
-  'longhaul: byQuery': (options) => api.byQuery(options),
-  'longhaul: byVendorMediaType': (options) => api.byVendorMediaType(options),
-  'longhaul: clientAddress': (options) => api.clientAddress(options),
-  'longhaul: collection': (options) => api.collection(options),
-  'longhaul: content': (options) => api.content(handler, options),
-  'longhaul: cors': (options) => api.cors(options),
-  'longhaul: crossSite': (options) => api.crossSite(options),
+  'longhaul/policies: basic': (options) => api.basic(options),
+  'longhaul/policies: bearer': (options) => api.bearer(options),
+  'longhaul/content: blobSource': (options) => api.blobSource(engine.blobs, 'key', options),
+  'longhaul/openapi: body': (options) => api.body({}, options),
+  'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),
+  'longhaul/bulk: bulkCreateTask': (options) => api.bulkCreateTask(options),
+  'longhaul/bulk: bulkItems': (options) => api.bulkItems(options),
+  'longhaul/bulk: bulkUpdate': (options) => api.bulkUpdate(options),
+  'longhaul/bulk: bulkUpdateTask': (options) => api.bulkUpdateTask(options),
+  'longhaul/versions: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
+  'longhaul/versions: byPath': (options) => api.byPath(options),
+  'longhaul/versions: byQuery': (options) => api.byQuery(options),
+  'longhaul/versions: byVendorMediaType': (options) => api.byVendorMediaType(options),
+  'longhaul/policies: clientAddress': (options) => api.clientAddress(options),
+  'longhaul/resources: collection': (options) => api.collection(options),
+  'longhaul/content: content': (options) => api.content(handler, options),
+  'longhaul/resources: cors': (options) => api.cors(options),
+  'longhaul/policies: crossSite': (options) => api.crossSite(options),
   'longhaul: createTasks': (options) => api.createTasks(options),
-  'longhaul: decodeBody': (options) => api.decodeBody(request, options),
+  'longhaul/http: decodeBody': (options) => api.decodeBody(request, options),
   'longhaul: defineTask': (options) => api.defineTask(options),
-  'longhaul: deprecated': (options) => api.deprecated(options),
+  'longhaul/versions: deprecated': (options) => api.deprecated(options),
   'longhaul: guard': (options) => api.guard(handler, options),
   'longhaul: httpError': (options) => api.httpError('conflict', options),
   'longhaul: HttpError': (options) => new api.HttpError(400, 'wrong', options),
-  'longhaul: idempotent': (options) => api.idempotent(options),
+  'longhaul/policies: idempotent': (options) => api.idempotent(options),
   'longhaul: jsonSchema': (options) => api.jsonSchema({}, options),
-  'longhaul: limitBody': (options) => api.limitBody(options),
-  'longhaul: limitConcurrency': (options) => api.limitConcurrency(options),
-  'longhaul: limitHeaders': (options) => api.limitHeaders(options),
-  'longhaul: LineReader': (options) => new api.LineReader(options),
-  'longhaul: list': (options) => api.list(options),
-  'longhaul: ndjsonBytes': (options) => api.ndjsonBytes([], options),
-  'longhaul: ndjsonDownload': (options) => api.ndjsonDownload(options),
-  'longhaul: ndjsonUpload': (options) => api.ndjsonUpload(options),
-  'longhaul: openapi': (options) => api.openapi(handler, options),
-  'longhaul: operation': (options) => api.operation('GET', options),
-  'longhaul: parameter': (options) => api.parameter('query', 'q', options),
-  'longhaul: rateLimit': (options) => api.rateLimit(options),
-  'longhaul: readBytes': (options) => api.readBytes(request, options),
-  'longhaul: readDecoded': (options) => api.readDecoded(request, options),
-  'longhaul: readJson': (options) => api.readJson(request, options),
-  'longhaul: readRecords': (options) => api.readRecords(bytes(), options),
-  'longhaul: requestId': (options) => api.requestId(options),
-  'longhaul: resource': (options) => api.resource({ GET: handler }, options),
-  'longhaul: response': (options) => api.response('Done', options),
+  'longhaul/policies: limitBody': (options) => api.limitBody(options),
+  'longhaul/policies: limitConcurrency': (options) => api.limitConcurrency(options),
+  'longhaul/policies: limitHeaders': (options) => api.limitHeaders(options),
+  'longhaul/ndjson: LineReader': (options) => new api.LineReader(options),
+  'longhaul/resources: list': (options) => api.list(options),
+  'longhaul/ndjson: ndjsonBytes': (options) => api.ndjsonBytes([], options),
+  'longhaul/ndjson: ndjsonDownload': (options) => api.ndjsonDownload(options),
+  'longhaul/ndjson: ndjsonUpload': (options) => api.ndjsonUpload(options),
+  'longhaul/openapi: openapi': (options) => api.openapi(handler, options),
+  'longhaul/openapi: operation': (options) => api.operation('GET', options),
+  'longhaul/openapi: parameter': (options) => api.parameter('query', 'q', options),
+  'longhaul/policies: rateLimit': (options) => api.rateLimit(options),
+  'longhaul/http: readBytes': (options) => api.readBytes(request, options),
+  'longhaul/http: readDecoded': (options) => api.readDecoded(request, options),
+  'longhaul/http: readJson': (options) => api.readJson(request, options),
+  'longhaul/ndjson: readRecords': (options) => api.readRecords(bytes(), options),
+  'longhaul/policies: requestId': (options) => api.requestId(options),
+  'longhaul/resources: resource': (options) => api.resource({ GET: handler }, options),
+  'longhaul/openapi: response': (options) => api.response('Done', options),
   'longhaul: router': (options) => api.router({ '/x': handler }, options),
-  'longhaul: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
-  'longhaul: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
+  'longhaul/stores: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
+  'longhaul/resources: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
   'longhaul: OwnedTasks#get': (options) => tasks.ownedBy('ann').get('a', options),
@@ -103,12 +116,12 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: Tasks#get': (options) => tasks.get('a', options),
   'longhaul: Tasks#submit': (options) => tasks.submit(report, {}, options),
   'longhaul: Tasks#wait': (options) => tasks.wait('a', options),
-  'longhaul: timeouts': (options) => api.timeouts(options),
-  'longhaul: trace': (options) => api.trace(options),
-  'longhaul: uploadTask': (options) => api.uploadTask(options),
+  'longhaul/policies: timeouts': (options) => api.timeouts(options),
+  'longhaul/resources: trace': (options) => api.trace(options),
+  'longhaul/ndjson: uploadTask': (options) => api.uploadTask(options),
   'longhaul: upstreamError': (options) => api.upstreamError(new Error('away'), options),
-  'longhaul: versionNeutral': (options) => api.versionNeutral(handler, options),
-  'longhaul: versions': (options) => api.versions({ 1: handler }, options),
+  'longhaul/versions: versionNeutral': (options) => api.versionNeutral(handler, options),
+  'longhaul/versions: versions': (options) => api.versions({ 1: handler }, options),
   'longhaul/bullmq: BullMQQueue': (options) => new BullMQQueue(options),
   'longhaul/bullmq: BullMQQueue#close': (options) => BullMQQueue.prototype.close.call({} as never, options),
   'longhaul/callbacks: callbacks': (options) => callbacks(options),
@@ -189,11 +202,11 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 
 /** Functions with options that need no check, and why. */
 export const EXEMPT: Readonly<Record<string, string>> = {
-  'longhaul: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
+  'longhaul/stores: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
   'longhaul: RunPlaces#hold': CONTRACT,
-  'longhaul: Store#create': CONTRACT,
-  'longhaul: Store#increment': CONTRACT,
-  'longhaul: Store#replace': CONTRACT,
+  'longhaul/stores: Store#create': CONTRACT,
+  'longhaul/stores: Store#increment': CONTRACT,
+  'longhaul/stores: Store#replace': CONTRACT,
   'longhaul: Tasks#accept': CONTRACT,
   'longhaul/bullmq: BullMQQueue#enqueue': CONTRACT,
   'longhaul/bullmq: BullMQQueue#process': CONTRACT,

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { compose, describe as describes, type Handler, type Operation, type Policy } from '../../../src/http/exchange.js'
-import { apiKey, authenticate, authorize, bearer, hostUser, limitBody, rateLimit, timeouts, tokens } from '../../../src/policies/index.js'
+import { apiKey, bearer, hostUser, tokens } from '../../../src/policies/schemes.js'
+import { authenticate } from '../../../src/policies/authenticate.js'
+import { authorize } from '../../../src/policies/authorize.js'
+import { limitBody } from '../../../src/policies/limit-body.js'
+import { rateLimit } from '../../../src/policies/rate-limit.js'
+import { timeouts } from '../../../src/policies/timeouts.js'
 import { memory } from '../../../adapters/memory/index.js'
 
 const verify = tokens({ 's3cret': { subject: 'ann' } })

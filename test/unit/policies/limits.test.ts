@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { compose, type BodySource, type Handler } from '../../../src/http/exchange.js'
-import { readJson } from '../../../src/http/body.js'
+import { readJson } from '../../../src/http/body/body.js'
 import { json } from '../../../src/http/respond.js'
-import { limitBody, limitHeaders } from '../../../src/policies/index.js'
+import { limitBody } from '../../../src/policies/limit-body.js'
+import { limitHeaders } from '../../../src/policies/limit-headers.js'
 import { fakeRequest } from '../http/fake-request.js'
 import { ask } from './request.js'
 

@@ -1,5 +1,8 @@
 import { test } from 'node:test'
-import { apiKey, authenticate, basic, bearer, hostUser, rateLimit, timeouts } from '../../../src/policies/index.js'
+import { apiKey, basic, bearer, hostUser } from '../../../src/policies/schemes.js'
+import { authenticate } from '../../../src/policies/authenticate.js'
+import { rateLimit } from '../../../src/policies/rate-limit.js'
+import { timeouts } from '../../../src/policies/timeouts.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { refuses, type Loose } from '../refuses.js'
 

@@ -5,7 +5,12 @@ import { memory } from '../../../adapters/memory/index.js'
 import { compose, type Handler } from '../../../src/http/exchange.js'
 import { httpError } from '../../../src/http/errors.js'
 import { json } from '../../../src/http/respond.js'
-import { authenticate, bearer, bodyBytes, clientAddress, consume, rateLimit, tokens, type RateLimitOptions } from '../../../src/policies/index.js'
+import { authenticate } from '../../../src/policies/authenticate.js'
+import { bearer, tokens } from '../../../src/policies/schemes.js'
+import {
+  bodyBytes, consume, rateLimit, type RateLimitOptions,
+} from '../../../src/policies/rate-limit.js'
+import { clientAddress } from '../../../src/http/client-address.js'
 import { StoreUnavailableError, type Store } from '../../../src/stores/store.js'
 import { ask, request } from './request.js'
 

@@ -3,9 +3,10 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { httpError } from '../../../src/http/errors.js'
 import type { Call, Repository } from '../../../src/repositories/repository.js'
-import { collection, type CollectionOptions } from '../../../src/resources/collection.js'
+import type { CollectionOptions } from '../../../src/resources/collection-options.js'
+import { collection } from '../../../src/resources/collection.js'
 import { mergePatch } from '../../../src/resources/merge-patch.js'
-import { jsonSchema } from '../../../src/schema/index.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { ask, faults } from './ask.js'
 
 interface Note { readonly id: string, readonly title: string, readonly text?: string, readonly meta?: object }

@@ -1,7 +1,11 @@
 import { METHODS } from 'node:http'
 import { test } from 'node:test'
-import { collection, cors, list, resource, router } from '../../../src/resources/index.js'
-import { jsonSchema } from '../../../src/schema/index.js'
+import { collection } from '../../../src/resources/collection.js'
+import { cors } from '../../../src/resources/cors.js'
+import { list } from '../../../src/resources/list.js'
+import { resource } from '../../../src/resources/resource.js'
+import { router } from '../../../src/resources/router.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { refuses, type Loose } from '../refuses.js'
 
 const make = { collection, cors, list, resource, router } as unknown as Record<'collection' | 'cors' | 'list' | 'resource' | 'router', Loose>

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { EqualValues } from '../../../src/schema/equal-values.js'
-import { jsonSchema } from '../../../src/schema/index.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
 
 const issuesOf = (schema: object, value: unknown) => {
   const result = jsonSchema(schema)['~standard'].validate(value)

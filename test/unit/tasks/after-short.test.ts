@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { afterShort, type Short } from '../../../src/tasks/after-short.js'
+import { afterShort, type Short } from '../../../src/tasks/run/after-short.js'
 
 class Run implements Short {
   over = false

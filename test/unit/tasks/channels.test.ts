@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { after, describe, test, type TestContext } from 'node:test'
-import type { CallbackEvent, TaskEvent } from 'longhaul'
+import type { CallbackEvent } from 'longhaul/callbacks'
+import type { TaskEvent } from 'longhaul'
 import { memory } from 'longhaul/memory'
-import { createTasks, defineTask } from '../../../src/tasks/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
 import { receiver, site } from '../../http/callbacks-kit.js'
 
 // Timers of the library let a process end.

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { MemoryStore } from '../../../adapters/memory/index.js'
-import { createTasks, defineTask } from '../../../src/tasks/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
 import { HandQueue } from './hand-queue.js'
 import { bench, deferred, ended, eventually, Spy, SpyStore } from './kit.js'
 

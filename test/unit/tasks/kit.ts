@@ -1,7 +1,8 @@
-import type { MaybePromise } from '../../../src/http/exchange.js'
+import type { MaybePromise } from '../../../src/runtime/maybe-promise.js'
 import type { Queue } from '../../../src/queues/queue.js'
 import { StoreUnavailableError, type Store, type WriteOptions } from '../../../src/stores/store.js'
-import { createTasks, type Tasks, type TasksOptions } from '../../../src/tasks/index.js'
+import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
+import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
 import { memory, type MemoryQueue, type MemoryStore } from '../../../adapters/memory/index.js'
 
 /** What a call to the store or the queue does instead of, or after, its work. */

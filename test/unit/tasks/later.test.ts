@@ -1,8 +1,8 @@
 // What a status says of a task that starts later, and of one that runs again.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineTask } from '../../../src/tasks/index.js'
-import { pollAfter } from '../../../src/tasks/status-headers.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { pollAfter } from '../../../src/tasks/http/status-headers.js'
 import { bench, deferred, ended, eventually } from './kit.js'
 
 const HOUR = 3_600_000

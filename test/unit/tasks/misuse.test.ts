@@ -1,6 +1,8 @@
 import { describe, test } from 'node:test'
 import { memory } from '../../../adapters/memory/index.js'
-import { createTasks, defineTask, taskEndpoints } from '../../../src/tasks/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { refusesCall } from '../refuses.js'
 
 // As a user of plain JavaScript calls them.

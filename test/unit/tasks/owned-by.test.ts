@@ -1,7 +1,8 @@
 // Issue 15, C14: an owner that is missing never means all tasks.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { defineTask, type TasksOptions } from '../../../src/tasks/index.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
 import { bench, type Bench } from './kit.js'
 
 const echo = defineTask({ name: 'echo', run: (input: unknown) => ({ message: 'done', input }) })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { defineTask } from '../../../src/tasks/index.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
 import { bench, deferred } from './kit.js'
 
 test('what a run came to is kept while the store is away for minutes: the task has not failed', async (t) => {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { memory, MemoryQueue, MemoryStore } from '../../../adapters/memory/index.js'
-import { createTasks, defineTask } from '../../../src/tasks/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
 import { type HttpError } from '../../../src/http/errors.js'
-import { freeSlot, takeSlot } from '../../../src/tasks/slots.js'
+import { freeSlot, takeSlot } from '../../../src/tasks/intake/slots.js'
 import { bench, deferred, ended, eventually } from './kit.js'
 
 function limited(maxPerOwner: number, run: () => unknown = () => undefined) {

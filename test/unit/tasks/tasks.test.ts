@@ -5,8 +5,10 @@ import { z } from 'zod'
 import { memory, MemoryStore } from '../../../adapters/memory/index.js'
 import { HttpError, httpError } from '../../../src/http/errors.js'
 import type { Job, Queue } from '../../../src/queues/queue.js'
-import { jsonSchema } from '../../../src/schema/index.js'
-import { createTasks, defineTask, permanent, type TaskContext } from '../../../src/tasks/index.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask, type TaskContext } from '../../../src/tasks/definition/define.js'
+import { permanent } from '../../../src/tasks/run/failure.js'
 import { bench, deferred, ended, eventually, Spy, spyQueue, SpyStore, within } from './kit.js'
 
 const echo = defineTask({ name: 'echo', run: (input) => ({ message: 'done', input }) })

@@ -3,8 +3,9 @@ import { test } from 'node:test'
 import * as v from 'valibot'
 import { z } from 'zod'
 import { memory } from '../../../adapters/memory/index.js'
-import { jsonSchema } from '../../../src/schema/index.js'
-import { createTasks, defineTask } from '../../../src/tasks/index.js'
+import { jsonSchema } from '../../../src/schema/json-schema.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
 import { ended } from './kit.js'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false

@@ -1,0 +1,25 @@
+// The entry points of the package: each is the index of one folder. Read by the build and by the tests.
+import { existsSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
+
+const FOLDERS = [
+  'bulk', 'ndjson', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'queues',
+  'client', 'conformance', 'memory', 'redis', 'bullmq', 'files', 'node', 'fetch', 'fastify', 'koa'
+]
+
+/**
+ * The source of each entry point by its name in the build: `index` for `longhaul`, `bulk` for `longhaul/bulk`.
+ * @type {Record<string, string>}
+ */
+export const ENTRY_POINTS = {
+  index: 'src/index.ts',
+  ...Object.fromEntries(FOLDERS.map((name) => [name, sourceOf(name)]))
+}
+
+function sourceOf(name) {
+  const area = existsSync(resolve(root, 'src', name, 'index.ts')) ? 'src' : 'adapters'
+  return `${area}/${name}/index.ts`
+}

@@ -1,0 +1,4 @@
+/** Returns whether `value` may have members. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+
+/** Resolves after `ms`. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** Looks every few milliseconds until `check` holds; fails with `what` after `ms`. */
+export async function eventually(check: () => boolean | Promise<boolean>, ms: number, what: string): Promise<void> {
+  const end = performance.now() + ms
+  while (!await check()) {
+    assert.ok(performance.now() < end, `${what}, but not within ${ms} ms`)
+    await pause(3)
+  }
+}
+
+/** `promise`, or a failure with `what` after `ms`. */
+export async function inTime<T>(promise: MaybePromise<T>, ms: number, what: string): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new assert.AssertionError({ message: `${what}, but not within ${ms} ms` })), ms)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** `count` calls at once. */
+export function together<T>(count: number, call: (index: number) => MaybePromise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => call(index)))
+}
+
+/**
+ * Fails unless what a call gave is a rejection with `error`. The call is made before, so one that throws instead of rejecting
+ * fails the test.
+ */
+export function rejects(outcome: unknown, error: assert.AssertPredicate): Promise<void> {
+  return assert.rejects(Promise.resolve(outcome), error)
+}
+
+/** A promise that its owner opens. */
+export class Gate {
+  readonly opened: Promise<void>
+  open!: () => void
+
+  constructor() {
+    this.opened = new Promise((resolve) => { this.open = resolve })
+  }
+}

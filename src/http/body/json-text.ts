@@ -1,0 +1,100 @@
+import secureJson from 'secure-json-parse'
+import { httpError, type HttpError } from '../errors.js'
+import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS } from './json-value.js'
+import { jsonFault } from './json-fault.js'
+
+/** Words that every key that is refused has in it, or its value has, unless letters of them are behind an escape. */
+const UNSAFE_WORDS = /__proto__|prototype/
+const ESCAPED_LETTER = /\\u00[4-7]/
+const BYTE_ORDER_MARK = 0xfeff
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/**
+ * Reads JSON from bytes: UTF-8 (RFC 8259 section 8.1), a byte order mark is stepped over.
+ * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, `nested_too_deep`, or `missing_body` when there is nothing
+ */
+export function parseJsonBytes(bytes: Uint8Array): unknown {
+  return parseJson(jsonTextOf(bytes))
+}
+
+/**
+ * The text of bytes that should be JSON, not parsed yet.
+ * @throws {HttpError} `malformed_json` when they are not UTF-8, or `missing_body` when there is nothing
+ */
+export function jsonTextOf(bytes: Uint8Array): string {
+  if (bytes.byteLength === 0) throw httpError('missing_body')
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    // Without a cause: what a client sends is no failure of the host's.
+    const message = 'The body is not valid JSON: it is not UTF-8.'
+    throw httpError('malformed_json', { message, details: [{ pointer: '', message: 'The text is not UTF-8.' }] })
+  }
+}
+
+/**
+ * Reads JSON from text. Keys that could change a prototype once copied (`__proto__`, and `constructor` with a
+ * `prototype` in it) are refused wherever they stand. The text itself is never in an error.
+ * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, UTF-16 units), `unsafe_key`, or
+ * `nested_too_deep` beyond `maxDepth` levels, 512 by default
+ */
+export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
+  const value = parsed(text)
+  if (text.length > SHALLOW_UNITS && isTooDeep(value, maxDepth)) throw httpError('nested_too_deep')
+  return value
+}
+
+function parsed(text: string): unknown {
+  try {
+    const suspect = mayHoldUnsafeKey(text) || text.charCodeAt(0) === BYTE_ORDER_MARK
+    return suspect ? secureJson.parse(text, undefined, { protoAction: 'error', constructorAction: 'error' }) : JSON.parse(text) as unknown
+  } catch {
+    throw faultOf(text)
+  }
+}
+
+/** Whether a key that is refused may be in this text of JSON. Most have none, and this tells so for a fiftieth of the price of parsing them. */
+export function mayHoldUnsafeKey(text: string): boolean {
+  return UNSAFE_WORDS.test(text) || (text.includes('\\u00') && ESCAPED_LETTER.test(text))
+}
+
+function faultOf(text: string): HttpError {
+  const fault = jsonFault(text)
+  // What reads well as JSON was refused for a key.
+  if (fault === undefined) return httpError('unsafe_key')
+  const place = `line ${fault.line}, column ${fault.column} (offset ${fault.offset})`
+  return httpError('malformed_json', {
+    message: `The body is not valid JSON: at ${place}, ${fault.expected} was expected.`,
+    details: [{ pointer: '', message: `${place}: ${fault.expected} was expected.` }],
+  })
+}
+
+/**
+ * Whether a value that somebody else parsed holds a key that `parseJson` refuses. Every object is looked at
+ * once, so circular values are fine.
+ */
+export function hasUnsafeKey(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const seen = new Set<object>([value])
+  for (const node of seen) {
+    if (Array.isArray(node)) {
+      for (const child of node as unknown[]) if (isObject(child)) seen.add(child)
+    } else if (addMembers(node, seen)) return true
+  }
+  return false
+}
+
+function addMembers(node: object, seen: Set<object>): boolean {
+  for (const key in node) {
+    const child = (node as Record<string, unknown>)[key]
+    if (key === '__proto__') return true
+    if (!isObject(child)) continue
+    if (key === 'constructor' && Object.hasOwn(child, 'prototype')) return true
+    seen.add(child)
+  }
+  return false
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !ArrayBuffer.isView(value)
+}

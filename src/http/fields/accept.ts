@@ -1,0 +1,133 @@
+import { Memo } from '../../runtime/memo.js'
+import { parseMediaType, readType, type MediaType } from './media-type.js'
+import { FieldReader, fieldText, readWeight } from './reader.js'
+
+export { negotiateCoding } from './accept-encoding.js'
+export { parseMediaType, type MediaType } from './media-type.js'
+
+/** One range of an Accept header. Shared between requests: do not change it. */
+export interface MediaRange {
+  /** Lower-case, or `*`. */
+  readonly type: string
+  /** Lower-case, or `*`. */
+  readonly subtype: string
+  /** Parameters but `q`, by lower-case name. */
+  readonly params: ReadonlyMap<string, string>
+  /** Weight from 0 (not wanted) to 1. */
+  readonly q: number
+}
+
+type Header = string | readonly string[] | undefined
+
+const NOTHING: readonly MediaRange[] = /* @__PURE__ */ Object.freeze([])
+const ranges = new Memo(parseRanges)
+const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | undefined }>>()
+
+/**
+ * Reads an Accept header (RFC 9110 section 12.5.1) in the order sent. `q` counts wherever it stands
+ * among the parameters; more than three decimals and a missing leading zero are let pass. A malformed
+ * range, or one with a malformed `q` (a word, below 0, above 1), is skipped. Never throws. Linear.
+ */
+export function parseAccept(header: Header): readonly MediaRange[] {
+  return header === undefined ? NOTHING : ranges.get(fieldText(header))
+}
+
+/**
+ * The offer that a client likes best: by `q` of the most specific range that matches it, then by how
+ * specific that range is, then in the order of `offers`. Without a header, or with one that has no
+ * valid range, the first offer. `undefined` when every offer is refused: answer 406 or disregard it.
+ * `charset=utf-8` in a range is no condition, because all text here is UTF-8.
+ *
+ * Keep `offers` in a constant that nobody changes: what was chosen is remembered for each list.
+ * @throws {TypeError} when an offer is no media type
+ */
+export function negotiate(header: Header, offers: readonly string[]): string | undefined {
+  if (header === undefined || header === '*/*') return offers[0]
+  let memo = choices.get(offers)
+  if (memo === undefined) {
+    memo = new Memo((text) => ({ best: choose(ranges.get(text), offers) }))
+    choices.set(offers, memo)
+  }
+  return memo.get(fieldText(header)).best
+}
+
+function choose(asked: readonly MediaRange[], offers: readonly string[]): string | undefined {
+  if (asked.length === 0) return offers[0]
+  let best: string | undefined
+  let bestQ = 0
+  let bestRank = 0
+  for (const offer of offers) {
+    const parsed = parseMediaType(offer)
+    if (parsed === undefined) throw new TypeError(`negotiate: ${JSON.stringify(offer)} is no media type`)
+    const range = closest(asked, parsed)
+    if (range === undefined || range.q === 0 || range.q < bestQ) continue
+    const rank = specificity(range, parsed)
+    if (range.q > bestQ || rank > bestRank) {
+      best = offer
+      bestQ = range.q
+      bestRank = rank
+    }
+  }
+  return best
+}
+
+/** The most specific range that matches, the first one of equals. */
+export function closest(asked: readonly MediaRange[], offer: MediaType): MediaRange | undefined {
+  let found: MediaRange | undefined
+  let most = 0
+  for (const range of asked) {
+    const rank = specificity(range, offer)
+    if (rank > most) {
+      found = range
+      most = rank
+    }
+  }
+  return found
+}
+
+/** 0: no match. Any type < any subtype < exact; among these, more parameters count more. */
+function specificity(range: MediaRange, offer: MediaType): number {
+  let rank = 1
+  if (range.type !== '*') {
+    const slash = range.type.length
+    if (offer.type[slash] !== '/' || !offer.type.startsWith(range.type)) return 0
+    rank = 2
+    if (range.subtype !== '*') {
+      if (offer.type.length !== slash + 1 + range.subtype.length || !offer.type.endsWith(range.subtype)) return 0
+      rank = 3
+    }
+  }
+  if (range.params.size === 0) return rank
+  let matched = 0
+  for (const [name, value] of range.params) {
+    const offered = offer.params.get(name)
+    if (name === 'charset') {
+      const charset = value.toLowerCase()
+      if (charset === 'utf-8') continue
+      if (offered?.toLowerCase() !== charset) return 0
+    } else if (offered !== value) return 0
+    matched++
+  }
+  return rank + matched / (matched + 1)
+}
+
+function parseRanges(text: string): readonly MediaRange[] {
+  const found: MediaRange[] = []
+  const reader = new FieldReader(text)
+  while (!reader.done) {
+    if (reader.itemEnds()) continue
+    const name = readType(reader)
+    const params = name === undefined ? undefined : reader.parameters()
+    if (name === undefined || params === undefined || !reader.itemEnds()) {
+      reader.skipItem()
+      continue
+    }
+    const slash = name.indexOf('/')
+    const type = name.slice(0, slash)
+    const subtype = name.slice(slash + 1)
+    const q = readWeight(params)
+    params.delete('q')
+    if (q !== undefined && (type !== '*' || subtype === '*')) found.push({ type, subtype, params, q })
+  }
+  return Object.freeze(found)
+}

@@ -1,0 +1,70 @@
+/** The last second of the year 9999. */
+const LAST = 253_402_300_799_000
+
+let lastSecond = Number.NaN
+let lastText = ''
+
+/**
+ * A time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), cut to whole seconds. The last one is
+ * remembered. Times outside the years 1970 to 9999 become the nearest that can be written.
+ * @param ms milliseconds since 1970
+ * @throws {RangeError} for NaN
+ */
+export function httpDate(ms: number): string {
+  const second = Math.floor(ms / 1000)
+  if (second === lastSecond) return lastText
+  if (Number.isNaN(second)) throw new RangeError('httpDate: the time must be a number of milliseconds, not NaN')
+  lastText = new Date(Math.min(Math.max(second * 1000, 0), LAST)).toUTCString()
+  lastSecond = second
+  return lastText
+}
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+const MONTH = `(${MONTHS.join('|')})`
+const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'
+const LONG_DAY = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day'
+const TIME = '(\\d{2}):(\\d{2}):(\\d{2})'
+const IMF_FIXDATE = new RegExp(`^${DAY}, (\\d{2}) ${MONTH} (\\d{4}) ${TIME} GMT$`)
+const RFC850 = new RegExp(`^${LONG_DAY}, (\\d{2})-${MONTH}-(\\d{2}) ${TIME} GMT$`)
+const ASCTIME = new RegExp(`^${DAY} ${MONTH} (\\d{2}| \\d) ${TIME} (\\d{4})$`)
+const LONGEST = 'Wednesday, 06-Nov-94 08:49:37 GMT'.length
+
+/**
+ * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7). The day's name must be one, but
+ * need not be the right one. A two-digit year more than 50 years ahead is the last century's.
+ * @returns milliseconds since 1970, or `undefined` when the text is no such date
+ */
+export function parseHttpDate(text: string): number | undefined {
+  if (text.length > LONGEST) return undefined
+  const fixed = IMF_FIXDATE.exec(text)
+  if (fixed) return instant(Number(fixed[3]), fixed[2], fixed[1], fixed, 4)
+  const asctime = ASCTIME.exec(text)
+  if (asctime) return instant(Number(asctime[6]), asctime[1], asctime[2], asctime, 3)
+  const old = RFC850.exec(text)
+  return old ? twoDigitYear(old) : undefined
+}
+
+function twoDigitYear(match: RegExpExecArray): number | undefined {
+  const now = new Date()
+  const thisYear = now.getUTCFullYear()
+  const year = thisYear - (thisYear % 100) + Number(match[3])
+  const ms = instant(year, match[2], match[1], match, 4)
+  const limit = new Date(now).setUTCFullYear(thisYear + 50)
+  return ms !== undefined && ms > limit ? instant(year - 100, match[2], match[1], match, 4) : ms
+}
+
+function instant(
+  year: number, monthName: string | undefined, dayText: string | undefined, time: RegExpExecArray, at: number,
+): number | undefined {
+  const month = MONTHS.indexOf(monthName ?? '')
+  const day = Number(dayText)
+  const hour = Number(time[at])
+  const minute = Number(time[at + 1])
+  const second = Number(time[at + 2])
+  if (hour > 23 || minute > 59 || second > 60) return undefined
+  const date = new Date(0)
+  date.setUTCFullYear(year, month, day)
+  if (date.getUTCMonth() !== month || date.getUTCDate() !== day) return undefined
+  // 60 is a leap second: it counts as the next one.
+  return date.setUTCHours(hour, minute, second)
+}

@@ -1,0 +1,64 @@
+import { Memo } from '../../runtime/memo.js'
+import { FieldReader, fieldText } from './reader.js'
+
+/** One preference as sent. */
+export interface Preference {
+  /** The value, unquoted; `''` when there is none, which RFC 7240 says is the same as an empty one. */
+  readonly value: string
+  /** Parameters by lower-case name; `''` for one without value. */
+  readonly params: ReadonlyMap<string, string>
+}
+
+/** What a client prefers. Shared between requests: do not change it. */
+export interface Preferences {
+  /** `respond-async`, without a value (RFC 7240 section 4.1). */
+  readonly respondAsync: boolean
+  /** `wait`, in whole seconds from 0 to 2147483647 (larger ones are cut); `undefined` when absent or not digits. */
+  readonly wait: number | undefined
+  readonly return: 'minimal' | 'representation' | undefined
+  readonly handling: 'strict' | 'lenient' | undefined
+  /** Everything that was sent, by lower-case name, unknown ones too. */
+  readonly all: ReadonlyMap<string, Preference>
+}
+
+const MAX_WAIT = 2 ** 31 - 1
+const DIGITS = /^[0-9]+$/
+const NONE = preferences(new Map())
+const memo = new Memo(parse)
+
+/**
+ * Reads the Prefer header (RFC 7240 with errata 4439). Names are case-insensitive, values are not; a
+ * token and a quoted string with the same text are the same value; the first of a name wins, even
+ * when its value means nothing. Empty and malformed items are skipped, and a quote that never closes
+ * hides the rest. Never throws. Linear in the length of the text.
+ */
+export function parsePrefer(header: string | readonly string[] | undefined): Preferences {
+  return header === undefined ? NONE : memo.get(fieldText(header))
+}
+
+function parse(text: string): Preferences {
+  const all = new Map<string, Preference>()
+  const reader = new FieldReader(text)
+  while (!reader.done) {
+    if (reader.itemEnds()) continue
+    const name = reader.token().toLowerCase()
+    const value = name === '' ? undefined : reader.assigned()
+    const params = value === undefined ? undefined : reader.parameters()
+    if (value === undefined || params === undefined || !reader.itemEnds()) reader.skipItem()
+    else if (!all.has(name)) all.set(name, { value, params })
+  }
+  return preferences(all)
+}
+
+function preferences(all: ReadonlyMap<string, Preference>): Preferences {
+  const wait = all.get('wait')?.value
+  const returned = all.get('return')?.value
+  const handling = all.get('handling')?.value
+  return Object.freeze({
+    respondAsync: all.get('respond-async')?.value === '',
+    wait: wait !== undefined && DIGITS.test(wait) ? Math.min(Number(wait), MAX_WAIT) : undefined,
+    return: returned === 'minimal' || returned === 'representation' ? returned : undefined,
+    handling: handling === 'strict' || handling === 'lenient' ? handling : undefined,
+    all,
+  })
+}

@@ -1,0 +1,147 @@
+const TAB = 0x09
+const SPACE = 0x20
+const QUOTE = 0x22
+const COMMA = 0x2c
+const SEMICOLON = 0x3b
+const EQUALS = 0x3d
+const BACKSLASH = 0x5c
+const DELETE = 0x7f
+
+const TOKEN_CHARS = Uint8Array.from({ length: 128 }, (_, code) => Number(/[\w!#$%&'*+.^`|~-]/.test(String.fromCharCode(code))))
+
+function isTokenChar(code: number): boolean {
+  return code < 128 && TOKEN_CHARS[code] === 1
+}
+
+function isControl(code: number): boolean {
+  return (code < SPACE && code !== TAB) || code === DELETE
+}
+
+/** Whether `text` is a token (RFC 9110 section 5.6.2). */
+export function isToken(text: string): boolean {
+  for (let at = 0; at < text.length; at++) if (!isTokenChar(text.charCodeAt(at))) return false
+  return text.length > 0
+}
+
+/**
+ * Walks through a list-based header field (RFC 9110 section 5.6). It only moves forward, apart from
+ * one second look at a quoted string that turned out malformed, so a parse is linear in the text.
+ */
+export class FieldReader {
+  readonly text: string
+  /** Index of the next character. */
+  at = 0
+
+  constructor(text: string) {
+    this.text = text
+  }
+
+  get done(): boolean {
+    return this.at >= this.text.length
+  }
+
+  /** Steps over spaces and tabs (OWS, BWS). */
+  space(): void {
+    let code = this.text.charCodeAt(this.at)
+    while (code === SPACE || code === TAB) code = this.text.charCodeAt(++this.at)
+  }
+
+  /** Steps over `code` when it is next. */
+  eat(code: number): boolean {
+    if (this.text.charCodeAt(this.at) !== code) return false
+    this.at++
+    return true
+  }
+
+  /** The token that starts here; `''` when there is none. */
+  token(): string {
+    const start = this.at
+    while (isTokenChar(this.text.charCodeAt(this.at))) this.at++
+    return this.text.slice(start, this.at)
+  }
+
+  /** The token or quoted string that starts here; `''` when there is none, `undefined` when it is malformed. */
+  word(): string | undefined {
+    return this.text.charCodeAt(this.at) === QUOTE ? this.#quoted() : this.token()
+  }
+
+  /**
+   * What follows the name of an item: `; name=value; flag`. Names come lower-case, the first of a name wins,
+   * a name without value has `''`, empty ones are skipped. `undefined` when malformed.
+   */
+  parameters(): Map<string, string> | undefined {
+    const found = new Map<string, string>()
+    for (;;) {
+      this.space()
+      if (!this.eat(SEMICOLON)) return found
+      this.space()
+      const name = this.token().toLowerCase()
+      if (name === '') continue
+      const value = this.assigned()
+      if (value === undefined) return undefined
+      if (!found.has(name)) found.set(name, value)
+    }
+  }
+
+  /** The value after an optional `=`; `''` without one, `undefined` when malformed. */
+  assigned(): string | undefined {
+    this.space()
+    if (!this.eat(EQUALS)) return ''
+    this.space()
+    return this.word()
+  }
+
+  /** Whether an item ends here: at a comma, which is stepped over, or at the end of the text. */
+  itemEnds(): boolean {
+    this.space()
+    return this.done || this.eat(COMMA)
+  }
+
+  /** Steps behind the next comma that is not inside a quoted string; an open quote hides all the rest. */
+  skipItem(): void {
+    let quoted = false
+    while (!this.done) {
+      const code = this.text.charCodeAt(this.at++)
+      if (code === QUOTE) quoted = !quoted
+      else if (quoted && code === BACKSLASH) this.at++
+      else if (!quoted && code === COMMA) return
+    }
+  }
+
+  #quoted(): string | undefined {
+    const start = this.at + 1
+    let value = ''
+    let kept = start
+    for (let at = start; at < this.text.length; at++) {
+      const code = this.text.charCodeAt(at)
+      if (code === QUOTE) {
+        this.at = at + 1
+        return value + this.text.slice(kept, at)
+      }
+      if (isControl(code)) return undefined
+      if (code === BACKSLASH) {
+        value += this.text.slice(kept, at)
+        kept = ++at
+        if (isControl(this.text.charCodeAt(at))) return undefined
+      }
+    }
+    return undefined
+  }
+}
+
+/** A field as one text: several lines count as one list (RFC 9110 section 5.3). */
+export function fieldText(field: string | readonly string[]): string {
+  return typeof field === 'string' ? field : field.join(', ')
+}
+
+const QVALUE = /^(?:0(?:\.[0-9]*)?|\.[0-9]+|1(?:\.0*)?)$/
+
+/**
+ * The weight among parameters (RFC 9110 section 12.4.2): 1 without a `q`, `undefined` when it is malformed.
+ * More than three decimals and a missing leading zero are let pass.
+ */
+export function readWeight(params: ReadonlyMap<string, string>): number | undefined {
+  const text = params.get('q')
+  if (text === undefined) return 1
+  return QVALUE.test(text) ? Number(text) : undefined
+}

@@ -1,8 +1,0 @@
-export { parseIdempotencyKey } from './key.js'
-export { claimKey } from './scope.js'
-export { fingerprintOf } from './fingerprint.js'
-export { stillRunning, type AnswerClaim, type Claim, type TaskClaim } from './claim.js'
-export { CLAIM_MARGIN_MS, onceTask, settleTaskClaim, type EndedTask, type OnceTask, type TaskClaimOptions } from './once-task.js'
-export { onceAnswer, type KeptAnswer, type OnceAnswerOptions, type OnceWork } from './once-answer.js'
-export { replay } from './stored-answer.js'
-export { idempotent, type IdempotentOptions } from './policy.js'

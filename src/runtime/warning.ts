@@ -1,0 +1,57 @@
+
+/** Causes of causes that are shown. */
+const MAX_CAUSES = 5
+
+// The brands of http/errors.ts and stores/store.ts, which this folder does not import.
+const HTTP_ERROR = Symbol.for('longhaul.HttpError')
+const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
+
+/** Calls a listener of the host's. What it throws or rejects with harms nothing: it is reported as a warning. */
+export function telling(listener: () => unknown): void {
+  try {
+    const told = listener()
+    if (told instanceof Promise) told.catch((failure: unknown) => { warn(failure) })
+  } catch (failure) {
+    warn(failure)
+  }
+}
+
+/**
+ * Reports a failure when the host has no `onError`: emits a process warning named `LonghaulError`, which Node prints on
+ * stderr, with the stack of the error and of its causes. A refusal, such as 503 `queue_full`, is one line without a stack.
+ *
+ * @param about - what failed, such as a task or a request; stands in front
+ */
+export function warn(error: unknown, about?: string): void {
+  let text = 'Something failed with a value that can not be shown'
+  try {
+    text = textOf(error)
+  } catch {
+    // A getter or a proxy of the thrown value threw: the general text will do.
+  }
+  // As a text, because a warning that can't be printed would end the process.
+  process.emitWarning(about === undefined ? text : `${about}: ${text}`, 'LonghaulError')
+}
+
+/** Names a task in a warning. */
+export function aboutTask({ taskId, name, attempt }: { readonly taskId: string, readonly name: string, readonly attempt: number }): string {
+  return `Task ${taskId} (${name}, attempt ${attempt})`
+}
+
+function textOf(error: unknown): string {
+  const parts: string[] = []
+  for (let at = error; parts.length <= MAX_CAUSES; at = (at).cause) {
+    parts.push(described(at))
+    if (!(at instanceof Error) || at.cause === undefined || at.cause === at) break
+  }
+  return parts.join('\n[cause] ')
+}
+
+function described(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  if (HTTP_ERROR in error) {
+    const { status, code } = error as Error & { readonly status?: number, readonly code?: string }
+    if (status !== 500) return `${error.name}: ${status} ${code}: ${error.message}`
+  }
+  return STORE_UNAVAILABLE in error || typeof error.stack !== 'string' ? `${error.name}: ${error.message}` : error.stack
+}

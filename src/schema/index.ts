@@ -1,5 +1,0 @@
-export { jsonSchema, type JsonSchemaOptions } from './json-schema.js'
-export { assertSchema, isSchema, type DescribedSchema, type InferInput, type InferOutput, type Schema } from './schema.js'
-export { toJsonSchema } from './to-json-schema.js'
-export { judge, MAX_DETAILS, validate, type Validation } from './validate.js'
-export { childPointer, escapeToken, fromPointer, toPointer, type PathStep } from './pointer.js'

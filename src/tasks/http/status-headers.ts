@@ -1,0 +1,31 @@
+import type { ResponseHeaders } from '../../http/exchange.js'
+import { httpDate } from '../../http/fields/dates.js'
+import type { TaskSnapshot } from '../record/codec.js'
+import { isFinal } from '../record/state.js'
+
+/** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
+const LONGEST_POLL_MS = 3_600_000
+
+/** Seconds until a poll is worth it: not before the task starts, and work that has taken long will take longer. */
+export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): string {
+  const age = Date.now() - startAt
+  if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))
+  return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
+}
+
+/** The strong entity tag of a task's faces: new with every change that a client can see. */
+export function etagOf(task: TaskSnapshot): string {
+  return `"${String(task.createdAt)}-${String(task.version)}"`
+}
+
+/** What every answer of the status resource says of itself. */
+export function statusHeaders(task: TaskSnapshot): ResponseHeaders {
+  const headers: ResponseHeaders = {
+    'etag': etagOf(task),
+    'cache-control': 'private, no-cache',
+    'vary': 'Prefer, Accept, Authorization',
+    'sunset': httpDate(task.expiresAt),
+  }
+  if (!isFinal(task.state)) headers['retry-after'] = pollAfter(task)
+  return headers
+}

@@ -1,0 +1,132 @@
+import { negotiate } from '../../http/fields/accept.js'
+import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import { httpError, type HttpError } from '../../http/errors.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
+import { etagMatches } from '../../http/fields/entity-tag.js'
+import { parsePrefer } from '../../http/fields/prefer.js'
+import { empty, jsonText, stream } from '../../http/respond.js'
+import type { TaskSnapshot } from '../record/codec.js'
+import type { EndpointSettings } from './endpoint-settings.js'
+import { eventId, taskEvents } from './events.js'
+import { statusOperations } from './operations.js'
+import { belongsTo } from '../record/owner-rules.js'
+import { countedAs, type Requester } from './requester.js'
+import type { SharedFace } from './shared-face.js'
+import { isFinal } from '../record/state.js'
+import { etagOf, statusHeaders } from './status-headers.js'
+import { waitFor } from '../record/wait.js'
+import type { FaceAnswer } from './faces.js'
+
+const OK: FaceAnswer = { status: 200 }
+const TYPES = ['application/json', 'text/event-stream'] as const
+
+/** The status resource (SPEC 4.6, 4.7): GET and HEAD show a task, DELETE cancels it. */
+export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
+  const { path } = settings
+  const handler = (request: HttpRequest<C>) => {
+    // The path as mounted comes first: a host's own `:id` may name something else, such as a tenant.
+    const id = path.idIn(request.mountPath, request.path) ?? request.params['id']
+    if (id === undefined) return undefined
+    const { method } = request
+    if (method === 'GET' || method === 'HEAD') return show(settings, request, id)
+    if (method === 'DELETE') return cancel(settings, request, id)
+    return undefined
+  }
+  return describe(handler, statusOperations(path.template, settings.face))
+}
+
+function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
+  const requester = settings.requester(request)
+  return after(settings.tasks.glance(id), (task) => showTask(settings, request, requester, task))
+}
+
+function showTask<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot | undefined,
+): MaybePromise<HttpResponse> {
+  if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.face.notFound)
+  const { accept, prefer } = request.headers
+  if (accept !== undefined && accept !== '*/*') {
+    const type = negotiate(accept, TYPES)
+    if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept, Authorization' } })
+    if (type === 'text/event-stream' && request.method === 'GET') return events(settings, request, requester, task)
+  }
+  if (prefer !== undefined && request.method === 'GET') {
+    const { wait } = parsePrefer(prefer)
+    if (wait !== undefined && wait > 0) return poll(settings, request, requester, task, Math.min(wait, settings.maxWaitSeconds))
+  }
+  return answer(settings, request, task)
+}
+
+function answer<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, shared?: SharedFace,
+): HttpResponse {
+  const headers = statusHeaders(task)
+  const { status, text } = settings.face.shown?.(task) ?? OK
+  const known = request.headers['if-none-match']
+  // RFC 9110 section 13.2.1: conditions are about answers that would be a success.
+  if (known !== undefined && status < 300 && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
+  headers['content-type'] = 'application/json'
+  const statusUrl = settings.path.of(request.mountPath, task.id)
+  return { status, headers, body: text ?? (shared ? shared.body(task, statusUrl) : settings.face.toText(task, statusUrl)) }
+}
+
+/** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
+async function poll<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot, seconds: number,
+): Promise<HttpResponse> {
+  const { tasks, face } = settings
+  const known = request.headers['if-none-match']
+  const until = known === undefined
+    ? (now: TaskSnapshot) => isFinal(now.state)
+    : (now: TaskSnapshot) => !etagMatches(known, etagOf(now), 'weak')
+  let now: TaskSnapshot | undefined = task
+  // A final task can't change: it is not waited for.
+  if (!isFinal(task.state) && !until(task)) {
+    const place = tasks.waiters.enter(request.signal, countedAs(requester, request))
+    if (!place) return answer(settings, request, task)
+    try {
+      const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner), until }
+      now = await waitFor(tasks.feeds, task.id, options, true)
+    } finally {
+      place.leave()
+    }
+    if (!now) throw httpError(face.notFound)
+  }
+  const response = answer(settings, request, now, settings.shared)
+  response.headers['preference-applied'] = `wait=${String(seconds)}`
+  return response
+}
+
+function events<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot,
+): HttpResponse {
+  const { tasks, path, shared } = settings
+  const field = request.headers['last-event-id']
+  const lastEventId = typeof field === 'string' ? field : undefined
+  // 204 is how a server tells an EventSource to stop reconnecting.
+  if (isFinal(task.state) && lastEventId === eventId(task)) return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
+  const counted = countedAs(requester, request)
+  const place = tasks.waiters.enter(request.signal, counted)
+  if (!place) throw tooManyStreams(tasks.waiters.isFullFor(counted))
+  const statusUrl = path.of(request.mountPath, task.id)
+  return stream(200, taskEvents(tasks.feeds, task, (now) => shared.event(now, statusUrl), lastEventId, place), {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-store',
+    'vary': 'Accept, Authorization',
+    // Proxies that buffer would hold events back.
+    'x-accel-buffering': 'no',
+  })
+}
+
+function tooManyStreams(own: boolean): HttpError {
+  const headers = { 'retry-after': '5' }
+  if (!own) return httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers })
+  return httpError('too_many_requests', { message: 'You wait for too many tasks at once; close an event stream, or poll instead.', headers })
+}
+
+async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
+  const outcome = await settings.tasks.ownedBy(settings.requester(request).owner).cancel(id)
+  if (!outcome) throw httpError(settings.face.notFound)
+  if (!outcome.moved) throw httpError('task_already_final')
+  return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
+}

@@ -1,0 +1,147 @@
+import type { ErrorDetail } from '../../http/errors.js'
+import { callbackText, type CallbackState } from './callback-state.js'
+import { canMove, isFinal, type TaskState } from './state.js'
+
+/** How far the work is, in units of the task's own. */
+export interface TaskProgress {
+  readonly done: number
+  readonly total?: number
+  readonly message?: string
+}
+
+/** Why a task failed, as clients see it. */
+export interface TaskFailure {
+  readonly code: string
+  readonly message: string
+  /** What is wrong with the input, by JSON pointers, where the work has said so. */
+  readonly details?: readonly ErrorDetail[]
+}
+
+/** One task as it is stored. Times are milliseconds since 1970. */
+export interface TaskRecord {
+  readonly id: string
+  readonly name: string
+  readonly owner: string | undefined
+  readonly state: TaskState
+  /**
+   * Names the one job that may run this task, within the task's id. A new one for each incarnation of an id and each time that the task is
+   * enqueued anew, so that a job which comes late finds that it is a leftover.
+   */
+  readonly job: string
+  /** Runs that have begun: the fence that keeps a late worker out. */
+  readonly attempt: number
+  /** Counts changes that a client can see; ETag and event ids are made of it. */
+  readonly version: number
+  readonly createdAt: number
+  /** When the first run may begin, for a task that was submitted for later. */
+  readonly startAt?: number | undefined
+  readonly startedAt: number | undefined
+  readonly finishedAt: number | undefined
+  readonly expiresAt: number
+  readonly progress: TaskProgress | undefined
+  /** The result as JSON text: always an object with a `message`. */
+  readonly result: string | undefined
+  readonly error: TaskFailure | undefined
+  /** The HTTP status of `error`, for answers that wait for the work. */
+  readonly errorStatus: number | undefined
+  /** Keys of other entries that live and die with this one: an idempotency claim, a slot of `maxPerOwner`. */
+  readonly claim: string | undefined
+  readonly slot: string | undefined
+  /** The process that the work dies with, where the store outlives it. */
+  readonly holder?: string | undefined
+  /** The name of what goes when the task has ended; see `Kept`. */
+  readonly keeps?: string | undefined
+  /** What its job needs, as JSON text, until the first run begins: the job can then be made anew should the queue lose it. */
+  readonly work?: string | undefined
+  /** What is to be told to whom when the task has ended, and how far that is. */
+  readonly callback: CallbackState | undefined
+}
+
+type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'holder' | 'keeps' | 'work'
+
+/** What changes in one move. `undefined` leaves a member as it is; nothing can be taken away. */
+export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
+
+const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'
+
+/** What a state puts into the task face: its status, and the sentence that goes with it. */
+const STATUS: Readonly<Record<TaskState, string>> = {
+  queued: ACCEPTED,
+  processing: ACCEPTED,
+  completed: '"completed","message":"The task is completed."',
+  failed: '"failed","message":"The task failed."',
+  cancelled: '"cancelled","message":"The task was cancelled."',
+}
+
+/**
+ * The record after a change, or `undefined` when the state machine forbids it. The version counts
+ * changes that a client can see, so a hidden one leaves ETag and events alone.
+ */
+export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefined {
+  if (to.state !== undefined ? !canMove(record.state, to.state) : isFinal(record.state)) return toldOf(record, to)
+  // Written out: spreading records whose members differ is a slow path of V8, and every task passes here twice.
+  const { id, name, owner, version, createdAt } = record
+  const { state = record.state, job = record.job, attempt = record.attempt, expiresAt = record.expiresAt } = to
+  const { startedAt = record.startedAt, finishedAt = record.finishedAt } = to
+  const { progress = record.progress, result = record.result, error = record.error, errorStatus = record.errorStatus } = to
+  const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
+  const { startAt, holder, keeps } = record
+  const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
+    || progress !== record.progress || result !== record.result || error !== record.error
+    || callback !== record.callback
+  return {
+    id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt, startAt, startedAt, finishedAt, expiresAt,
+    progress, result, error, errorStatus, claim, slot, callback, holder, keeps,
+    work: state === 'queued' ? record.work : undefined,
+  }
+}
+
+/** Of a record that is final nothing changes but what became of its callback. */
+function toldOf(record: TaskRecord, { state, callback }: TaskChange): TaskRecord | undefined {
+  if (state !== undefined || callback === undefined || record.callback === undefined) return undefined
+  return { ...record, callback, version: record.version + 1 }
+}
+
+/** The write that ends a task makes its callback due: no crash comes in between. */
+function begun(callback: CallbackState | undefined, state: TaskState): CallbackState | undefined {
+  return callback?.state === 'waiting' && isFinal(state) ? { ...callback, state: 'pending' } : callback
+}
+
+/**
+ * The task face (SPEC 2.4, 2.5) as JSON text: what the 202 and the status resource carry. An accepted
+ * task reads `processing` at once; only the job face knows `queued`.
+ */
+export function toFaceText(record: TaskRecord): string {
+  let text = `{"taskId":"${record.id}","status":${statusOf(record)},"task":"${record.name}"`
+  if (record.attempt > 0) text += `,"attempt":${record.attempt}`
+  if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`
+  if (record.result !== undefined) text += `,"result":${record.result}`
+  if (record.error !== undefined) text += `,"error":${JSON.stringify(record.error)}`
+  if (record.callback !== undefined) text += `,"callback":${callbackText(record.callback)}`
+  text += `,"createdAt":"${toIso(record.createdAt)}"`
+  if (record.startAt !== undefined) text += `,"startAt":"${toIso(record.startAt)}"`
+  if (record.startedAt !== undefined) text += `,"startedAt":"${toIso(record.startedAt)}"`
+  if (record.finishedAt !== undefined) text += `,"finishedAt":"${toIso(record.finishedAt)}"`
+  return text + '}'
+}
+
+/** A task for later says when it starts, until it does. */
+function statusOf({ state, startAt, attempt }: TaskRecord): string {
+  if (startAt === undefined || state !== 'queued' || attempt > 0) return STATUS[state]
+  return `"processing","message":"The task was accepted and starts at ${toIso(startAt)}."`
+}
+
+/** The end of a time, by its milliseconds. */
+const ENDS = Array.from({ length: 1000 }, (_, ms) => `${String(ms).padStart(3, '0')}Z`)
+let lastSecond = Number.NaN
+let lastStart = ''
+
+/** ISO 8601. The last second is remembered: a task has up to three times, mostly of one second. */
+function toIso(ms: number): string {
+  const second = Math.floor(ms / 1000)
+  if (second !== lastSecond) {
+    lastStart = new Date(second * 1000).toISOString().slice(0, -4)
+    lastSecond = second
+  }
+  return lastStart + (ENDS[ms - second * 1000] as string)
+}

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { describe, test } from 'node:test'
+import { httpError, HttpError } from '../../../src/http/errors.js'
+import { compose, type Handler } from '../../../src/http/exchange.js'
+import { json } from '../../../src/http/respond.js'
+import {
+  byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
+} from '../../../src/versions/selectors.js'
+import { deprecated } from '../../../src/versions/deprecation.js'
+import { versionNeutral } from '../../../src/versions/neutral.js'
+import { versions, type VersionUse } from '../../../src/versions/versions.js'
+import { ask } from '../policies/request.js'
+
+const shows = (version: string): Handler => () => json(200, { version })
+const select = [byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' })]
+const PAST = '2025-01-01T00:00:00Z'
+const SUNSET = '2025-07-01T00:00:00Z'
+
+describe('deprecation', () => {
+  test('SPEC 9.2: an HTTP date, and sunset and links beside it', async () => {
+    const handler = versions({
+      '1': { handler: shows('1'), deprecated: PAST, sunset: '2999-12-31T23:59:59Z', link: 'https://x.test/why', sunsetLink: 'https://x.test/when', successor: '/v2' },
+      '2': shows('2'),
+    }, { select })
+    const { headers } = await ask(handler, { path: '/v1' })
+    assert.equal(headers['deprecation'], 'Wed, 01 Jan 2025 00:00:00 GMT', 'deprecation')
+    assert.equal(headers['sunset'], 'Tue, 31 Dec 2999 23:59:59 GMT', 'sunset')
+    assert.match(String(headers['link']), /<https:\/\/x\.test\/why>; rel="deprecation".*<https:\/\/x\.test\/when>; rel="sunset".*<\/v2>; rel="successor-version"/, 'links')
+    assert.equal(headers['api-deprecated-versions'], '1', 'told')
+    assert.equal(headers['api-supported-versions'], '2', 'told')
+    const current = await ask(handler, { path: '/v2' })
+    for (const name of ['deprecation', 'sunset', 'link']) assert.equal(current.headers[name], undefined, name)
+  })
+
+  test('RFC 9745 as an option', async () => {
+    const handler = compose(deprecated({ deprecated: PAST, format: 'rfc9745' }), shows('x'))
+    const { headers } = await ask(handler)
+    assert.equal(headers['deprecation'], `@${Date.parse(PAST) / 1000}`, 'a structured date')
+    assert.ok(!('link' in headers), 'no field for links where there are none')
+  })
+
+  test('failures are deprecated too, with all that they say themselves', async () => {
+    const broken: Handler = ({ path }) => {
+      if (path.endsWith('plain')) throw new Error('x')
+      if (path.endsWith('boom')) throw Object.assign(new Error('x'), { isBoom: true, output: { statusCode: 418, payload: { message: 'teapot' } } })
+      throw new HttpError(409, 'mine', { headers: { 'retry-after': '3', vary: 'Cookie', link: '</a>; rel="a"' }, members: { more: 1 }, details: [{ pointer: '/a', message: 'b' }] })
+    }
+    const handler = versions({ '1': { handler: broken, deprecated: PAST, link: '/b' }, '2': shows('2') }, { select })
+    for (const [path, status] of [['/v1/own', 409], ['/v1/plain', 500], ['/v1/boom', 418]] as const) {
+      const answer = await ask(handler, { path })
+      assert.equal(answer.status, status, path)
+      assert.equal(answer.headers['deprecation'], 'Wed, 01 Jan 2025 00:00:00 GMT', path)
+      assert.equal(answer.headers['api-deprecated-versions'], '1', path)
+    }
+    const { headers, json: body } = await ask(handler, { path: '/v1/own' })
+    assert.equal(headers['retry-after'], '3', 'its own field')
+    assert.equal(headers['vary'], 'Cookie, Accept', 'both')
+    assert.equal(headers['link'], '</a>; rel="a", </b>; rel="deprecation"; type="text/html"', 'both')
+    assert.deepEqual(body, { error: 'mine', code: 'mine', details: [{ pointer: '/a', message: 'b' }], more: 1 }, 'body')
+  })
+
+  test('an answer that a handler gives every time is not changed, and its own fields stay', async () => {
+    const same = Object.freeze({ status: 200, headers: Object.freeze({ link: '</x>; rel="x"', sunset: 'Tue, 01 Jan 2030 00:00:00 GMT', vary: 'Prefer' }) })
+    const handler = versions({ '1': { handler: () => same, deprecated: PAST, sunset: '2031-01-01', successor: '/v2' } }, { select })
+    for (let time = 0; time < 2; time++) {
+      const { headers } = await ask(handler)
+      assert.equal(headers['sunset'], 'Tue, 01 Jan 2030 00:00:00 GMT', 'its own sunset')
+      assert.deepEqual(headers['link'], ['</x>; rel="x"', '</v2>; rel="successor-version"'], 'both links')
+      assert.equal(headers['vary'], 'Prefer, Accept', 'both')
+    }
+  })
+
+  test('after the sunset: as before, or 410 where that is chosen', async () => {
+    const gone = { '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET, successor: '/v2' }, '2': shows('2') }
+    assert.equal((await ask(versions(gone, { select }), { path: '/v1' })).status, 200, 'served on')
+    const answer = await ask(versions(gone, { select, afterSunset: 'gone' }), { path: '/v1' })
+    assert.deepEqual([answer.status, answer.json['code']], [410, 'version_gone'], 'gone')
+    assert.equal(answer.headers['sunset'], 'Tue, 01 Jul 2025 00:00:00 GMT', 'since when')
+    assert.match(String(answer.headers['link']), /successor-version/, 'what instead')
+    const future = { '1': { handler: shows('1'), deprecated: PAST, sunset: '2999-01-01' } }
+    assert.equal((await ask(versions(future, { select, afterSunset: 'gone' }), { path: '/v1' })).status, 200, 'not yet')
+  })
+
+  test('gone is gone from the very moment of the sunset', async (t) => {
+    t.mock.timers.enable({ apis: ['Date'], now: Date.parse(SUNSET) - 1 })
+    const handler = versions({ '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET } }, { select, afterSunset: 'gone' })
+    assert.equal((await ask(handler, { path: '/v1' })).status, 200)
+    t.mock.timers.tick(1)
+    assert.equal((await ask(handler, { path: '/v1' })).status, 410)
+  })
+
+  test('what is declined stays declined', async () => {
+    assert.equal((await ask(versions({ '1': { handler: () => undefined, deprecated: PAST } }, { select }))).status, 0, 'not mine')
+    assert.equal((await ask(compose(deprecated({ deprecated: PAST }), () => undefined))).status, 0, 'not mine')
+  })
+})
+
+describe('defaults', () => {
+  const old = { handler: shows('2'), deprecated: PAST }
+  const rows: [served: Parameters<typeof versions>[0], policy: string | undefined, expected: string][] = [
+    [{ '1': shows('1'), '10': shows('10'), '9': shows('9') }, undefined, '10'],
+    [{ '1': shows('1'), '2': old }, undefined, '1'],
+    [{ '1': shows('1'), '2': shows('2'), '3.0.0-rc.1': shows('3.0.0-rc.1') }, 'latest', '2'],
+    [{ '2': old }, undefined, '2'],
+    [{ '1': { handler: shows('1') }, '2': old }, undefined, '1'],
+    [{ '1': { handler: shows('1'), deprecated: PAST }, '2': old, '3.0.0-rc.1': shows('3.0.0-rc.1') }, undefined, '2'],
+    [{ '1': shows('1'), '2': shows('2') }, 'lowest', '1'],
+    [{ '1.0.0-rc.1': shows('1.0.0-rc.1'), '2.0.0-rc.1': shows('2.0.0-rc.1') }, 'lowest', '1.0.0-rc.1'],
+    [{ '3.0.0-rc.1': shows('3.0.0-rc.1') }, undefined, '3.0.0-rc.1'],
+    [{ '2': shows('2'), '1.5': shows('1.5') }, 'lowest', '1.5'],
+    [{ '1': shows('1'), '2': shows('2') }, '1', '1'],
+    [{ '1': shows('1'), '2': shows('2') }, '1.0.0', '1'],
+  ]
+  for (const [served, policy, expected] of rows) {
+    test(`SPEC 9.3: of ${Object.keys(served).join(', ')} by ${policy ?? 'no policy'}: ${expected}`, async () => {
+      assert.equal((await ask(versions(served, { select, ...policy === undefined ? {} : { default: policy } }))).json['version'], expected, 'the default')
+    })
+  }
+})
+
+test('who uses what is told on a diagnostics channel', async () => {
+  const told: VersionUse[] = []
+  const listener = (use: unknown): void => { told.push(use as VersionUse) }
+  const handler = versions({ '1': { handler: shows('1'), deprecated: PAST }, '2': shows('2') }, { select })
+  subscribe('longhaul:version', listener)
+  try {
+    await ask(handler, { path: '/v1/x', context: { principal: { subject: 'ann' } } })
+    await ask(handler, { path: '/x' })
+    await ask(handler, { path: '/v9/x' })
+  } finally {
+    unsubscribe('longhaul:version', listener)
+  }
+  await ask(handler, { path: '/v1/x' })
+  assert.deepEqual(told, [
+    { version: '1', way: 'path', deprecated: true, principal: 'ann', method: 'GET', path: '/v1/x' },
+    { version: '2', way: 'default', deprecated: false, principal: undefined, method: 'GET', path: '/x' },
+  ], 'one for each request that got a version')
+})
+
+test('a version-neutral handler answers in every version and in none', async () => {
+  const handler = versionNeutral(({ path, mountPath, headers }) => json(200, { local: path.slice(mountPath.length), accept: headers['accept'] ?? null }), { select })
+  for (const path of ['/health', '/v1/health', '/v99/health']) assert.equal((await ask(handler, { path })).json['local'], '/health', path)
+  assert.equal((await ask(handler, { headers: { accept: 'application/vnd.acme.v7+json' } })).json['accept'], 'application/json', 'the type')
+})
+
+test('answers directly where the handler does', () => {
+  const request = { path: '/v1', mountPath: '', headers: {}, query: new URLSearchParams(), method: 'GET' } as never
+  assert.ok(!(versions({ '1': shows('1') }, { select })(request) instanceof Promise), 'no promise')
+})
+
+test('misuse throws when it is made', () => {
+  const handler = shows('x')
+  const wrong: [() => unknown, RegExp][] = [
+    [() => versions({}, { select }), /at least one version/],
+    [() => versions({ '1': handler }, { select: [] }), /byPath/],
+    [() => versions({ '1': handler, '1.0': handler }, { select }), /same version/],
+    [() => versions({ v1: handler }, { select }), /no version/],
+    [() => versions({ '1': handler }, { select, default: '3' }), /default/],
+    [() => versions({ '1': handler }, { select, afterSunset: 'x' as never }), /afterSunset/],
+    [() => versions({ '1': {} as never }, { select }), /no handler/],
+    [() => versions({ '1': { handler, sunset: SUNSET } }, { select }), /no deprecated date/],
+    [() => versions({ '1': { handler, deprecated: SUNSET, sunset: PAST } }, { select }), /before deprecated/],
+    [() => deprecated({ deprecated: 'soon' }), /date/],
+    [() => byPath({ prefix: '/v' }), /prefix/],
+    [() => byVendorMediaType({ vendor: 'A b' }), /vendor/],
+    [() => byQuery({ parameter: '' }), /parameter/],
+    [() => byMediaTypeParameter({ vendor: 'acme', parameter: 'a b' }), /parameter/],
+    [() => versionNeutral(handler, { select: [] }), /byPath/],
+  ]
+  for (const [make, what] of wrong) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
+  assert.doesNotThrow(() => deprecated({ deprecated: PAST, sunset: PAST }), 'a sunset at once')
+  assert.ok(httpError('version_gone').status === 410, 'the code is there')
+})
