@@ -63,6 +63,8 @@ function place(path) {
   return { area, folder: undefined, rest: parts.join('/') }
 }
 
+/** Suites that an adapter's author runs: they assert. */
+const SUITES = 'conformance'
 /** The one folder of `src` that opens connections: a callback is a request of ours. */
 const SOCKETS = 'callbacks/http-sender'
 /** Bindings of frameworks on node:http. */
@@ -82,7 +84,7 @@ function checkPackage(from, specifier) {
   if (isBuiltin(specifier)) {
     const bare = specifier.replace(/^node:/, '')
     if (!specifier.startsWith('node:')) return `write node:${bare}`
-    return from.area === 'src' && from.folder !== SOCKETS && !PURE_BUILTINS.has(bare) ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
+    return from.area === 'src' && from.folder !== SOCKETS && !PURE_BUILTINS.has(bare) && !(from.folder === SUITES && bare.startsWith('assert')) ? `src knows no server, socket, file or process; ${specifier} belongs in adapters` : undefined
   }
   if (from.area === 'src' && ['stores', 'queues'].includes(from.folder)) return `${from.folder} are contracts: they need no package`
   if (from.area === 'src' && !runtimeDependencies.has(name)) return `src imports only the dependencies in package.json, and ${name} is none`

@@ -1,7 +1,6 @@
 import type { Handler } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { Repository } from '../repositories/repository.js'
-import { assertSchema, type Schema } from '../schema/schema.js'
+import { assertSchema } from '../schema/schema.js'
 import { collectionOperations } from './collection-operations.js'
 import type { CollectionOptions } from './collection-options.js'
 import { Items } from './items.js'

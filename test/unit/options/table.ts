@@ -202,11 +202,11 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 
 /** Functions with options that need no check, and why. */
 export const EXEMPT: Readonly<Record<string, string>> = {
-  'longhaul/stores: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
+  'longhaul/bulk: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
   'longhaul: RunPlaces#hold': CONTRACT,
-  'longhaul/stores: Store#create': CONTRACT,
-  'longhaul/stores: Store#increment': CONTRACT,
-  'longhaul/stores: Store#replace': CONTRACT,
+  'longhaul: Store#create': CONTRACT,
+  'longhaul: Store#increment': CONTRACT,
+  'longhaul: Store#replace': CONTRACT,
   'longhaul: Tasks#accept': CONTRACT,
   'longhaul/bullmq: BullMQQueue#enqueue': CONTRACT,
   'longhaul/bullmq: BullMQQueue#process': CONTRACT,

@@ -18,7 +18,7 @@ const from = (path: string) => JSON.stringify(new URL(`../../../${path}`, import
 /** Ends by itself: what its code waits for has to hold it. */
 async function child(code: string): Promise<{ readonly said: string; readonly status: number | null }> {
   const run = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', `
-    import { createTasks, defineTask } from ${from('src/tasks/index.ts')}
+    import { createTasks, defineTask } from ${from('src/index.ts')}
     import { memory } from ${from('adapters/memory/index.ts')}
     ${code}`], { stdio: ['ignore', 'pipe', 'ignore'] })
   let said = ''
@@ -61,7 +61,7 @@ describe('requests that wait', () => {
   const site = `
     import { toFetch } from FETCH
     import { taskEndpoints } from ENDPOINTS
-  `.replace('FETCH', from('adapters/fetch/index.ts')).replace('ENDPOINTS', from('src/tasks/index.ts'))
+  `.replace('FETCH', from('adapters/fetch/index.ts')).replace('ENDPOINTS', from('src/index.ts'))
   const api = (work: string, prefer: string) => `${site}
       const work = ${work}
       const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
