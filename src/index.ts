@@ -30,11 +30,17 @@ export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
 export type { TaskState } from './tasks/record/state.js'
 export type { TaskResult, TaskView } from './tasks/record/view.js'
 export type { WaitOptions } from './tasks/record/wait.js'
-export type { Accepted, AcceptOptions, OwnedSubmitOptions, SubmitOptions } from './tasks/intake/accept.js'
+export type {
+  Accepted, AcceptOptions, OwnedSubmitOptions, SubmitOptions,
+} from './tasks/intake/accept.js'
 export { permanent } from './tasks/run/failure.js'
 export { azureFace, type AzureFaceOptions } from './tasks/http/azure-face.js'
-export { taskEndpoints, type TaskEndpoints, type TaskEndpointsOptions } from './tasks/http/endpoints.js'
+export {
+  taskEndpoints, type TaskEndpoints, type TaskEndpointsOptions,
+} from './tasks/http/endpoints.js'
 export { taskFace, type Face, type FaceAnswer, type FaceDescription } from './tasks/http/faces.js'
 export { jobFace } from './tasks/http/job-face.js'
 export type { OwnerOption } from './tasks/http/requester.js'
-export type { FindCallback, ReadWork, Select, Selected, SubmitEndpointOptions } from './tasks/http/submission.js'
+export type {
+  FindCallback, ReadWork, Select, Selected, SubmitEndpointOptions,
+} from './tasks/http/submission.js'

@@ -12,8 +12,8 @@ const KEYS = new Set([
 ])
 
 /**
- * The id in BullMQ, which refuses colons and what reads as an integer: those ids, the names of its keys, and ids that begin with `~`, are
- * escaped behind a `~`, so that no two ids become one.
+ * The id in BullMQ, which refuses colons and what reads as an integer: those ids, the names of its
+ * keys, and ids that begin with `~`, are escaped behind a `~`, so that no two ids become one.
  */
 export function toJobId(id: string): string {
   const escaped = id.startsWith('~') || id.includes(':') || String(parseInt(id, 10)) === id || KEYS.has(id)
@@ -36,7 +36,10 @@ export function toJob(job: BullJob<JobData>): Job {
   return told
 }
 
-/** Our back-off as BullMQ keeps it: its own two kinds know no upper bound, so ours is computed in the worker. */
+/**
+ * Our back-off as BullMQ keeps it: its own two kinds know no upper bound, so ours is computed in
+ * the worker.
+ */
 export function toBackoff(backoff: Backoff | undefined): { backoff?: BackoffOptions & { options?: Backoff } } {
   return backoff ? { backoff: { type: 'longhaul', options: backoff } } : {}
 }

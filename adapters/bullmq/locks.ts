@@ -1,8 +1,8 @@
 import type { Job as BullJob, Worker } from 'bullmq'
 
 /**
- * Renews the locks of running jobs. BullMQ's own renewal compares wall-clock times: after the clock was set back it renews
- * nothing, and live jobs count as stalled. This one knows only intervals.
+ * Renews the locks of running jobs. BullMQ's own renewal compares wall-clock times: after the clock
+ * was set back it renews nothing, and live jobs count as stalled. This one knows only intervals.
  */
 export class Locks {
   private readonly tokens = new Map<string, string>()

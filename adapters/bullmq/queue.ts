@@ -1,4 +1,7 @@
-import { DelayedError, Queue as BullQueue, WaitingError, Worker, type ConnectionOptions, type Job as BullJob, type JobsOptions } from 'bullmq'
+import {
+  DelayedError, Queue as BullQueue, WaitingError, Worker, type ConnectionOptions,
+  type Job as BullJob, type JobsOptions,
+} from 'bullmq'
 import { checkNames } from '../../src/runtime/option-names.js'
 import {
   isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
@@ -13,11 +16,14 @@ import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from '
 
 /** Times are in milliseconds. */
 export interface BullMQQueueOptions {
-  /** What BullMQ takes: options, or an ioredis client with `maxRetriesPerRequest: null`, which stays yours to close. */
+  /**
+   * What BullMQ takes: options, or an ioredis client with `maxRetriesPerRequest: null`, which stays
+   * yours to close.
+   */
   readonly connection: ConnectionOptions
   /**
-   * That of the store: 1 to 64 of `A-Z a-z 0-9 . _ -`. BullMQ's key prefix is this in braces, so that in a Redis Cluster all keys of
-   * a queue are on one node. Default `longhaul`.
+   * That of the store: 1 to 64 of `A-Z a-z 0-9 . _ -`. BullMQ's key prefix is this in braces, so
+   * that in a Redis Cluster all keys of a queue are on one node. Default `longhaul`.
    */
   readonly namespace?: string
   /** BullMQ's name of the queue: one of several in a namespace. Default `tasks`. */
@@ -42,7 +48,9 @@ const KNOWN = {
 const GRACE_MS = 2000
 /** How often a worker asks whether its connection still hears Redis. */
 const BEAT_MS = 2500
-/** How long the engine waits after an error of its connection; a process that closes waits for that. */
+/**
+ * How long the engine waits after an error of its connection; a process that closes waits for that.
+ */
 const ENGINE_RETRY_MS = 1000
 /** So much too early is in time, in milliseconds: timers and clocks are no better. */
 const EARLY_MS = 100
@@ -52,8 +60,8 @@ const DEAD_PAGE = 100
 const DEAD_KEPT_MS = 86_400_000
 
 /**
- * The Queue on BullMQ 6: retries, back-off, delays, stalled jobs and concurrency are the engine's own. Each task is a job
- * named after its definition, with the task's id, so a board shows both.
+ * The Queue on BullMQ 6: retries, back-off, delays, stalled jobs and concurrency are the engine's
+ * own. Each task is a job named after its definition, with the task's id, so a board shows both.
  */
 export class BullMQQueue implements Queue {
   readonly durable = true
@@ -100,7 +108,8 @@ export class BullMQQueue implements Queue {
     // With Redis down an add may stay pending for ever, whatever its options say.
     await this.inTime('enqueue', this.add(job.name, data, {
       jobId: toJobId(job.id), attempts, ...(delayMs > 0 ? { delay: delayMs } : {}), ...toBackoff(backoff),
-      // Gone once done, so that the same id can be taken again; what died stays until it is buried, as BullMQ has it by itself.
+      // Gone once done, so that the same id can be taken again; what died stays until it is buried,
+      // as BullMQ has it by itself.
       removeOnComplete: true,
     }))
     return 'accepted'
@@ -117,14 +126,16 @@ export class BullMQQueue implements Queue {
     })
     worker.on('error', this.onError)
     worker.on('failed', (job) => { if (job?.finishedOn !== undefined) void this.bury(job, onDead) })
-    // The event is this process's alone and may be missed; what is written as failed is looked for too.
+    // The event is this process's alone and may be missed; what is written as failed is looked for
+    // too.
     const sweep = () => { void this.sweep(onDead) }
     worker.on('ready', sweep)
     this.timer = setInterval(sweep, stalledIntervalMs)
     this.timer.unref()
     this.locks = new Locks(lockDurationMs, this.onError)
     this.locks.start(worker)
-    // Only those who wait for an answer learn that none comes, and an idle worker waits for none here.
+    // Only those who wait for an answer learn that none comes, and an idle worker waits for none
+    // here.
     const silence = this.workerSilence = silenceOf(worker, this.timeoutMs)
     this.heart = setInterval(() => { this.checkWorker(worker, silence).catch(this.onError) }, BEAT_MS)
     this.heart.unref()
@@ -153,7 +164,8 @@ export class BullMQQueue implements Queue {
   }
 
   private async run(run: RunJob, job: BullJob<JobData>, token: string | undefined): Promise<void> {
-    // A worker whose clock is ahead takes a delayed job too early. Put off by its own clock, it takes it again when it is due.
+    // A worker whose clock is ahead takes a delayed job too early. Put off by its own clock, it
+    // takes it again when it is due.
     const early = isDelayed(job) ? await untilDue(this.queue, job).catch(() => 0) : 0
     if (this.closing) return handBack(job, token)
     if (early > EARLY_MS) return putOff(job, token, early)
@@ -239,7 +251,8 @@ export class BullMQQueue implements Queue {
     const { worker } = this
     let force = false
     if (worker) {
-      // Not `close` at once: when that waits for a run which ignores its signal, nothing can make it go on.
+      // Not `close` at once: when that waits for a run which ignores its signal, nothing can make
+      // it go on.
       await settles(worker.pause(true), this.timeoutMs)
       const drained = new Promise<void>((resolve) => {
         this.onIdle = resolve
@@ -249,8 +262,8 @@ export class BullMQQueue implements Queue {
       if (!isDrained) for (const attempt of this.running) attempt.abort(new QueueClosingError())
       force = !isDrained && !await settles(drained, GRACE_MS)
     }
-    // While Redis is away BullMQ waits for it, and keeps its connections and timers. After one deadline for all of it they are
-    // let go of by force.
+    // While Redis is away BullMQ waits for it, and keeps its connections and timers. After one
+    // deadline for all of it they are let go of by force.
     const deadline = performance.now() + this.timeoutMs
     const inTime = (work: Promise<unknown>): Promise<boolean> => settles(work, Math.max(deadline - performance.now(), 100))
     if (worker && !await inTime(worker.close(force))) await inTime(worker.getBackend().close(true))
@@ -286,7 +299,10 @@ async function putOff(job: BullJob<JobData>, token: string | undefined, delayMs:
   throw new DelayedError()
 }
 
-/** `false` when it could not be heard, as when the store is away: the next look tells again, for a day. */
+/**
+ * `false` when it could not be heard, as when the store is away: the next look tells again, for a
+ * day.
+ */
 async function wasHeard(onDead: ProcessOptions['onDead'], job: BullJob<JobData>, reason: DeadReason): Promise<boolean> {
   try {
     await onDead(toJob(job), reason)

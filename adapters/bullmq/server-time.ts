@@ -1,7 +1,9 @@
 import type { Job as BullJob, Queue as BullQueue } from 'bullmq'
 import type { JobData } from './job.js'
 
-/** The time of Redis in milliseconds since 1970; that of this process where a client can't tell it. */
+/**
+ * The time of Redis in milliseconds since 1970; that of this process where a client can't tell it.
+ */
 export async function serverTime(queue: Pick<BullQueue, 'getBackend'>): Promise<number> {
   const client = await queue.getBackend().client as { time?: () => Promise<unknown> }
   const told = typeof client.time === 'function' ? await client.time() : undefined

@@ -1,4 +1,6 @@
-import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest, RegisterOptions } from 'fastify'
+import type {
+  FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest, RegisterOptions,
+} from 'fastify'
 import type { Handler } from '../../src/http/exchange.js'
 import type { OnError } from '../../src/http/boundary.js'
 import { checkNames } from '../../src/runtime/option-names.js'
@@ -7,7 +9,10 @@ import { toNode } from '../node/index.js'
 
 /** What `toFastify` and the plugin take. */
 export interface FastifyOptions<C = unknown> {
-  /** Makes `request.context`. Default: `{ user: request.user }`, which is where @fastify/passport and @fastify/jwt put it. */
+  /**
+   * Makes `request.context`. Default: `{ user: request.user }`, which is where @fastify/passport
+   * and @fastify/jwt put it.
+   */
   readonly context?: (request: FastifyRequest) => C
   /** Hears of every failure that is not an expected answer. Default: `request.log.error`. */
   readonly onError?: OnError
@@ -20,8 +25,9 @@ export interface LonghaulOptions<C = unknown> extends FastifyOptions<[C] extends
 }
 
 /**
- * The type of `longhaul`. Fastify infers no type parameter of a plugin, so `app.register(longhaul, …)` takes a handler of
- * any context. With `app.register(longhaul<Context>, …)` the options `handler` and `context` are checked against it.
+ * The type of `longhaul`. Fastify infers no type parameter of a plugin, so `app.register(longhaul,
+ * …)` takes a handler of any context. With `app.register(longhaul<Context>, …)` the options
+ * `handler` and `context` are checked against it.
  */
 export interface LonghaulPlugin {
   <C>(app: FastifyInstance, options: LonghaulOptions<C>, done: (error?: Error) => void): void
@@ -36,12 +42,13 @@ const PLUGIN = {
 const requests = new WeakMap<object, FastifyRequest>()
 
 /**
- * Makes a handler into one for a route of Fastify: `app.post('/reports', toFastify(submit(report)))`. Hooks in front of it run as
- * ever, and headers that they have set are kept. The answer is written to the connection itself, so `onSend` hooks don't see it, and
+ * Makes a handler into one for a route of Fastify: `app.post('/reports',
+ * toFastify(submit(report)))`. Hooks in front of it run as ever, and headers that they have set are
+ * kept. The answer is written to the connection itself, so `onSend` hooks don't see it, and
  * `onResponse` hooks do. A handler that declines leaves Fastify's own 404.
  *
- * A body that Fastify has parsed is taken as it is. For streams (NDJSON, large uploads) use the plugin, or a scope
- * without content type parsers.
+ * A body that Fastify has parsed is taken as it is. For streams (NDJSON, large uploads) use the
+ * plugin, or a scope without content type parsers.
  */
 export function toFastify<C = unknown>(handler: Handler<C>, options: FastifyOptions<C> = {}): (request: FastifyRequest, reply: FastifyReply) => void {
   checkNames('toFastify', options, KNOWN)
@@ -67,8 +74,9 @@ export function toFastify<C = unknown>(handler: Handler<C>, options: FastifyOpti
 }
 
 /**
- * A plugin that mounts a handler under a prefix, with everything below it: `app.register(longhaul, { prefix: '/api', handler })`. No
- * content type is parsed there, so handlers read bodies themselves, as streams where they are large. Other routes stay as they are.
+ * A plugin that mounts a handler under a prefix, with everything below it: `app.register(longhaul,
+ * { prefix: '/api', handler })`. No content type is parsed there, so handlers read bodies
+ * themselves, as streams where they are large. Other routes stay as they are.
  */
 export const longhaul = Object.assign(((app: FastifyInstance, options, done) => {
   const { handler, context, onError } = options
@@ -94,7 +102,10 @@ function defaultContext(request: FastifyRequest): unknown {
   return { user: (request as { readonly user?: unknown }).user }
 }
 
-/** The front of the path as the client wrote it: as many segments as the prefix of the plugin has, which may be parameters. */
+/**
+ * The front of the path as the client wrote it: as many segments as the prefix of the plugin has,
+ * which may be parameters.
+ */
 function mountPathOf(request: FastifyRequest): string {
   const { prefix } = request.server
   if (prefix === '' || !prefix.includes(':')) return prefix.replace(/\/$/, '')

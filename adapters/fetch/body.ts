@@ -21,7 +21,10 @@ export class FetchBody implements BodySource {
     this.left = left
   }
 
-  /** What the host made of the body, when it has really read it. Where that is text or bytes, `bytes` and `stream` give it too. */
+  /**
+   * What the host made of the body, when it has really read it. Where that is text or bytes,
+   * `bytes` and `stream` give it too.
+   */
   get parsed(): { readonly value: unknown } | undefined {
     return this.readByHost && this.left !== undefined ? { value: this.left } : undefined
   }
@@ -29,7 +32,8 @@ export class FetchBody implements BodySource {
   async bytes(limit: number): Promise<Uint8Array | undefined> {
     const declared = this.readByHost ? null : this.request.headers.get('content-length')
     if (Number(declared) > limit) return undefined
-    // The server sees to it that a body is not longer than declared. Some have a short way for this call.
+    // The server sees to it that a body is not longer than declared. Some have a short way for this
+    // call.
     if (declared !== null && !this.begun) {
       const digest = this.digest()
       const bytes = await this.allAtOnce(limit)

@@ -9,8 +9,9 @@ export function recordOf(headers: Headers): RequestHeaders {
 }
 
 /**
- * Response headers as `new Response` takes them: a list field becomes that many lines. Checks the values
- * itself, since @hono/node-server's `Response` leaves that to a place behind our error boundary.
+ * Response headers as `new Response` takes them: a list field becomes that many lines. Checks the
+ * values itself, since @hono/node-server's `Response` leaves that to a place behind our error
+ * boundary.
  */
 export function fetchHeaders(
   headers: ResponseHeaders, length: number | undefined, drop: boolean

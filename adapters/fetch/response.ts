@@ -1,5 +1,7 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../src/http/exchange.js'
-import { closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce } from '../../src/http/body/source.js'
+import {
+  closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce,
+} from '../../src/http/body/source.js'
 import { fetchHeaders } from './headers.js'
 
 const encoder = new TextEncoder()
@@ -10,7 +12,10 @@ const NULL_BODY = new Set([204, 205, 304])
 /** Turns a failure into the answer for it, and reports it where the host asked for that. */
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 
-/** An answer as a `Response`. Rejects when the answer can't be sent: a refused header, a source that fails at once. */
+/**
+ * An answer as a `Response`. Rejects when the answer can't be sent: a refused header, a source that
+ * fails at once.
+ */
 export async function toResponse(request: HttpRequest, answer: HttpResponse, rescue: Rescue): Promise<Response> {
   const { status, headers, body } = answer
   const bare = request.method === 'HEAD' || NULL_BODY.has(status)
@@ -36,13 +41,19 @@ export async function toResponse(request: HttpRequest, answer: HttpResponse, res
   }
 }
 
-/** A Worker would encode once more a body that says it is encoded. Other runtimes ignore `encodeBody`. */
+/**
+ * A Worker would encode once more a body that says it is encoded. Other runtimes ignore
+ * `encodeBody`.
+ */
 function init(status: number, own: ResponseHeaders, headers: ReturnType<typeof fetchHeaders>): ResponseInit {
   const encoded = own['content-encoding'] !== undefined
   return { status, headers, ...encoded && { encodeBody: 'manual' } }
 }
 
-/** The source as a web stream that asks for a chunk only when its reader does, and closes it when the reader or the client leaves. */
+/**
+ * The source as a web stream that asks for a chunk only when its reader does, and closes it when
+ * the reader or the client leaves.
+ */
 function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): ReadableStream<Uint8Array> {
   let left = false
   const close = (): void => {
@@ -55,7 +66,8 @@ function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): Readable
     async pull(controller) {
       try {
         const chunk = await nextChunk(source)
-        // A source that is closed while it is asked ends in good order; nobody is there to hear of that.
+        // A source that is closed while it is asked ends in good order; nobody is there to hear of
+        // that.
         if (left) return
         if (chunk !== undefined) return controller.enqueue(chunk)
         signal.removeEventListener('abort', close)
@@ -63,7 +75,8 @@ function streamOf(source: Source, signal: AbortSignal, rescue: Rescue): Readable
       } catch (error) {
         close()
         if (!signal.aborted) await rescue(error)
-        // What the source said stays here: a host may write the message of this error to the client.
+        // What the source said stays here: a host may write the message of this error to the
+        // client.
         controller.error(new Error('The source of this body has failed'))
       }
     },

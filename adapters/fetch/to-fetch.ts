@@ -14,8 +14,8 @@ export interface FetchOptions<C = unknown> {
   /** Makes `request.context`, once, when it is first asked for. Default: `{}`. */
   readonly context?: (request: Request) => C
   /**
-   * The front of the path under which the handler is mounted, as clients see it. A path that a router or a
-   * proxy shortened gets it back. Default `''`. Starts with `/`.
+   * The front of the path under which the handler is mounted, as clients see it. A path that a
+   * router or a proxy shortened gets it back. Default `''`. Starts with `/`.
    */
   readonly mountPath?: string
 }
@@ -32,18 +32,19 @@ export interface FetchCall<C = unknown> extends FetchFacts<C> {
 export type FetchHandler<C = unknown> = (request: Request, extra?: FetchCall<C>) => Promise<Response>
 
 /**
- * Makes a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno and Bun" in the guide on
- * embedding):
+ * Makes a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno
+ * and Bun" in the guide on embedding):
  *
  * ```ts
  * const handle = toFetch(handler)
  * app.all('/api/*', (c) => handle(c.req.raw, { mountPath: '/api', context: { user: c.get('user') } }))
  * ```
  *
- * When the handler answers `undefined`, what `next` gives is the answer; without it, or when it gives
- * nothing, 404 `not_found`. A body that was read before is taken from `extra.body`, else asking for it fails with an
- * error that says so. A streamed answer is pulled chunk by chunk; its `Response` is there with the first chunk, after
- * 1 s, or at once for `text/event-stream`, and a source that fails before that is answered with an error.
+ * When the handler answers `undefined`, what `next` gives is the answer; without it, or when it
+ * gives nothing, 404 `not_found`. A body that was read before is taken from `extra.body`, else
+ * asking for it fails with an error that says so. A streamed answer is pulled chunk by chunk; its
+ * `Response` is there with the first chunk, after 1 s, or at once for `text/event-stream`, and a
+ * source that fails before that is answered with an error.
  *
  * Throws a TypeError when the handler is no function or the mount path does not start with `/`.
  */

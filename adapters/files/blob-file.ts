@@ -36,7 +36,10 @@ export async function blobHeader(path: string): Promise<BlobHeader | undefined> 
   return blob
 }
 
-/** Bytes of an open blob. Its file is never changed once it has its name, so there is nothing to watch for. */
+/**
+ * Bytes of an open blob. Its file is never changed once it has its name, so there is nothing to
+ * watch for.
+ */
 export async function* readBlob({ handle }: OpenBlob, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
   for (let at = start; at < end;) {
     const length = Math.min(CHUNK, end - at)

@@ -15,12 +15,18 @@ const MAGIC = 'longhaul blob 1\n'
 const TAG_BYTES = 16
 const KEY_BYTES = 16
 
-/** The name of the file that a key has. A hash: keys have characters that names can't have, and some file systems fold cases. */
+/**
+ * The name of the file that a key has. A hash: keys have characters that names can't have, and some
+ * file systems fold cases.
+ */
 export function fileOfKey(key: string): string {
   return `${createHash('sha256').update(key).digest('hex')}.blob`
 }
 
-/** Layout: 16 bytes of magic, expiry and size (IEEE 754 doubles), 16 bytes of the tag, 16 bytes of the key's hash. */
+/**
+ * Layout: 16 bytes of magic, expiry and size (IEEE 754 doubles), 16 bytes of the tag, 16 bytes of
+ * the key's hash.
+ */
 export function writeHeader(key: string, tag: Uint8Array, size: number, expiresAt: number): Buffer {
   const header = Buffer.alloc(HEADER_BYTES)
   header.write(MAGIC, 'latin1')
@@ -35,7 +41,10 @@ export function infoOf(tag: Uint8Array, size: number): BlobInfo {
   return { size, etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"` }
 }
 
-/** What a header says; `undefined` when it is none, or when the file does not have the length that it says: a disk was lost midway. */
+/**
+ * What a header says; `undefined` when it is none, or when the file does not have the length that
+ * it says: a disk was lost midway.
+ */
 export function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
   if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) return undefined
   const size = header.readDoubleBE(24)

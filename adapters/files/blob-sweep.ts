@@ -13,7 +13,10 @@ export function partialName(): string {
   return `${randomBytes(16).toString('hex')}${PARTIAL}`
 }
 
-/** Takes away what has expired in a folder of blobs, one file at a time; `stopped` is asked before each. `now`: on the folder's clock. */
+/**
+ * Takes away what has expired in a folder of blobs, one file at a time; `stopped` is asked before
+ * each. `now`: on the folder's clock.
+ */
 export async function sweepFolder(folder: string, now: number, stopped: () => boolean): Promise<void> {
   for (const name of await readdir(folder)) {
     if (stopped()) return
@@ -28,7 +31,10 @@ export async function sweepFolder(folder: string, now: number, stopped: () => bo
   }
 }
 
-/** Another process may have written a new blob under the name meanwhile: it gets its name back, unless a newer one has it. */
+/**
+ * Another process may have written a new blob under the name meanwhile: it gets its name back,
+ * unless a newer one has it.
+ */
 async function removeExpired(folder: string, path: string, now: number): Promise<void> {
   const aside = join(folder, partialName())
   try {

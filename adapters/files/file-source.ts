@@ -16,9 +16,10 @@ export interface FileFacts {
 /** What all sources of files take. */
 export interface EtagOptions {
   /**
-   * Makes the strong entity tag, with its quotes. Default: a hash of device, inode, size and times to the nanosecond, which is another
-   * one on each machine. Where several machines serve copies of the same files, make it of what the copies have in common, such as a
-   * checksum that was stored beside them; else clients that come to another machine begin anew.
+   * Makes the strong entity tag, with its quotes. Default: a hash of device, inode, size and times
+   * to the nanosecond, which is another one on each machine. Where several machines serve copies of
+   * the same files, make it of what the copies have in common, such as a checksum that was stored
+   * beside them; else clients that come to another machine begin anew.
    */
   readonly etag?: (file: FileFacts) => Promise<string> | string
 }
@@ -34,8 +35,9 @@ export interface FileSourceOptions extends EtagOptions {
 const KNOWN = { type: 0, name: 0, etag: 0 } satisfies Record<keyof FileSourceOptions, 0>
 
 /**
- * One file for `content()`: `content(fileSource('/srv/export.csv'))`. Symbolic links are followed. It is looked at anew for each request, so
- * it may be replaced at any time, best by renaming another one over it: whoever is downloading the old one then gets it to the end.
+ * One file for `content()`: `content(fileSource('/srv/export.csv'))`. Symbolic links are followed.
+ * It is looked at anew for each request, so it may be replaced at any time, best by renaming
+ * another one over it: whoever is downloading the old one then gets it to the end.
  */
 export function fileSource(path: string, options: FileSourceOptions = {}): FindContent {
   checkNames('fileSource', options, KNOWN)
@@ -54,7 +56,8 @@ export async function sourceOf(
 ): Promise<ContentSource> {
   const { path, version } = file
   return {
-    // Above 2^53 it is no longer a whole number that can be told from its neighbours, and content() refuses it.
+    // Above 2^53 it is no longer a whole number that can be told from its neighbours, and content()
+    // refuses it.
     size: Number(version.size),
     type, name,
     etag: etag === undefined ? etagOf(version) : await etag({ path, stats: version }),

@@ -3,7 +3,9 @@ import { mkdirSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent } from '../../src/stores/blob-rules.js'
+import {
+  BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent,
+} from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { blobHeader, openBlob, readBlob, writeAll } from './blob-file.js'
@@ -17,20 +19,27 @@ const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 /** What `FolderBlobs` takes beside the folder. */
 export interface FolderBlobsOptions {
   /**
-   * Whether all processes that use these blobs see this folder: true for several processes on one machine, or on a file system that
-   * the machines share. A queue that spans processes wants it to be true. Default: false.
+   * Whether all processes that use these blobs see this folder: true for several processes on one
+   * machine, or on a file system that the machines share. A queue that spans processes wants it to
+   * be true. Default: false.
    */
   readonly shared?: boolean
-  /** Milliseconds from one sweep for what has expired to the next, 100 or more. Default: a minute. */
+  /**
+   * Milliseconds from one sweep for what has expired to the next, 100 or more. Default: a minute.
+   */
   readonly sweepMs?: number
-  /** A clock, in milliseconds since 1970. For tests; the default is that of the file system, which all who share the folder have in common. */
+  /**
+   * A clock, in milliseconds since 1970. For tests; the default is that of the file system, which
+   * all who share the folder have in common.
+   */
   readonly now?: () => number
 }
 
 /**
- * Blobs as files in a folder of their own, which is made if there is none; readable for this user only. A blob gets its name by a
- * rename once it is complete, so a process that dies midway leaves no half of one. It is not synced: after a loss of power the last
- * ones may be gone. No room on the disk rejects with reason `full`; how much room there is, is the disk's matter.
+ * Blobs as files in a folder of their own, which is made if there is none; readable for this user
+ * only. A blob gets its name by a rename once it is complete, so a process that dies midway leaves
+ * no half of one. It is not synced: after a loss of power the last ones may be gone. No room on the
+ * disk rejects with reason `full`; how much room there is, is the disk's matter.
  */
 export class FolderBlobs implements Blobs {
   readonly shared: boolean

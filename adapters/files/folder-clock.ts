@@ -6,8 +6,9 @@ import { partialName } from './blob-sweep.js'
 const FRESH_MS = 60_000
 
 /**
- * The clock of the file system that a folder is on, in milliseconds since 1970: it is the same for all processes and machines that share
- * the folder, whatever their own clocks say. Read from a file that is made for that, once a minute at most.
+ * The clock of the file system that a folder is on, in milliseconds since 1970: it is the same for
+ * all processes and machines that share the folder, whatever their own clocks say. Read from a file
+ * that is made for that, once a minute at most.
  */
 export class FolderClock {
   /** What to add to `performance.now()`. */

@@ -10,16 +10,26 @@ import { versionOf } from './version.js'
 
 /** What `folderSource` takes beside the folder. */
 export interface FolderSourceOptions<C = unknown> extends EtagOptions {
-  /** Whether to serve what has a name, or lies in a folder with a name, that begins with a dot. Default: no, it is not there. */
+  /**
+   * Whether to serve what has a name, or lies in a folder with a name, that begins with a dot.
+   * Default: no, it is not there.
+   */
   readonly hidden?: boolean
   /**
-   * Symbolic links below the folder. `refuse` (the default): what lies behind one is not there. `inside`: those that end within the folder are
-   * followed. `follow`: all of them. The folder itself may always be one.
+   * Symbolic links below the folder. `refuse` (the default): what lies behind one is not there.
+   * `inside`: those that end within the folder are followed. `follow`: all of them. The folder
+   * itself may always be one.
    */
   readonly symlinks?: Symlinks
-  /** Media types by the end of a name, lower case and without the dot, that come before the known ones: `{ gpx: 'application/gpx+xml' }`. */
+  /**
+   * Media types by the end of a name, lower case and without the dot, that come before the known
+   * ones: `{ gpx: 'application/gpx+xml' }`.
+   */
   readonly types?: Readonly<Record<string, string>>
-  /** The path below the folder that a request is for, decoded, with `/`. Default: what follows the mount path. */
+  /**
+   * The path below the folder that a request is for, decoded, with `/`. Default: what follows the
+   * mount path.
+   */
   readonly path?: (request: HttpRequest<C>) => string | undefined
 }
 
@@ -28,9 +38,11 @@ const KNOWN = {
 } satisfies Record<keyof FolderSourceOptions, 0>
 
 /**
- * The files in a folder and those below it, for `content()`: `app.use('/files', toNode(content(folderSource('/srv/files'))))`. Nothing outside
- * is ever reached: not by `..`, encoded or not, not by a link, nor (on Linux) by a name that is exchanged for a link while it is looked at.
- * Only regular files are there, folders have no listing. Each file is looked at anew for each request; see `fileSource` about replacing them.
+ * The files in a folder and those below it, for `content()`: `app.use('/files',
+ * toNode(content(folderSource('/srv/files'))))`. Nothing outside is ever reached: not by `..`,
+ * encoded or not, not by a link, nor (on Linux) by a name that is exchanged for a link while it is
+ * looked at. Only regular files are there, folders have no listing. Each file is looked at anew for
+ * each request; see `fileSource` about replacing them.
  *
  * @throws {TypeError} when there is no such folder
  */

@@ -1,4 +1,6 @@
-export { fileSource, type EtagOptions, type FileFacts, type FileSourceOptions } from './file-source.js'
+export {
+  fileSource, type EtagOptions, type FileFacts, type FileSourceOptions,
+} from './file-source.js'
 export { FolderBlobs, type FolderBlobsOptions } from './folder-blobs.js'
 export { folderSource, type FolderSourceOptions } from './folder-source.js'
 export { type Symlinks } from './place.js'

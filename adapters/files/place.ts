@@ -7,7 +7,10 @@ import { isAbsent } from './version.js'
 /** What becomes of symbolic links below the folder. */
 export type Symlinks = 'refuse' | 'inside' | 'follow'
 
-/** What no name may have: separators of any system, U+0000, and on Windows the colon of drives and streams. */
+/**
+ * What no name may have: separators of any system, U+0000, and on Windows the colon of drives and
+ * streams.
+ */
 const UNSAFE = process.platform === 'win32' ? /[/\\\0:]|[. ]$/ : /[/\\\0]/
 
 /**
@@ -17,7 +20,8 @@ const UNSAFE = process.platform === 'win32' ? /[/\\\0:]|[. ]$/ : /[/\\\0]/
 export function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefined {
   if (!path.startsWith(`${mountPath}/`)) return undefined
   try {
-    // Each name on its own: a slash that was percent-encoded is part of a name, and no name may have one.
+    // Each name on its own: a slash that was percent-encoded is part of a name, and no name may
+    // have one.
     return path.slice(mountPath.length + 1).split('/').map(decodeURIComponent)
   } catch {
     throw httpError('invalid_path')
@@ -31,7 +35,10 @@ export function areNames(names: readonly string[], hidden: boolean): boolean {
   ))
 }
 
-/** The real path of what `names` lead to from `root`; `undefined` when there is nothing, or a link on the way that is not let pass. */
+/**
+ * The real path of what `names` lead to from `root`; `undefined` when there is nothing, or a link
+ * on the way that is not let pass.
+ */
 export async function realPlace(root: string, names: readonly string[], symlinks: Symlinks): Promise<string | undefined> {
   try {
     // The folder itself may be a link, and lead elsewhere tomorrow.

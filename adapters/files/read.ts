@@ -3,10 +3,16 @@ import { open, readlink, type FileHandle } from 'node:fs/promises'
 import { httpError } from '../../src/http/errors.js'
 import { hasSameContent, isAbsent, isSameVersion } from './version.js'
 
-/** What one client's download holds. Nothing is read ahead: what the system holds for the socket keeps the network busy meanwhile. */
+/**
+ * What one client's download holds. Nothing is read ahead: what the system holds for the socket
+ * keeps the network busy meanwhile.
+ */
 const CHUNK = 128 * 1024
 
-/** Whether the file is still the same is looked at after so many chunks, and before the last one is out. */
+/**
+ * Whether the file is still the same is looked at after so many chunks, and before the last one is
+ * out.
+ */
 const LOOK_EVERY = 16
 
 /** Windows has neither of them. */
@@ -21,8 +27,9 @@ export interface FoundFile {
 }
 
 /**
- * The bytes of a part of a file, and of no other version of it. A file that another one took the place of is read to its end as it was.
- * One that is changed in place while it is read fails before its last byte is out, so that nobody takes a mixture for whole.
+ * The bytes of a part of a file, and of no other version of it. A file that another one took the
+ * place of is read to its end as it was. One that is changed in place while it is read fails before
+ * its last byte is out, so that nobody takes a mixture for whole.
  */
 export async function* readFilePart(file: FoundFile, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
   const handle = await openVersion(file)
@@ -52,7 +59,10 @@ function readChunk(fd: number, at: number, end: number): Promise<Uint8Array> {
   })
 }
 
-/** Opens a file and makes sure that it is the very one that was found, whatever happened to names and links meanwhile. */
+/**
+ * Opens a file and makes sure that it is the very one that was found, whatever happened to names
+ * and links meanwhile.
+ */
 async function openVersion({ path, version, exact }: FoundFile): Promise<FileHandle> {
   let handle: FileHandle
   try {
@@ -73,7 +83,10 @@ async function openVersion({ path, version, exact }: FoundFile): Promise<FileHan
   }
 }
 
-/** Linux tells where an open file really lies, so a folder on the way can't have been exchanged for a link. Elsewhere: it is not known. */
+/**
+ * Linux tells where an open file really lies, so a folder on the way can't have been exchanged for
+ * a link. Elsewhere: it is not known.
+ */
 async function liesAt(handle: FileHandle, path: string): Promise<boolean> {
   if (process.platform !== 'linux') return true
   try {

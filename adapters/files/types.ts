@@ -18,7 +18,10 @@ const TYPES: Readonly<Record<string, string>> = {
   pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
 }
 
-/** The media type that the end of a file's name stands for, first in `own`; `application/octet-stream` when it is not known. */
+/**
+ * The media type that the end of a file's name stands for, first in `own`;
+ * `application/octet-stream` when it is not known.
+ */
 export function typeOfName(name: string, own: Readonly<Record<string, string>> = {}): string {
   const dot = name.lastIndexOf('.')
   const extension = dot < 0 ? '' : name.slice(dot + 1).toLowerCase()

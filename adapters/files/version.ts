@@ -4,15 +4,19 @@ import { lstat, stat } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 
 /**
- * Clocks of file systems tick every few milliseconds. A change in the same tick as the one before leaves all times as they are, so a
- * file that changed only just now is looked at again when that tick is over.
+ * Clocks of file systems tick every few milliseconds. A change in the same tick as the one before
+ * leaves all times as they are, so a file that changed only just now is looked at again when that
+ * tick is over.
  */
 const TICK_MS = 20
 
 /** Errors that say: for you there is nothing here. */
 const ABSENT = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'EACCES', 'EPERM', 'EINVAL'])
 
-/** Whether an error of the file system means that there is no such file, or none that this process may read. */
+/**
+ * Whether an error of the file system means that there is no such file, or none that this process
+ * may read.
+ */
 export function isAbsent(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException | null)?.code ?? '')
 }
@@ -40,7 +44,10 @@ export function isSameVersion(a: BigIntStats, b: BigIntStats): boolean {
   return a.ino === b.ino && a.dev === b.dev && a.ctimeNs === b.ctimeNs && hasSameContent(a, b)
 }
 
-/** Whether an open file still has the bytes that it had. Its ctime changes also when it loses its name to a newer one. */
+/**
+ * Whether an open file still has the bytes that it had. Its ctime changes also when it loses its
+ * name to a newer one.
+ */
 export function hasSameContent(a: BigIntStats, b: BigIntStats): boolean {
   return a.size === b.size && a.mtimeNs === b.mtimeNs
 }

@@ -6,9 +6,15 @@ import { toNode, type NodeOptions } from '../node/index.js'
 
 /** What `toKoa` takes. */
 export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
-  /** Makes `request.context`. Default: `{ user: ctx.state.user }`, which is where koa-passport and koa-jwt put it. */
+  /**
+   * Makes `request.context`. Default: `{ user: ctx.state.user }`, which is where koa-passport and
+   * koa-jwt put it.
+   */
   readonly context?: (ctx: ParameterizedContext) => C
-  /** The prefix of the @koa/router that the handler is a route of, such as `/api`: it stays in the path. Default: what koa-mount took away. */
+  /**
+   * The prefix of the @koa/router that the handler is a route of, such as `/api`: it stays in the
+   * path. Default: what koa-mount took away.
+   */
   readonly mountPath?: string
 }
 
@@ -20,11 +26,13 @@ interface Routed {
 }
 
 /**
- * Makes a handler into a middleware of Koa: `app.use(toKoa(handler))`, behind koa-mount, or in a route of @koa/router. Headers that middleware
- * in front has set are kept, and a body that koa-body or koa-bodyparser has read is taken. A handler that declines goes on to the next middleware.
+ * Makes a handler into a middleware of Koa: `app.use(toKoa(handler))`, behind koa-mount, or in a
+ * route of @koa/router. Headers that middleware in front has set are kept, and a body that koa-body
+ * or koa-bodyparser has read is taken. A handler that declines goes on to the next middleware.
  *
- * The answer is written to the connection itself; middleware in front gets its turn again once it is out, and finds the head sent.
- * Failures that are not expected answers go to `onError`, by default to the `error` event of the app.
+ * The answer is written to the connection itself; middleware in front gets its turn again once it
+ * is out, and finds the head sent. Failures that are not expected answers go to `onError`, by
+ * default to the `error` event of the app.
  */
 export function toKoa<C = unknown>(handler: Handler<C>, options: KoaOptions<C> = {}): Middleware {
   checkNames('toKoa', options, KNOWN)

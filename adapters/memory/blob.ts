@@ -52,7 +52,10 @@ export class BlobWriter {
   }
 }
 
-/** A complete blob. Its memory is given back when it is gone and the last reader that has begun is done. */
+/**
+ * A complete blob. Its memory is given back when it is gone and the last reader that has begun is
+ * done.
+ */
 export class Blob {
   readonly info: BlobInfo
   /** On the clock of the blobs, in milliseconds. */
@@ -80,7 +83,10 @@ export class Blob {
     if (this.#readers === 0) this.#release()
   }
 
-  /** Copies of the bytes, so that no reader can change them for others. `begin` may refuse the reader. */
+  /**
+   * Copies of the bytes, so that no reader can change them for others. `begin` may refuse the
+   * reader.
+   */
   async* read(start: number, end: number, begin: () => void): AsyncGenerator<Uint8Array, void, undefined> {
     begin()
     this.#readers++

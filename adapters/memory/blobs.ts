@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent } from '../../src/stores/blob-rules.js'
+import {
+  BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent,
+} from '../../src/stores/blob-rules.js'
 import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { Blob, BlobWriter } from './blob.js'
@@ -13,7 +15,10 @@ const OVERHEAD = 2048
 
 /** What `MemoryBlobs` takes. */
 export interface MemoryBlobsOptions {
-  /** Bytes that all blobs may take, with those that are being written or still read, and 2 KiB for each. Default: 256 MiB. */
+  /**
+   * Bytes that all blobs may take, with those that are being written or still read, and 2 KiB for
+   * each. Default: 256 MiB.
+   */
   readonly maxBytes?: number
   /** A clock in milliseconds, from any moment on. For tests; the default is `performance.now`. */
   readonly now?: () => number
@@ -23,10 +28,12 @@ export interface MemoryBlobsOptions {
 export const MEMORY_BLOBS = { maxBytes: 0, now: 0 } satisfies Record<keyof MemoryBlobsOptions, 0>
 
 /**
- * Blobs in the memory of this process, outside the JavaScript heap. Bounded: when `maxBytes` would be exceeded, a `put` rejects with a
- * `StoreUnavailableError` whose reason is `full`, after what has expired made way; what is live never goes early.
+ * Blobs in the memory of this process, outside the JavaScript heap. Bounded: when `maxBytes` would
+ * be exceeded, a `put` rejects with a `StoreUnavailableError` whose reason is `full`, after what
+ * has expired made way; what is live never goes early.
  *
- * Expired blobs are gone at once for readers; their memory comes back within a second, or with the first write that needs it.
+ * Expired blobs are gone at once for readers; their memory comes back within a second, or with the
+ * first write that needs it.
  */
 export class MemoryBlobs implements Blobs {
   readonly shared = false

@@ -7,12 +7,15 @@ interface Count {
   expiresAt: number
 }
 
-/** A key takes one place for each started 256 characters, so that long keys can't take all memory. */
+/**
+ * A key takes one place for each started 256 characters, so that long keys can't take all memory.
+ */
 const weigh = (_count: Count, key: string): number => 1 + (key.length >> 8)
 
 /**
- * Numbers with an expiry, in a key space of their own. They are hints by nature (a limit, a tally), so
- * under pressure the counter whose last change is longest ago goes first and starts at 0 the next time.
+ * Numbers with an expiry, in a key space of their own. They are hints by nature (a limit, a tally),
+ * so under pressure the counter whose last change is longest ago goes first and starts at 0 the
+ * next time.
  */
 export class Counters {
   readonly #counts: Recency<Count>

@@ -1,18 +1,23 @@
 import type { Evictable } from '../../src/stores/store.js'
 import { ownText, textBytes } from './text.js'
 
-/** Bytes that an entry takes beside its texts, at most: test/unit/memory/heap.test.ts measures it. */
+/**
+ * Bytes that an entry takes beside its texts, at most: test/unit/memory/heap.test.ts measures it.
+ */
 const OVERHEAD = 256
 
-/** Stands behind every value: a concatenation that is made flat is always a fresh copy, see `ownText`. */
+/**
+ * Stands behind every value: a concatenation that is made flat is always a fresh copy, see
+ * `ownText`.
+ */
 const END = '\n'
 
 /** Bytes that an entry takes in addition when it goes with another one. */
 const FOLLOWER_OVERHEAD = 256
 
 /**
- * What may happen to an entry: `pinned` stays until it expires, `free` may be evicted, `bound` is evictable, but only after the
- * entry that it goes with.
+ * What may happen to an entry: `pinned` stays until it expires, `free` may be evicted, `bound` is
+ * evictable, but only after the entry that it goes with.
  */
 type Standing = 'pinned' | 'free' | 'bound'
 
@@ -65,10 +70,11 @@ export class Held {
 }
 
 /**
- * The entries: pinned ones, which only their writer or their expiry removes, and evictable ones, which make
- * way for any write, the one used longest ago first. One map holds both, since most tasks begin as the one and
- * end as the other. The free ones are a chain in the order of use. One that goes with another entry is pinned
- * as long as that is, is bound to it while that is evictable, and becomes free when that has gone.
+ * The entries: pinned ones, which only their writer or their expiry removes, and evictable ones,
+ * which make way for any write, the one used longest ago first. One map holds both, since most
+ * tasks begin as the one and end as the other. The free ones are a chain in the order of use. One
+ * that goes with another entry is pinned as long as that is, is bound to it while that is
+ * evictable, and becomes free when that has gone.
  */
 export class Entries {
   readonly #maxEntries: number
@@ -118,8 +124,9 @@ export class Entries {
   }
 
   /**
-   * Puts `held` at its key, in place of `before`, which is what is there now. `false`: the entries that have to stay leave no room
-   * for it, and nothing changed, so an entry too large for the store never costs others their place.
+   * Puts `held` at its key, in place of `before`, which is what is there now. `false`: the entries
+   * that have to stay leave no room for it, and nothing changed, so an entry too large for the
+   * store never costs others their place.
    */
   put(held: Held, before: Held | undefined): boolean {
     if (!this.#hasRoom(held, before)) return false
@@ -155,7 +162,9 @@ export class Entries {
     return true
   }
 
-  /** Every entry, while others come and go. May miss some then, and visits no more than there were. */
+  /**
+   * Every entry, while others come and go. May miss some then, and visits no more than there were.
+   */
   *each(): Generator<[string, Held]> {
     let left = this.#byKey.size
     for (const entry of this.#byKey) {
@@ -174,7 +183,10 @@ export class Entries {
     this.#newest = undefined
   }
 
-  /** Whether what has to stay leaves room. Those that go with an entry that is replaced stay with it. */
+  /**
+   * Whether what has to stay leaves room. Those that go with an entry that is replaced stay with
+   * it.
+   */
   #hasRoom(held: Held, before: Held | undefined): boolean {
     let count = this.#pinned + 1
     let bytes = this.#pinnedBytes + held.bytes

@@ -26,8 +26,9 @@ export interface MemoryEngine {
 }
 
 /**
- * A store, a queue, an index of unfinished tasks and blobs in the memory of this process: everything that one process needs. Close all
- * when the server stops, the queue first, because what it drains still writes to the others.
+ * A store, a queue, an index of unfinished tasks and blobs in the memory of this process:
+ * everything that one process needs. Close all when the server stops, the queue first, because what
+ * it drains still writes to the others.
  */
 export function memory(options: MemoryOptions = {}): MemoryEngine {
   checkNames('memory', options, KNOWN)

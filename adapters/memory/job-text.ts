@@ -20,7 +20,10 @@ export class JobText {
     this.bytes = textBytes(this.#text)
   }
 
-  /** The job. Its text is parsed when the input or the context is read, so a job that waits for a place costs no more than before. */
+  /**
+   * The job. Its text is parsed when the input or the context is read, so a job that waits for a
+   * place costs no more than before.
+   */
   open(): Job {
     const text = this.#text
     let parts: Parts | undefined

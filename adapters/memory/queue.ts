@@ -12,7 +12,8 @@ import { wholeNumber } from './limits.js'
 import { Line, Queued } from './queued.js'
 import { rejected } from './rejected.js'
 
-// Taken at once: under a test's fake timers work starts all the same, and what starts it is not lost when they go.
+// Taken at once: under a test's fake timers work starts all the same, and what starts it is not
+// lost when they go.
 const { setImmediate, clearImmediate } = timers
 
 /** The longest delay that a timer of Node takes; beyond it a timer fires at once. */
@@ -31,15 +32,16 @@ const NO_OPTIONS: EnqueueOptions = {}
 /** What a `MemoryQueue` may hold. */
 export interface MemoryQueueOptions {
   /**
-   * Jobs held beyond those that may run at once (`concurrency`), whether they wait for their turn, for
-   * their delay or for their next attempt. A job once accepted keeps its place until it ends, so a
-   * retry is never refused. 0 to 1,000,000. Default 1000.
+   * Jobs held beyond those that may run at once (`concurrency`), whether they wait for their turn,
+   * for their delay or for their next attempt. A job once accepted keeps its place until it ends,
+   * so a retry is never refused. 0 to 1,000,000. Default 1000.
    */
   readonly maxQueued?: number
   /**
-   * Bytes of memory that jobs may take as JSON text, from when they are accepted until they end, so a retry is never
-   * refused. A small job that starts at once is not kept as text. One job larger than the limit is accepted while no other is there.
-   * Default: an eighth of the heap limit, at most 128 MiB.
+   * Bytes of memory that jobs may take as JSON text, from when they are accepted until they end, so
+   * a retry is never refused. A small job that starts at once is not kept as text. One job larger
+   * than the limit is accepted while no other is there. Default: an eighth of the heap limit, at
+   * most 128 MiB.
    */
   readonly maxQueuedBytes?: number
 }
@@ -48,12 +50,14 @@ export interface MemoryQueueOptions {
 export const MEMORY_QUEUE = { maxQueued: 0, maxQueuedBytes: 0 } satisfies Record<keyof MemoryQueueOptions, 0>
 
 /**
- * A queue in the memory of this process, in the order of arrival. Not durable: what is undone when the
- * process ends is lost, and what is undone when the queue closes goes to `onDead` with `closed`.
+ * A queue in the memory of this process, in the order of arrival. Not durable: what is undone when
+ * the process ends is lost, and what is undone when the queue closes goes to `onDead` with
+ * `closed`.
  *
- * A job starts in a later turn of the event loop than its `enqueue`, so the caller can answer before
- * the work takes the CPU. Jobs are kept as JSON text and bounded by number and bytes. Each attempt gets a job of its own,
- * parsed from that text once its input is read. A small job of one attempt that starts at once is passed to `run` as it is.
+ * A job starts in a later turn of the event loop than its `enqueue`, so the caller can answer
+ * before the work takes the CPU. Jobs are kept as JSON text and bounded by number and bytes. Each
+ * attempt gets a job of its own, parsed from that text once its input is read. A small job of one
+ * attempt that starts at once is passed to `run` as it is.
  */
 export class MemoryQueue implements Queue {
   readonly durable = false
@@ -88,7 +92,10 @@ export class MemoryQueue implements Queue {
     this.#maxBytes = wholeNumber('maxQueuedBytes', options.maxQueuedBytes ?? heapShare(8, 128), 0, Number.MAX_SAFE_INTEGER)
   }
 
-  /** Jobs that run now, jobs that wait for whatever reason, and the bytes that `maxQueuedBytes` bounds. */
+  /**
+   * Jobs that run now, jobs that wait for whatever reason, and the bytes that `maxQueuedBytes`
+   * bounds.
+   */
   usage(): { running: number, waiting: number, bytes: number } {
     return { running: this.#running, waiting: this.#held.size - this.#running, bytes: this.#bytes }
   }
@@ -112,7 +119,10 @@ export class MemoryQueue implements Queue {
     return 'accepted'
   }
 
-  /** Throws when called twice, and a TypeError for a concurrency that is no whole number from 1. After `close` it does nothing. */
+  /**
+   * Throws when called twice, and a TypeError for a concurrency that is no whole number from 1.
+   * After `close` it does nothing.
+   */
   process(run: RunJob, options: ProcessOptions): void {
     if (this.#run) throw new Error('process() was called already: one queue has one processor in a process')
     this.#concurrency = wholeNumber('concurrency', options.concurrency, 1, 1_000_000)
@@ -133,8 +143,9 @@ export class MemoryQueue implements Queue {
   }
 
   /**
-   * Resolves when no job waits or runs, delayed jobs and retries included. It never rejects, and holds the process until
-   * then. In a Worker, `ctx.waitUntil(queue.idle())` keeps work alive after the answer.
+   * Resolves when no job waits or runs, delayed jobs and retries included. It never rejects, and
+   * holds the process until then. In a Worker, `ctx.waitUntil(queue.idle())` keeps work alive after
+   * the answer.
    */
   async idle(): Promise<void> {
     // A Worker cancels a request that waits for nothing but what other requests do.
@@ -144,8 +155,9 @@ export class MemoryQueue implements Queue {
   }
 
   /**
-   * What waits is run too while there is time; what can't start in time ends at once. An aborted run
-   * has a quarter of a second to end. Where `process` was never called, waiting jobs are dropped.
+   * What waits is run too while there is time; what can't start in time ends at once. An aborted
+   * run has a quarter of a second to end. Where `process` was never called, waiting jobs are
+   * dropped.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     checkNames('MemoryQueue: close', options, { drainMs: 0 })
@@ -194,7 +206,8 @@ export class MemoryQueue implements Queue {
     item.attempt++
     item.running = new RunningAttempt(item.attempt, item.attempt >= item.attempts)
     try {
-      // `run` may be anything at run time: what it returns, throws or never settles is its own affair.
+      // `run` may be anything at run time: what it returns, throws or never settles is its own
+      // affair.
       Promise.resolve(run(item.job, item.running)).then(() => this.#end(item), (error) => this.#failed(item, error))
     } catch (error) {
       this.#failed(item, error)
@@ -222,7 +235,10 @@ export class MemoryQueue implements Queue {
     }
   }
 
-  /** Reports the job. One that ran keeps its place meanwhile, so that a slow `onDead` holds back the next. */
+  /**
+   * Reports the job. One that ran keeps its place meanwhile, so that a slow `onDead` holds back the
+   * next.
+   */
   #bury(item: Queued, reason: DeadReason): void {
     const ran = item.state === 'running'
     const { job } = item
@@ -284,7 +300,10 @@ async function report(onDead: ProcessOptions['onDead'] | undefined, job: Job, re
   }
 }
 
-/** Waits for `done`, at most `ms`. Its timer holds the process: without it a drain could be cut short. */
+/**
+ * Waits for `done`, at most `ms`. Its timer holds the process: without it a drain could be cut
+ * short.
+ */
 async function within(done: Promise<unknown>, ms: number): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined
   await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])

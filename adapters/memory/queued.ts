@@ -32,8 +32,8 @@ export class Queued {
   next: Queued | undefined
 
   /**
-   * Keeps the job as text until it ends, because a parsed body takes up to 25 times the memory of its text. Only a small job that
-   * starts `atOnce` and is not to be tried again is kept as it is.
+   * Keeps the job as text until it ends, because a parsed body takes up to 25 times the memory of
+   * its text. Only a small job that starts `atOnce` and is not to be tried again is kept as it is.
    *
    * @throws {TypeError} an option makes no sense, or a job that is kept as text is not JSON
    */
@@ -47,7 +47,10 @@ export class Queued {
     if (!(atOnce && attempts === 1 && hasAtMost(job.input, SMALL) && hasAtMost(job.context, SMALL))) this.keepAsText()
   }
 
-  /** The job, until it has ended. Made anew by each call, so that no attempt sees what an earlier one did to the input. */
+  /**
+   * The job, until it has ended. Made anew by each call, so that no attempt sees what an earlier
+   * one did to the input.
+   */
   get job(): Job {
     return this.#job instanceof JobText ? this.#job.open() : this.#job as Job
   }
@@ -60,7 +63,10 @@ export class Queued {
     this.#job = text
   }
 
-  /** Lets go of what it carries: V8 may keep what a map held for longer than it is there, see `Transit`. */
+  /**
+   * Lets go of what it carries: V8 may keep what a map held for longer than it is there, see
+   * `Transit`.
+   */
   end(): void {
     this.state = 'ended'
     this.#job = undefined

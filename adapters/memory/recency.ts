@@ -4,11 +4,13 @@ import { LRUCache } from 'lru-cache'
 const SMALL = 1024
 
 /**
- * Values in order of last use, the oldest first to go, around lru-cache. It works around three things
- * that would hurt a store:
+ * Values in order of last use, the oldest first to go, around lru-cache. It works around three
+ * things that would hurt a store:
  * - `max` makes lru-cache allocate for that many at once (28 MB for 1,000,000), `maxSize` does not.
- * - Deleting its last item clears arrays as long as they ever were; here a new cache takes its place.
- * - An item above `maxSize` can cost others their place; `set` here expects its caller to ask first.
+ * - Deleting its last item clears arrays as long as they ever were; here a new cache takes its
+ *   place.
+ * - An item above `maxSize` can cost others their place; `set` here expects its caller to ask
+ *   first.
  */
 export class Recency<V extends object> {
   readonly maxWeight: number
@@ -43,7 +45,10 @@ export class Recency<V extends object> {
     return this.#cache.peek(key)
   }
 
-  /** Adds a value whose weight fits `maxWeight`; what was used longest ago goes when there is no room. */
+  /**
+   * Adds a value whose weight fits `maxWeight`; what was used longest ago goes when there is no
+   * room.
+   */
   set(key: string, value: V): void {
     this.#cache.set(key, value)
     if (this.#cache.size > this.#peak) this.#peak = this.#cache.size
@@ -63,7 +68,8 @@ export class Recency<V extends object> {
 
   /**
    * From the one used longest ago to the latest, as many as there are now. Safe against changes in
-   * between, which may end it early; without the count, uses in between could keep it going for ever.
+   * between, which may end it early; without the count, uses in between could keep it going for
+   * ever.
    */
   *entries(): Generator<[string, V]> {
     let left = this.#cache.size

@@ -15,7 +15,9 @@ import { Watches } from './watches.js'
 
 /** A Map of V8 holds 2^24 slots, and needs half of them free when entries come and go. */
 const MAP_LIMIT = 8_000_000
-/** What a write to a full store looks through for expired entries before it gives up: some 10 µs. */
+/**
+ * What a write to a full store looks through for expired entries before it gives up: some 10 µs.
+ */
 const STEPS_WHEN_FULL = 256
 
 /** What a `MemoryStore` may hold. */
@@ -23,15 +25,21 @@ export interface MemoryStoreOptions {
   /** Entries held at once, 1 to 8,000,000. Default 1,000,000. */
   readonly maxEntries?: number
   /**
-   * Bytes that entries may take, keys and bookkeeping included, as an upper estimate. Default: 256 MiB
-   * or a quarter of the heap that this process may have, whichever is less.
+   * Bytes that entries may take, keys and bookkeeping included, as an upper estimate. Default: 256
+   * MiB or a quarter of the heap that this process may have, whichever is less.
    */
   readonly maxBytes?: number
-  /** Counters held at once, 1 to 8,000,000; a key takes one place for each 256 characters. Default 100,000. */
+  /**
+   * Counters held at once, 1 to 8,000,000; a key takes one place for each 256 characters. Default
+   * 100,000.
+   */
   readonly maxCounters?: number
   /** Watches at once, over all keys. Default 100,000. */
   readonly maxWatches?: number
-  /** The store's clock, in milliseconds; only differences count. For tests; the default is the monotonic clock. */
+  /**
+   * The store's clock, in milliseconds; only differences count. For tests; the default is the
+   * monotonic clock.
+   */
   readonly now?: () => number
 }
 
@@ -41,14 +49,14 @@ export const MEMORY_STORE = {
 } satisfies Record<keyof MemoryStoreOptions, 0>
 
 /**
- * A store in the memory of this process. Every verb does its work at once, in one go, so each is atomic, and gives its
- * outcome without a promise; a failure is a rejected one.
+ * A store in the memory of this process. Every verb does its work at once, in one go, so each is
+ * atomic, and gives its outcome without a promise; a failure is a rejected one.
  *
  * Bounded: a write for which there is no room makes evictable entries go, the one used longest ago
  * first. Others never go early: when they fill the store, or an entry is too large for it, a write
- * rejects with a `StoreUnavailableError` whose reason is `full` and changes nothing, and so does one
- * watch too many. Counters have room of their own; under pressure the one whose last change is longest
- * ago starts anew.
+ * rejects with a `StoreUnavailableError` whose reason is `full` and changes nothing, and so does
+ * one watch too many. Counters have room of their own; under pressure the one whose last change is
+ * longest ago starts anew.
  *
  * Expired entries are gone at once for readers; their memory comes back within seconds to a minute.
  */
@@ -136,7 +144,9 @@ export class MemoryStore implements Store {
     return this.#watches.add(key, listener)
   }
 
-  /** Forgets everything. From now on every call but this one rejects with a `StoreUnavailableError`. */
+  /**
+   * Forgets everything. From now on every call but this one rejects with a `StoreUnavailableError`.
+   */
   async close(): Promise<void> {
     this.#closed = true
     this.#sweeper.stop()
@@ -177,7 +187,10 @@ export class MemoryStore implements Store {
     this.#watches.notify(key)
   }
 
-  /** One round through all that can expire, watched keys first. Yields whether a step dropped something. */
+  /**
+   * One round through all that can expire, watched keys first. Yields whether a step dropped
+   * something.
+   */
   *#walk(): Generator<boolean> {
     if (this.#entries.size > 0) for (const key of this.#watches.keys()) yield this.#lapse(key)
     for (const [key, held] of this.#entries.each()) yield held.expiresAt <= this.#now() && this.#lapse(key)

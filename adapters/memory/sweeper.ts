@@ -21,7 +21,10 @@ export class Sweeper {
   #steps: Iterator<boolean> | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  /** `walk` visits all that is held; each step says whether it dropped something. No steps: nothing is held. */
+  /**
+   * `walk` visits all that is held; each step says whether it dropped something. No steps: nothing
+   * is held.
+   */
   constructor(walk: () => Iterator<boolean>, pace = PACE) {
     this.#walk = walk
     this.#pace = pace
@@ -39,8 +42,8 @@ export class Sweeper {
   }
 
   /**
-   * Up to `count` steps now: for a store that is full and may hold what has expired. Small enough for
-   * every refused write to pay it.
+   * Up to `count` steps now: for a store that is full and may hold what has expired. Small enough
+   * for every refused write to pay it.
    */
   advance(count: number): void {
     let restarted = false

@@ -2,8 +2,9 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { HostResponse } from './host.js'
 
 /**
- * Calls `act` just before the head of a host's answer goes out, however the host brings that about: `writeHead` in all its forms, or
- * the first write, end or flush. By then all fields that the host gives are set, so `act` may read, join and add.
+ * Calls `act` just before the head of a host's answer goes out, however the host brings that about:
+ * `writeHead` in all its forms, or the first write, end or flush. By then all fields that the host
+ * gives are set, so `act` may read, join and add.
  */
 export function atHead(res: HostResponse, act: () => void): void {
   const write = res.writeHead.bind(res) as (...args: unknown[]) => ServerResponse
@@ -18,7 +19,10 @@ export function atHead(res: HostResponse, act: () => void): void {
   res.writeHead = writeHead
 }
 
-/** What `writeHead` takes: an object, a flat list of names and values, or a list of pairs. Of a list the second of a name is added. */
+/**
+ * What `writeHead` takes: an object, a flat list of names and values, or a list of pairs. Of a list
+ * the second of a name is added.
+ */
 function setAll(res: HostResponse, fields: unknown): void {
   if (!Array.isArray(fields)) {
     for (const [name, value] of Object.entries((fields ?? {}) as OutgoingHttpHeaders)) res.setHeader(name, value as string)

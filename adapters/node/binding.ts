@@ -16,9 +16,9 @@ export interface NodeOptions<C = unknown> {
   /** Makes `request.context`, once, when it is first asked for. Default: `{ user: req.user }`. */
   readonly context?: (req: HostRequest) => C
   /**
-   * The front of the path under which the handler is mounted, as clients see it; it is put in front of
-   * `Location` and the like. Default: what Express or Connect stripped, else `''`. Set it behind a proxy
-   * that takes a prefix away, and in hosts that say nothing. Starts with `/`.
+   * The front of the path under which the handler is mounted, as clients see it; it is put in front
+   * of `Location` and the like. Default: what Express or Connect stripped, else `''`. Set it behind
+   * a proxy that takes a prefix away, and in hosts that say nothing. Starts with `/`.
    */
   readonly mountPath?: string | ((req: HostRequest) => string)
 }

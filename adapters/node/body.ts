@@ -93,7 +93,10 @@ export class NodeBody implements BodySource {
     throw new Error(READ_BEFORE)
   }
 
-  /** Takes the body for one reader, and asks the client for it where it waits for that. Throws when it can't be read. */
+  /**
+   * Takes the body for one reader, and asks the client for it where it waits for that. Throws when
+   * it can't be read.
+   */
   begin(): void {
     if (this.begun) throw new Error(READ_TWICE)
     if (this.req.destroyed) throw cutShort()
@@ -108,8 +111,9 @@ export class NodeBody implements BodySource {
 const EVENTS = ['readable', 'end', 'error', 'close'] as const
 
 /**
- * Reads to the end by plain listeners: a body in one chunk, the usual case, is not copied. After the end the
- * listeners stay on a request that emits nothing more but `close`; taking them off would cost 3 % of a small POST.
+ * Reads to the end by plain listeners: a body in one chunk, the usual case, is not copied. After
+ * the end the listeners stay on a request that emits nothing more but `close`; taking them off
+ * would cost 3 % of a small POST.
  */
 function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8Array | undefined> {
   return new Promise((resolve, reject) => {

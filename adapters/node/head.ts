@@ -4,7 +4,9 @@ import type { HostRequest, HostResponse } from './host.js'
 
 const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 
-/** Fields to which the host and the handler may both contribute; of any other the handler's wins. */
+/**
+ * Fields to which the host and the handler may both contribute; of any other the handler's wins.
+ */
 const LISTS = new Set(['vary', 'access-control-expose-headers', 'ratelimit', 'ratelimit-policy'])
 const LINES = new Set(['set-cookie', 'link'])
 
@@ -14,14 +16,14 @@ export function hasNoContent(req: HostRequest, status: number): boolean {
 }
 
 /**
- * Writes the head of an answer. `length` becomes `Content-Length`; without it the handler's own stays,
- * except where the status allows none. `close` ends the connection after the answer.
+ * Writes the head of an answer. `length` becomes `Content-Length`; without it the handler's own
+ * stays, except where the status allows none. `close` ends the connection after the answer.
  */
 export function writeHead(res: HostResponse, answer: HttpResponse, length: number | undefined, close: boolean): void {
   const { status, headers } = answer
   const drop = length !== undefined || status === 204 || status === 304
-  // Middleware that patches writeHead (on-headers before 1.1) misreads flat lists, and headers that the
-  // host has set already need care. Otherwise a flat list is the fastest way that Node has.
+  // Middleware that patches writeHead (on-headers before 1.1) misreads flat lists, and headers that
+  // the host has set already need care. Otherwise a flat list is the fastest way that Node has.
   if (res.writeHead === node.writeHead && res.getHeaderNames().length === 0) {
     res.writeHead(status, flat(headers, drop, length, close))
   } else {
@@ -53,7 +55,10 @@ function merged(
   return all
 }
 
-/** What both say of a field to which both may contribute; `undefined` for one that only one of them can have. */
+/**
+ * What both say of a field to which both may contribute; `undefined` for one that only one of them
+ * can have.
+ */
 export function together(name: string, set: OutgoingHttpHeader | undefined, value: string | string[]): OutgoingHttpHeader | undefined {
   if (set === undefined) return value
   if (LISTS.has(name)) return joined([set, value].flat())

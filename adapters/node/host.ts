@@ -1,7 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpRequest } from '../../src/http/exchange.js'
 
-/** Where a request of a host holds what `toMiddleware` has handed on; the same in every copy of this package. */
+/**
+ * Where a request of a host holds what `toMiddleware` has handed on; the same in every copy of this
+ * package.
+ */
 export const HANDED_ON: unique symbol = Symbol.for('longhaul.handedOn') as never
 
 /** A request of node:http, with what Express, Connect, Passport and body parsers hang on it. */

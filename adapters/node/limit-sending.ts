@@ -15,10 +15,12 @@ interface Progress {
 }
 
 /**
- * Cuts connections whose clients have stopped reading: where something waits to be sent and nothing at all went out for `ms`
- * milliseconds (up to a quarter longer), the socket is destroyed, and the source of a streamed answer closed. It goes for every answer of
- * the server, a host's own too; one that waits for its handler, or an open event stream with nothing to say, is not affected. Costs nothing
- * for each request. Systems buffer some MiB for a slow client and take more in large steps, so choose a minute or more.
+ * Cuts connections whose clients have stopped reading: where something waits to be sent and nothing
+ * at all went out for `ms` milliseconds (up to a quarter longer), the socket is destroyed, and the
+ * source of a streamed answer closed. It goes for every answer of the server, a host's own too; one
+ * that waits for its handler, or an open event stream with nothing to say, is not affected. Costs
+ * nothing for each request. Systems buffer some MiB for a slow client and take more in large steps,
+ * so choose a minute or more.
  *
  * Takes the connections that are made from now on. Returns a function that ends it.
  * @throws {TypeError} for a time that makes no sense
@@ -43,7 +45,8 @@ export function limitSending(server: NodeServer, ms: number): () => void {
     }
   }
   const timer = setInterval(look, ms / LOOKS).unref()
-  // Under TLS the plain connections never have anything to send; both are watched, so both kinds of server are.
+  // Under TLS the plain connections never have anything to send; both are watched, so both kinds of
+  // server are.
   server.on('connection', add)
   server.on('secureConnection', add)
   return () => {
@@ -54,7 +57,10 @@ export function limitSending(server: NodeServer, ms: number): () => void {
   }
 }
 
-/** Something that changes as soon as the system takes a byte; `undefined` while nothing waits. More that waits is no change. */
+/**
+ * Something that changes as soon as the system takes a byte; `undefined` while nothing waits. More
+ * that waits is no change.
+ */
 function takenBy(socket: Socket): string | undefined {
   const waiting = socket.writableLength
   if (waiting === 0) return undefined

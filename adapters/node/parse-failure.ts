@@ -24,8 +24,9 @@ export function parseError(failure: ParseFailure): HttpError {
 }
 
 /**
- * Whether the parser stopped at a well-formed method that it does not know (RFC 9110 section 9.1), and not
- * at garbage such as a TLS hello. The packet may hold earlier requests, so the line where it stopped counts.
+ * Whether the parser stopped at a well-formed method that it does not know (RFC 9110 section 9.1),
+ * and not at garbage such as a TLS hello. The packet may hold earlier requests, so the line where
+ * it stopped counts.
  */
 function namesMethod({ rawPacket, bytesParsed }: ParseFailure): boolean {
   if (rawPacket === undefined) return false

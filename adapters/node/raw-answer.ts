@@ -10,8 +10,9 @@ const LEAVE_MS = 1000
 const answered = new WeakSet<Duplex>()
 
 /**
- * Answers on a bare connection, where Node has no response object to offer, and ends the connection. Does so once for each
- * connection, and never on one that has gone. A streamed body is left out.
+ * Answers on a bare connection, where Node has no response object to offer, and ends the
+ * connection. Does so once for each connection, and never on one that has gone. A streamed body is
+ * left out.
  */
 export function answerRaw(socket: Duplex, answer: MaybePromise<HttpResponse | undefined>): void {
   if (answered.has(socket)) return

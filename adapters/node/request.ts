@@ -18,7 +18,9 @@ export interface CallFacts<C> {
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
 
-/** One request of node:http as a handler sees it. What costs something is made when first asked for. */
+/**
+ * One request of node:http as a handler sees it. What costs something is made when first asked for.
+ */
 export class NodeRequest<C> implements HttpRequest<C> {
   readonly req: HostRequest
   readonly res: HostResponse
@@ -114,8 +116,8 @@ export function isGone(req: HostRequest, res: HostResponse): boolean {
 }
 
 /**
- * Calls `left` once, when the exchange is over or its connection goes. Node tells a response that waits
- * behind an earlier one on its connection nothing about that, so it is watched there too.
+ * Calls `left` once, when the exchange is over or its connection goes. Node tells a response that
+ * waits behind an earlier one on its connection nothing about that, so it is watched there too.
  */
 export function onClose(req: HostRequest, res: HostResponse, left: () => void): void {
   const waiting = res.socket === null ? waitingOn(req.socket) : undefined
@@ -130,7 +132,10 @@ export function onClose(req: HostRequest, res: HostResponse, left: () => void): 
 
 const WAITING = Symbol('longhaul.waiting')
 
-/** Those who are told when a connection goes. One listener serves all, because a client may pipeline any number of requests. */
+/**
+ * Those who are told when a connection goes. One listener serves all, because a client may pipeline
+ * any number of requests.
+ */
 class Waiting {
   readonly #told = new Set<() => void>()
   readonly #tell = (): void => { for (const each of [...this.#told]) each() }
@@ -151,7 +156,9 @@ function waitingOn(socket: Socket & { [WAITING]?: Waiting }): Waiting {
   return socket[WAITING] ??= new Waiting(socket)
 }
 
-/** The part of the path that Express (`baseUrl`) or Connect (`originalUrl` without `url`) took away. */
+/**
+ * The part of the path that Express (`baseUrl`) or Connect (`originalUrl` without `url`) took away.
+ */
 function stripped(req: HostRequest, path: string): string {
   if (req.baseUrl !== undefined) return cleanMountPath(req.baseUrl)
   const { path: local } = splitTarget(req.url as string)
@@ -159,7 +166,10 @@ function stripped(req: HostRequest, path: string): string {
   return local === '/' ? cleanMountPath(path) : ''
 }
 
-/** Path parameters as text: Express 5 gives a list for a wildcard, Express 4 `undefined` for an optional one. */
+/**
+ * Path parameters as text: Express 5 gives a list for a wildcard, Express 4 `undefined` for an
+ * optional one.
+ */
 function textParams(params: unknown): Readonly<Record<string, string>> {
   if (typeof params !== 'object' || params === null) return NO_PARAMS
   const text: Record<string, string> = {}

@@ -7,9 +7,10 @@ import { sendFailure, type Rescue } from './send-whole.js'
 import { dropRest, leavesBody, linger } from './unread.js'
 
 /**
- * Sends a streamed answer at the speed of its reader: one chunk at a time, and the next is asked for
- * when the connection has room. The head goes out with the first chunk, or after `HEAD_WAIT_MS`, or
- * at once for server-sent events; until then a failing source still gets a proper error.
+ * Sends a streamed answer at the speed of its reader: one chunk at a time, and the next is asked
+ * for when the connection has room. The head goes out with the first chunk, or after
+ * `HEAD_WAIT_MS`, or at once for server-sent events; until then a failing source still gets a
+ * proper error.
  */
 export async function sendStream(
   call: NodeRequest<unknown>, answer: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue
@@ -67,8 +68,9 @@ export async function sendStream(
 }
 
 /**
- * A chunked answer is whole only with its last chunk, so that goes first and an unread body after it. Where the client wants the connection
- * closed, Node would do so behind the last chunk at once, so there the unread body goes first.
+ * A chunked answer is whole only with its last chunk, so that goes first and an unread body after
+ * it. Where the client wants the connection closed, Node would do so behind the last chunk at once,
+ * so there the unread body goes first.
  */
 function finish(call: NodeRequest<unknown>): void {
   const { req, res } = call

@@ -8,19 +8,24 @@ import { dropRest, leavesBody, linger } from './unread.js'
 /** Turns a failure into the answer for it, and reports it where the host asked for that. */
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 
-/** Sends an answer whose body is at hand in one write, with its length; of a stream only the head. May throw. */
+/**
+ * Sends an answer whose body is at hand in one write, with its length; of a stream only the head.
+ * May throw.
+ */
 export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): void {
   const { req, res } = call
   const { body, status } = answer
   const bare = hasNoContent(req, status)
   const whole = isStreamed(body) ? undefined : body
-  // Whoever was too slow is not waited for any longer, though somebody reads still (RFC 9110 section 15.5.9).
+  // Whoever was too slow is not waited for any longer, though somebody reads still (RFC 9110
+  // section 15.5.9).
   const close = !req.complete && (status === 408 || leavesBody(call))
   const length = lengthOf(whole, bare, status)
   writeHead(res, answer, length, close)
   const content = bare ? undefined : whole
   if (!close) {
-    // Text as long as its bytes is ASCII, and Node writes head and body together in one copy when told so.
+    // Text as long as its bytes is ASCII, and Node writes head and body together in one copy when
+    // told so.
     if (typeof content === 'string') endWith(res, content, content.length === length ? 'latin1' : 'utf8')
     else res.end(content)
     dropRest(call)
@@ -58,7 +63,10 @@ export async function sendFailure(call: NodeRequest<unknown>, error: unknown, re
   }
 }
 
-/** HTTP/1.0 marks the end of an answer by closing, so there only a reset tells that something is missing. */
+/**
+ * HTTP/1.0 marks the end of an answer by closing, so there only a reset tells that something is
+ * missing.
+ */
 function cut(call: NodeRequest<unknown>): void {
   const { req, res } = call
   if (req.httpVersionMajor === 1 && req.httpVersionMinor === 0) req.socket.resetAndDestroy()

@@ -7,8 +7,9 @@ import { sendStream } from './send-stream.js'
 import { sendFailure, sendWhole, type Rescue } from './send-whole.js'
 
 /**
- * Sends an answer. When the client has gone, or the host has answered already, the answer is dropped
- * and its source closed. Never throws; what goes wrong on the way is answered or cuts the connection.
+ * Sends an answer. When the client has gone, or the host has answered already, the answer is
+ * dropped and its source closed. Never throws; what goes wrong on the way is answered or cuts the
+ * connection.
  */
 export function send(call: NodeRequest<unknown>, answer: HttpResponse, rescue: Rescue): void {
   const { req, res } = call

@@ -25,8 +25,8 @@ const HOSTS = Symbol('longhaul.hostsAnswer')
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
 /**
- * Puts policies in front of a host's own handlers, as plain middleware for Express 4 and 5 and Connect:
- * `app.use('/v1', toMiddleware(deprecated({ … })))`. Elsewhere hand over Node's objects:
+ * Puts policies in front of a host's own handlers, as plain middleware for Express 4 and 5 and
+ * Connect: `app.use('/v1', toMiddleware(deprecated({ … })))`. Elsewhere hand over Node's objects:
  *
  * ```ts
  * // Fastify
@@ -38,17 +38,22 @@ const FRAMING = new Set(['content-length', 'transfer-encoding'])
  * }))
  * ```
  *
- * What a policy refuses is answered here, with longhaul's error body; `next` is not called. Otherwise the host goes on, and the header
- * fields that policies add are put into its answer as that goes out, whatever it is: a 404 or error page of the host, HEAD, 304,
- * a stream. `Vary`, `Link`, `Set-Cookie`, `RateLimit` and `RateLimit-Policy` of both are joined; of any other field the host's own stays.
+ * What a policy refuses is answered here, with longhaul's error body; `next` is not called.
+ * Otherwise the host goes on, and the header fields that policies add are put into its answer as
+ * that goes out, whatever it is: a 404 or error page of the host, HEAD, 304, a stream. `Vary`,
+ * `Link`, `Set-Cookie`, `RateLimit` and `RateLimit-Policy` of both are joined; of any other field
+ * the host's own stays.
  *
- * Behind it `requestOf(req)` is the request as the policies handed it on: `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`;
- * `toNode` handlers get its context. `req.user` is the principal, where the host has not set it.
+ * Behind it `requestOf(req)` is the request as the policies handed it on:
+ * `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`; `toNode` handlers get its context.
+ * `req.user` is the principal, where the host has not set it.
  *
- * Policies see the host's answer as an empty 200, before the host has begun. So those that cut into the run, `timeouts` and `limitBody`, are refused,
- * and an optional `authenticate` adds no challenge to a 401 of the host's own.
+ * Policies see the host's answer as an empty 200, before the host has begun. So those that cut into
+ * the run, `timeouts` and `limitBody`, are refused, and an optional `authenticate` adds no
+ * challenge to a 401 of the host's own.
  *
- * @throws {TypeError} for no policy, an order that would not work (see `compose`), and a policy that can't do its work here
+ * @throws {TypeError} for no policy, an order that would not work (see `compose`), and a policy
+ * that can't do its work here
  */
 export function toMiddleware<C = unknown>(policy: Policy<C> | readonly Policy<C>[], options: NodeOptions<C> = {}): NodeHandler<C> {
   checkNames('toMiddleware', options, NODE_OPTIONS)
@@ -64,7 +69,10 @@ export function toMiddleware<C = unknown>(policy: Policy<C> | readonly Policy<C>
   return toNode(handler, options)
 }
 
-/** The request as `toMiddleware` has handed it on, with all that its policies have found out; `undefined` where none has been. */
+/**
+ * The request as `toMiddleware` has handed it on, with all that its policies have found out;
+ * `undefined` where none has been.
+ */
 export function requestOf<C = unknown>(req: IncomingMessage): HttpRequest<C> | undefined {
   return (req as HostRequest)[HANDED_ON] as HttpRequest<C> | undefined
 }
@@ -101,7 +109,9 @@ function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
   return after(policy(request, next), read)
 }
 
-/** The host goes on while the policy waits for the head of its answer, or for its end without one. */
+/**
+ * The host goes on while the policy waits for the head of its answer, or for its end without one.
+ */
 function askWaiting<C>(policy: Policy<C>, request: HttpRequest<C>): Promise<HttpResponse | Passed<C>> {
   const { req, res } = request.raw as NodeRaw
   return new Promise((resolve, reject) => {
@@ -117,7 +127,10 @@ function askWaiting<C>(policy: Policy<C>, request: HttpRequest<C>): Promise<Http
   })
 }
 
-/** Sees to it that the host's answer carries these fields. Throws now for what could not be sent then. */
+/**
+ * Sees to it that the host's answer carries these fields. Throws now for what could not be sent
+ * then.
+ */
 function announce<C>({ request, headers }: Passed<C>): void {
   const names = Object.keys(headers).filter((name) => !FRAMING.has(name))
   if (names.length === 0) return

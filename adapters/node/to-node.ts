@@ -8,9 +8,9 @@ import type { Next } from './host.js'
 export type NodeHandler<C = unknown> = (req: IncomingMessage, res: ServerResponse, next?: Next | NodeCall<C>) => void
 
 /**
- * Makes a handler into a node:http listener that is an Express 4, Express 5 or Connect middleware as
- * well: `server.on('request', toNode(handler))`, `app.use('/api', toNode(handler))`. Where a framework has objects
- * of its own, hand over Node's and tell the rest in the third argument:
+ * Makes a handler into a node:http listener that is an Express 4, Express 5 or Connect middleware
+ * as well: `server.on('request', toNode(handler))`, `app.use('/api', toNode(handler))`. Where a
+ * framework has objects of its own, hand over Node's and tell the rest in the third argument:
  *
  * ```ts
  * // Koa
@@ -21,16 +21,18 @@ export type NodeHandler<C = unknown> = (req: IncomingMessage, res: ServerRespons
  * handle(request.raw, reply.raw, { context: { user }, params: request.params, body: request.body })
  * ```
  *
- * When the handler answers `undefined`, `next` is called; without one the answer is 404 `not_found`.
- * Headers that the host has set stay, unless the handler sets them too; `Vary`, `Link`, `Set-Cookie`
- * and `Access-Control-Expose-Headers` of both are joined. Nothing that the handler throws escapes.
+ * When the handler answers `undefined`, `next` is called; without one the answer is 404
+ * `not_found`. Headers that the host has set stay, unless the handler sets them too; `Vary`,
+ * `Link`, `Set-Cookie` and `Access-Control-Expose-Headers` of both are joined. Nothing that the
+ * handler throws escapes.
  *
- * The body is read only when the handler asks. One that a body parser has read already is taken from
- * `req.body` or `body`. An answer that leaves more than 64 KiB of a request
- * unread closes the connection, after the client had up to 5 s to read it.
+ * The body is read only when the handler asks. One that a body parser has read already is taken
+ * from `req.body` or `body`. An answer that leaves more than 64 KiB of a request unread closes the
+ * connection, after the client had up to 5 s to read it.
  *
  * A streamed answer's head goes out with its first chunk, after 1 s, or at once for
- * `text/event-stream`. A source that fails before that is answered with an error, later by cutting the connection.
+ * `text/event-stream`. A source that fails before that is answered with an error, later by cutting
+ * the connection.
  *
  * Throws a TypeError when the handler is no function or the mount path does not start with `/`.
  */

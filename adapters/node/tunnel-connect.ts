@@ -18,8 +18,8 @@ export interface ReachOptions {
 }
 
 /**
- * Connects to an address that was judged, and to no other. Throws `forbidden` (403), `bad_gateway` (502),
- * `gateway_timeout` (504).
+ * Connects to an address that was judged, and to no other. Throws `forbidden` (403), `bad_gateway`
+ * (502), `gateway_timeout` (504).
  */
 export async function reach(target: TunnelTarget, { rules, resolve = systemResolve, timeoutMs, signal }: ReachOptions): Promise<Socket> {
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])

@@ -2,8 +2,9 @@ import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 /**
- * Joins two connections: bytes of each go to the other, at the speed of the slower one. Each may end its half; when one fails,
- * or goes before both halves have ended, or nothing moves for `idleMs`, both are reset. Errors of both are taken care of.
+ * Joins two connections: bytes of each go to the other, at the speed of the slower one. Each may
+ * end its half; when one fails, or goes before both halves have ended, or nothing moves for
+ * `idleMs`, both are reset. Errors of both are taken care of.
  *
  * @param head what `a` had sent already
  */

@@ -10,7 +10,10 @@ export interface TunnelTarget {
 
 const publicOnly = new AddressRules()
 
-/** Reads an authority such as `example.com:443` or `[2001:db8::1]:443` (RFC 9110 section 9.3.6). `undefined` for what is none: the port is needed. */
+/**
+ * Reads an authority such as `example.com:443` or `[2001:db8::1]:443` (RFC 9110 section 9.3.6).
+ * `undefined` for what is none: the port is needed.
+ */
 export function readAuthority(text: string): TunnelTarget | undefined {
   const [, literal, name, digits = ''] = /^(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253})):([0-9]{1,5})$/.exec(text) ?? []
   const host = (literal ?? name)?.toLowerCase()
@@ -41,8 +44,9 @@ export class TunnelRules {
   }
 
   /**
-   * Whether this address of a listed host may be connected to: any for an address that is listed itself, and for names that are never
-   * public (`localhost`, `db`, `x.internal`); of a public name only public ones, so that whoever runs its DNS can't lead inside.
+   * Whether this address of a listed host may be connected to: any for an address that is listed
+   * itself, and for names that are never public (`localhost`, `db`, `x.internal`); of a public name
+   * only public ones, so that whoever runs its DNS can't lead inside.
    */
   allowsAddress({ host, port }: TunnelTarget, address: string): boolean {
     if (isIP(host) !== 0 || publicOnly.refuses(host)) return true

@@ -3,7 +3,9 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { httpError } from '../../src/http/errors.js'
-import { compose, type HttpRequest, type HttpResponse, type Policy } from '../../src/http/exchange.js'
+import {
+  compose, type HttpRequest, type HttpResponse, type Policy,
+} from '../../src/http/exchange.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { answerRaw, bareRequest, headText } from './raw-answer.js'
 import { reach, type ResolveHost } from './tunnel-connect.js'
@@ -15,8 +17,9 @@ export interface TunnelOptions<C = unknown> {
   /** The hosts and ports that tunnels may lead to: `example.com:443`, `[2001:db8::1]:443`. */
   readonly allow: readonly string[]
   /**
-   * Decide who may open one, outermost first as in `compose`. They see CONNECT with `host:port` as the path. Credentials may
-   * come in Authorization or, as clients of proxies send them, in Proxy-Authorization. Default: everybody may.
+   * Decide who may open one, outermost first as in `compose`. They see CONNECT with `host:port` as
+   * the path. Credentials may come in Authorization or, as clients of proxies send them, in
+   * Proxy-Authorization. Default: everybody may.
    */
   readonly policies?: readonly Policy<C>[]
   /** Makes the context that policies see. Default: `{}`. */
@@ -42,12 +45,13 @@ const LEAVING = ['end', 'close', 'error'] as const
 export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>
 
 /**
- * Opens tunnels (RFC 9110 section 9.3.6), for `attach(server, handler, { connect: tunnel({ allow }) })`. 200 once the
- * connection is there; then bytes go both ways at the speed of the slower side, each side may end its half, and when one
- * fails the other is destroyed. Else an error body, and the connection ends: 400 `bad_request` for what is no `host:port`,
- * what the policies answer, 403 `forbidden` where `allow` does not lead (a public name with a private address is no such
- * place, unless that address is listed too), 502 `bad_gateway` when the other side can't be reached, 504 `gateway_timeout` when it
- * does not answer in time, 503 `overloaded`.
+ * Opens tunnels (RFC 9110 section 9.3.6), for `attach(server, handler, { connect: tunnel({ allow })
+ * })`. 200 once the connection is there; then bytes go both ways at the speed of the slower side,
+ * each side may end its half, and when one fails the other is destroyed. Else an error body, and
+ * the connection ends: 400 `bad_request` for what is no `host:port`, what the policies answer, 403
+ * `forbidden` where `allow` does not lead (a public name with a private address is no such place,
+ * unless that address is listed too), 502 `bad_gateway` when the other side can't be reached, 504
+ * `gateway_timeout` when it does not answer in time, 503 `overloaded`.
  *
  * @throws {TypeError} when an option makes no sense
  */

@@ -1,17 +1,22 @@
 import type { HostRequest } from './host.js'
 import type { NodeRequest } from './request.js'
 
-/** What is left of a body up to this size is read and dropped, so that the connection can go on being used. */
+/**
+ * What is left of a body up to this size is read and dropped, so that the connection can go on
+ * being used.
+ */
 const WORTH_KEEPING = 64 * 1024
 
-/** After that: for how long, and how much, an unread body is let run before the connection is cut. */
+/**
+ * After that: for how long, and how much, an unread body is let run before the connection is cut.
+ */
 const LINGER_MS = 5000
 const LINGER_IDLE_MS = 1000
 const LINGER_BYTES = 256 * 1024 * 1024
 
 /**
- * Whether the answer leaves so much of the request unread that the connection has to be closed after
- * it (RFC 9112 section 9.3). A body that somebody is still reading is not unread.
+ * Whether the answer leaves so much of the request unread that the connection has to be closed
+ * after it (RFC 9112 section 9.3). A body that somebody is still reading is not unread.
  */
 export function leavesBody(call: NodeRequest<unknown>): boolean {
   const { req, body } = call
@@ -22,16 +27,19 @@ export function leavesBody(call: NodeRequest<unknown>): boolean {
   return declared !== undefined && (body.waiting || Number(declared) > WORTH_KEEPING)
 }
 
-/** Lets the rest of a small body run off, which Node does by itself only when nobody began to read it. */
+/**
+ * Lets the rest of a small body run off, which Node does by itself only when nobody began to read
+ * it.
+ */
 export function dropRest(call: NodeRequest<unknown>): void {
   const { req, body } = call
   if (body.begun && !body.reading && !req.readableEnded) req.resume()
 }
 
 /**
- * Calls `done` when the client has stopped sending (`true`: it sent all), or when it has had its chance
- * to. Closing at once would make the kernel send a reset, and the client could lose the answer that it
- * has not read yet (RFC 9112 section 9.6).
+ * Calls `done` when the client has stopped sending (`true`: it sent all), or when it has had its
+ * chance to. Closing at once would make the kernel send a reset, and the client could lose the
+ * answer that it has not read yet (RFC 9112 section 9.6).
  */
 export function linger(req: HostRequest, done: (all: boolean) => void): void {
   let bytes = 0

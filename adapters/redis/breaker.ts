@@ -1,13 +1,20 @@
 import timers from 'node:timers'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 
-// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
+// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be
+// the last when they go.
 const { setTimeout } = timers
 
-/** A deadline has come after so many ticks. Ticks, not milliseconds: a process that was busy itself must not blame Redis. */
+/**
+ * A deadline has come after so many ticks. Ticks, not milliseconds: a process that was busy itself
+ * must not blame Redis.
+ */
 const TICKS = 10
 
-/** A call that waits for its answer, in line with the others: a Set that entries come to and leave all the time keeps them for too long. */
+/**
+ * A call that waits for its answer, in line with the others: a Set that entries come to and leave
+ * all the time keeps them for too long.
+ */
 class Pending {
   before: Pending | undefined
   after: Pending | undefined
@@ -18,9 +25,10 @@ class Pending {
 }
 
 /**
- * One deadline around every call, and no queue behind a server that has stopped answering: after a call that ran out of time the
- * next ones fail at once, but for one probe at a time, until Redis says something again. A request so waits for
- * one deadline, not for one for each of its calls. One timer serves all calls.
+ * One deadline around every call, and no queue behind a server that has stopped answering: after a
+ * call that ran out of time the next ones fail at once, but for one probe at a time, until Redis
+ * says something again. A request so waits for one deadline, not for one for each of its calls. One
+ * timer serves all calls.
  */
 export class Breaker {
   private first: Pending | undefined
@@ -33,7 +41,10 @@ export class Breaker {
   /** `onLate` is called when calls have run out of time. */
   constructor(private readonly timeoutMs: number, private readonly onLate: () => void = () => undefined) {}
 
-  /** What `read` makes of what `work` comes to; rejects with a `StoreUnavailableError` when it fails or is late. */
+  /**
+   * What `read` makes of what `work` comes to; rejects with a `StoreUnavailableError` when it fails
+   * or is late.
+   */
   call<Reply, T>(work: () => Promise<Reply>, read: (reply: Reply) => T): Promise<T> {
     const probe = this.suspect
     if (probe) {

@@ -1,6 +1,7 @@
 /**
- * What longhaul uses of a Redis client: ioredis 5 or 6, a single server, a Cluster or Sentinel. Told by shape, so
- * that any version of the caller's fits. The caller makes it, configures it and closes it.
+ * What longhaul uses of a Redis client: ioredis 5 or 6, a single server, a Cluster or Sentinel.
+ * Told by shape, so that any version of the caller's fits. The caller makes it, configures it and
+ * closes it.
  */
 export interface RedisClient {
   /** `GET key`. */

@@ -11,10 +11,12 @@ export interface RedisEngine {
 const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
- * A store and an index of unfinished tasks on one Redis. The queue is `BullMQQueue` of `longhaul/bullmq`, with the same `namespace`.
+ * A store and an index of unfinished tasks on one Redis. The queue is `BullMQQueue` of
+ * `longhaul/bullmq`, with the same `namespace`.
  *
  * @example
- * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), queue: new BullMQQueue({ connection, namespace: 'shop' }), definitions })
+ * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), queue: new BullMQQueue({
+ * connection, namespace: 'shop' }), definitions })
  *
  * @throws {TypeError} an option makes no sense
  */

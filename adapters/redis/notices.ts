@@ -2,7 +2,8 @@ import timers from 'node:timers'
 import type { RedisClient } from './client.js'
 import { NOTIFY, runScript } from './scripts.js'
 
-// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
+// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be
+// the last when they go.
 const { setTimeout } = timers
 
 /** The most channels that one command names. */
@@ -12,8 +13,8 @@ const MOST = 500
 const GATHER_MS = 5
 
 /**
- * Notices of new entries, gathered for a moment and sent in one command: a PUBLISH for each would cost as
- * much as the entry itself, and hardly anybody watches what is not there yet.
+ * Notices of new entries, gathered for a moment and sent in one command: a PUBLISH for each would
+ * cost as much as the entry itself, and hardly anybody watches what is not there yet.
  */
 export class Notices {
   private channels: string[] = []

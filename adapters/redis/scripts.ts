@@ -17,9 +17,8 @@ function script(source: string): Script {
  */
 
 /**
- * KEYS[1] entry; ARGV: 1 revision that must be there, 2 new text, 3 channel, 4 (optional) lifetime in ms; without it the
- * key keeps its expiry.
- * Gives {1}, or {0, text that is there or nil}.
+ * KEYS[1] entry; ARGV: 1 revision that must be there, 2 new text, 3 channel, 4 (optional) lifetime
+ * in ms; without it the key keeps its expiry. Gives {1}, or {0, text that is there or nil}.
  */
 export const REPLACE = script(`
 local now = redis.call('GET', KEYS[1])
@@ -33,7 +32,10 @@ redis.call('PUBLISH', ARGV[3], '')
 return {1}
 `)
 
-/** KEYS[1] entry; ARGV: 1 channel, 2 (may be left out) revision that must be there. Gives how many were removed. */
+/**
+ * KEYS[1] entry; ARGV: 1 channel, 2 (may be left out) revision that must be there. Gives how many
+ * were removed.
+ */
 export const DELETE = script(`
 if ARGV[2] then
   local now = redis.call('GET', KEYS[1])
@@ -62,8 +64,8 @@ return {text, tonumber(ARGV[2])}
 `)
 
 /**
- * KEYS[1] sorted set of entries by their next look; ARGV: pairs of an entry and its time in ms from now, `-` for one that goes.
- * Gives nothing.
+ * KEYS[1] sorted set of entries by their next look; ARGV: pairs of an entry and its time in ms from
+ * now, `-` for one that goes. Gives nothing.
  */
 export const LIST = script(`
 local time = redis.call('TIME')
@@ -74,7 +76,10 @@ for at = 1, #ARGV, 2 do
 end
 `)
 
-/** KEYS[1] as above; ARGV: 1 how many at most, 2 ms until they are due again. Gives the entries that are due, earliest first. */
+/**
+ * KEYS[1] as above; ARGV: 1 how many at most, 2 ms until they are due again. Gives the entries that
+ * are due, earliest first.
+ */
 export const TAKE = script(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -89,7 +94,10 @@ for _, channel in ipairs(ARGV) do redis.call('PUBLISH', channel, '') end
 return 0
 `)
 
-/** Runs a script by its name; a server that does not know it (new, restarted, failed over) is given the source. */
+/**
+ * Runs a script by its name; a server that does not know it (new, restarted, failed over) is given
+ * the source.
+ */
 export function runScript(client: RedisClient, { source, sha }: Script, keys: number, ...args: (string | number)[]): Promise<unknown> {
   return client.evalsha(sha, keys, ...args).catch((error: unknown) => {
     if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error

@@ -1,6 +1,7 @@
 import timers from 'node:timers'
 
-// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
+// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be
+// the last when they go.
 const { setTimeout, clearTimeout, setImmediate } = timers
 
 /** What is used here of an ioredis client, or of a node of a Cluster. */
@@ -22,11 +23,13 @@ const PROBE = {
 } as never
 
 /**
- * Finds connections that are half-open: the server answers others, and this one has heard nothing for a deadline. A load
- * balancer or NAT that lost its state leaves such connections, and no socket ever tells. Each is disconnected, so that
- * its client connects again and sends what was not answered once more.
+ * Finds connections that are half-open: the server answers others, and this one has heard nothing
+ * for a deadline. A load balancer or NAT that lost its state leaves such connections, and no socket
+ * ever tells. Each is disconnected, so that its client connects again and sends what was not
+ * answered once more.
  *
- * A server that is slow, stopped or away answers a new connection no better: then nothing is replaced.
+ * A server that is slow, stopped or away answers a new connection no better: then nothing is
+ * replaced.
  */
 export class Silence {
   private checking: Promise<boolean> | undefined
@@ -35,7 +38,10 @@ export class Silence {
 
   constructor(private readonly clientOf: () => Connected | undefined | Promise<Connected | undefined>, private readonly timeoutMs: number) {}
 
-  /** Call when an answer is late. Resolves to `true` if a connection was replaced. Never rejects. One check at a time. */
+  /**
+   * Call when an answer is late. Resolves to `true` if a connection was replaced. Never rejects.
+   * One check at a time.
+   */
   check(): Promise<boolean> {
     this.checking ??= this.replaceSilent().catch(() => false).finally(() => { this.checking = undefined })
     return this.checking
@@ -85,7 +91,8 @@ export class Silence {
 
   private answers(connection: Connection): Promise<boolean> {
     return new Promise((resolve) => {
-      // After what has come in meanwhile was read: a process that was busy itself must not blame Redis.
+      // After what has come in meanwhile was read: a process that was busy itself must not blame
+      // Redis.
       const timer = setTimeout(() => { setImmediate(() => { resolve(false) }) }, this.timeoutMs)
       timer.unref()
       connection.ping().then(() => {

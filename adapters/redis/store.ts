@@ -18,8 +18,9 @@ export interface RedisStoreOptions {
   /** Your ioredis client (5 or 6): single, Cluster or Sentinel. It stays yours to close. */
   readonly client: RedisClient
   /**
-   * Stands before every key and channel, followed by a colon: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each application on one Redis needs
-   * its own, the same for store, index and queue. Default `longhaul`.
+   * Stands before every key and channel, followed by a colon: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each
+   * application on one Redis needs its own, the same for store, index and queue. Default
+   * `longhaul`.
    */
   readonly namespace?: string
   /** How long one call may take, in milliseconds, before it counts as failed. Default 1500. */
@@ -29,9 +30,9 @@ export interface RedisStoreOptions {
 const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
- * The Store on Redis 6.2 or later (or Valkey). One round trip for each verb: plain commands where they are atomic by
- * themselves, a script on one key else. Revisions are made here, so that a write whose answer was
- * lost, and which the client sent again, is known as our own.
+ * The Store on Redis 6.2 or later (or Valkey). One round trip for each verb: plain commands where
+ * they are atomic by themselves, a script on one key else. Revisions are made here, so that a write
+ * whose answer was lost, and which the client sent again, is known as our own.
  */
 export class RedisStore implements Store {
   readonly shared = true
@@ -154,7 +155,10 @@ export class RedisStore implements Store {
 
 const UNSAFE = 'A counter holds safe integers, and is changed by them'
 
-/** Redis takes whole milliseconds above 0; the longest is some 285 years, and one that is over ends at once. */
+/**
+ * Redis takes whole milliseconds above 0; the longest is some 285 years, and one that is over ends
+ * at once.
+ */
 function toPx(ttlMs: number): number {
   if (!Number.isFinite(ttlMs)) throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
   return Math.min(Math.max(1, Math.ceil(ttlMs)), Number.MAX_SAFE_INTEGER / 1000)

@@ -7,7 +7,8 @@ import type { RedisClient } from './client.js'
 import { LIST, runScript, TAKE } from './scripts.js'
 import type { RedisStoreOptions } from './store.js'
 
-// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
+// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be
+// the last when they go.
 const { setImmediate, setTimeout, clearTimeout } = timers
 
 /** Sorted sets in a Cluster, so that one node does not have all the writes. */
@@ -22,8 +23,9 @@ const GONE = '-'
 const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
- * The task index on Redis 6.2 or later: sorted sets of entries by the time of their next look, on Redis' clock. One set on a
- * single server, 16 with hash tags in a Cluster. Writes of one turn of the event loop are sent in one command.
+ * The task index on Redis 6.2 or later: sorted sets of entries by the time of their next look, on
+ * Redis' clock. One set on a single server, 16 with hash tags in a Cluster. Writes of one turn of
+ * the event loop are sent in one command.
  */
 export class RedisTaskIndex implements TaskIndex {
   readonly shared = true

@@ -2,18 +2,23 @@ import timers from 'node:timers'
 import type { Unsubscribe } from '../../src/stores/store.js'
 import type { RedisClient } from './client.js'
 
-// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be the last when they go.
+// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be
+// the last when they go.
 const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers
 
 /** How long to wait before another connection is opened where one has ended for good. */
 const REOPEN_MS = 250
-/** How often the subscriber is asked whether it still hears Redis: no answer until the next time means that it does not. */
+/**
+ * How often the subscriber is asked whether it still hears Redis: no answer until the next time
+ * means that it does not.
+ */
 const BEAT_MS = 2500
 
 /**
- * Change notices by pub/sub over one connection of our own, opened with the first watch. What is said while it is
- * down is lost, so after a reconnect all channels are subscribed anew, and then every watcher gets a notice.
- * In a Cluster every node passes notices on to all others, so the connection is one to any of its nodes.
+ * Change notices by pub/sub over one connection of our own, opened with the first watch. What is
+ * said while it is down is lost, so after a reconnect all channels are subscribed anew, and then
+ * every watcher gets a notice. In a Cluster every node passes notices on to all others, so the
+ * connection is one to any of its nodes.
  */
 export class Watches {
   private readonly listeners = new Map<string, Set<() => void>>()
@@ -38,7 +43,8 @@ export class Watches {
   add(channel: string, listener: () => void): { readonly active: Promise<void>; readonly remove: Unsubscribe } {
     if (!this.opened) {
       this.open()
-      // After what has come in meanwhile was read: a process that was busy itself must not blame Redis.
+      // After what has come in meanwhile was read: a process that was busy itself must not blame
+      // Redis.
       this.heart = setInterval(() => { setImmediate(() => { this.beat() }) }, BEAT_MS)
       this.heart.unref()
     }
@@ -59,7 +65,10 @@ export class Watches {
     this.subscriber?.disconnect()
   }
 
-  /** Asked for each time: who joins others must not take their pending subscription for an active one. */
+  /**
+   * Asked for each time: who joins others must not take their pending subscription for an active
+   * one.
+   */
   private async activate(channel: string, own: () => void): Promise<void> {
     for (;;) {
       const subscriber = await this.ready
@@ -105,11 +114,15 @@ export class Watches {
       if (!lost) this.openLater()
       lost = true
     })
-    // Without a listener the client writes each failed connect to the console; calls tell of it by themselves.
+    // Without a listener the client writes each failed connect to the console; calls tell of it by
+    // themselves.
     subscriber.on('error', () => undefined)
   }
 
-  /** A connection may be half-open for ever: one that has not answered since the last time is replaced. */
+  /**
+   * A connection may be half-open for ever: one that has not answered since the last time is
+   * replaced.
+   */
   private beat(): void {
     const { subscriber } = this
     if (this.closed) return

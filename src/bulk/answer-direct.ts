@@ -14,7 +14,9 @@ interface Answered {
   readonly summary: BulkSummary
 }
 
-/** Does the work of a request and answers with its report. Throws or rejects when nothing was done. */
+/**
+ * Does the work of a request and answers with its report. Throws or rejects when nothing was done.
+ */
 export function answerDirectly<T>(plan: Plan<T>, request: HttpRequest, intake: Intake, shown: Shown, call: BulkCall): MaybePromise<Answered> {
   const sink = new TextSink()
   const report = new Report(sink, plan.status, shown, plan.maxReportBytes)

@@ -17,7 +17,10 @@ function refusalOf<T>(plan: Plan<T>, report: Report): HttpError | undefined {
   return httpError(culprit?.status === 409 ? 'conflict' : 'batch_failed', { message })
 }
 
-/** The answer to a bulk request: what became of its items, and what ended it too early, if anything did. */
+/**
+ * The answer to a bulk request: what became of its items, and what ended it too early, if anything
+ * did.
+ */
 export function answerBulk<T>(
   plan: Plan<T>, request: HttpRequest, report: Report, sink: TextSink, shown: Shown, failure?: { readonly error: unknown },
 ): HttpResponse {

@@ -23,7 +23,10 @@ export interface SpooledBatch extends SpooledBody {
   readonly shown: Shown
 }
 
-/** What a batch came to in the background: the report, and in `items` all that a status body has room for. */
+/**
+ * What a batch came to in the background: the report, and in `items` all that a status body has
+ * room for.
+ */
 export interface BulkTaskResult extends BulkReport {
   readonly message: string
 }
@@ -32,11 +35,14 @@ export interface BulkTaskResult extends BulkReport {
 export interface BulkTaskOptions extends SpooledTaskOptions<SpooledBatch, BulkTaskResult> {
   /** Where batches wait for their task, and reports for their readers. */
   readonly blobs: Blobs
-  /** How long both are kept at the most: longer than a task may have to wait, and longer than its record is kept. Default 7 days. */
+  /**
+   * How long both are kept at the most: longer than a task may have to wait, and longer than its
+   * record is kept. Default 7 days.
+   */
   readonly keepMs?: number
   /**
-   * A longer list of items is not in the result, only at `{status}/items`. In bytes, default 256 KiB; `maxResultBytes` of the tasks has to be
-   * larger.
+   * A longer list of items is not in the result, only at `{status}/items`. In bytes, default 256
+   * KiB; `maxResultBytes` of the tasks has to be larger.
    */
   readonly maxInlineBytes?: number
 }
@@ -46,7 +52,10 @@ export interface BulkTask extends TaskDefinition<SpooledBatch, BulkTaskResult> {
   readonly blobs: Blobs
   readonly maxInlineBytes: number
   readonly kind: 'create' | 'update'
-  /** Writes the body, as it was sent, to the blobs, and looks through it. Rejects with errors of 400 and 413; nothing is kept then. */
+  /**
+   * Writes the body, as it was sent, to the blobs, and looks through it. Rejects with errors of 400
+   * and 413; nothing is kept then.
+   */
   spool(request: HttpRequest, shown: Shown): Promise<ReadWork>
 }
 

@@ -8,16 +8,19 @@ import { bulkOperation } from './operation.js'
 import { isAtomic, KNOWN, withDefaults, type BulkBackground, type BulkOptions } from './options.js'
 import type { Plan, Writer } from './plan.js'
 
-/** How many records are created. `Draft` is an item as its schema gives it, `Item` a record as the repository does. */
+/**
+ * How many records are created. `Draft` is an item as its schema gives it, `Item` a record as the
+ * repository does.
+ */
 export interface BulkCreateOptions<Item extends object, Draft extends object> extends BulkOptions<Draft> {
   /** Has `createMany` or `create`, and `transaction` where the batch is to be atomic. */
   readonly repository: Pick<Repository<Item, Draft, never, never>, 'create' | 'createMany' | 'transaction'>
   /** Default false. */
   readonly atomic?: boolean | 'if-possible'
   /**
-   * What no two items of one batch may both have: the later ones are refused (`duplicate_item`), before anything is written. `undefined` is like
-   * nothing
-   * else. Of a body that is streamed, only the repository finds them. Default: items are not compared.
+   * What no two items of one batch may both have: the later ones are refused (`duplicate_item`),
+   * before anything is written. `undefined` is like nothing else. Of a body that is streamed, only
+   * the repository finds them. Default: items are not compared.
    */
   readonly key?: (item: Draft) => string | undefined
   /** Names a record in the report. Default: its member `id`. */
@@ -25,21 +28,21 @@ export interface BulkCreateOptions<Item extends object, Draft extends object> ex
 }
 
 /**
- * A handler for POST that creates many records (SPEC 4.3) from a JSON array, each item judged on its own. Bodies may be coded (gzip, deflate, br,
- * zstd).
+ * A handler for POST that creates many records (SPEC 4.3) from a JSON array, each item judged on
+ * its own. Bodies may be coded (gzip, deflate, br, zstd).
  *
- * Answers `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: { code, message, details? } }] }`: 201, 207 where some
- * failed, 422 where none succeeded (500 where the host is to blame); `?only=failed` leaves the others out, `Prefer: return=minimal` all. Atomic:
- * 201, or 422
- * (409 for a conflict), and nothing has changed.
+ * Answers `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: { code,
+ * message, details? } }] }`: 201, 207 where some failed, 422 where none succeeded (500 where the
+ * host is to blame); `?only=failed` leaves the others out, `Prefer: return=minimal` all. Atomic:
+ * 201, or 422 (409 for a conflict), and nothing has changed.
  *
- * Bodies above `streamAboveBytes` go to the repository in batches while they arrive. When one ends in a fault, what was written stays (unless the
- * batch is
- * atomic), and the error of 400 or 413 has the report of it, and the `position` of the fault.
+ * Bodies above `streamAboveBytes` go to the repository in batches while they arrive. When one ends
+ * in a fault, what was written stays (unless the batch is atomic), and the error of 400 or 413 has
+ * the report of it, and the `position` of the fault.
  *
- * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`, `missing_body`, `malformed_coding`, `incomplete_body`
- * (400),
- * `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415).
+ * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
+ * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),
+ * `unsupported_media_type` and `unsupported_content_coding` (415).
  *
  * @throws {TypeError} when an option makes no sense, with what to do
  */
@@ -52,10 +55,10 @@ export function bulkCreate<Item extends object, Draft extends object, C = unknow
 }
 
 /**
- * Defines the task that creates batches in the background, from the same options as the handler: give it to `createTasks`, and to `bulkCreate` in
- * `background`. Default time-out: one hour. A task that runs again (`attempts` above 1, or a queue that repeats a task after a crash) creates its
- * items
- * again: let the repository refuse those that are there.
+ * Defines the task that creates batches in the background, from the same options as the handler:
+ * give it to `createTasks`, and to `bulkCreate` in `background`. Default time-out: one hour. A task
+ * that runs again (`attempts` above 1, or a queue that repeats a task after a crash) creates its
+ * items again: let the repository refuse those that are there.
  *
  * @throws {TypeError} when an option makes no sense
  */

@@ -1,7 +1,10 @@
 import type { HttpRequest } from '../http/exchange.js'
 import type { BulkCall } from './plan.js'
 
-/** The call of a request. The signal is made when a repository reads it: it costs more than to judge and write ten items. */
+/**
+ * The call of a request. The signal is made when a repository reads it: it costs more than to judge
+ * and write ten items.
+ */
 export class DirectCall implements BulkCall {
   readonly #request: HttpRequest
 

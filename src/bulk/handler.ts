@@ -1,6 +1,8 @@
 import { after } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
-import { describe, type Handler, type HttpRequest, type HttpResponse, type Operation } from '../http/exchange.js'
+import {
+  describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
+} from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import { answerDirectly } from './answer-direct.js'
@@ -34,7 +36,10 @@ async function answer<T>(plan: Plan<T>, request: HttpRequest, shown: Shown): Pro
   return after(answerDirectly(plan, request, intake, shown, new DirectCall(request)), ({ response }) => response)
 }
 
-/** The request of a retry may come when the client of the first has gone, so that one goes on to its end. */
+/**
+ * The request of a retry may come when the client of the first has gone, so that one goes on to its
+ * end.
+ */
 async function answerOnce<T, C>(plan: Plan<T>, request: HttpRequest<C>, { endpoints }: BulkBackground<C>, shown: Shown): Promise<HttpResponse> {
   const intake = await readIntake(plan, request)
   if (!intake.whole) {

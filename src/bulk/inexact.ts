@@ -6,8 +6,9 @@ const HALF_CHARACTER = /[\ud800-\udfff]/u
 const MAX_NAMED = 5
 
 /**
- * What of an item is no longer as it was sent, or would not be once written: integers past 2^53 - 1, which may have been rounded, numbers
- * too large for any (1e309), and texts with half of a surrogate pair. Names the first five. Does not recurse.
+ * What of an item is no longer as it was sent, or would not be once written: integers past 2^53 -
+ * 1, which may have been rounded, numbers too large for any (1e309), and texts with half of a
+ * surrogate pair. Names the first five. Does not recurse.
  */
 export function inexact(item: unknown): ErrorDetail[] {
   const details: ErrorDetail[] = []

@@ -12,7 +12,10 @@ import { readElements } from '../json-array/elements.js'
 import { isPlain } from '../json-array/element-text.js'
 import type { Plan } from './plan.js'
 
-/** What a request brings: all of it in one batch, so that duplicates are found before anything is written, or what comes by and by. */
+/**
+ * What a request brings: all of it in one batch, so that duplicates are found before anything is
+ * written, or what comes by and by.
+ */
 export type Intake =
   | { readonly whole: true, readonly batches: readonly [RawBatch] }
   | {
@@ -30,16 +33,23 @@ function isSmall({ streamAboveBytes }: Shape, { headers, body }: HttpRequest): b
   return body.parsed === undefined && typeof length === 'string' && Number(length) <= streamAboveBytes && requestCoding(headers) === 'identity'
 }
 
-/** Throws `unsupported_media_type`, `unsupported_content_coding`, or `body_too_large` by Content-Length. */
+/**
+ * Throws `unsupported_media_type`, `unsupported_content_coding`, or `body_too_large` by
+ * Content-Length.
+ */
 export function checkHead({ maxBytes }: Pick<Plan<never>, 'maxBytes'>, { headers, body }: HttpRequest): void {
   checkJsonType(headers)
-  // Some bindings and versions of HTTP do not announce a body; only a length of 0 says that there is none.
+  // Some bindings and versions of HTTP do not announce a body; only a length of 0 says that there
+  // is none.
   if (headers['content-type'] === undefined && headers['content-length'] !== '0') throw unsupported()
   if (body.parsed === undefined) requestCoding(headers)
   if (Number(headers['content-length']) > maxBytes) throw httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
 }
 
-/** Takes the body of a request. Nothing is written yet when it throws. Rejects with errors of 400, 413 and 415. */
+/**
+ * Takes the body of a request. Nothing is written yet when it throws. Rejects with errors of 400,
+ * 413 and 415.
+ */
 export function readIntake(plan: Shape & Required<DecodeOptions>, request: HttpRequest): Promise<Intake> {
   const { parsed } = request.body
   if (parsed !== undefined && typeof parsed.value !== 'string' && !(parsed.value instanceof Uint8Array)) return intakeOfParsed(plan, request)
@@ -53,7 +63,10 @@ async function intakeOfParsed(plan: Shape & Required<DecodeOptions>, request: Ht
   return intakeOfValue(plan, await readJson(request, { maxBytes: plan.maxBytes }), false)
 }
 
-/** A body that is JSON; an item that is too deep fails alone. Throws `malformed_json`, `unsafe_key`, `missing_body`, and as `intakeOfValue`. */
+/**
+ * A body that is JSON; an item that is too deep fails alone. Throws `malformed_json`, `unsafe_key`,
+ * `missing_body`, and as `intakeOfValue`.
+ */
 function intakeOfBytes(shape: Shape, bytes: Uint8Array): Intake {
   const text = jsonTextOf(bytes)
   return intakeOfValue(shape, parseJson(text, Infinity), isPlain(text))
@@ -85,7 +98,10 @@ async function* joined(first: Uint8Array, rest: AsyncIterator<Uint8Array>): Asyn
   }
 }
 
-/** The array of a body that was parsed. Throws `invalid_input` where it is not there, `empty_batch`, and `body_too_large` for too many items. */
+/**
+ * The array of a body that was parsed. Throws `invalid_input` where it is not there, `empty_batch`,
+ * and `body_too_large` for too many items.
+ */
 function intakeOfValue({ member, maxItems }: Shape, body: unknown, plain: boolean): Intake {
   const items = member === undefined ? body : memberOf(body, member)
   if (!Array.isArray(items)) throw notAnArray(member)

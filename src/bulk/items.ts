@@ -18,7 +18,9 @@ const TYPE = 'application/x-ndjson'
 
 /** Whose items are shown, and where they lie. */
 export interface BulkItemsOptions<C> {
-  /** Those that take the batches in. Mount the handler below their status path, at `{status}/items`. */
+  /**
+   * Those that take the batches in. Mount the handler below their status path, at `{status}/items`.
+   */
   readonly endpoints: TaskEndpoints<C>
   /** The blobs of the bulk tasks. */
   readonly blobs: Blobs
@@ -27,13 +29,14 @@ export interface BulkItemsOptions<C> {
 const KNOWN = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions<unknown>, 0>
 
 /**
- * A handler for GET and HEAD at `{status}/items`: the items of a bulk that was done in the background, as NDJSON, one a line, in the order of the
- * request;
- * `?only=failed` leaves out those that went well. Also of a task that failed or was cancelled: what it had come to by then. Ranges, conditions
- * and If-Range work, so a long report can be resumed.
+ * A handler for GET and HEAD at `{status}/items`: the items of a bulk that was done in the
+ * background, as NDJSON, one a line, in the order of the request; `?only=failed` leaves out those
+ * that went well. Also of a task that failed or was cancelled: what it had come to by then. Ranges,
+ * conditions and If-Range work, so a long report can be resumed.
  *
- * Fails with what the status resource says of a task that is unknown or somebody else's, `task_not_final` (409) before the end, and `not_found` where
- * there is no report: the task is not a bulk, or it was too long ago.
+ * Fails with what the status resource says of a task that is unknown or somebody else's,
+ * `task_not_final` (409) before the end, and `not_found` where there is no report: the task is not
+ * a bulk, or it was too long ago.
  */
 export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C> {
   checkNames('bulkItems', options, KNOWN)

@@ -12,8 +12,9 @@ export type SeenKeys = Map<string, number>
 type Verdict<T> = Validation<T> | ItemFault
 
 /**
- * Judges each item on its own (SPEC 4.3 rule 1). A schema that answers at once is not waited for; one that does not
- * judges up to `concurrency` items at a time. What a schema throws fails its item.
+ * Judges each item on its own (SPEC 4.3 rule 1). A schema that answers at once is not waited for;
+ * one that does not judges up to `concurrency` items at a time. What a schema throws fails its
+ * item.
  */
 export function judgeBatch<T>(run: Run<T>, raw: RawBatch, seen: SeenKeys | undefined): MaybePromise<Batch<T>> {
   const { plan } = run

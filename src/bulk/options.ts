@@ -9,15 +9,16 @@ export interface BulkOptions<T> {
   /** Judges each item; what comes out of it is written. Default: any object goes. */
   readonly schema?: Schema<T>
   /**
-   * `true`: all items are written, or none; needs `transaction` of the repository. `'if-possible'`: the same where the repository has it. `false`:
-   * each item is written or refused on its own.
+   * `true`: all items are written, or none; needs `transaction` of the repository. `'if-possible'`:
+   * the same where the repository has it. `false`: each item is written or refused on its own.
    */
   readonly atomic?: boolean | 'if-possible'
   /** Items for one `createMany` or `updateMany`. Default 500. */
   readonly batchSize?: number
   /**
-   * Items that are written at the same time where the repository has only `create` or `update`, and items that an asynchronous
-   * schema judges at the same time. Default 8. In a transaction they are written one after the other.
+   * Items that are written at the same time where the repository has only `create` or `update`, and
+   * items that an asynchronous schema judges at the same time. Default 8. In a transaction they are
+   * written one after the other.
    */
   readonly concurrency?: number
   /** More items are a 413. Default 100 000. */
@@ -30,15 +31,18 @@ export interface BulkOptions<T> {
   readonly maxRatio?: number
   /** One item of a body that is streamed. Default 1 MiB. */
   readonly maxItemBytes?: number
-  /** Larger bodies are not read as a whole but streamed to the repository in batches. Default 1 MiB. */
+  /**
+   * Larger bodies are not read as a whole but streamed to the repository in batches. Default 1 MiB.
+   */
   readonly streamAboveBytes?: number
   /** Behind so many bytes of a report, failed items are told by their code alone. Default 8 MiB. */
   readonly maxReportBytes?: number
   /** The status where some items went well and others did not. Default 207. */
   readonly mixedStatus?: 200 | 207
   /**
-   * Is told of what the repository or the schema fails with: at most ten faults of a request or of an attempt. In the
-   * background `at` says which task it was. Default: a process warning, as of the error boundary.
+   * Is told of what the repository or the schema fails with: at most ten faults of a request or of
+   * an attempt. In the background `at` says which task it was. Default: a process warning, as of
+   * the error boundary.
    */
   readonly onError?: (error: unknown, at?: BulkFaultPlace) => unknown
 }
@@ -46,7 +50,10 @@ export interface BulkOptions<T> {
 /** How a bulk endpoint works in the background. */
 export interface BulkBackground<C> {
   readonly endpoints: TaskEndpoints<C>
-  /** Made by `bulkCreateTask` or `bulkUpdateTask`, and among the definitions of the tasks whose `endpoints` these are. */
+  /**
+   * Made by `bulkCreateTask` or `bulkUpdateTask`, and among the definitions of the tasks whose
+   * `endpoints` these are.
+   */
   readonly task: BulkTask
 }
 

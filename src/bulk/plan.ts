@@ -22,7 +22,10 @@ export interface BulkFaultPlace {
   readonly attempt: number
 }
 
-/** All that the two bulk endpoints differ in, and the options with their defaults. Sizes are in bytes. */
+/**
+ * All that the two bulk endpoints differ in, and the options with their defaults. Sizes are in
+ * bytes.
+ */
 export interface Plan<T> {
   readonly kind: 'create' | 'update'
   readonly method: 'POST' | 'PATCH'

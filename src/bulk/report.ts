@@ -43,7 +43,10 @@ export interface ReportSink {
   restart(): void
 }
 
-/** Counts what becomes of the items, and writes it down. Texts are joined by hand: that is twice as fast as JSON.stringify. */
+/**
+ * Counts what becomes of the items, and writes it down. Texts are joined by hand: that is twice as
+ * fast as JSON.stringify.
+ */
 export class Report {
   succeeded = 0
   failed = 0
@@ -84,7 +87,10 @@ export class Report {
     this.pass()
   }
 
-  /** All items of a batch of which nothing was applied: `instead` stands for those that are not at fault themselves. */
+  /**
+   * All items of a batch of which nothing was applied: `instead` stands for those that are not at
+   * fault themselves.
+   */
   addNotApplied(batch: Batch<unknown>): void {
     for (let place = 0; place < batch.size; place++) this.fault(batch.start + place, batch.faults.get(place) ?? NOT_APPLIED)
     this.pass()
@@ -160,7 +166,10 @@ function idText(id: ItemId | undefined): string {
   return id === undefined ? '' : `,"id":${typeof id === 'number' ? id : JSON.stringify(id)}`
 }
 
-/** Most ids need no escapes, and a look costs a tenth of JSON.stringify. A pattern is the quicker one for long ids. */
+/**
+ * Most ids need no escapes, and a look costs a tenth of JSON.stringify. A pattern is the quicker
+ * one for long ids.
+ */
 function isPlain(id: string): boolean {
   if (id.length > 16) return PLAIN_ID.test(id)
   for (let at = 0; at < id.length; at++) {

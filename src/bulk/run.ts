@@ -9,8 +9,9 @@ import type { Report } from './report.js'
 import { writeAll, writeEach } from './write-batch.js'
 
 /**
- * Judges and writes all that comes in, and writes down what became of each item. Rejects (throws, where nothing was waited for) with what ends
- * the reading, what aborted the run, and, where the batch is atomic, what the transaction failed with; what the report says then is still true.
+ * Judges and writes all that comes in, and writes down what became of each item. Rejects (throws,
+ * where nothing was waited for) with what ends the reading, what aborted the run, and, where the
+ * batch is atomic, what the transaction failed with; what the report says then is still true.
  */
 export function runBulk<T>(run: Run<T>, intake: Intake, report: Report): MaybePromise<void> {
   const { transaction } = run.plan
@@ -72,7 +73,10 @@ async function runAtomic<T>(run: Run<T>, { batches, whole }: Intake, report: Rep
   }
 }
 
-/** The batch that stopped it, or that all went well. Rejects when nothing was applied for another reason. */
+/**
+ * The batch that stopped it, or that all went well. Rejects when nothing was applied for another
+ * reason.
+ */
 async function inTransaction<T>(
   run: Run<T>, first: Batch<T>, next: () => Promise<Batch<T> | undefined>, report: Report, transaction: Transaction<T>, taken: () => number,
 ): Promise<Batch<T> | 'applied'> {

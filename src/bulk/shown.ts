@@ -3,7 +3,10 @@ import type { HttpRequest } from '../http/exchange.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { Shown } from './report.js'
 
-/** Which items a request wants to see: `?only=failed`, or none for `Prefer: return=minimal`. Throws `invalid_query`. */
+/**
+ * Which items a request wants to see: `?only=failed`, or none for `Prefer: return=minimal`. Throws
+ * `invalid_query`.
+ */
 export function shownTo(request: HttpRequest): Shown {
   const failed = onlyFailed(request)
   const { prefer } = request.headers

@@ -21,17 +21,17 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId> 
   /** Default `'if-possible'`. */
   readonly atomic?: boolean | 'if-possible'
   /**
-   * What no two items of one batch may both have: the later ones are refused (`duplicate_item`), before anything is written. `undefined` is like
-   * nothing
-   * else. Items of a body that is streamed are not compared; they take effect in their order. Default: the id.
+   * What no two items of one batch may both have: the later ones are refused (`duplicate_item`),
+   * before anything is written. `undefined` is like nothing else. Items of a body that is streamed
+   * are not compared; they take effect in their order. Default: the id.
    */
   readonly key?: (item: T) => string | undefined
 }
 
 /**
- * A handler for PATCH that changes many records (SPEC 4.4): a JSON object whose member `updates` is an array, each item judged on its own. Atomic
- * where
- * the repository has a transaction. It answers as `bulkCreate` does, with 200 where all went well; an item whose record is not there is a 404.
+ * A handler for PATCH that changes many records (SPEC 4.4): a JSON object whose member `updates` is
+ * an array, each item judged on its own. Atomic where the repository has a transaction. It answers
+ * as `bulkCreate` does, with 200 where all went well; an item whose record is not there is a 404.
  *
  * @throws {TypeError} when an option makes no sense, with what to do
  */
@@ -44,8 +44,8 @@ export function bulkUpdate<T extends object, Change, Id extends ItemId, C = unkn
 }
 
 /**
- * Defines the task that does updates in the background, from the same options as the handler: give it to `createTasks`, and to `bulkUpdate` in
- * `background`. Default time-out: one hour.
+ * Defines the task that does updates in the background, from the same options as the handler: give
+ * it to `createTasks`, and to `bulkUpdate` in `background`. Default time-out: one hour.
  *
  * @throws {TypeError} when an option makes no sense
  */

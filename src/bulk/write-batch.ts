@@ -1,12 +1,15 @@
 import { after, isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { httpError, isHttpError } from '../http/errors.js'
 import type { Batch } from './batch.js'
-import { FAILED, NO_RECORD, NOT_APPLIED, refusedBy, UNKNOWN_OUTCOME, type ItemFault } from './fault.js'
+import {
+  FAILED, NO_RECORD, NOT_APPLIED, refusedBy, UNKNOWN_OUTCOME, type ItemFault,
+} from './fault.js'
 import { isOver, throwIfOver, type Run, type Writer, type Written } from './plan.js'
 
 /**
- * Writes the good items of a batch, each on its own. What the repository throws fails the items of that one call: nobody knows
- * whether they were written. Gives whether it came to the end: when the run was aborted, items that it had not come to are `not_applied`.
+ * Writes the good items of a batch, each on its own. What the repository throws fails the items of
+ * that one call: nobody knows whether they were written. Gives whether it came to the end: when the
+ * run was aborted, items that it had not come to are `not_applied`.
  */
 export function writeEach<T>(run: Run<T>, batch: Batch<T>): MaybePromise<boolean> {
   const { plan: { writer } } = run
@@ -16,7 +19,10 @@ export function writeEach<T>(run: Run<T>, batch: Batch<T>): MaybePromise<boolean
   })
 }
 
-/** Up to which item they were begun with; it may be past the last. A repository that answers at once is not waited for. */
+/**
+ * Up to which item they were begun with; it may be past the last. A repository that answers at once
+ * is not waited for.
+ */
 function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>): MaybePromise<number> {
   const { plan: { batchSize }, call } = run
   const { values } = batch
@@ -80,9 +86,9 @@ async function oneByOne<T>(run: Run<T>, batch: Batch<T>): Promise<number> {
 }
 
 /**
- * Writes a batch inside of a transaction, one item or one slice after the other. Throws at a fault, which the batch has then, and what the
- * repository's
- * `createMany` or `updateMany` throws: it does not tell which item was at fault.
+ * Writes a batch inside of a transaction, one item or one slice after the other. Throws at a fault,
+ * which the batch has then, and what the repository's `createMany` or `updateMany` throws: it does
+ * not tell which item was at fault.
  */
 export async function writeAll<T>(run: Run<T>, batch: Batch<T>, writer: Writer<T>): Promise<void> {
   const { plan: { batchSize }, call, tell } = run

@@ -4,7 +4,10 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6
 
 const HOST = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,62})\.)*[a-z_][a-z0-9_-]{0,62}$/
 
-/** Names that are never of the public internet, with all below them (RFC 6761, 6762, 7686, 8375, and ICANN's `internal`). */
+/**
+ * Names that are never of the public internet, with all below them (RFC 6761, 6762, 7686, 8375, and
+ * ICANN's `internal`).
+ */
 const LOCAL_NAMES = new Set(['localhost', 'local', 'internal', 'intranet', 'lan', 'home', 'corp', 'private', 'localdomain', 'arpa', 'onion', 'alt'])
 
 /**
@@ -15,8 +18,8 @@ export class AddressRules {
   private readonly hosts = new Set<string>()
 
   /**
-   * @param allow addresses, ranges (`10.0.0.0/8`, `fd00::/8`) and host names that may be called although they are
-   * private; a name may then resolve to anything
+   * @param allow addresses, ranges (`10.0.0.0/8`, `fd00::/8`) and host names that may be called
+   * although they are private; a name may then resolve to anything
    * @throws {TypeError} for what is none of these
    */
   constructor(allow: readonly string[] = []) {
@@ -39,7 +42,10 @@ export class AddressRules {
     return isPublic(address) || this.ranges.some(([net, bits]) => net.kind() === address.kind() && address.match(net, bits))
   }
 
-  /** Why this host, as a URL parser gives it without brackets, may not be called whatever it resolves to. */
+  /**
+   * Why this host, as a URL parser gives it without brackets, may not be called whatever it
+   * resolves to.
+   */
   refuses(host: string): boolean {
     if (this.hosts.has(host)) return false
     if (ipaddr.isValid(host)) return !this.allows(host)
@@ -49,20 +55,21 @@ export class AddressRules {
 }
 
 /**
- * Public is what is global unicast and nothing else: an address that stands for another one (mapped, compatible,
- * NAT64, 6to4, Teredo, ISATAP) is refused, whichever that is.
+ * Public is what is global unicast and nothing else: an address that stands for another one
+ * (mapped, compatible, NAT64, 6to4, Teredo, ISATAP) is refused, whichever that is.
  */
 function isPublic(address: Address): boolean {
   if (address.range() !== 'unicast') return false
   if (address instanceof ipaddr.IPv4) return true
-  // ipaddr.js calls all that it does not know unicast, so `::7f00:1` too. RFC 4291 section 2.4: only 2000::/3 is handed out.
+  // ipaddr.js calls all that it does not know unicast, so `::7f00:1` too. RFC 4291 section 2.4:
+  // only 2000::/3 is handed out.
   const [first = 0, , , , fifth = 0, sixth = 0] = address.parts
   return (first & 0xe000) === 0x2000 && !((fifth & 0xfdff) === 0 && sixth === 0x5efe)
 }
 
 /**
- * Names the receiver that an address belongs to, for limits: an IPv4 address stands for itself, an IPv6 address for
- * its /64, which one machine has to itself.
+ * Names the receiver that an address belongs to, for limits: an IPv4 address stands for itself, an
+ * IPv6 address for its /64, which one machine has to itself.
  */
 export function receiverOf(text: string): string {
   if (!ipaddr.isValid(text)) return text

@@ -1,5 +1,7 @@
 import { httpError } from '../http/errors.js'
-import { isQueueClosing, QueueClosingError, type Attempt, type Job, type ProcessOptions, type RunJob } from '../queues/queue.js'
+import {
+  isQueueClosing, QueueClosingError, type Attempt, type Job, type ProcessOptions, type RunJob,
+} from '../queues/queue.js'
 import { tell } from '../tasks/record/tell.js'
 import type { CallbackCourier, CallbackHost } from '../tasks/record/callbacks.js'
 import type { CallbackState } from '../tasks/record/callback-state.js'
@@ -18,12 +20,16 @@ const TRIES = 5
 /** A callback that finds no place waits from this long to this long. */
 const PARK_MS = 250
 const MAX_PARK_MS = 15_000
-/** What the engine does with a callback's job whose record can't be read or written; a refused delivery is no failure of its job. */
+/**
+ * What the engine does with a callback's job whose record can't be read or written; a refused
+ * delivery is no failure of its job.
+ */
 const ENGINE = { attempts: 20, backoff: { type: 'exponential', delayMs: 1000, maxDelayMs: 60_000, jitter: 0.5 } } as const
 
 /**
- * Brings the news of ended tasks to their callback URLs. Each attempt is a job of its own, which enqueues the next
- * before it ends, so the wait is the queue's, however long, and an attempt that is run twice enqueues one next.
+ * Brings the news of ended tasks to their callback URLs. Each attempt is a job of its own, which
+ * enqueues the next before it ends, so the wait is the queue's, however long, and an attempt that
+ * is run twice enqueues one next.
  */
 export class Courier implements CallbackCourier {
   private readonly settings: CallbackSettings
@@ -69,7 +75,8 @@ export class Courier implements CallbackCourier {
     try {
       await this.deliver(job.input as Delivery, signal)
     } catch (error) {
-      // A durable queue makes this attempt again, in another process: nothing that the host has to look at.
+      // A durable queue makes this attempt again, in another process: nothing that the host has to
+      // look at.
       if (!signal.aborted && !isQueueClosing(error)) tell(this.host, error, job, attempt)
       throw error
     }
@@ -123,7 +130,8 @@ export class Courier implements CallbackCourier {
       callbackEvents.publish({ outcome: verdict.kind, taskId, owner, host, attempt, status, fault, ms } satisfies CallbackEvent)
     }
     if (verdict.kind === 'again') {
-      // First the next attempt, then the note: between the two lies a repetition, the other way round a loss.
+      // First the next attempt, then the note: between the two lies a repetition, the other way
+      // round a loss.
       const next = { ...delivery, attempt: attempt + 1, parked: 0 }
       if (!await this.enqueueOrEnd(next, verdict.delayMs, seen)) return
       await this.logbook.note(delivery, { ...seen, state: 'pending', fault: verdict.fault, nextAttemptAt: now + verdict.delayMs })
@@ -164,7 +172,10 @@ export class Courier implements CallbackCourier {
     }
   }
 
-  /** Puts the attempt off: it is not held here, where it would take the place of one to another host. */
+  /**
+   * Puts the attempt off: it is not held here, where it would take the place of one to another
+   * host.
+   */
   private async park(delivery: Delivery): Promise<void> {
     const wait = Math.min(PARK_MS * 2 ** Math.min(delivery.parked, 16), MAX_PARK_MS) * (0.5 + Math.random() / 2)
     const parked = { ...delivery, parked: delivery.parked + 1 }
@@ -172,8 +183,8 @@ export class Courier implements CallbackCourier {
   }
 
   /**
-   * Enqueues a job. If a queue that is not durable is closing, ends the delivery as `interrupted` instead and returns `false`:
-   * nobody is left to make the attempt.
+   * Enqueues a job. If a queue that is not durable is closing, ends the delivery as `interrupted`
+   * instead and returns `false`: nobody is left to make the attempt.
    */
   private async enqueueOrEnd(next: Delivery, delayMs: number, seen: Omit<CallbackState, 'url' | 'state'>): Promise<boolean> {
     try {

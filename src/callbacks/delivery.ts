@@ -14,7 +14,10 @@ export interface Delivery {
   readonly url: string
   readonly host: string
   readonly body: string
-  /** This attempt, counted over all rounds from 1; the first one of this round, and the last that is allowed. */
+  /**
+   * This attempt, counted over all rounds from 1; the first one of this round, and the last that is
+   * allowed.
+   */
   readonly attempt: number
   readonly first: number
   readonly last: number

@@ -1,7 +1,10 @@
 import { channel } from 'node:diagnostics_channel'
 import type { CallbackFault } from '../tasks/record/callback-state.js'
 
-/** What `diagnostics_channel` `longhaul:callback` tells of each attempt, in the process that made it. */
+/**
+ * What `diagnostics_channel` `longhaul:callback` tells of each attempt, in the process that made
+ * it.
+ */
 export interface CallbackEvent {
   /** `again`: another attempt will follow. */
   readonly outcome: 'delivered' | 'again' | 'failed'

@@ -9,15 +9,18 @@ export interface GateLimits {
 /** One request's place. */
 export interface Pass {
   /**
-   * Counts the request against the addresses that its host name has. `false`: one of them has as many requests
-   * under way as it may, and the request must not be made.
+   * Counts the request against the addresses that its host name has. `false`: one of them has as
+   * many requests under way as it may, and the request must not be made.
    */
   readonly admit: (addresses: readonly string[]) => boolean
   /** Gives the place back. Calling it twice is harmless. */
   readonly leave: () => void
 }
 
-/** Bounds the requests under way, so that slow receivers delay nobody but the owner whose receivers they are. */
+/**
+ * Bounds the requests under way, so that slow receivers delay nobody but the owner whose receivers
+ * they are.
+ */
 export class Gate {
   private readonly counts = new Map<string, number>()
   private inFlight = 0

@@ -10,7 +10,9 @@ import type { Delivery } from './delivery.js'
 export class Logbook {
   constructor(private readonly host: Pick<CallbackHost, 'ledger' | 'onError'>) {}
 
-  /** Whether the record says that this attempt was made. Without a record it is not known, and made. */
+  /**
+   * Whether the record says that this attempt was made. Without a record it is not known, and made.
+   */
   async isDone({ taskId, job, attempt }: Delivery): Promise<boolean> {
     const { ledger } = this.host
     const held = await ledger.patience.retry(() => ledger.load(taskId))
@@ -18,7 +20,9 @@ export class Logbook {
     return held.record.callback.state !== 'pending' || held.record.callback.attempts >= attempt
   }
 
-  /** Writes what came of an attempt to the record, if that is still there and knows of no later one. */
+  /**
+   * Writes what came of an attempt to the record, if that is still there and knows of no later one.
+   */
   async note({ taskId, job, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
     const { ledger } = this.host
     try {
@@ -35,7 +39,10 @@ export class Logbook {
     }
   }
 
-  /** Makes the callback of a task that has ended due once more. `undefined` when there is nothing to tell. */
+  /**
+   * Makes the callback of a task that has ended due once more. `undefined` when there is nothing to
+   * tell.
+   */
   async reopen(id: string): Promise<TaskRecord | undefined> {
     const { ledger } = this.host
     const held = await ledger.load(id)

@@ -14,7 +14,10 @@ export interface Ended {
 
 const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }
 
-/** The body (Standard Webhooks): made of what the record says alone, so each making gives the same bytes. */
+/**
+ * The body (Standard Webhooks): made of what the record says alone, so each making gives the same
+ * bytes.
+ */
 export function messageBody({ id, state, finishedAt, result, error }: Ended): string {
   const outcome = state === 'completed' ? `"result":${result ?? 'null'}` : `"error":${JSON.stringify(error ?? CANCELLED)}`
   return `{"type":"task.${state}","timestamp":"${new Date(finishedAt).toISOString()}","data":{"taskId":"${id}","status":"${state}",${outcome}}}`

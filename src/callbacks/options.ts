@@ -8,36 +8,46 @@ import type { CallbackSender } from './sender.js'
 /** How callbacks are made. Times are in milliseconds. */
 export interface CallbackOptions {
   /**
-   * The secrets that requests for this owner's tasks are signed with, newest first: one, or several while
-   * they are being changed. Each is base64, with or without `whsec_` (Standard Webhooks). Asked at each attempt.
+   * The secrets that requests for this owner's tasks are signed with, newest first: one, or several
+   * while they are being changed. Each is base64, with or without `whsec_` (Standard Webhooks).
+   * Asked at each attempt.
    */
   readonly secrets: (owner: string | undefined) => MaybePromise<readonly string[]>
   /** Makes the requests: `httpSender` with options, or one of your own. Default: `httpSender()`. */
   readonly sender?: CallbackSender
   /**
-   * Where callbacks wait. Default: the queue of the tasks; one of its own keeps receivers that are slow or gone from
-   * taking room and workers from tasks.
+   * Where callbacks wait. Default: the queue of the tasks; one of its own keeps receivers that are
+   * slow or gone from taking room and workers from tasks.
    */
   readonly queue?: Queue
-  /** How often one callback is tried. Default 14, which with the default back-off takes some 9 hours. */
+  /**
+   * How often one callback is tried. Default 14, which with the default back-off takes some 9
+   * hours.
+   */
   readonly attempts?: number
-  /** Default: exponential from 5 s up to 6 h, 0.3 of it random. A longer `Retry-After` is waited for, up to a day. */
+  /**
+   * Default: exponential from 5 s up to 6 h, 0.3 of it random. A longer `Retry-After` is waited
+   * for, up to a day.
+   */
   readonly backoff?: Backoff
-  /** Requests under way at once in this process. Default: 20 with a queue of its own, else half of the tasks' `concurrency`. */
+  /**
+   * Requests under way at once in this process. Default: 20 with a queue of its own, else half of
+   * the tasks' `concurrency`.
+   */
   readonly maxInFlight?: number
   /**
-   * Requests under way at once to one receiver in this process: to one host name, whatever its port, and to one
-   * address. Default 4, and less than `maxInFlight`.
+   * Requests under way at once to one receiver in this process: to one host name, whatever its
+   * port, and to one address. Default 4, and less than `maxInFlight`.
    */
   readonly maxPerHost?: number
   /**
-   * Requests under way at once for one owner in this process; tasks without an owner count as one owner's.
-   * Default: three quarters of `maxInFlight`.
+   * Requests under way at once for one owner in this process; tasks without an owner count as one
+   * owner's. Default: three quarters of `maxInFlight`.
    */
   readonly maxPerOwner?: number
   /**
-   * Callbacks that may wait in the memory of this process, where the queue is not durable. One more is given up
-   * with the fault `no_room`. Default 500.
+   * Callbacks that may wait in the memory of this process, where the queue is not durable. One more
+   * is given up with the fault `no_room`. Default 500.
    */
   readonly maxWaiting?: number
   /** Of these, callbacks of one owner. Default: half of `maxWaiting`. */

@@ -6,9 +6,9 @@ const MAX_LENGTH = 2048
 const SHAPE = /^https?:\/\/[^\s\\\0-\x20\x7f]+$/i
 
 /**
- * Reads a callback URL as it is going to be called. Throws `invalid_callback_url` for what is no absolute http(s) URL,
- * and `callback_url_forbidden` for one with credentials or of a host that is not public. What a name resolves to is
- * another question, to be asked when connecting.
+ * Reads a callback URL as it is going to be called. Throws `invalid_callback_url` for what is no
+ * absolute http(s) URL, and `callback_url_forbidden` for one with credentials or of a host that is
+ * not public. What a name resolves to is another question, to be asked when connecting.
  */
 export function readTarget(text: unknown, rules: AddressRules): URL {
   if (typeof text !== 'string' || text.length > MAX_LENGTH || !URL.canParse(text)) throw invalid()

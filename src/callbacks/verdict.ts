@@ -13,17 +13,24 @@ export type Verdict =
   | { readonly kind: 'failed'; readonly fault: CallbackFault }
   | { readonly kind: 'again'; readonly fault: CallbackFault; readonly delayMs: number }
 
-/** Judges a reply. `tried` counts the attempts of this round, with this one; `left` those that are still allowed. */
+/**
+ * Judges a reply. `tried` counts the attempts of this round, with this one; `left` those that are
+ * still allowed.
+ */
 export function judgeReply(reply: Exclude<CallbackReply, { readonly fault: 'busy' }>, { tried, left, backoff }: { tried: number; left: number; backoff: Backoff }, now: number): Verdict {
   if ('status' in reply && reply.status >= 200 && reply.status < 300) return { kind: 'delivered' }
   const fault: CallbackFault = 'fault' in reply ? reply.fault : reply.status === 410 ? 'gone' : 'status'
-  // 410: the receiver wants no more. Forbidden: to ask again is to give a name the time to resolve to something else.
+  // 410: the receiver wants no more. Forbidden: to ask again is to give a name the time to resolve
+  // to something else.
   if (fault === 'gone' || fault === 'forbidden' || left <= 0) return { kind: 'failed', fault }
   const asked = 'status' in reply ? retryAfterMs(reply.retryAfter, now) : 0
   return { kind: 'again', fault, delayMs: Math.max(retryDelay(backoff, tried), asked) }
 }
 
-/** Milliseconds that a Retry-After (RFC 9110 section 10.2.3) asks for, a day at the most; 0 for none or nonsense. */
+/**
+ * Milliseconds that a Retry-After (RFC 9110 section 10.2.3) asks for, a day at the most; 0 for none
+ * or nonsense.
+ */
 export function retryAfterMs(field: string | undefined, now: number): number {
   if (field === undefined) return 0
   const text = field.trim()

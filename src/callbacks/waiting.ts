@@ -1,6 +1,6 @@
 /**
- * Counts the callbacks that wait in the memory of this process, in all and for each owner, so that one
- * owner's callbacks never take the room of another's.
+ * Counts the callbacks that wait in the memory of this process, in all and for each owner, so that
+ * one owner's callbacks never take the room of another's.
  */
 export class Waiting {
   private readonly ownerOf = new Map<string, string | undefined>()

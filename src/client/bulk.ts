@@ -9,7 +9,10 @@ import { newKey } from './transport.js'
 export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
   /** Default POST; updates are a PATCH. */
   readonly method?: string
-  /** The member that the items are in: `updates` for `{ updates: […] }` (SPEC 2.3). Default: the body is the array. */
+  /**
+   * The member that the items are in: `updates` for `{ updates: […] }` (SPEC 2.3). Default: the
+   * body is the array.
+   */
   readonly member?: string
   /** The most items of one request. Default 1000; a server that answers 413 gets fewer. */
   readonly maxItems?: number
@@ -28,7 +31,10 @@ const KNOWN = {
 } satisfies Record<keyof BulkOptions, 0>
 const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 
-/** A bulk request of which a part could not be sent, or was refused as a whole. Recognise it by `isBulkFailed`. */
+/**
+ * A bulk request of which a part could not be sent, or was refused as a whole. Recognise it by
+ * `isBulkFailed`.
+ */
 export class BulkFailedError extends Error {
   override readonly name = 'BulkFailedError'
   readonly [BULK_FAILED] = true
@@ -177,7 +183,10 @@ class Run {
   }
 }
 
-/** In UTF-8. A UTF-16 unit takes at most three bytes, so encoding all of a long text is seldom needed, but it is exact. */
+/**
+ * In UTF-8. A UTF-16 unit takes at most three bytes, so encoding all of a long text is seldom
+ * needed, but it is exact.
+ */
 function lengthOf(text: string): number {
   return encoder.encode(text).length
 }

@@ -5,8 +5,8 @@ import type { Scope } from './scope.js'
 export type ByteSource = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
 /**
- * The bytes of an answer as they come. Closes the scope at the end, and lets go of the connection when the reader stops
- * early. Rejects with a `ClientError` when the connection breaks.
+ * The bytes of an answer as they come. Closes the scope at the end, and lets go of the connection
+ * when the reader stops early. Rejects with a `ClientError` when the connection breaks.
  */
 export async function* chunksOf(body: ReadableStream<Uint8Array> | null, scope: Scope): AsyncGenerator<Uint8Array, void, undefined> {
   const reader = body?.getReader()
@@ -50,7 +50,10 @@ export async function* toIterable(source: ByteSource): AsyncGenerator<Uint8Array
   }
 }
 
-/** All of an answer as text. Throws a `ClientError` `answer_too_large` above `maxBytes`, without holding more. */
+/**
+ * All of an answer as text. Throws a `ClientError` `answer_too_large` above `maxBytes`, without
+ * holding more.
+ */
 export async function readText(response: Response, scope: Scope, maxBytes: number): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''

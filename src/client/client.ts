@@ -17,7 +17,10 @@ export interface RunOptions<R = unknown> extends SubmitOptions, Pick<ResultOptio
 
 /** Where one kind of work is submitted. */
 export interface TaskPlaceOptions<Input> extends Pick<SubmitOptions, 'statusPath' | 'headers'> {
-  /** Makes the body of the input, where an endpoint takes more than one kind of work: `(data) => ({ task: 'report', data })`. */
+  /**
+   * Makes the body of the input, where an endpoint takes more than one kind of work: `(data) => ({
+   * task: 'report', data })`.
+   */
   readonly body?: (input: Input) => unknown
 }
 
@@ -38,36 +41,41 @@ export interface RecordsOptions extends ReadNdjsonOptions {
 }
 
 /**
- * A client of one server. Paths begin at its `baseUrl`. What is refused or never answered rejects with a `ClientError`;
- * an abort rejects with the reason of the signal.
+ * A client of one server. Paths begin at its `baseUrl`. What is refused or never answered rejects
+ * with a `ClientError`; an abort rejects with the reason of the signal.
  */
 export interface Client {
   /**
-   * Submits work by POST, and resolves when the server has taken it in, or has answered at once. A lost or refused request
-   * is sent again, under the same Idempotency-Key.
+   * Submits work by POST, and resolves when the server has taken it in, or has answered at once. A
+   * lost or refused request is sent again, under the same Idempotency-Key.
    */
   submit<R = unknown>(path: string, input: unknown, options?: SubmitOptions): Promise<TaskHandle<R>>
   /** Submits work and waits for its result. The signal ends the waiting, not the task. */
   run<R = unknown>(path: string, input: unknown, options?: RunOptions<R>): Promise<R>
   /** Gives a kind of work the types of its definition or of an OpenAPI document. */
   task<T extends TaskTypes>(path: string, options?: TaskPlaceOptions<InputOf<T>>): TypedTask<InputOf<T>, ResultOf<T>>
-  /** Takes up a task from what its handle's `toJSON` gave, or from the text that `JSON.stringify` made of it. */
+  /**
+   * Takes up a task from what its handle's `toJSON` gave, or from the text that `JSON.stringify`
+   * made of it.
+   */
   resume<R = unknown>(saved: SavedTask | string): TaskHandle<R>
   /** The records that a GET gives as NDJSON, as they come (SPEC 4.9). */
   records<T extends object = Record<string, unknown>>(path: string, options?: RecordsOptions): AsyncGenerator<T, void, undefined>
   /**
-   * Sends records as NDJSON, and resolves with the server's report (SPEC 4.9). Give an array, or a function that gives the records
-   * anew, where they may be sent again.
+   * Sends records as NDJSON, and resolves with the server's report (SPEC 4.9). Give an array, or a
+   * function that gives the records anew, where they may be sent again.
    */
   upload(path: string, records: Records | (() => Records), options?: UploadOptions): Promise<UploadReport>
   /**
-   * Downloads large content. It goes on where the connection broke, as long as the content is the same (Range, If-Range, a
-   * strong ETag), and its length is verified. Nothing is asked for until the bytes are.
+   * Downloads large content. It goes on where the connection broke, as long as the content is the
+   * same (Range, If-Range, a strong ETag), and its length is verified. Nothing is asked for until
+   * the bytes are.
    */
   download(path: string, options?: DownloadOptions): Download
   /**
-   * Sends many items in requests that the server can take, and merges their reports: `index` is that of `items`. Each request
-   * stands for itself, so what is atomic is one request. Rejects with a `BulkFailedError` when a request fails as a whole.
+   * Sends many items in requests that the server can take, and merges their reports: `index` is
+   * that of `items`. Each request stands for itself, so what is atomic is one request. Rejects with
+   * a `BulkFailedError` when a request fails as a whole.
    */
   bulk(path: string, items: readonly unknown[], options?: BulkOptions): Promise<BulkReport>
 }

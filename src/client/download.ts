@@ -23,8 +23,9 @@ export interface DownloadOptions {
   /** Is called with each piece. `total` is `undefined` where the server does not say it. */
   readonly onProgress?: (progress: { readonly received: number; readonly total: number | undefined }) => void
   /**
-   * Is called when the content has changed, or can't be resumed, and what was given so far has to be thrown away: the
-   * bytes begin at 0 again. Without it such a download rejects with `content_changed`.
+   * Is called when the content has changed, or can't be resumed, and what was given so far has to
+   * be thrown away: the bytes begin at 0 again. Without it such a download rejects with
+   * `content_changed`.
    */
   readonly onRestart?: () => MaybePromise<void>
 }
@@ -37,14 +38,19 @@ const KNOWN = {
 export interface DownloadSink {
   /** Writes bytes at a position; they come in order. The next ones come when it is done. */
   write(bytes: Uint8Array, position: number): MaybePromise<void>
-  /** Throws away all that was written. Without it a download whose content changes midway rejects. */
+  /**
+   * Throws away all that was written. Without it a download whose content changes midway rejects.
+   */
   restart?(): MaybePromise<void>
 }
 
 /** What is asked for begins at the end of the content, or behind it (RFC 9110 section 15.5.17). */
 const BEYOND_END = 416
 
-/** Bytes that arrive whole however often the connection breaks. Iterate over it, or hand it a sink; once. */
+/**
+ * Bytes that arrive whole however often the connection breaks. Iterate over it, or hand it a sink;
+ * once.
+ */
 export interface Download extends AsyncIterable<Uint8Array> {
   /** The bytes that have been given out so far. */
   readonly received: number
@@ -133,7 +139,8 @@ export class Transfer implements Download {
     const goOn = this.received > 0 && this.etag !== undefined
     const call = {
       url: resolvePath(settings, this.path), signal, expects: BEYOND_END,
-      // A range is asked for from the first byte on: such an answer is not compressed, so its length can be held against it.
+      // A range is asked for from the first byte on: such an answer is not compressed, so its
+      // length can be held against it.
       headers: { ...headers, 'range': `bytes=${goOn ? this.received : 0}-`, 'if-range': goOn ? this.etag : undefined },
     }
     const { response, scope } = await send(settings, call, (response, scope) => ({ response, scope }))
@@ -167,7 +174,8 @@ export class Transfer implements Download {
   }
 
   private async* pieces(response: Response, scope: Scope, start: number): AsyncGenerator<Uint8Array, void, undefined> {
-    // A server that has no ranges begins at 0 with the same content: what is there already is passed over.
+    // A server that has no ranges begins at 0 with the same content: what is there already is
+    // passed over.
     let skip = this.received - start
     for await (const chunk of chunksOf(response.body, scope)) {
       const bytes = skip === 0 ? chunk : chunk.subarray(Math.min(skip, chunk.length))

@@ -24,15 +24,18 @@ const CLIENT_ERROR = Symbol.for('longhaul.ClientError')
 const TASK_FAILED = Symbol.for('longhaul.TaskFailedError')
 
 /**
- * A request that did not get what it asked for: refused by the server, never answered, or answered by something that
- * can't be used. Recognise it by `isClientError`.
+ * A request that did not get what it asked for: refused by the server, never answered, or answered
+ * by something that can't be used. Recognise it by `isClientError`.
  */
 export class ClientError extends Error {
   override readonly name = 'ClientError'
   readonly [CLIENT_ERROR] = true
   /** The status of the answer; 0 when there was none. */
   readonly status: number
-  /** The server's stable code where it gave one, else `http_404` and the like; without an answer one of the client's own, such as `network_error`. */
+  /**
+   * The server's stable code where it gave one, else `http_404` and the like; without an answer one
+   * of the client's own, such as `network_error`.
+   */
   readonly code: string
   /** What is wrong with the input, where the server said so. */
   readonly details: readonly ErrorDetail[] | undefined
@@ -57,7 +60,10 @@ export class ClientError extends Error {
 export class TaskFailedError extends Error {
   override readonly name = 'TaskFailedError'
   readonly [TASK_FAILED] = true
-  /** The server's stable code; `task_failed` where it gave none, `task_cancelled` for a task that was cancelled. */
+  /**
+   * The server's stable code; `task_failed` where it gave none, `task_cancelled` for a task that
+   * was cancelled.
+   */
   readonly code: string
   /** The status as it was last seen. */
   readonly task: TaskStatus

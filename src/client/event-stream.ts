@@ -9,7 +9,9 @@ export interface ServerEvent {
 const CR = 13
 const LF = 10
 
-/** Reads server-sent events (the WHATWG's event stream format), however the text is cut into pieces. */
+/**
+ * Reads server-sent events (the WHATWG's event stream format), however the text is cut into pieces.
+ */
 export class EventReader {
   private line = ''
   private afterCr = false

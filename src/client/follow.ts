@@ -7,17 +7,24 @@ import type { Scope } from './scope.js'
 import { isEnded, readStatus, type TaskStatus } from './status.js'
 import { mayPass, readAnswer, send, type Call } from './transport.js'
 
-/** What a long poll asks for, in seconds: less than the proxies on the way give a silent request. */
+/**
+ * What a long poll asks for, in seconds: less than the proxies on the way give a silent request.
+ */
 const WAIT_SECONDS = 25
 const MAX_EVENT_UNITS = 64 * 1024 * 1024
-/** Streams that brought nothing, as those through a proxy that buffers, until the task is polled. */
+/**
+ * Streams that brought nothing, as those through a proxy that buffers, until the task is polled.
+ */
 const MAX_BARREN = 2
-/** How a server says that it gives no events, or not to so many. The last is no answer to a poll. */
+/**
+ * How a server says that it gives no events, or not to so many. The last is no answer to a poll.
+ */
 const NO_EVENTS = new Set([400, 406, 501, 503])
 
 /**
- * The status of a task, at once and after every change, until it has ended. One form of request gets the best that a server
- * has: events, else a long poll, else its status now, after which it is left alone for as long as it asks.
+ * The status of a task, at once and after every change, until it has ended. One form of request
+ * gets the best that a server has: events, else a long poll, else its status now, after which it is
+ * left alone for as long as it asks.
  */
 export async function* follow<R>(settings: Settings, url: URL, signal?: AbortSignal): AsyncGenerator<TaskStatus<R>, void, undefined> {
   const watch = new Watch<R>(settings, url, signal)
@@ -64,7 +71,8 @@ class Watch<R> {
       url, signal,
       headers: {
         'accept': events ? 'text/event-stream, application/json;q=0.9' : 'application/json',
-        // What it is now comes first: a server that is told to wait without a tag waits for the end.
+        // What it is now comes first: a server that is told to wait without a tag waits for the
+        // end.
         'prefer': this.seen === '' ? undefined : `wait=${WAIT_SECONDS}`,
         'if-none-match': events ? undefined : etag,
         'last-event-id': events && lastEventId !== '' ? lastEventId : undefined,

@@ -16,5 +16,9 @@ export type { UploadOptions, UploadReport } from './upload.js'
 export type { Download, DownloadOptions, DownloadPosition, DownloadSink } from './download.js'
 export { BulkFailedError, isBulkFailed, type BulkOptions } from './bulk.js'
 export type { BulkItem, BulkReport } from './bulk-report.js'
-export { verifyCallback, type CallbackHeaders, type CallbackMessage, type VerifyOptions } from './verify-callback.js'
-export type { DefinitionLike, InputOf, NamedTypes, OpenApiTask, ResultOf, TaskTypes, WithMessage } from './typed.js'
+export {
+  verifyCallback, type CallbackHeaders, type CallbackMessage, type VerifyOptions,
+} from './verify-callback.js'
+export type {
+  DefinitionLike, InputOf, NamedTypes, OpenApiTask, ResultOf, TaskTypes, WithMessage,
+} from './typed.js'

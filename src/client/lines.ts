@@ -21,7 +21,10 @@ export function describeFault({ line, code }: LineFault): string {
   return `Line ${line} ${MESSAGES[code]}.`
 }
 
-/** Cuts bytes into lines and lines into records (SPEC 4.9), the same ones however the bytes are cut into chunks. */
+/**
+ * Cuts bytes into lines and lines into records (SPEC 4.9), the same ones however the bytes are cut
+ * into chunks.
+ */
 export class RecordReader {
   private readonly decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   /** The beginning of a line whose end has not come yet: pieces, and how many bytes they are. */

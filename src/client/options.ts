@@ -4,33 +4,58 @@ export type MaybePromise<T> = T | Promise<T>
 
 /** How a client comes back after a failure. All times are in milliseconds. */
 export interface RetryOptions {
-  /** Failures in a row until the last one is thrown; 1 for no second try. Default 8, which is half a minute. */
+  /**
+   * Failures in a row until the last one is thrown; 1 for no second try. Default 8, which is half a
+   * minute.
+   */
   readonly attempts?: number
-  /** The first pause; each further one is twice as long, and up to a half of it is random. Default 250. */
+  /**
+   * The first pause; each further one is twice as long, and up to a half of it is random. Default
+   * 250.
+   */
   readonly baseMs?: number
-  /** The longest pause. A server whose Retry-After asks for more gets its error thrown instead. Default 30 000. */
+  /**
+   * The longest pause. A server whose Retry-After asks for more gets its error thrown instead.
+   * Default 30 000.
+   */
   readonly maxMs?: number
 }
 
 /** How `createClient` is set up. */
 export interface ClientOptions {
-  /** Where the paths begin: `https://api.example/v1`. In a browser it may be relative, and is the page's origin by default. */
+  /**
+   * Where the paths begin: `https://api.example/v1`. In a browser it may be relative, and is the
+   * page's origin by default.
+   */
   readonly baseUrl?: string | URL
   /** In place of the global `fetch`: for cookies, a proxy or a test. */
   readonly fetch?: typeof globalThis.fetch
   /**
-   * Header fields for every request, such as `authorization`. A function is asked before each try, so that it can renew
-   * a token. They are never sent to another origin than that of `baseUrl`, whatever a Location says.
+   * Header fields for every request, such as `authorization`. A function is asked before each try,
+   * so that it can renew a token. They are never sent to another origin than that of `baseUrl`,
+   * whatever a Location says.
    */
   readonly headers?: Readonly<Record<string, string>> | (() => MaybePromise<Readonly<Record<string, string>>>)
   readonly retry?: RetryOptions
-  /** Pauses between polls, in milliseconds, where the server says nothing of them: from `baseMs` (500), growing, to `maxMs` (10 000). */
+  /**
+   * Pauses between polls, in milliseconds, where the server says nothing of them: from `baseMs`
+   * (500), growing, to `maxMs` (10 000).
+   */
   readonly poll?: { readonly baseMs?: number; readonly maxMs?: number }
-  /** Whether server-sent events are asked for where a task is waited on. Default true; without them it is polled. */
+  /**
+   * Whether server-sent events are asked for where a task is waited on. Default true; without them
+   * it is polled.
+   */
   readonly events?: boolean
-  /** The longest silence of a server until a request counts as lost, in milliseconds. Default 60 000. */
+  /**
+   * The longest silence of a server until a request counts as lost, in milliseconds. Default 60
+   * 000.
+   */
   readonly timeoutMs?: number
-  /** Whether uploads are streamed. Default: everywhere but in browsers, which can do it over HTTP/2 only, and some not at all. */
+  /**
+   * Whether uploads are streamed. Default: everywhere but in browsers, which can do it over HTTP/2
+   * only, and some not at all.
+   */
   readonly streamUploads?: boolean
 }
 

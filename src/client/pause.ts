@@ -16,7 +16,9 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** Why a signal was aborted. What callers abort with is theirs, but it has to be thrown as an error. */
+/**
+ * Why a signal was aborted. What callers abort with is theirs, but it has to be thrown as an error.
+ */
 export function reasonOf(signal: AbortSignal): Error {
   return signal.reason as Error
 }
@@ -27,8 +29,8 @@ export function jitter(ms: number): number {
 }
 
 /**
- * How long to wait after so many failures in a row: as long as the server asks for and a little more, else longer each
- * time. `undefined` when it asks for more than this client waits.
+ * How long to wait after so many failures in a row: as long as the server asks for and a little
+ * more, else longer each time. `undefined` when it asks for more than this client waits.
  */
 export function retryDelay({ baseMs, maxMs }: Settings, failures: number, { retryAfter }: ClientError): number | undefined {
   const backoff = jitter(Math.min(maxMs, baseMs * 2 ** (failures - 1)))
@@ -37,7 +39,10 @@ export function retryDelay({ baseMs, maxMs }: Settings, failures: number, { retr
   return asked > maxMs ? undefined : asked + Math.min(backoff, asked / 10)
 }
 
-/** Retry-After (RFC 9110 section 10.2.3) in seconds from now: a number, or a date. `undefined` when it is neither. */
+/**
+ * Retry-After (RFC 9110 section 10.2.3) in seconds from now: a number, or a date. `undefined` when
+ * it is neither.
+ */
 export function parseRetryAfter(field: string | null): number | undefined {
   if (field === null) return undefined
   if (/^\d{1,10}$/.test(field)) return Number(field)

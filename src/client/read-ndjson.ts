@@ -7,18 +7,22 @@ import { checkNames } from './option-names.js'
 export interface ReadNdjsonOptions {
   /** A longer line is a fault, and is not held in memory. In bytes; default 1 MiB. */
   readonly maxLineBytes?: number
-  /** Is told of a bad line, which is skipped then. Without it a bad line is thrown, as a `ClientError` with its code. */
+  /**
+   * Is told of a bad line, which is skipped then. Without it a bad line is thrown, as a
+   * `ClientError` with its code.
+   */
   readonly onFault?: (fault: LineFault) => void
 }
 
 const KNOWN = { maxLineBytes: 0, onFault: 0 } satisfies Record<keyof ReadNdjsonOptions, 0>
 
 /**
- * The records of an NDJSON body, one at a time, as they come: from an answer of `fetch`, its `body`, or anything that gives
- * bytes. To stop early, leave the loop: the connection is let go of.
+ * The records of an NDJSON body, one at a time, as they come: from an answer of `fetch`, its
+ * `body`, or anything that gives bytes. To stop early, leave the loop: the connection is let go of.
  *
- * Rejects with a `ClientError`: `http_404` and the like for an answer that is none, `network_error` when the connection
- * breaks, and, without `onFault`, `line_malformed`, `line_not_object`, `line_not_utf8` or `line_too_long`.
+ * Rejects with a `ClientError`: `http_404` and the like for an answer that is none, `network_error`
+ * when the connection breaks, and, without `onFault`, `line_malformed`, `line_not_object`,
+ * `line_not_utf8` or `line_too_long`.
  */
 export async function* readNdjson<T extends object = Record<string, unknown>>(
   source: Response | ByteSource, options: ReadNdjsonOptions = {},

@@ -1,7 +1,10 @@
 import { ClientError, isClientError } from './errors.js'
 import { reasonOf } from './pause.js'
 
-/** The life of one request: it ends with the caller's signal, or when the server has been silent for too long. */
+/**
+ * The life of one request: it ends with the caller's signal, or when the server has been silent for
+ * too long.
+ */
 export class Scope {
   private readonly controller = new AbortController()
   private timer: ReturnType<typeof setTimeout> | undefined

@@ -7,7 +7,10 @@ export interface TaskProgress {
   readonly message?: string
 }
 
-/** A task as its status resource shows it, whether as a task (`status`, `taskId`) or as a job (`state`, `id`). */
+/**
+ * A task as its status resource shows it, whether as a task (`status`, `taskId`) or as a job
+ * (`state`, `id`).
+ */
 export interface TaskStatus<R = unknown> {
   readonly id: string | undefined
   readonly state: 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
@@ -21,7 +24,10 @@ export interface TaskStatus<R = unknown> {
   readonly body: Readonly<Record<string, unknown>>
 }
 
-/** SPEC names no states of a job, so the words of other servers are known too. Any other word is work under way. */
+/**
+ * SPEC names no states of a job, so the words of other servers are known too. Any other word is
+ * work under way.
+ */
 const STATES: Readonly<Record<string, TaskStatus['state']>> = {
   queued: 'queued', waiting: 'queued', delayed: 'queued', pending: 'queued', notstarted: 'queued',
   completed: 'completed', complete: 'completed', succeeded: 'completed', success: 'completed', done: 'completed', finished: 'completed',

@@ -9,17 +9,23 @@ import { ask, newKey, type Answer, type Call } from './transport.js'
 export interface SubmitOptions {
   readonly signal?: AbortSignal
   /**
-   * The same key means the same work, so a lost request can be sent again. Default: a random one. With `false` none is
-   * sent, and only what the server has refused is sent again.
+   * The same key means the same work, so a lost request can be sent again. Default: a random one.
+   * With `false` none is sent, and only what the server has refused is sent again.
    */
   readonly idempotencyKey?: string | false
-  /** Asks the server to hold its answer for up to so many seconds, in case the work is done by then (RFC 7240 section 4.3). */
+  /**
+   * Asks the server to hold its answer for up to so many seconds, in case the work is done by then
+   * (RFC 7240 section 4.3).
+   */
   readonly wait?: number
   /** `false`: asks for the result in the answer itself. Default true: `Prefer: respond-async`. */
   readonly background?: boolean
   /** Further header fields. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Where the status is, with `{id}` for the identifier, for servers whose answer does not say, or not to other origins. */
+  /**
+   * Where the status is, with `{id}` for the identifier, for servers whose answer does not say, or
+   * not to other origins.
+   */
   readonly statusPath?: string
 }
 
@@ -39,7 +45,10 @@ export interface Work extends SubmitOptions {
   readonly once?: boolean
 }
 
-/** Sends work, and makes a handle of the answer: of a 202 the task that it names, of others their body. */
+/**
+ * Sends work, and makes a handle of the answer: of a 202 the task that it names, of others their
+ * body.
+ */
 export async function start<R>(settings: Settings, path: string, work: Work): Promise<TaskHandle<R>> {
   const { method = 'POST', body, type = 'application/json', signal, idempotencyKey: key = newKey(), wait, background = true } = work
   const prefer = [background && 'respond-async', wait !== undefined && `wait=${wait}`].filter((part) => part !== false).join(', ')

@@ -8,7 +8,10 @@ import { ask } from './transport.js'
 
 /** How a result is waited for. */
 export interface ResultOptions<R = unknown> {
-  /** Is called with each status that differs from the one before, the last one too. What it throws rejects `result`. */
+  /**
+   * Is called with each status that differs from the one before, the last one too. What it throws
+   * rejects `result`.
+   */
   readonly onProgress?: (status: TaskStatus<R>) => void
   /** Ends the waiting, not the task. */
   readonly signal?: AbortSignal
@@ -30,15 +33,19 @@ export interface TaskHandle<R = unknown> {
   /** The absolute URL of the status resource; `undefined` when it answered at once. */
   readonly statusUrl: string | undefined
   /**
-   * Waits for the end by server-sent events, long polls or polls, whichever the server has. Rejects with a
-   * `TaskFailedError` when the task failed or was cancelled, and with a `ClientError` when its status can't be had.
+   * Waits for the end by server-sent events, long polls or polls, whichever the server has. Rejects
+   * with a `TaskFailedError` when the task failed or was cancelled, and with a `ClientError` when
+   * its status can't be had.
    */
   result(options?: ResultOptions<R>): Promise<R>
   /** The status at once and after every change, until the task has ended. */
   changes(options?: { readonly signal?: AbortSignal }): AsyncIterable<TaskStatus<R>>
   /** The status now. */
   status(options?: { readonly signal?: AbortSignal }): Promise<TaskStatus<R>>
-  /** Asks the server to stop the work, and gives the status then: a task that had ended already stays as it was. */
+  /**
+   * Asks the server to stop the work, and gives the status then: a task that had ended already
+   * stays as it was.
+   */
   cancel(options?: { readonly signal?: AbortSignal }): Promise<TaskStatus<R>>
   /** For `JSON.stringify`; `client.resume` takes it. */
   toJSON(): SavedTask

@@ -33,8 +33,9 @@ const MAX_JSON_BYTES = 64 * 1024 * 1024
 const MAX_ERROR_BYTES = 64 * 1024 * 1024
 
 /**
- * Sends a request once. `read` gets the answer when its status is below 400, and closes the scope when it is done with
- * it. Rejects with a `ClientError`, with the signal's reason, or with what the caller's own `headers` throw.
+ * Sends a request once. `read` gets the answer when its status is below 400, and closes the scope
+ * when it is done with it. Rejects with a `ClientError`, with the signal's reason, or with what the
+ * caller's own `headers` throw.
  */
 export async function send<T>(settings: Settings, call: Call, read: (response: Response, scope: Scope) => MaybePromise<T>): Promise<T> {
   const { method = 'GET', url, headers = {}, body, signal, expects } = call
@@ -73,7 +74,10 @@ function parse(text: string, status: number): unknown {
   }
 }
 
-/** The error of an answer of 400 and above: `{ error, code, details }` or a problem (RFC 9457), or whatever there is. */
+/**
+ * The error of an answer of 400 and above: `{ error, code, details }` or a problem (RFC 9457), or
+ * whatever there is.
+ */
 async function toError(response: Response, scope: Scope): Promise<ClientError> {
   const { status, headers } = response
   const retryAfter = parseRetryAfter(headers.get('retry-after'))
@@ -83,7 +87,8 @@ async function toError(response: Response, scope: Scope): Promise<ClientError> {
     body = text
     body = JSON.parse(text)
   } catch (error) {
-    // A proxy's page, or an answer that broke off: its status counts. The caller's own wish to stop goes first.
+    // A proxy's page, or an answer that broke off: its status counts. The caller's own wish to stop
+    // goes first.
     if (scope.signal.aborted) throw error
   }
   const members = isObject(body) ? body : {}
@@ -95,13 +100,17 @@ async function toError(response: Response, scope: Scope): Promise<ClientError> {
 }
 
 /**
- * What may be tried again. `read`: any fault that may pass. `keyed`: the same for a request with an Idempotency-Key, but not
- * where the work itself has failed. `refused`: only what the server did not begin, because it asks to come again.
+ * What may be tried again. `read`: any fault that may pass. `keyed`: the same for a request with an
+ * Idempotency-Key, but not where the work itself has failed. `refused`: only what the server did
+ * not begin, because it asks to come again.
  */
 export type Repeat = 'read' | 'keyed' | 'refused'
 
 const PASSING = new Set([408, 425, 429, 502, 503, 504])
-/** The work was begun and took too long; it would again. With Retry-After it goes on, or was not begun. */
+/**
+ * The work was begun and took too long; it would again. With Retry-After it goes on, or was not
+ * begun.
+ */
 const ENDED = new Set(['sync_timeout', 'run_timeout', 'task_timeout'])
 /** Nothing came, or not all of it. */
 const LOST = new Set(['network_error', 'timeout'])

@@ -1,4 +1,6 @@
-/** The value that a task's result becomes on the wire: always an object with a message (SPEC 2.5). */
+/**
+ * The value that a task's result becomes on the wire: always an object with a message (SPEC 2.5).
+ */
 export type WithMessage<R> = R extends readonly unknown[] ? { message: string; value: R }
   : R extends object ? { message: string } & R
     : { message: string; value: R }
@@ -18,8 +20,8 @@ export interface NamedTypes<Input = unknown, Result = unknown> {
 }
 
 /**
- * What names the types of a task: a definition that `defineTask` made (`typeof definition`, by `import type`), or
- * `{ input, result }`, as `OpenApiTask` gives it.
+ * What names the types of a task: a definition that `defineTask` made (`typeof definition`, by
+ * `import type`), or `{ input, result }`, as `OpenApiTask` gives it.
  */
 export type TaskTypes = DefinitionLike | NamedTypes
 
@@ -30,7 +32,9 @@ export type InputOf<T extends TaskTypes> = T extends DefinitionLike<infer I> ? I
 export type ResultOf<T extends TaskTypes> = T extends DefinitionLike<never, infer R> ? WithMessage<Awaited<R>>
   : T extends NamedTypes<unknown, infer R> ? R : never
 
-/** The types of a POST of an OpenAPI document, from the `paths` that openapi-typescript makes of it. */
+/**
+ * The types of a POST of an OpenAPI document, from the `paths` that openapi-typescript makes of it.
+ */
 export interface OpenApiTask<Paths, Path extends keyof Paths> extends NamedTypes {
   readonly input: Paths[Path] extends { post: { requestBody?: { content: { 'application/json': infer I } } } } ? I : unknown
   readonly result: Paths[Path] extends { post: { responses: { 200: { content: { 'application/json': infer R } } } } } ? R : unknown

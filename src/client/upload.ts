@@ -9,13 +9,18 @@ import { writeNdjson, type Records } from './write-ndjson.js'
 export interface UploadOptions extends Omit<SubmitOptions, 'wait'>, Pick<ResultOptions, 'onProgress'> {
   /** Default POST. */
   readonly method?: string
-  /** Has the records read by a task, whose progress `onProgress` hears of. Default false: while they are sent. */
+  /**
+   * Has the records read by a task, whose progress `onProgress` hears of. Default false: while they
+   * are sent.
+   */
   readonly background?: boolean
 }
 
 const KNOWN = { ...WORK, onProgress: 0, method: 0 } satisfies Record<keyof UploadOptions, 0>
 
-/** What became of an upload (SPEC 4.9). A server that says no more than SPEC gives the message only. */
+/**
+ * What became of an upload (SPEC 4.9). A server that says no more than SPEC gives the message only.
+ */
 export interface UploadReport {
   readonly message: string
   readonly summary?: { readonly total: number; readonly succeeded: number; readonly failed: number }
@@ -30,8 +35,9 @@ export interface UploadReport {
 }
 
 /**
- * Sends records as NDJSON and resolves with the report. A lost upload in the background is sent again by its key, when
- * `records` is an array or a function; others are not, because part of them may have been taken.
+ * Sends records as NDJSON and resolves with the report. A lost upload in the background is sent
+ * again by its key, when `records` is an array or a function; others are not, because part of them
+ * may have been taken.
  */
 export async function upload(
   settings: Settings, path: string, records: Records | (() => Records), options: UploadOptions = {},

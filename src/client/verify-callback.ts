@@ -35,11 +35,13 @@ const KNOWN = { toleranceSeconds: 0 } satisfies Record<keyof VerifyOptions, 0>
 const MAX_SIGNATURES = 20
 
 /**
- * Verifies a callback by Standard Webhooks, and gives its message. `body` has to be the bytes, or the text, as they came: not JSON
- * that was parsed and written again. Several secrets serve while one is replaced by another; each is base64, with or without `whsec_`.
+ * Verifies a callback by Standard Webhooks, and gives its message. `body` has to be the bytes, or
+ * the text, as they came: not JSON that was parsed and written again. Several secrets serve while
+ * one is replaced by another; each is base64, with or without `whsec_`.
  *
- * Rejects with a `ClientError`: `callback_headers_missing`, `callback_expired`, `callback_signature_invalid` or `callback_malformed`.
- * Needs WebCrypto: Node 20 or later, or a secure page. Rejects with a `TypeError` when a secret is none.
+ * Rejects with a `ClientError`: `callback_headers_missing`, `callback_expired`,
+ * `callback_signature_invalid` or `callback_malformed`. Needs WebCrypto: Node 20 or later, or a
+ * secure page. Rejects with a `TypeError` when a secret is none.
  */
 export async function verifyCallback<R = unknown>(
   body: string | Uint8Array, headers: CallbackHeaders, secrets: string | readonly string[], options: VerifyOptions = {},

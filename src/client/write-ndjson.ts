@@ -5,8 +5,9 @@ export type Records = Iterable<object> | AsyncIterable<object>
 const PIECE_UNITS = 65_536
 
 /**
- * Records as NDJSON, made as they are read: a body for `fetch`, with `duplex: 'half'`. Bytes come in pieces of some 64 KiB.
- * A record that JSON can't write, and what the source throws, are errors of the stream.
+ * Records as NDJSON, made as they are read: a body for `fetch`, with `duplex: 'half'`. Bytes come
+ * in pieces of some 64 KiB. A record that JSON can't write, and what the source throws, are errors
+ * of the stream.
  */
 export function writeNdjson(records: Records): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()

@@ -1,16 +1,25 @@
 import { type BlobRange, type Blobs } from '../stores/blobs.js'
 import { eventually, inTime, pause } from './waiting.js'
 
-/** What the tests of blobs are run on: fresh ones for each test. They need not be empty, keys are unique. */
+/**
+ * What the tests of blobs are run on: fresh ones for each test. They need not be empty, keys are
+ * unique.
+ */
 export interface BlobsFixture {
   readonly blobs: Blobs
-  /** Second blobs on the same data, as another process would have them. Required when `blobs.shared`. */
+  /**
+   * Second blobs on the same data, as another process would have them. Required when
+   * `blobs.shared`.
+   */
   readonly second?: Blobs
   /** The blobs' clock, in milliseconds, where it is not real time. */
   readonly now?: () => number
   /** Moves the blobs' clock forward at once. Without it the suite waits. */
   readonly advance?: (ms: number) => Promise<void> | void
-  /** Tells how many bytes there is room for in all, when there is a limit that a test can reach: at least 1 MiB. */
+  /**
+   * Tells how many bytes there is room for in all, when there is a limit that a test can reach: at
+   * least 1 MiB.
+   */
   readonly capacity?: number
   /** Cleans up after the test. Default: closes the blobs. */
   readonly close?: () => Promise<void> | void
@@ -68,8 +77,8 @@ export class BlobsBench {
   }
 
   /**
-   * Runs `body`, which relies on a blob not having expired, again with more time when it failed and the machine was so slow that the
-   * expiry may have come.
+   * Runs `body`, which relies on a blob not having expired, again with more time when it failed and
+   * the machine was so slow that the expiry may have come.
    */
   async beforeExpiry<T>(
     body: (life: { readonly ttlMs: number }, key: string) => Promise<T>,

@@ -8,8 +8,8 @@ import { register, type Runner } from './runner.js'
 const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof BlobsConformanceOptions, 0>
 
 /**
- * The behaviour that all `Blobs` have to show. Give it your test runner and a factory that makes a fixture for each test; data
- * that is left over from others does no harm.
+ * The behaviour that all `Blobs` have to show. Give it your test runner and a factory that makes a
+ * fixture for each test; data that is left over from others does no harm.
  *
  * ```ts
  * import * as runner from 'node:test'

@@ -109,7 +109,8 @@ const cases: Cases<Bench> = {
 }
 
 /**
- * The behaviour that every `TaskIndex` has to show. Give it your test runner and a factory that makes a fresh, empty index for each test.
+ * The behaviour that every `TaskIndex` has to show. Give it your test runner and a factory that
+ * makes a fresh, empty index for each test.
  *
  * @example
  * taskIndexConformance(runner, async () => ({ index: new MyIndex(randomName()) }))

@@ -1,6 +1,8 @@
 export { type BlobsConformanceOptions, type BlobsFixture } from './blobs-bench.js'
 export { blobsConformance } from './blobs-suite.js'
-export { taskIndexConformance, type TaskIndexConformanceOptions, type TaskIndexFixture } from './index-suite.js'
+export {
+  taskIndexConformance, type TaskIndexConformanceOptions, type TaskIndexFixture,
+} from './index-suite.js'
 export { type QueueConformanceOptions, type QueueFixture } from './queue-bench.js'
 export { queueConformance } from './queue-suite.js'
 export { type Runner } from './runner.js'

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
-import { type Attempt, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue } from '../queues/queue.js'
+import {
+  type Attempt, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue,
+} from '../queues/queue.js'
 import { eventually, inTime, pause } from './waiting.js'
 
 /** What a queue's tests are run on: a fresh, empty queue for each test. */
@@ -7,7 +9,10 @@ export interface QueueFixture {
   readonly queue: Queue
   /** The same queue as another process has it, which only enqueues. */
   readonly producer?: Queue
-  /** How many waiting jobs the queue takes before `process` was called, 50 or more. Leave out when it has no bound. */
+  /**
+   * How many waiting jobs the queue takes before `process` was called, 50 or more. Leave out when
+   * it has no bound.
+   */
   readonly capacity?: number
   /** Cleans up after the test. Default: closes the queues without draining. */
   readonly close?: () => Promise<void> | void

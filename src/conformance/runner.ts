@@ -1,4 +1,7 @@
-/** What a suite needs of a test runner. The modules of node:test, vitest, jest and mocha are of this shape. */
+/**
+ * What a suite needs of a test runner. The modules of node:test, vitest, jest and mocha are of this
+ * shape.
+ */
 export interface Runner {
   /** Registers a group of tests; `body` is called at once. */
   describe(name: string, body: () => void): unknown
@@ -9,7 +12,10 @@ export interface Runner {
 /** Tests by title. */
 export type Cases<Bench> = Readonly<Record<string, (bench: Bench) => Promise<void>>>
 
-/** Registers every case with the runner, each with a bench of its own that is closed whatever happens. */
+/**
+ * Registers every case with the runner, each with a bench of its own that is closed whatever
+ * happens.
+ */
 export function register<Bench extends { end(): Promise<void> }>(
   runner: Runner, title: string, groups: Readonly<Record<string, Cases<Bench>>>, open: () => Promise<Bench>
 ): void {

@@ -3,10 +3,16 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { type Revision, type Store, type WriteOptions } from '../stores/store.js'
 import { eventually, inTime, pause } from './waiting.js'
 
-/** What a store's tests are run on: a fresh one for each test. It need not be empty, keys are unique. */
+/**
+ * What a store's tests are run on: a fresh one for each test. It need not be empty, keys are
+ * unique.
+ */
 export interface StoreFixture {
   readonly store: Store
-  /** A second store on the same data, as another process would have it. Required when `store.shared`. */
+  /**
+   * A second store on the same data, as another process would have it. Required when
+   * `store.shared`.
+   */
   readonly second?: Store
   /** The store's clock, in milliseconds; only differences count. Default: the monotonic clock. */
   readonly now?: () => number
@@ -71,8 +77,9 @@ export class StoreBench {
   }
 
   /**
-   * Runs `body`, which relies on nothing having expired yet, again with more time when it failed and the
-   * machine was so slow that the expiry may have come. Gives the key and the lifetime that it used.
+   * Runs `body`, which relies on nothing having expired yet, again with more time when it failed
+   * and the machine was so slow that the expiry may have come. Gives the key and the lifetime that
+   * it used.
    */
   async whileLive(
     body: (key: string, life: { readonly ttlMs: number }) => Promise<void>,

@@ -126,7 +126,9 @@ export const watching: Cases<StoreBench> = {
   }
 }
 
-/** Creates, replaces and deletes the test's entry, and waits for what `expect` waits for after each. */
+/**
+ * Creates, replaces and deletes the test's entry, and waits for what `expect` waits for after each.
+ */
 async function changes(bench: StoreBench, expect: (what: string) => () => Promise<void>): Promise<void> {
   let told = expect('create')
   const revision = await bench.created(bench.key(), 'one')

@@ -34,8 +34,8 @@ export function together<T>(count: number, call: (index: number) => MaybePromise
 }
 
 /**
- * Fails unless what a call gave is a rejection with `error`. The call is made before, so one that throws instead of rejecting
- * fails the test.
+ * Fails unless what a call gave is a rejection with `error`. The call is made before, so one that
+ * throws instead of rejecting fails the test.
  */
 export function rejects(outcome: unknown, error: assert.AssertPredicate): Promise<void> {
   return assert.rejects(Promise.resolve(outcome), error)

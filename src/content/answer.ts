@@ -22,7 +22,10 @@ const OCTETS = 'application/octet-stream'
 /** Less than this is not worth a coding. */
 const WORTH_CODING = 1024
 
-/** The answer to GET or HEAD of one source: conditions first, then Range, then all of it (RFC 9110 section 13.2.2). */
+/**
+ * The answer to GET or HEAD of one source: conditions first, then Range, then all of it (RFC 9110
+ * section 13.2.2).
+ */
 export function answerContent(request: HttpRequest, source: ContentSource, plan: AnswerPlan): HttpResponse {
   checkSource(source)
   const { method, headers: asked } = request

@@ -4,8 +4,9 @@ import type { Blobs } from '../stores/blobs.js'
 import type { ContentSource } from './source.js'
 
 /**
- * A blob as a source, so that reports and the like can be resumed; `undefined` when there is none. When the blob was replaced
- * before it could be read, the client gets 503 and may try again at once.
+ * A blob as a source, so that reports and the like can be resumed; `undefined` when there is none.
+ * When the blob was replaced before it could be read, the client gets 503 and may try again at
+ * once.
  */
 export async function blobSource(
   blobs: Blobs, key: string, options: { readonly type?: string, readonly name?: string } = {},

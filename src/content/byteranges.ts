@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { contentRange, type Range } from '../http/fields/range.js'
 import { readPart, type ContentSource } from './source.js'
 
-/** Several parts of a source as multipart/byteranges (RFC 9110 section 14.6), one after the other. */
+/**
+ * Several parts of a source as multipart/byteranges (RFC 9110 section 14.6), one after the other.
+ */
 export class ByteRanges {
   /** The value of Content-Type. */
   readonly type: string
@@ -30,7 +32,8 @@ export class ByteRanges {
   async* read(): AsyncGenerator<Uint8Array, void, undefined> {
     for (const [index, { start, end }] of this.#ranges.entries()) {
       const content = readPart(this.#source, start, end)
-      // The head of a part waits for its first bytes, so that a source that fails at once is answered with an error.
+      // The head of a part waits for its first bytes, so that a source that fails at once is
+      // answered with an error.
       let head: Uint8Array | undefined = Buffer.from(this.#heads[index] as string, 'latin1')
       for await (const chunk of content) {
         if (head !== undefined) yield head

@@ -16,7 +16,10 @@ export function knownCodings(codings: readonly ContentCoding[]): readonly Conten
   return codings.filter((coding) => RESPONSE_CODINGS.includes(coding))
 }
 
-/** `content` in a coding, at the speed of its reader. A failure of `content` comes through; it is closed when the reader leaves. */
+/**
+ * `content` in a coding, at the speed of its reader. A failure of `content` comes through; it is
+ * closed when the reader leaves.
+ */
 export function coded(content: AsyncIterable<Uint8Array>, coding: ContentCoding): AsyncGenerator<Uint8Array, void, undefined> {
   return encodePieces(pieces(content), coding)
 }

@@ -10,19 +10,26 @@ import { checkSource, type ContentSource, type FindContent } from './source.js'
 /** What `content` takes beside the source. */
 export interface ContentOptions {
   /**
-   * Content codings that clients may have, best first, for what is 1 KiB or more and `compressible`. Default: none. Each has an entity
-   * tag of its own; a request with Range gets the identity. `zstd` is left out where Node does not have it.
+   * Content codings that clients may have, best first, for what is 1 KiB or more and
+   * `compressible`. Default: none. Each has an entity tag of its own; a request with Range gets the
+   * identity. `zstd` is left out where Node does not have it.
    */
   readonly codings?: readonly ContentCoding[]
-  /** Which media types are worth a coding. Default: text, JSON, XML, JavaScript, SVG and the like. */
+  /**
+   * Which media types are worth a coding. Default: text, JSON, XML, JavaScript, SVG and the like.
+   */
   readonly compressible?: (type: string) => boolean
-  /** Sends `Content-Disposition` (RFC 6266) with the source's `name`: `attachment` makes browsers save it. Default: not sent. */
+  /**
+   * Sends `Content-Disposition` (RFC 6266) with the source's `name`: `attachment` makes browsers
+   * save it. Default: not sent.
+   */
   readonly disposition?: 'inline' | 'attachment'
   /** A request for more parts than this gets all of it instead, 1 to 100. Default: 16. */
   readonly maxRanges?: number
   /**
-   * The value of `Cache-Control`, on 200, 206 and 304. Default `private, no-cache`: caches that users share keep nothing, because they do
-   * not see a session; a browser asks before it uses its copy. For what everybody may see: `public, max-age=3600`.
+   * The value of `Cache-Control`, on 200, 206 and 304. Default `private, no-cache`: caches that
+   * users share keep nothing, because they do not see a session; a browser asks before it uses its
+   * copy. For what everybody may see: `public, max-age=3600`.
    */
   readonly cacheControl?: string
 }
@@ -32,13 +39,16 @@ const KNOWN = {
 } satisfies Record<keyof ContentOptions, 0>
 
 /**
- * Serves something that may be larger than memory to GET and HEAD, so that clients can pause, resume and go on after a break:
- * 200, 206 for one range or several (`multipart/byteranges`), 416, 304, 412; conditions in the order of RFC 9110 section 13.2.2, If-Range by
- * strong comparison, so that a client whose copy is out of date gets all of the new one. Memory for each client is bounded by the source's chunks,
- * however slow the client is. A source that fails midway, or gives too little, cuts the connection.
+ * Serves something that may be larger than memory to GET and HEAD, so that clients can pause,
+ * resume and go on after a break: 200, 206 for one range or several (`multipart/byteranges`), 416,
+ * 304, 412; conditions in the order of RFC 9110 section 13.2.2, If-Range by strong comparison, so
+ * that a client whose copy is out of date gets all of the new one. Memory for each client is
+ * bounded by the source's chunks, however slow the client is. A source that fails midway, or gives
+ * too little, cuts the connection.
  *
- * `source` is one thing, or a function that finds it for a request, such as `folderSource('/srv/files')` of `longhaul/files`. Where it
- * finds nothing, the handler answers nothing, and the host goes on. Other methods on what is there are 405.
+ * `source` is one thing, or a function that finds it for a request, such as
+ * `folderSource('/srv/files')` of `longhaul/files`. Where it finds nothing, the handler answers
+ * nothing, and the host goes on. Other methods on what is there are 405.
  *
  * @throws {TypeError} when an option or the source is of no use
  */

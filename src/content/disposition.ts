@@ -1,9 +1,12 @@
-/** What stays as it is in an extended parameter (RFC 8187 section 3.2.1), beside letters and digits. */
+/**
+ * What stays as it is in an extended parameter (RFC 8187 section 3.2.1), beside letters and digits.
+ */
 const ATTRIBUTE_CHARS = new Set('!#$&+-.^_`|~')
 
 /**
- * The value of Content-Disposition (RFC 6266). A name that is not plain ASCII comes twice: with `?` in the place of what old clients
- * can't read, and as UTF-8. Only the part behind the last slash or backslash counts; controls are left out.
+ * The value of Content-Disposition (RFC 6266). A name that is not plain ASCII comes twice: with `?`
+ * in the place of what old clients can't read, and as UTF-8. Only the part behind the last slash or
+ * backslash counts; controls are left out.
  */
 export function contentDisposition(kind: 'inline' | 'attachment', name: string | undefined): string {
   const base = printable(name?.split(/[/\\]/).at(-1) ?? '').toWellFormed()

@@ -3,8 +3,9 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { isFieldValue } from '../http/fields/fields.js'
 
 /**
- * One representation that may be larger than memory: what it is, and how to read any part of it. It stands for one version:
- * `open` gives bytes of the version that `size`, `etag` and `lastModified` speak of, or fails.
+ * One representation that may be larger than memory: what it is, and how to read any part of it. It
+ * stands for one version: `open` gives bytes of the version that `size`, `etag` and `lastModified`
+ * speak of, or fails.
  */
 export interface ContentSource {
   /** Bytes, 0 to 2^53 - 1. */
@@ -12,8 +13,9 @@ export interface ContentSource {
   /** Media type. Default: `application/octet-stream`. */
   readonly type?: string
   /**
-   * Entity tag with its quotes, such as `"a1"`: another one for other bytes. Without one, clients can't tell whether what they go
-   * on with is still what they began with, unless there is `lastModified`. A weak one (`W/"a1"`) is good for 304, not for resuming.
+   * Entity tag with its quotes, such as `"a1"`: another one for other bytes. Without one, clients
+   * can't tell whether what they go on with is still what they began with, unless there is
+   * `lastModified`. A weak one (`W/"a1"`) is good for 304, not for resuming.
    */
   readonly etag?: string | undefined
   /** When it last changed, in milliseconds since 1970. */
@@ -21,14 +23,19 @@ export interface ContentSource {
   /** The name to save it under; for `Content-Disposition`. */
   readonly name?: string | undefined
   /**
-   * The bytes from `start` up to, not including, `end`, at least one. Asked for only when they are sent, a chunk at a time and at
-   * the speed of the client, so nothing need be held open before the first chunk. May be called several times for one answer. A failure before the
-   * first chunk is answered as an error, a later one cuts the connection, and so do bytes that are too few or too many.
+   * The bytes from `start` up to, not including, `end`, at least one. Asked for only when they are
+   * sent, a chunk at a time and at the speed of the client, so nothing need be held open before the
+   * first chunk. May be called several times for one answer. A failure before the first chunk is
+   * answered as an error, a later one cuts the connection, and so do bytes that are too few or too
+   * many.
    */
   open(start: number, end: number): MaybePromise<AsyncIterable<Uint8Array> | Iterable<Uint8Array>>
 }
 
-/** Finds what a request is for; `undefined` when there is nothing, and the host goes on (mostly to a 404). */
+/**
+ * Finds what a request is for; `undefined` when there is nothing, and the host goes on (mostly to a
+ * 404).
+ */
 export type FindContent<C = unknown> = (request: HttpRequest<C>) => MaybePromise<ContentSource | undefined>
 
 const ETAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/
@@ -49,7 +56,10 @@ export function checkSource(source: ContentSource): void {
   }
 }
 
-/** The bytes of a part, exactly as many as were promised: a client must not take less, or another version, for the whole. */
+/**
+ * The bytes of a part, exactly as many as were promised: a client must not take less, or another
+ * version, for the whole.
+ */
 export async function* readPart(source: ContentSource, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
   let left = end - start
   if (left === 0) return

@@ -7,9 +7,9 @@ import { addFailureHeaders } from './failure.js'
 export type Finish = (headers: ResponseHeaders) => void
 
 /**
- * Calls `next` and adds headers to whatever comes of it: an answer, a failure, or the 404 of a request that it declines.
- * The answer itself is copied, because a
- * handler may give the same one every time. Synchronous where `next` is.
+ * Calls `next` and adds headers to whatever comes of it: an answer, a failure, or the 404 of a
+ * request that it declines. The answer itself is copied, because a handler may give the same one
+ * every time. Synchronous where `next` is.
  */
 export function around<C>(next: Handler<C>, request: HttpRequest<C>, finish: Finish): MaybePromise<HttpResponse | undefined> {
   try {

@@ -8,17 +8,18 @@ import { nameOfRequest } from './request-name.js'
 import { telling, warn } from '../runtime/warning.js'
 
 /**
- * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that failed, and `HttpError`s
- * with a `cause`. Not of a plain 404, 422 or 501, and not of what stopped because the client has gone. What it throws or
- * rejects with is swallowed.
+ * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that
+ * failed, and `HttpError`s with a `cause`. Not of a plain 404, 422 or 501, and not of what stopped
+ * because the client has gone. What it throws or rejects with is swallowed.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
 /** What `guard` may be told. */
 export interface GuardOptions {
   /**
-   * Default: a process warning named `LonghaulError`, which Node prints on stderr. It has method, path and id of the request, and the stacks of
-   * the error and its causes; a refusal such as 503 `queue_full` is one line without a stack.
+   * Default: a process warning named `LonghaulError`, which Node prints on stderr. It has method,
+   * path and id of the request, and the stacks of the error and its causes; a refusal such as 503
+   * `queue_full` is one line without a stack.
    */
   readonly onError?: OnError | undefined
 }
@@ -28,9 +29,9 @@ const KNOWN = { onError: 0 } satisfies Record<keyof GuardOptions, 0>
 type Result = MaybePromise<HttpResponse | undefined>
 
 /**
- * The one error boundary, outside all policies. Whatever `handler` throws, rejects with, or gives instead of a
- * response is answered by `errorResponse`; the result never throws and never rejects. Where the handler answers
- * directly, so does this.
+ * The one error boundary, outside all policies. Whatever `handler` throws, rejects with, or gives
+ * instead of a response is answered by `errorResponse`; the result never throws and never rejects.
+ * Where the handler answers directly, so does this.
  */
 export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
   checkNames('guard', options, KNOWN)

@@ -9,8 +9,9 @@ type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 /** Whose word on the client's address is taken. */
 export interface ClientAddressOptions {
   /**
-   * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`. Only of a request that comes from one of these is
-   * `X-Forwarded-For` read, from the right, up to the first address that is none of them. Default: none, the field is not read.
+   * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`. Only of a
+   * request that comes from one of these is `X-Forwarded-For` read, from the right, up to the first
+   * address that is none of them. Default: none, the field is not read.
    */
   readonly trustedProxies?: readonly string[]
   /** How much of an IPv6 address counts, in bits: one customer has at least a /64. Default 64. */
@@ -22,8 +23,9 @@ const KNOWN = { trustedProxies: 0, ipv6Prefix: 0 } satisfies Record<keyof Client
 const HOPS = 16
 
 /**
- * Makes the function that tells the network that a request comes from: an IPv4 address, or an IPv6 prefix such as `2001:db8::/64`.
- * IPv4 in IPv6 (`::ffff:192.0.2.1`) is IPv4. `undefined` where the host tells no address.
+ * Makes the function that tells the network that a request comes from: an IPv4 address, or an IPv6
+ * prefix such as `2001:db8::/64`. IPv4 in IPv6 (`::ffff:192.0.2.1`) is IPv4. `undefined` where the
+ * host tells no address.
  * @throws {TypeError} for options that make no sense
  */
 export function clientAddress(options: ClientAddressOptions = {}): (request: HttpRequest) => string | undefined {
@@ -42,7 +44,10 @@ export function clientAddress(options: ClientAddressOptions = {}): (request: Htt
   }
 }
 
-/** The last address that somebody trusted has seen. What is no address ends the walk: its writer is not to be believed. */
+/**
+ * The last address that somebody trusted has seen. What is no address ends the walk: its writer is
+ * not to be believed.
+ */
 function behindProxies(peer: string, forwarded: string, isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean): string {
   let known = peer
   let rest = forwarded

@@ -5,7 +5,10 @@ interface Watched {
   readonly gone?: boolean | undefined
 }
 
-/** Whether something stopped only because the client has gone: it failed with the reason of the request's signal. */
+/**
+ * Whether something stopped only because the client has gone: it failed with the reason of the
+ * request's signal.
+ */
 export function isClientGone(error: unknown, request: Watched): boolean {
   if (!(request.gone ?? request.signal.aborted)) return false
   const { reason } = request.signal as { readonly reason: unknown }

@@ -9,8 +9,9 @@ export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
 }
 
 /**
- * Whether the browser says that a page of another site has sent this request (Fetch Metadata, `Sec-Fetch-Site`), and
- * `cors` does not know its origin. Browsers send the field to `https` and to the local machine only.
+ * Whether the browser says that a page of another site has sent this request (Fetch Metadata,
+ * `Sec-Fetch-Site`), and `cors` does not know its origin. Browsers send the field to `https` and to
+ * the local machine only.
  */
 export function isCrossSite(request: HttpRequest<unknown>): boolean {
   return request.headers['sec-fetch-site'] === 'cross-site' && !isKnownOrigin(request)

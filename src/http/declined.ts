@@ -3,7 +3,10 @@ import { httpError, type HttpError } from './errors.js'
 import type { HttpRequest, ResponseHeaders } from './exchange.js'
 import { addFailureHeaders } from './failure.js'
 
-/** What policies would have added to the answer of a request that their handler declined, by the binding's request. */
+/**
+ * What policies would have added to the answer of a request that their handler declined, by the
+ * binding's request.
+ */
 const declined = new WeakMap<object, ResponseHeaders>()
 
 /** Keeps fields of a policy for the answer to a request that the handler behind it did not take. */

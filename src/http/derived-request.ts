@@ -1,6 +1,8 @@
 import type { BodySource, HttpRequest, RequestHeaders } from './exchange.js'
 
-/** What a derived request says instead of the one underneath. What is absent stays as it is there. */
+/**
+ * What a derived request says instead of the one underneath. What is absent stays as it is there.
+ */
 export interface RequestChanges<C> {
   readonly params?: Readonly<Record<string, string>>
   readonly mountPath?: string
@@ -49,7 +51,10 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   get peerAddress(): string | undefined { return this.#request.peerAddress }
   get raw(): unknown { return this.#request.raw }
 
-  /** The same with another context. Beside the one before it, not on top, unless a signal is made there: the fewer in a row the better. */
+  /**
+   * The same with another context. Beside the one before it, not on top, unless a signal is made
+   * there: the fewer in a row the better.
+   */
   withContext(value: C): DerivedRequest<C> {
     const { signal } = this.#changes
     return signal === undefined
@@ -58,7 +63,9 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   }
 }
 
-/** The same request with more in its context: for policies that tell those behind them something. */
+/**
+ * The same request with more in its context: for policies that tell those behind them something.
+ */
 export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
   const value: C = Object.assign({}, request.context, more)
   return request instanceof DerivedRequest ? request.withContext(value) : new DerivedRequest<C>(request, { context: { value } })

@@ -94,7 +94,10 @@ export interface HttpErrorOptions {
   /** The sentence that the client sees. It must give nothing away. */
   readonly message?: string
   readonly details?: readonly ErrorDetail[]
-  /** Further members of the error body, such as a report of what was done before. They can't replace those that it has anyway. */
+  /**
+   * Further members of the error body, such as a report of what was done before. They can't replace
+   * those that it has anyway.
+   */
   readonly members?: Readonly<Record<string, unknown>>
   /** Lower-case names. */
   readonly headers?: Readonly<Record<string, string>>

@@ -17,8 +17,8 @@ export interface BodySource {
   /** The value that the host's own body parser left, in a box so that `undefined` stays a value. */
   readonly parsed: { readonly value: unknown } | undefined
   /**
-   * All bytes as sent (content codings not undone), or `undefined` when there are more than `limit`: the rest is
-   * not read then. Rejects when the client goes away midway.
+   * All bytes as sent (content codings not undone), or `undefined` when there are more than
+   * `limit`: the rest is not read then. Rejects when the client goes away midway.
    */
   bytes(limit: number): Promise<Uint8Array | undefined>
   /** The bytes as they arrive, as sent, with backpressure; for bodies larger than memory. */
@@ -31,21 +31,33 @@ export interface HttpRequest<C = unknown> {
   readonly method: string
   /** The path as the client sent it, mount path included, percent-encoded, without the query. */
   readonly path: string
-  /** The part of `path` under which the host mounted this handler; `''` at the root. Never ends in `/`. */
+  /**
+   * The part of `path` under which the host mounted this handler; `''` at the root. Never ends in
+   * `/`.
+   */
   readonly mountPath: string
   /** Path parameters, percent-decoded: the host router's or ours. */
   readonly params: Readonly<Record<string, string>>
   /** The query, parsed when first asked for. */
   readonly query: URLSearchParams
-  /** The query as sent, `''` or from its `?` on: tells that there is none without parsing. Absent where a binding can't tell. */
+  /**
+   * The query as sent, `''` or from its `?` on: tells that there is none without parsing. Absent
+   * where a binding can't tell.
+   */
   readonly search?: string | undefined
   readonly headers: RequestHeaders
   readonly body: BodySource
   /** Aborts when the client has gone before the answer was complete. Made when first asked for. */
   readonly signal: AbortSignal
-  /** Whether `signal` would be aborted by now, told without making one. Absent where a binding can't tell: ask the signal then. */
+  /**
+   * Whether `signal` would be aborted by now, told without making one. Absent where a binding can't
+   * tell: ask the signal then.
+   */
   readonly gone?: boolean | undefined
-  /** Version that `versions` has chosen, as its owner wrote it. Absent where no `versions` is in front. */
+  /**
+   * Version that `versions` has chosen, as its owner wrote it. Absent where no `versions` is in
+   * front.
+   */
   readonly version?: string | undefined
   /** What the host knows: user, tenant, request id. */
   readonly context: C
@@ -66,9 +78,15 @@ export interface HttpResponse {
 export interface Operation {
   /** Upper-case method. */
   readonly method: string
-  /** Path template such as `/api/status/{id}`, without the mount path; absent where only the host knows it. */
+  /**
+   * Path template such as `/api/status/{id}`, without the mount path; absent where only the host
+   * knows it.
+   */
   readonly path?: string
-  /** The first segment of the path, such as `v1`, where it is what chooses this operation: see `byPath()`. */
+  /**
+   * The first segment of the path, such as `v1`, where it is what chooses this operation: see
+   * `byPath()`.
+   */
   readonly versionSegment?: string
   /** The OpenAPI 3.1 operation object. */
   readonly openapi: Readonly<Record<string, unknown>>
@@ -90,7 +108,10 @@ export interface Policy<C = unknown> {
   (request: HttpRequest<C>, next: Handler<C>): MaybePromise<HttpResponse | undefined>
   /** Where it belongs among others; one without fits everywhere. */
   readonly place?: PolicyPlace
-  /** What it adds to the description of the handlers behind it: the failures that it answers with, the credentials that it asks for. */
+  /**
+   * What it adds to the description of the handlers behind it: the failures that it answers with,
+   * the credentials that it asks for.
+   */
   readonly describe?: (operation: Operation) => Operation
 }
 
@@ -101,8 +122,9 @@ export interface PolicyPlace {
   /** Those that, where they are there, have to come before it, and why. */
   readonly behind?: Readonly<Record<string, string>>
   /**
-   * It needs more of what is behind it than the head of the request: `waits` until the head of the answer is out; `cuts` into the run
-   * or the body, so it can't stand before a handler of a host's own. Absent: it only reads the head and adds header fields.
+   * It needs more of what is behind it than the head of the request: `waits` until the head of the
+   * answer is out; `cuts` into the run or the body, so it can't stand before a handler of a host's
+   * own. Absent: it only reads the head and adds header fields.
    */
   readonly wholeRun?: 'waits' | 'cuts'
 }
@@ -113,14 +135,16 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
 }
 
 /**
- * Wraps a handler in policies: the first named sees the request first and the response last. The result keeps the
- * handler's description. The recommended order, with those left out that you don't need:
+ * Wraps a handler in policies: the first named sees the request first and the response last. The
+ * result keeps the handler's description. The recommended order, with those left out that you don't
+ * need:
  *
- * `requestId`, `cors`, `crossSite`, `limitHeaders`, `rateLimit` by address, `authenticate`, `rateLimit` by principal, `authorize`,
- * `limitBody`, `timeouts`, `limitConcurrency`, `versions` or `deprecated`, `idempotent`, the handler.
+ * `requestId`, `cors`, `crossSite`, `limitHeaders`, `rateLimit` by address, `authenticate`,
+ * `rateLimit` by principal, `authorize`, `limitBody`, `timeouts`, `limitConcurrency`, `versions` or
+ * `deprecated`, `idempotent`, the handler.
  *
- * @throws {TypeError} for an order that would not do what it says (also around a handler that is composed already), and
- * for what is no function
+ * @throws {TypeError} for an order that would not do what it says (also around a handler that is
+ * composed already), and for what is no function
  */
 export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler<C>]): Handler<C> {
   if (parts.length === 0) throw new TypeError('compose: pass policies and, last, a handler')

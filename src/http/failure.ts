@@ -15,7 +15,10 @@ export interface Failure {
   readonly details: readonly ErrorDetail[] | undefined
   /** Further members of the error body. */
   readonly members: Readonly<Record<string, unknown>> | undefined
-  /** Lower-case names; safe to send. Fields beyond 8 KiB are left out, because clients read no more than 16 KiB of them. */
+  /**
+   * Lower-case names; safe to send. Fields beyond 8 KiB are left out, because clients read no more
+   * than 16 KiB of them.
+   */
   readonly headers: Readonly<Record<string, string>>
   /** The client's own doing, thrown on purpose: nothing that the host has to look at. */
   readonly expected: boolean
@@ -39,9 +42,10 @@ const MAX_HEADERS = 8192
 const MASKED: Failure = failure(500, { expected: false })
 
 /**
- * Tells what may be told of any thrown value, however broken: `HttpError` as it is; `StoreUnavailableError` as 503; errors
- * that the host's framework throws (http-errors, Boom, Fastify) by status, with their message only
- * where it is a 4xx that says it may be exposed; everything else as a masked 500. Never throws.
+ * Tells what may be told of any thrown value, however broken: `HttpError` as it is;
+ * `StoreUnavailableError` as 503; errors that the host's framework throws (http-errors, Boom,
+ * Fastify) by status, with their message only where it is a 4xx that says it may be exposed;
+ * everything else as a masked 500. Never throws.
  */
 export function readFailure(error: unknown): Failure {
   const told = read(error)
@@ -50,9 +54,10 @@ export function readFailure(error: unknown): Failure {
 }
 
 /**
- * Adds response headers to those of a thrown value, for policies that an error passes on its way out: which versions there
- * are, how much of a limit is left. What the error says itself goes first; `vary`, `link` and the rate limit fields are joined.
- * Where the value can't carry any (a thrown text), nothing happens.
+ * Adds response headers to those of a thrown value, for policies that an error passes on its way
+ * out: which versions there are, how much of a limit is left. What the error says itself goes
+ * first; `vary`, `link` and the rate limit fields are joined. Where the value can't carry any (a
+ * thrown text), nothing happens.
  */
 export function addFailureHeaders(error: unknown, headers: Readonly<Record<string, string | string[]>>): void {
   if (!isFields(error)) return
@@ -105,7 +110,8 @@ function ofHost(error: Fields): Failure {
   if (typeof expose === 'boolean') {
     return ofStatus(statusCode ?? error['status'], expose ? error['message'] : undefined, error['headers'])
   }
-  // A bare `status` is no sign: clients of other services put the status of an upstream answer there.
+  // A bare `status` is no sign: clients of other services put the status of an upstream answer
+  // there.
   return typeof code === 'string' ? ofStatus(statusCode, undefined, undefined) : MASKED
 }
 
@@ -136,7 +142,10 @@ function failure(status: number, { code, message, details, members, headers, exp
   }
 }
 
-/** A failure is kept in records, reports and answers for retries, and its thrower may have taken its words from the client's input. */
+/**
+ * A failure is kept in records, reports and answers for retries, and its thrower may have taken its
+ * words from the client's input.
+ */
 function fewDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] | undefined {
   let left = MAX_DETAILS_TEXT
   try {

@@ -8,8 +8,8 @@ const OF_CONTENT = new Set([
 ])
 
 /**
- * Keeps what policies have said of an exchange, such as the id of the request, for the error that is sent in place of its answer: a
- * streamed answer may fail before its head is out.
+ * Keeps what policies have said of an exchange, such as the id of the request, for the error that
+ * is sent in place of its answer: a streamed answer may fail before its head is out.
  */
 export function keepFields(error: unknown, { headers }: { readonly headers: ResponseHeaders }): void {
   const kept = Object.entries(headers).filter(([name]) => !OF_CONTENT.has(name) && !name.startsWith('content-'))

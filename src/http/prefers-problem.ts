@@ -6,8 +6,9 @@ const JSON_TYPE = { type: 'application/json', params: new Map<string, string>() 
 const problems = new Memo((text: string) => ({ wanted: wantsProblem(parseAccept(text)) }))
 
 /**
- * Whether errors go out as `application/problem+json`: only where the client names that very type with
- * a `q` above 0 and not below what the header gives `application/json`, by name or by a wildcard.
+ * Whether errors go out as `application/problem+json`: only where the client names that very type
+ * with a `q` above 0 and not below what the header gives `application/json`, by name or by a
+ * wildcard.
  */
 export function prefersProblem(header: string | readonly string[] | undefined): boolean {
   return header !== undefined && header !== '*/*' && problems.get(fieldText(header)).wanted

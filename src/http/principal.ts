@@ -2,13 +2,17 @@ import type { HttpRequest } from './exchange.js'
 
 /** Who sent a request. Hosts add what they like: roles, a tenant, the claims of a token. */
 export interface Principal {
-  /** Names the caller for good, whatever the credentials: tasks belong to it, limits are counted by it. */
+  /**
+   * Names the caller for good, whatever the credentials: tasks belong to it, limits are counted by
+   * it.
+   */
   readonly subject: string
 }
 
 /**
- * Returns the principal, for code that treats a request without one as anonymous. A user that the host has put into
- * `context.user` (Express' `req.user`, say) is no principal, and its requests must not pass as anonymous.
+ * Returns the principal, for code that treats a request without one as anonymous. A user that the
+ * host has put into `context.user` (Express' `req.user`, say) is no principal, and its requests
+ * must not pass as anonymous.
  *
  * @throws {TypeError} the context has a `user` but no `principal`.
  */
@@ -22,7 +26,10 @@ export function principalOrNobody<P extends Principal = Principal>(request: Http
     'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })')
 }
 
-/** Who sent the request, as `authenticate` or the host (`context.principal`) has found out; `undefined` for nobody known. */
+/**
+ * Who sent the request, as `authenticate` or the host (`context.principal`) has found out;
+ * `undefined` for nobody known.
+ */
 export function principalOf<P extends Principal = Principal>(request: HttpRequest<unknown>): P | undefined {
   return (request.context as { readonly principal?: P } | null | undefined)?.principal
 }

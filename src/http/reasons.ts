@@ -1,6 +1,9 @@
 import { ERROR_CODES } from './errors.js'
 
-/** The reason phrases of the error statuses, as node:http writes them in the status line: of those that a code of longhaul's own has. */
+/**
+ * The reason phrases of the error statuses, as node:http writes them in the status line: of those
+ * that a code of longhaul's own has.
+ */
 const OWN: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -59,7 +62,10 @@ function otherReason(status: number): string {
   return OTHERS[status] ?? (status < 500 ? 'Client Error' : 'Server Error')
 }
 
-/** Code and sentence for an error of which only the status is told: longhaul's own, else made of the reason phrase. */
+/**
+ * Code and sentence for an error of which only the status is told: longhaul's own, else made of the
+ * reason phrase.
+ */
 export function generalError(status: number): { readonly code: string; readonly message: string } {
   const known = GENERAL.get(status)
   if (known !== undefined) return known

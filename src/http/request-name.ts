@@ -1,7 +1,10 @@
 import { DerivedRequest } from './derived-request.js'
 import type { HttpRequest } from './exchange.js'
 
-/** Ids by the binding's request: the error boundary stands outside of all policies, and sees that one. */
+/**
+ * Ids by the binding's request: the error boundary stands outside of all policies, and sees that
+ * one.
+ */
 const names = new WeakMap<object, string>()
 
 /** Gives a request its id. */

@@ -6,7 +6,10 @@ import { reasonPhrase } from './reasons.js'
 
 const JSON_TYPE = 'application/json'
 
-/** An answer with `value` as JSON. `headers` (lower-case names) are copied, and may name another `content-type`. */
+/**
+ * An answer with `value` as JSON. `headers` (lower-case names) are copied, and may name another
+ * `content-type`.
+ */
 export function json(status: number, value: unknown, headers?: Readonly<ResponseHeaders>): HttpResponse {
   // JSON has no undefined; what JSON.stringify gives for it, or for a function, is no text.
   return jsonText(status, JSON.stringify(value) ?? 'null', headers)
@@ -27,8 +30,8 @@ export function empty(status: number, headers?: Readonly<ResponseHeaders>): Http
 }
 
 /**
- * An answer whose body comes bit by bit; `headers` should name its `content-type`. When the body fails midway, the
- * binding breaks the connection, so that no client takes it for whole.
+ * An answer whose body comes bit by bit; `headers` should name its `content-type`. When the body
+ * fails midway, the binding breaks the connection, so that no client takes it for whole.
  */
 export function stream(
   status: number, body: AsyncIterable<Uint8Array | string>, headers?: Readonly<ResponseHeaders>,
@@ -37,9 +40,10 @@ export function stream(
 }
 
 /**
- * The answer to anything that was thrown: `{ error: sentence, code, details? }`, or the same as a problem (RFC 9457) with
- * `status`, `title` and `detail` beside these members, for a client that names `application/problem+json`. What the
- * client may not know is masked, see `readFailure`. Never throws, whatever was thrown.
+ * The answer to anything that was thrown: `{ error: sentence, code, details? }`, or the same as a
+ * problem (RFC 9457) with `status`, `title` and `detail` beside these members, for a client that
+ * names `application/problem+json`. What the client may not know is masked, see `readFailure`.
+ * Never throws, whatever was thrown.
  */
 export function errorResponse(error: unknown, request: HttpRequest): HttpResponse {
   const failure = readFailure(error)

@@ -1,6 +1,9 @@
 const SLASH = 0x2f
 
-/** The request target in origin form (RFC 9112 section 3.2): a proxy's absolute form loses its origin. */
+/**
+ * The request target in origin form (RFC 9112 section 3.2): a proxy's absolute form loses its
+ * origin.
+ */
 function originForm(target: string): string {
   if (target.charCodeAt(0) === SLASH) return target
   const scheme = target.indexOf('://')
@@ -43,8 +46,8 @@ function isUnder(path: string, mountPath: string): boolean {
 
 /**
  * The path as the client sent it, where the host names a mount path of its own. `hostMount` is what
- * the framework says that it stripped. A path that a proxy or a router shortened gets its front back;
- * one that has it already stays as it is.
+ * the framework says that it stripped. A path that a proxy or a router shortened gets its front
+ * back; one that has it already stays as it is.
  */
 export function pathUnder(mountPath: string, path: string, hostMount: string): string {
   if (hostMount === '' && isUnder(path, mountPath)) return path

@@ -8,17 +8,19 @@ const KNOWN = { message: 0, details: 0, members: 0, headers: 0 } satisfies Recor
 const DEEP = 5
 
 /**
- * What a failed call of another server means to our client: 504 `gateway_timeout` where it took too long (`AbortSignal.timeout`, a time
- * limit of the connection or of `fetch`), else 502 `bad_gateway` (RFC 9110 sections 15.6.3 and 15.6.5). What really happened is its `cause`,
- * for `onError` only. An `HttpError` stays what it is.
+ * What a failed call of another server means to our client: 504 `gateway_timeout` where it took too
+ * long (`AbortSignal.timeout`, a time limit of the connection or of `fetch`), else 502
+ * `bad_gateway` (RFC 9110 sections 15.6.3 and 15.6.5). What really happened is its `cause`, for
+ * `onError` only. An `HttpError` stays what it is.
  *
  * ```ts
  * const rates = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch((error) => { throw upstreamError(error) })
  * if (!rates.ok) throw upstreamError(new Error(`rates: ${rates.status}`))
  * ```
  *
- * It works alike in handlers, repositories and tasks; a failed task shows the code on its status resource. A call that was given up with
- * `request.signal` counts as failed too, and nobody is there to see it.
+ * It works alike in handlers, repositories and tasks; a failed task shows the code on its status
+ * resource. A call that was given up with `request.signal` counts as failed too, and nobody is
+ * there to see it.
  */
 export function upstreamError(error: unknown, options: Omit<HttpErrorOptions, 'cause'> = {}): HttpError {
   checkNames('upstreamError', options, KNOWN)

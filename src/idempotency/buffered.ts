@@ -2,8 +2,8 @@ import type { HttpResponse } from '../http/exchange.js'
 import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/body/source.js'
 
 /**
- * Reads a streamed answer into memory, so that the work behind it does not depend on the client. A stream with more than
- * `maxBytes` is passed on as it comes, and so is an event stream.
+ * Reads a streamed answer into memory, so that the work behind it does not depend on the client. A
+ * stream with more than `maxBytes` is passed on as it comes, and so is an event stream.
  */
 export async function buffered(response: HttpResponse, maxBytes: number): Promise<HttpResponse> {
   const { body, headers } = response

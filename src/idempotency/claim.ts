@@ -43,7 +43,8 @@ export interface HeldClaim<K extends Claim = Claim> {
 /**
  * Makes a claim, unless there is one.
  *
- * @throws {HttpError} 422 `idempotency_key_reused` when the claim that is there stands for another request
+ * @throws {HttpError} 422 `idempotency_key_reused` when the claim that is there stands for another
+ * request
  */
 export async function openClaim<K extends Claim>(
   store: Store, key: string, claim: K, ttlMs: number,

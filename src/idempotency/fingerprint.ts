@@ -1,14 +1,18 @@
 import { createHash, type Hash } from 'node:crypto'
 
-/** Characters that are collected before the hash gets them: a call for each token would cost more than the hash. */
+/**
+ * Characters that are collected before the hash gets them: a call for each token would cost more
+ * than the hash.
+ */
 const CHUNK = 65_536
 
 /**
- * Returns the SHA-256 of a JSON value in a canonical form: members in the order of their names' UTF-16 code units, without
- * spaces (RFC 8785). So it does not change when a client sends the same members in another order.
+ * Returns the SHA-256 of a JSON value in a canonical form: members in the order of their names'
+ * UTF-16 code units, without spaces (RFC 8785). So it does not change when a client sends the same
+ * members in another order.
  *
- * A value that is no JSON is read as `JSON.stringify` would: `toJSON` is called, `undefined` members are left out. Nesting of
- * any depth is read without recursion.
+ * A value that is no JSON is read as `JSON.stringify` would: `toJSON` is called, `undefined`
+ * members are left out. Nesting of any depth is read without recursion.
  */
 export function fingerprintOf(value: unknown): string {
   const hash = createHash('sha256')

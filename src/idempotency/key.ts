@@ -4,7 +4,8 @@ const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/
 const BARE = /^[!#-+\--~]+$/
 
 /**
- * Reads the Idempotency-Key field (draft-ietf-httpapi-idempotency-key-header): 1 to 255 visible characters, quoted or bare.
+ * Reads the Idempotency-Key field (draft-ietf-httpapi-idempotency-key-header): 1 to 255 visible
+ * characters, quoted or bare.
  *
  * @returns `undefined` without the field
  * @throws {HttpError} 400 `invalid_idempotency_key` for anything else

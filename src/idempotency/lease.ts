@@ -1,5 +1,7 @@
 import type { Revision, Store } from '../stores/store.js'
-import { releaseClaim, toHeld, type AnswerClaim, type HeldClaim, type StoredAnswer } from './claim.js'
+import {
+  releaseClaim, toHeld, type AnswerClaim, type HeldClaim, type StoredAnswer,
+} from './claim.js'
 
 /** A claim whose process has died ends after this, in milliseconds. */
 export const LEASE_MS = 30_000
@@ -7,8 +9,8 @@ export const LEASE_MS = 30_000
 const PATIENCE_MS = 300_000
 
 /**
- * Holds a claim while its work goes on, and writes what came of it. Renewed by a timer of this process, and expired by the store, so
- * no wall clock ends it.
+ * Holds a claim while its work goes on, and writes what came of it. Renewed by a timer of this
+ * process, and expired by the store, so no wall clock ends it.
  */
 export class Lease {
   private claim: AnswerClaim
@@ -31,8 +33,8 @@ export class Lease {
   }
 
   /**
-   * Keeps the answer. Resolves when that was tried once: the client need not wait for a store that fails. It is tried again for five
-   * minutes.
+   * Keeps the answer. Resolves when that was tried once: the client need not wait for a store that
+   * fails. It is tried again for five minutes.
    */
   async settle(answer: StoredAnswer, retentionMs: number): Promise<void> {
     await this.writing

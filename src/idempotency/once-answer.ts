@@ -3,7 +3,9 @@ import { readFailure } from '../http/failure.js'
 import { newId } from '../runtime/random-id.js'
 import { errorResponse } from '../http/respond.js'
 import type { Entry, Store } from '../stores/store.js'
-import { openClaim, stillRunning, toHeld, type AnswerClaim, type Claim, type TaskClaim } from './claim.js'
+import {
+  openClaim, stillRunning, toHeld, type AnswerClaim, type Claim, type TaskClaim,
+} from './claim.js'
 import { Lease, LEASE_MS } from './lease.js'
 import { isRefusal } from './refusal.js'
 import { replay, toStored } from './stored-answer.js'
@@ -12,13 +14,17 @@ import { waitForEntry } from './wait.js'
 /** An answer, and what is kept of it for retries. */
 export interface KeptAnswer {
   readonly response: HttpResponse
-  /** Body that retries get where the whole one is a stream or too large to be kept, as JSON text. Default: a sentence that says so. */
+  /**
+   * Body that retries get where the whole one is a stream or too large to be kept, as JSON text.
+   * Default: a sentence that says so.
+   */
   readonly short?: string
 }
 
 /**
- * Does the work of one key. `began` says that it has had an effect: from then on whatever it comes to is kept, even
- * an error that looks like a refusal, such as a 400 after half of the records were written.
+ * Does the work of one key. `began` says that it has had an effect: from then on whatever it comes
+ * to is kept, even an error that looks like a refusal, such as a 400 after half of the records were
+ * written.
  */
 export type OnceWork<A> = (began: () => void) => Promise<A>
 
@@ -38,9 +44,15 @@ export interface OnceAnswerOptions {
 
 /** How often a claim may end without an answer before a retry is refused. */
 const TRIES = 10
-/** Requests that wait for another one's answer in this process at the most; others are refused at once. */
+/**
+ * Requests that wait for another one's answer in this process at the most; others are refused at
+ * once.
+ */
 const MAX_WAITING = 1000
-/** Bytes of the bodies that they hold, as sent: each may have to do the work after all. Parsed JSON takes up to 25 times as much. */
+/**
+ * Bytes of the bodies that they hold, as sent: each may have to do the work after all. Parsed JSON
+ * takes up to 25 times as much.
+ */
 const MAX_WAITING_BYTES = 4 * 1_048_576
 /** What a body counts whose length nobody has told. */
 const UNKNOWN_BYTES = 1_048_576
@@ -48,13 +60,17 @@ let waiting = 0
 let waitingBytes = 0
 
 /**
- * Does work at most once for each key, and keeps its answer. A retry gets that answer with `Idempotent-Replayed: true`; it waits for
- * it if the work is still under way. If this process dies, the claim expires within 30 seconds, and a retry does the work again.
+ * Does work at most once for each key, and keeps its answer. A retry gets that answer with
+ * `Idempotent-Replayed: true`; it waits for it if the work is still under way. If this process
+ * dies, the claim expires within 30 seconds, and a retry does the work again.
  *
- * Answers and errors are kept alike. Only a refusal (`isRefusal`) of work that had no effect releases the key.
+ * Answers and errors are kept alike. Only a refusal (`isRefusal`) of work that had no effect
+ * releases the key.
  *
- * @returns a `TaskClaim` when the key stands for a task; `undefined` when `work` gives no answer, which releases the key
- * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what `work` rejects with
+ * @returns a `TaskClaim` when the key stands for a task; `undefined` when `work` gives no answer,
+ * which releases the key
+ * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what
+ * `work` rejects with
  */
 export async function onceAnswer(
   request: HttpRequest<unknown>, options: OnceAnswerOptions, work: OnceWork<KeptAnswer | undefined>,
@@ -77,7 +93,9 @@ function isDecided(claim: Claim): boolean {
   return claim.kind === 'task' || claim.answer !== undefined
 }
 
-/** The claim once it has an answer, or as it is when the time is over; `undefined` when it is gone. */
+/**
+ * The claim once it has an answer, or as it is when the time is over; `undefined` when it is gone.
+ */
 async function decided(
   store: Store, key: string, timeoutMs: number, { signal, headers }: HttpRequest<unknown>,
 ): Promise<Claim | undefined> {

@@ -1,14 +1,22 @@
 import { newId } from '../runtime/random-id.js'
 import type { Revision, Store } from '../stores/store.js'
-import { openClaim, releaseClaim, stillRunning, toHeld, type Claim, type HeldClaim, type TaskClaim } from './claim.js'
+import {
+  openClaim, releaseClaim, stillRunning, toHeld, type Claim, type HeldClaim, type TaskClaim,
+} from './claim.js'
 import { wasNotAccepted } from './refusal.js'
 import { waitForEntry } from './wait.js'
 
-/** A claim outlives the record of its task by this much, so that a late retry starts no second task. In milliseconds. */
+/**
+ * A claim outlives the record of its task by this much, so that a late retry starts no second task.
+ * In milliseconds.
+ */
 export const CLAIM_MARGIN_MS = 3_600_000
 /** How long a claim lives until its task is accepted, in milliseconds. */
 const PROVISIONAL_MS = 86_400_000
-/** After this, a request whose task is not accepted yet counts as dead, and a retry accepts the task in its place. In milliseconds. */
+/**
+ * After this, a request whose task is not accepted yet counts as dead, and a retry accepts the task
+ * in its place. In milliseconds.
+ */
 const TAKE_OVER_MS = 500
 /** How often a claim may come and go before the request is refused. */
 const TRIES = 10
@@ -33,13 +41,16 @@ export interface OnceTask<T> {
 }
 
 /**
- * Accepts a task at most once for each key. The first request claims the key, and calls `take` with the id of the task. Later
- * ones get the claim. While the first has neither accepted its task nor been refused, they wait for it shortly. If its process has
- * died, one of them calls `take` with the same id.
+ * Accepts a task at most once for each key. The first request claims the key, and calls `take` with
+ * the id of the task. Later ones get the claim. While the first has neither accepted its task nor
+ * been refused, they wait for it shortly. If its process has died, one of them calls `take` with
+ * the same id.
  *
- * A claim whose task was refused is deleted. If it is not known whether the task was accepted, the claim stays for a day.
+ * A claim whose task was refused is deleted. If it is not known whether the task was accepted, the
+ * claim stays for a day.
  *
- * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what `take` rejects with
+ * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what
+ * `take` rejects with
  */
 export async function onceTask<T>(store: Store, options: TaskClaimOptions, take: (taskId: string) => Promise<T>): Promise<OnceTask<T>> {
   const { key, fingerprint, direct } = options
@@ -62,7 +73,9 @@ function isOpen(claim: Claim): claim is TaskClaim {
   return claim.kind === 'task' && !claim.accepted
 }
 
-/** The claim once its maker has decided on it, or has had the time to; `undefined` when it is gone. */
+/**
+ * The claim once its maker has decided on it, or has had the time to; `undefined` when it is gone.
+ */
 async function decided(store: Store, key: string, { revision }: HeldClaim): Promise<HeldClaim | undefined> {
   const entry = await waitForEntry(store, key, TAKE_OVER_MS, undefined, (now) => now?.revision !== revision)
   return entry && toHeld(entry)
@@ -79,7 +92,8 @@ async function takeIn<T>(
     throw error
   }
   const accepted: TaskClaim = { ...claim, accepted: true }
-  // The task is accepted, whether this lands or not. A retry, or the end of the task, writes it too.
+  // The task is accepted, whether this lands or not. A retry, or the end of the task, writes it
+  // too.
   await confirm(store, options, accepted, revision).catch(() => undefined)
   return { claim: accepted, taken }
 }
@@ -100,8 +114,9 @@ export interface EndedTask {
 }
 
 /**
- * Shortens the life of a claim once its task is final: to that of the record and an hour more. Says that the task was accepted,
- * too, because the process that accepted it may have died before it could.
+ * Shortens the life of a claim once its task is final: to that of the record and an hour more. Says
+ * that the task was accepted, too, because the process that accepted it may have died before it
+ * could.
  */
 export async function settleTaskClaim(store: Store, key: string, { taskId, recordKey, recordMs }: EndedTask): Promise<void> {
   let entry = await store.get(key)

@@ -1,6 +1,8 @@
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
-import type { Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace } from '../http/exchange.js'
+import type {
+  Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace,
+} from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
 import { commonErrorResponses } from '../openapi/common-errors.js'
@@ -14,20 +16,27 @@ import { claimKey } from './scope.js'
 
 /** How `idempotent` tells requests apart, and what it keeps. Times are in milliseconds. */
 export interface IdempotentOptions<C = unknown> {
-  /** Where claims and answers are kept. A shared store makes a key mean the same in every process. */
+  /**
+   * Where claims and answers are kept. A shared store makes a key mean the same in every process.
+   */
   readonly store: Store
   /**
-   * Names the caller that a key belongs to. Default, and where it returns `undefined`: the subject of the request's principal, or
-   * else whoever sends the same `Authorization` and `X-Api-Key`. Name it where sessions are in cookies.
+   * Names the caller that a key belongs to. Default, and where it returns `undefined`: the subject
+   * of the request's principal, or else whoever sends the same `Authorization` and `X-Api-Key`.
+   * Name it where sessions are in cookies.
    */
   readonly caller?: (request: HttpRequest<C>) => string | undefined
   /** Methods whose keys count. Default: POST, PUT, PATCH and DELETE. */
   readonly methods?: readonly string[]
   /** How long an answer is kept. Default 24 hours. */
   readonly retentionMs?: number
-  /** How long a retry waits while the first request is under way; then it is a 409. Default 30 000. */
+  /**
+   * How long a retry waits while the first request is under way; then it is a 409. Default 30 000.
+   */
   readonly waitMs?: number
-  /** Largest body of a request with a key, in bytes; above it the request is a 413. Default 1 MiB. */
+  /**
+   * Largest body of a request with a key, in bytes; above it the request is a 413. Default 1 MiB.
+   */
   readonly maxBodyBytes?: number
   /** Largest body of an answer that is kept for retries, in bytes. Default 1 MiB. */
   readonly maxAnswerBytes?: number
@@ -53,23 +62,29 @@ const RESPONSES = commonErrorResponses(
 )
 
 /**
- * Makes retries with an `Idempotency-Key` safe for any handler (draft-ietf-httpapi-idempotency-key-header). The first request
- * runs once, to its end, even if its client disconnects. A retry gets the same answer with `Idempotent-Replayed: true`, and waits
- * for it while the first is under way. A request without a key is passed on as it is.
+ * Makes retries with an `Idempotency-Key` safe for any handler
+ * (draft-ietf-httpapi-idempotency-key-header). The first request runs once, to its end, even if its
+ * client disconnects. A retry gets the same answer with `Idempotent-Replayed: true`, and waits for
+ * it while the first is under way. A request without a key is passed on as it is.
  *
- * Answers are kept whatever their status, 422 and 500 too. An answer that says that nothing was done (400, 401, 403, 404,
- * 413, 429, 503 with `Retry-After` and the like) is not kept, so the retry runs.
+ * Answers are kept whatever their status, 422 and 500 too. An answer that says that nothing was
+ * done (400, 401, 403, 404, 413, 429, 503 with `Retry-After` and the like) is not kept, so the
+ * retry runs.
  *
- * The answer is read into memory, up to `maxAnswerBytes`. Of a longer one, and of an event stream, a retry gets the status, the
- * header fields and a short body; its work stops when the client of the first request disconnects. If the process dies
- * while it works, a retry within 30 seconds waits, and a later one runs the handler again.
+ * The answer is read into memory, up to `maxAnswerBytes`. Of a longer one, and of an event stream,
+ * a retry gets the status, the header fields and a short body; its work stops when the client of
+ * the first request disconnects. If the process dies while it works, a retry within 30 seconds
+ * waits, and a later one runs the handler again.
  *
- * `submit` of `taskEndpoints` and bulk endpoints with `background` read the key themselves, and keep more promises: they do not need this.
+ * `submit` of `taskEndpoints` and bulk endpoints with `background` read the key themselves, and
+ * keep more promises: they do not need this.
  *
- * Fails with 400 `invalid_idempotency_key`, 409 `idempotent_request_running`, 413 `body_too_large`, 422 `idempotency_key_reused`.
+ * Fails with 400 `invalid_idempotency_key`, 409 `idempotent_request_running`, 413 `body_too_large`,
+ * 422 `idempotency_key_reused`.
  *
  * @example
- * const users = compose(authenticate({ schemes }), idempotent({ store }), collection({ repository, schema }))
+ * const users = compose(authenticate({ schemes }), idempotent({ store }), collection({ repository,
+ * schema }))
  *
  * @throws {TypeError} when an option makes no sense
  */

@@ -14,8 +14,9 @@ export interface ReadRequest {
 }
 
 /**
- * Reads the body of a request, and takes its fingerprint: of the query, the media type, and the body. JSON counts by its values, so
- * the order of members and the spaces do not matter. Anything else counts by its bytes as sent.
+ * Reads the body of a request, and takes its fingerprint: of the query, the media type, and the
+ * body. JSON counts by its values, so the order of members and the spaces do not matter. Anything
+ * else counts by its bytes as sent.
  *
  * @throws {HttpError} 413 `body_too_large`
  */

@@ -9,12 +9,15 @@ const NOT_KEPT = JSON.stringify({
   message: 'The request was carried out. Its answer is too large to be repeated.',
 })
 
-/** Most that is kept of the header fields, in UTF-16 units. Clients read no more than 16 KiB of them. */
+/**
+ * Most that is kept of the header fields, in UTF-16 units. Clients read no more than 16 KiB of
+ * them.
+ */
 const MAX_FIELDS = 16_384
 
 /**
- * What is kept of an answer. `short` stands in for a body that is a stream, or larger than `maxBytes`. Header fields that
- * find no room in 16 KiB are left out.
+ * What is kept of an answer. `short` stands in for a body that is a stream, or larger than
+ * `maxBytes`. Header fields that find no room in 16 KiB are left out.
  */
 export function toStored({ status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT): StoredAnswer {
   const headers = someOf(all)

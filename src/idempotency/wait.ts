@@ -4,8 +4,9 @@ import type { Entry, Store } from '../stores/store.js'
 const REREAD_MS = 1000
 
 /**
- * Reads an entry until it is as `until` wants it, the time is over, or the signal aborts. Returns it as it is then;
- * `undefined` when there is none. The timer holds the process, because a request waits for it.
+ * Reads an entry until it is as `until` wants it, the time is over, or the signal aborts. Returns
+ * it as it is then; `undefined` when there is none. The timer holds the process, because a request
+ * waits for it.
  */
 export async function waitForEntry(
   store: Store, key: string, timeoutMs: number, signal: AbortSignal | undefined, until: (entry: Entry | undefined) => boolean,

@@ -20,7 +20,9 @@ const MAX_HEAD_BYTES = 65_536
 /** Whether the frame needs more bytes, can go on, or has come to the array. */
 export type FrameStep = 'more' | 'on' | 'array'
 
-/** Reads what stands around the array: nothing but white space, or the other members of its object. */
+/**
+ * Reads what stands around the array: nothing but white space, or the other members of its object.
+ */
 export class ArrayFrame {
   fault: HttpError | undefined
   /** Elements that were read, for the place of a fault behind them. */

@@ -7,8 +7,9 @@ import { ItemReader, type ReaderBounds } from './item-reader.js'
 import { TextPlace } from './text-place.js'
 
 /**
- * Reads the elements of a JSON array from bytes as they arrive, however they are cut. It accepts what `parseJsonBytes`
- * accepts of the whole and gives the same elements, but for bounds of its own; at a fault it has given all elements that come before it.
+ * Reads the elements of a JSON array from bytes as they arrive, however they are cut. It accepts
+ * what `parseJsonBytes` accepts of the whole and gives the same elements, but for bounds of its
+ * own; at a fault it has given all elements that come before it.
  */
 export class ArrayReader {
   /** Set once the reading can't go on: it comes behind the elements of the last batch. */
@@ -35,8 +36,9 @@ export class ArrayReader {
   }
 
   /**
-   * The elements that end in this chunk or in what is left of earlier ones; `undefined` when there are none, or there is too little
-   * to be worth the while. The chunk may be used again afterwards. Give it `batchBytes` or less at a time.
+   * The elements that end in this chunk or in what is left of earlier ones; `undefined` when there
+   * are none, or there is too little to be worth the while. The chunk may be used again afterwards.
+   * Give it `batchBytes` or less at a time.
    */
   read(chunk: Uint8Array): ElementBatch | undefined {
     if (chunk.byteLength === 0 || this.fault !== undefined) return undefined

@@ -1,8 +1,8 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 
 /**
- * The bytes that were not used up yet, in one buffer. In front of them and behind them is a byte to spare, so that they
- * can be put in brackets where they lie.
+ * The bytes that were not used up yet, in one buffer. In front of them and behind them is a byte to
+ * spare, so that they can be put in brackets where they lie.
  */
 export class ByteWindow {
   bytes = Buffer.allocUnsafeSlow(4096)

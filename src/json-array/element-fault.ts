@@ -15,10 +15,10 @@ export interface FaultPlace {
 }
 
 /**
- * What is not JSON: `rest` is the text from `place` on. `before` is some text that leads to the same state of a
- * parser as all that was read before, such as `[0,` behind a comma of the array, so the place
- * is the one that the whole text would give. `undefined` when nothing is wrong, or only that the text is cut short
- * and it is not `whole`.
+ * What is not JSON: `rest` is the text from `place` on. `before` is some text that leads to the
+ * same state of a parser as all that was read before, such as `[0,` behind a comma of the array, so
+ * the place is the one that the whole text would give. `undefined` when nothing is wrong, or only
+ * that the text is cut short and it is not `whole`.
  */
 export function malformed(where: FaultPlace, before: string, rest: string, whole: boolean): HttpError | undefined {
   const fault = jsonFault(before + rest)

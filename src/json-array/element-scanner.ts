@@ -12,9 +12,9 @@ KINDS[0x2c] = COMMA
 KINDS[QUOTE] = STRING
 
 /**
- * Finds where elements of an array, or members of an object, end: it counts brackets outside of strings, and knows nothing
- * else of JSON. In what is JSON it finds just the right places; in what is not, it is right up to the fault. It goes on
- * where it stopped, so each byte is looked at once.
+ * Finds where elements of an array, or members of an object, end: it counts brackets outside of
+ * strings, and knows nothing else of JSON. In what is JSON it finds just the right places; in what
+ * is not, it is right up to the fault. It goes on where it stopped, so each byte is looked at once.
  */
 export class ElementScanner {
   /** The next byte to look at. */
@@ -29,7 +29,10 @@ export class ElementScanner {
     this.inString = false
   }
 
-  /** Where the comma or the closing bracket stands that ends the present element, or -1 when it is not among the bytes before `to`. */
+  /**
+   * Where the comma or the closing bracket stands that ends the present element, or -1 when it is
+   * not among the bytes before `to`.
+   */
   next(bytes: Uint8Array, to: number): number {
     let { at, depth } = this
     let stop = -1

@@ -1,8 +1,14 @@
 import { hasUnsafeKey } from '../http/body/json-text.js'
 
-/** Each key that `parseJson` refuses has `proto` in it as it is, or with one of its letters as an escape. */
+/**
+ * Each key that `parseJson` refuses has `proto` in it as it is, or with one of its letters as an
+ * escape.
+ */
 const ESCAPED_LETTER = /\\u00[567]/
-/** An integer past 2^53 has 16 digits or an exponent, and so has what is too large for any. Written out, since a count is ten times as slow. */
+/**
+ * An integer past 2^53 has 16 digits or an exponent, and so has what is too large for any. Written
+ * out, since a count is ten times as slow.
+ */
 const WIDE_NUMBER = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d|\d[eE][+\d]/
 const HALF_CHARACTER = /\\u[dD][89a-fA-F]/
 

@@ -25,14 +25,16 @@ const LONGEST_WAIT = 64
 /**
  * Reads the elements of one array, from behind its opening bracket to its closing one.
  *
- * A block is cut at a comma, put in brackets and parsed in one go. Why that is sound, whatever is in it: let R be the
- * text from the beginning of an element to a comma. What a JSON parser makes of a text up to some character depends on
- * nothing behind it. If `[R]` is an array of one or more elements, then a parser that has read `[R` stands outside
- * of any string, behind an element of the outermost array, because the one bracket that follows ends the text. It stands there
- * too when a comma follows in the real text: so R is whole elements, the comma separates two, and all before is as
- * it would be in a parse of everything. If the comma is inside of an element, or R is no JSON, `[R]` does
- * not parse, and the block is scanned. So the cut may be guessed: at the last `},`. A blank R is the one that parses without being
- * elements: it may stand only before the closing bracket of an array that has none.
+ * A block is cut at a comma, put in brackets and parsed in one go. Why that is sound, whatever is
+ * in it: let R be the text from the beginning of an element to a comma. What a JSON parser makes of
+ * a text up to some character depends on nothing behind it. If `[R]` is an array of one or more
+ * elements, then a parser that has read `[R` stands outside of any string, behind an element of the
+ * outermost array, because the one bracket that follows ends the text. It stands there too when a
+ * comma follows in the real text: so R is whole elements, the comma separates two, and all before
+ * is as it would be in a parse of everything. If the comma is inside of an element, or R is no
+ * JSON, `[R]` does not parse, and the block is scanned. So the cut may be guessed: at the last
+ * `},`. A blank R is the one that parses without being elements: it may stand only before the
+ * closing bracket of an array that has none.
  */
 export class ItemReader {
   /** How many elements were read so far. */
@@ -158,7 +160,10 @@ export class ItemReader {
     return faultAt('body_too_large', this.where(), `The body has more than ${maxItems} items`, 'begins one too many')
   }
 
-  /** What is not JSON in the text up to `to`; where it is only cut short, that counts when it is `whole`. */
+  /**
+   * What is not JSON in the text up to `to`; where it is only cut short, that counts when it is
+   * `whole`.
+   */
   private malformed(to: number, whole: boolean): HttpError | undefined {
     const rest = this.window.text(this.window.start, to)
     if (rest !== undefined) return malformed(this.where(), this.lead(), rest, whole)

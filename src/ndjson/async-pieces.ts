@@ -9,8 +9,8 @@ const FLUSH_MS = 50
 type Step = IteratorResult<Piece, undefined>
 
 /**
- * Records that come by and by, as pieces of some 64 KiB, or smaller ones when the source is slow. At most one piece is made
- * before it is asked for. Leaving stops the source.
+ * Records that come by and by, as pieces of some 64 KiB, or smaller ones when the source is slow.
+ * At most one piece is made before it is asked for. Leaving stops the source.
  */
 export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, undefined> {
   private readonly source: AsyncIterable<T | readonly T[]>

@@ -19,21 +19,34 @@ import { LineText, type Layout } from './line-text.js'
 import { NDJSON_TYPE } from './media-type.js'
 import { syncPieces } from './sync-pieces.js'
 
-/** Records, one by one or in arrays: what is at hand, what comes by and by, a Node stream in object mode, a web stream. */
+/**
+ * Records, one by one or in arrays: what is at hand, what comes by and by, a Node stream in object
+ * mode, a web stream.
+ */
 export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | readonly T[]>
 
 /** What a download may be told. */
 export interface DownloadOptions<T = object, C = unknown> {
-  /** Opens the source for one request. For HEAD too, which closes it unread: let it be lazy. What it throws is the answer. */
+  /**
+   * Opens the source for one request. For HEAD too, which closes it unread: let it be lazy. What it
+   * throws is the answer.
+   */
   readonly records: (request: HttpRequest<C>) => MaybePromise<RecordSource<T>>
   /**
-   * What a record looks like: a JSON Schema, or a Standard Schema that can tell its JSON Schema. Records are then written by a compiled
-   * serialiser, some twice as fast for small flat ones, which **leaves out what the schema does not name**. Default: `JSON.stringify`.
+   * What a record looks like: a JSON Schema, or a Standard Schema that can tell its JSON Schema.
+   * Records are then written by a compiled serialiser, some twice as fast for small flat ones,
+   * which **leaves out what the schema does not name**. Default: `JSON.stringify`.
    */
   readonly record?: Schema | Readonly<Record<string, unknown>>
-  /** Content codings to offer, best first. Default: `zstd` where Node has it, `gzip`, `br`; `[]` for none. */
+  /**
+   * Content codings to offer, best first. Default: `zstd` where Node has it, `gzip`, `br`; `[]` for
+   * none.
+   */
   readonly codings?: readonly string[]
-  /** Further header fields of the answer, by lower-case name. Default: `Cache-Control: private, no-cache`. */
+  /**
+   * Further header fields of the answer, by lower-case name. Default: `Cache-Control: private,
+   * no-cache`.
+   */
   readonly headers?: Readonly<ResponseHeaders>
 }
 
@@ -41,13 +54,15 @@ const KNOWN = { records: 0, record: 0, codings: 0, headers: 0 } satisfies Record
 const OFFERS = [NDJSON_TYPE, 'application/json']
 
 /**
- * A handler for GET and HEAD that streams records (SPEC 4.9): one JSON object a line, also without an Accept field or with `*`/`*`, or as a
- * JSON array for a client that prefers `application/json`. Fails with `not_acceptable` (406), and with what `records` throws.
+ * A handler for GET and HEAD that streams records (SPEC 4.9): one JSON object a line, also without
+ * an Accept field or with `*`/`*`, or as a JSON array for a client that prefers `application/json`.
+ * Fails with `not_acceptable` (406), and with what `records` throws.
  *
- * Memory stays flat whatever the size and however slow the client: records are asked for when there is room. They go out in pieces of some
- * 64 KiB, or after 50 ms. Arrays of records, and sources that are synchronous, cost half of an async generator of single records.
- * A source that fails midway cuts the connection, so that nobody takes the part for the whole; a client that leaves stops the source
- * within a piece.
+ * Memory stays flat whatever the size and however slow the client: records are asked for when there
+ * is room. They go out in pieces of some 64 KiB, or after 50 ms. Arrays of records, and sources
+ * that are synchronous, cost half of an async generator of single records. A source that fails
+ * midway cuts the connection, so that nobody takes the part for the whole; a client that leaves
+ * stops the source within a piece.
  *
  * @throws {TypeError} when an option makes no sense
  */
@@ -81,8 +96,8 @@ export function ndjsonDownload<T extends object = object, C = unknown>(options: 
 }
 
 /**
- * The same as bytes, for what is not an answer: a file, a request of your own. NDJSON, or one JSON array. What is not read on is closed.
- * Rejects with what the source fails with.
+ * The same as bytes, for what is not an answer: a file, a request of your own. NDJSON, or one JSON
+ * array. What is not read on is closed. Rejects with what the source fails with.
  */
 export function ndjsonBytes<T extends object>(
   source: RecordSource<T>, options: { readonly layout?: Layout; readonly record?: DownloadOptions['record'] } = {},

@@ -23,12 +23,16 @@ export interface IntakeOptions<T = object> {
   /** Judges each record; what it refuses is a failed line. Default: any object goes. */
   readonly record?: Schema<T>
   /**
-   * Takes a batch of records. The next one comes when this is done, so memory stays flat however slow it is. Resolves to
-   * nothing when all went well, or to an outcome (or `undefined`) for each record. What it throws ends the upload:
-   * answered with that error, and a report of what was taken before.
+   * Takes a batch of records. The next one comes when this is done, so memory stays flat however
+   * slow it is. Resolves to nothing when all went well, or to an outcome (or `undefined`) for each
+   * record. What it throws ends the upload: answered with that error, and a report of what was
+   * taken before.
    */
   readonly write: (records: T[], context: WriteContext) => MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
-  /** Records for one `write`, at most. Default 500. Fewer when they are large: a batch is of some 1 MiB. */
+  /**
+   * Records for one `write`, at most. Default 500. Fewer when they are large: a batch is of some 1
+   * MiB.
+   */
   readonly batchSize?: number
   /** Failed lines that are described; all are counted. Default 100. */
   readonly maxErrors?: number
@@ -78,7 +82,10 @@ export class Intake<T> {
     this.reader = new LineReader(readerOptions(options, streaming))
   }
 
-  /** Takes all of the source in. Yields results as NDJSON, in the order of lines, where they were asked for. */
+  /**
+   * Takes all of the source in. Yields results as NDJSON, in the order of lines, where they were
+   * asked for.
+   */
   async* run(source: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
     const { batchSize = 500, maxLines = Infinity } = this.options
     const { reader } = this

@@ -26,12 +26,15 @@ const MESSAGES: Readonly<Record<LineErrorCode, string>> = {
 const EXCERPT_UNITS = 80
 /** As many bytes as 80 units may take. */
 export const EXCERPT_BYTES = 240
-/** In longer lines the place of a fault is not looked for: that would cost more than the parse did. */
+/**
+ * In longer lines the place of a fault is not looked for: that would cost more than the parse did.
+ */
 const MAX_SCANNED = 4096
 
 /**
- * Describes a bad line by its text, without white space around it, or by how it begins. A line that does not begin as an
- * object may still be no JSON at all: that is found out here, because only the described lines need it.
+ * Describes a bad line by its text, without white space around it, or by how it begins. A line that
+ * does not begin as an object may still be no JSON at all: that is found out here, because only the
+ * described lines need it.
  */
 export function lineError(line: number, found: LineErrorCode, text: string): LineError {
   const code = found === 'line_not_object' && !isJson(text) ? 'line_malformed' : found

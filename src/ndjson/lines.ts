@@ -19,9 +19,15 @@ export interface RecordBatch {
 
 /** The bounds of a reader. */
 export interface LineReaderOptions {
-  /** A longer line is dropped without being held, and reported. In bytes, without its line feed; from 1 to 256 MiB, default 1 MiB. */
+  /**
+   * A longer line is dropped without being held, and reported. In bytes, without its line feed;
+   * from 1 to 256 MiB, default 1 MiB.
+   */
   readonly maxLineBytes?: number
-  /** So many bad lines of the whole stream are described; all are counted. Default 100; `Infinity` for all. */
+  /**
+   * So many bad lines of the whole stream are described; all are counted. Default 100; `Infinity`
+   * for all.
+   */
   readonly maxErrors?: number
 }
 
@@ -36,13 +42,16 @@ const CLOSE = 0x7d
 const BOM = 0xfeff
 
 /**
- * Cuts bytes into lines and lines into records (SPEC 4.9), the same ones however the bytes are cut into chunks.
+ * Cuts bytes into lines and lines into records (SPEC 4.9), the same ones however the bytes are cut
+ * into chunks.
  *
- * Lines end at the byte 0x0A, before anything is decoded. CRLF, spaces and tabs around a record, blank lines, a
- * byte order mark in front and a last line without its end are fine. A line that is not one JSON object in UTF-8, is
- * too long, is nested more than 512 levels deep, or has a key such as `__proto__` (at any depth) is reported and skipped.
+ * Lines end at the byte 0x0A, before anything is decoded. CRLF, spaces and tabs around a record,
+ * blank lines, a byte order mark in front and a last line without its end are fine. A line that is
+ * not one JSON object in UTF-8, is too long, is nested more than 512 levels deep, or has a key such
+ * as `__proto__` (at any depth) is reported and skipped.
  *
- * All lines that end in a chunk are parsed in one go: give chunks of some 64 KiB, or leave that to `readRecords`.
+ * All lines that end in a chunk are parsed in one go: give chunks of some 64 KiB, or leave that to
+ * `readRecords`.
  */
 export class LineReader {
   private readonly maxLineBytes: number
@@ -97,7 +106,9 @@ export class LineReader {
     return batch
   }
 
-  /** The record of a last line that has no end of its own. Call it once, when the bytes have ended. */
+  /**
+   * The record of a last line that has no end of its own. Call it once, when the bytes have ended.
+   */
   end(): RecordBatch {
     const batch = emptyBatch()
     if (this.partial.begun) this.endPartial(batch)
@@ -116,7 +127,10 @@ export class LineReader {
     else this.line++
   }
 
-  /** Whole lines, without the end of the last one. Decoded in one go, since they are nearly always UTF-8. */
+  /**
+   * Whole lines, without the end of the last one. Decoded in one go, since they are nearly always
+   * UTF-8.
+   */
   private readBlock(bytes: Buffer, batch: MutableBatch): void {
     const text = textOf(bytes)
     if (text === undefined) {
@@ -186,7 +200,10 @@ export class LineReader {
     }
   }
 
-  /** Somewhere in these lines is a byte that is not UTF-8: it costs its own line, and those between such lines are blocks. */
+  /**
+   * Somewhere in these lines is a byte that is not UTF-8: it costs its own line, and those between
+   * such lines are blocks.
+   */
   private readDoubtful(bytes: Buffer, batch: MutableBatch): void {
     let good = 0
     for (let start = 0, end = 0; start <= bytes.length; start = end + 1) {
@@ -207,7 +224,10 @@ export class LineReader {
     return (end - start) * 3 > this.maxLineBytes && Buffer.byteLength(text.slice(start, end)) > this.maxLineBytes
   }
 
-  /** From the bytes that are there in any case when a line turns out to be too long; half of a character is left out. */
+  /**
+   * From the bytes that are there in any case when a line turns out to be too long; half of a
+   * character is left out.
+   */
   private beginning(bytes: Buffer): string {
     return new StringDecoder().write(bytes.subarray(0, Math.min(this.maxLineBytes, EXCERPT_BYTES)))
   }

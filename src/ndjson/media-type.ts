@@ -8,7 +8,10 @@ export const NDJSON_TYPE = 'application/x-ndjson'
 /** Other names that are in use for the same thing. */
 const KNOWN = new Set([NDJSON_TYPE, 'application/ndjson', 'application/jsonl', 'application/x-jsonlines', 'application/jsonlines'])
 
-/** Lets NDJSON in UTF-8 pass, under any of its names. Throws `unsupported_media_type` (415) for others, and without Content-Type. */
+/**
+ * Lets NDJSON in UTF-8 pass, under any of its names. Throws `unsupported_media_type` (415) for
+ * others, and without Content-Type.
+ */
 export function checkNdjsonType(headers: RequestHeaders): void {
   const field = headers['content-type']
   const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined

@@ -3,8 +3,8 @@ const NOTHING = Buffer.alloc(0)
 const KEPT_BYTES = 65_536
 
 /**
- * The beginning of a line whose end has not come yet. It is one buffer that doubles, and not a list of pieces: a
- * client may send a byte at a time.
+ * The beginning of a line whose end has not come yet. It is one buffer that doubles, and not a list
+ * of pieces: a client may send a byte at a time.
  */
 export class PartialLine {
   private buffer = NOTHING
@@ -18,7 +18,10 @@ export class PartialLine {
     return this.length > 0 || this.dropping
   }
 
-  /** Adds a copy of `piece`. Gives the beginning of the line when it gets too long by it: from then on nothing is held. */
+  /**
+   * Adds a copy of `piece`. Gives the beginning of the line when it gets too long by it: from then
+   * on nothing is held.
+   */
   add(piece: Buffer): Buffer | undefined {
     if (this.dropping) return undefined
     const length = this.length + piece.length
@@ -39,7 +42,10 @@ export class PartialLine {
     return undefined
   }
 
-  /** Ends the line: its bytes, to be used before the next line begins, or `undefined` when it was too long. */
+  /**
+   * Ends the line: its bytes, to be used before the next line begins, or `undefined` when it was
+   * too long.
+   */
   end(): Buffer | undefined {
     if (this.dropping) {
       this.dropping = false

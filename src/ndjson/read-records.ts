@@ -3,14 +3,18 @@ import { Turns } from '../runtime/turns.js'
 
 /** So much is parsed in one go. */
 const BLOCK_BYTES = 65_536
-/** A block with many bad lines may have cost thirty times as much as a good one: the next ones are smaller. */
+/**
+ * A block with many bad lines may have cost thirty times as much as a good one: the next ones are
+ * smaller.
+ */
 const MANY_FAILED = 256
 const SMALL_BLOCK_BYTES = 8192
 
 /**
- * Reads NDJSON from anything that gives bytes: a request body, a file stream, a fetch response's body. Yields a batch for
- * each 64 KiB or less that held a record or a bad line, and lets the event loop go round at least every 10 ms or so
- * while there is much to read. What is not read on is closed. Rejects as the source does.
+ * Reads NDJSON from anything that gives bytes: a request body, a file stream, a fetch response's
+ * body. Yields a batch for each 64 KiB or less that held a record or a bad line, and lets the event
+ * loop go round at least every 10 ms or so while there is much to read. What is not read on is
+ * closed. Rejects as the source does.
  *
  * ```ts
  * for await (const { records, errors } of readRecords(createReadStream('users.ndjson'))) await save(records)

@@ -4,7 +4,10 @@ import { excerptOf, type LineError } from './line-error.js'
 
 /** Details of one record that are kept. */
 const MAX_DETAILS = 5
-/** Codes and sentences of the host's are cut above so many UTF-16 units: with all its errors, a report has to fit into a record. */
+/**
+ * Codes and sentences of the host's are cut above so many UTF-16 units: with all its errors, a
+ * report has to fit into a record.
+ */
 const MAX_TEXT = 300
 
 /** Why a record was not taken, though its line was good. */
@@ -18,7 +21,10 @@ export interface RecordFault {
 
 /** What became of one record; `write` gives one for each, or nothing when all went well. */
 export interface RecordOutcome {
-  /** An HTTP status for the record, as in bulk reports. Default: 200, and 422 where there is an `error`. */
+  /**
+   * An HTTP status for the record, as in bulk reports. Default: 200, and 422 where there is an
+   * `error`.
+   */
   readonly status?: number
   readonly id?: string | number
   readonly error?: RecordFault
@@ -51,7 +57,10 @@ export interface UploadResult {
 export class UploadReport {
   private succeeded = 0
   private failed = 0
-  /** Two lists, each in the order of lines, of at most `maxErrors`. Their first `maxErrors` are those of the whole. */
+  /**
+   * Two lists, each in the order of lines, of at most `maxErrors`. Their first `maxErrors` are
+   * those of the whole.
+   */
   private readonly bad: UploadError[] = []
   private readonly refused: UploadError[] = []
 

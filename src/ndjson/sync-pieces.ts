@@ -2,7 +2,9 @@ import type { Piece } from '../http/body/encode.js'
 import type { LineText } from './line-text.js'
 import { Turns } from '../runtime/turns.js'
 
-/** Records that are at hand, as pieces of some 64 KiB. Others get a turn at least every 10 ms or so. */
+/**
+ * Records that are at hand, as pieces of some 64 KiB. Others get a turn at least every 10 ms or so.
+ */
 export async function* syncPieces<T>(source: Iterable<T | readonly T[]>, text: LineText<T>): AsyncGenerator<Piece, void, undefined> {
   const turns = new Turns()
   for (const item of source) {

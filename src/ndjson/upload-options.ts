@@ -22,11 +22,13 @@ export interface UploadLimits {
 
 export interface UploadOptions<T = object, C = unknown> extends IntakeOptions<T>, UploadLimits {
   /**
-   * Has uploads with `Prefer: respond-async` spooled, answered with 202 and read in the background. `task` is made by `uploadTask`, and is
-   * among the definitions of the tasks whose `endpoints` these are. Without it the preference is not honoured.
+   * Has uploads with `Prefer: respond-async` spooled, answered with 202 and read in the background.
+   * `task` is made by `uploadTask`, and is among the definitions of the tasks whose `endpoints`
+   * these are. Without it the preference is not honoured.
    *
-   * Uploads may then have an Idempotency-Key. A direct one that has one is read as a whole before it is written, so it may have 1 MiB; a
-   * larger one is a 400 `idempotency_needs_async`. Without `background` the field is not looked at: put `idempotent()` in front.
+   * Uploads may then have an Idempotency-Key. A direct one that has one is read as a whole before
+   * it is written, so it may have 1 MiB; a larger one is a 400 `idempotency_needs_async`. Without
+   * `background` the field is not looked at: put `idempotent()` in front.
    */
   readonly background?: { readonly endpoints: TaskEndpoints<C>; readonly task: UploadTask }
 }
@@ -34,7 +36,10 @@ export interface UploadOptions<T = object, C = unknown> extends IntakeOptions<T>
 export interface UploadTaskOptions<T = object> extends IntakeOptions<T>, UploadLimits, SpooledTaskOptions<SpooledBody, UploadResult> {
   /** Where uploads wait for their task. */
   readonly blobs: Blobs
-  /** How long an upload is kept at the most, in milliseconds: longer than its task may have to wait. Default 7 days. */
+  /**
+   * How long an upload is kept at the most, in milliseconds: longer than its task may have to wait.
+   * Default 7 days.
+   */
   readonly keepMs?: number
 }
 

@@ -5,13 +5,16 @@ import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import type { TaskContext } from '../tasks/definition/define.js'
 import { Intake } from './intake.js'
 import { UploadReport, type UploadResult } from './report.js'
-import { checkUpload, decodeOptions, type UploadTask, type UploadTaskOptions } from './upload-options.js'
+import {
+  checkUpload, decodeOptions, type UploadTask, type UploadTaskOptions,
+} from './upload-options.js'
 
 /**
- * Defines the task that reads spooled uploads: give it to `createTasks`, and to `ndjsonUpload` as `background`. Its result is the body of the
- * direct answer. Default time-out: one hour.
+ * Defines the task that reads spooled uploads: give it to `createTasks`, and to `ndjsonUpload` as
+ * `background`. Its result is the body of the direct answer. Default time-out: one hour.
  *
- * With `attempts` above 1, or a queue that runs a task again after a crash, an upload is read again from its first line: make `write` repeatable.
+ * With `attempts` above 1, or a queue that runs a task again after a crash, an upload is read again
+ * from its first line: make `write` repeatable.
  *
  * @throws {TypeError} when an option makes no sense
  */

@@ -20,18 +20,19 @@ const MAX_KEYED_BYTES = 1_048_576
 const OFFERS = ['application/json', NDJSON_TYPE]
 
 /**
- * A handler for POST that takes records as NDJSON (SPEC 4.9), in memory that does not grow with their number. Each line is one
- * object; a bad one is skipped and counted. Bodies may be coded with gzip (several members too), deflate, br, and zstd where
- * Node has it.
+ * A handler for POST that takes records as NDJSON (SPEC 4.9), in memory that does not grow with
+ * their number. Each line is one object; a bad one is skipped and counted. Bodies may be coded with
+ * gzip (several members too), deflate, br, and zstd where Node has it.
  *
- * Answers 200 `{ message, summary: { total, succeeded, failed }, errors: [{ line, code, message, excerpt, details? }] }`, also when
- * every line was bad. A client that asks for `application/x-ndjson` gets a line for each record while the upload goes on,
- * `{ line, status, id?, error? }`, and at last `{ message, summary }`, or `{ error, code, summary }` when it ended too early; such a
- * client has to read while it sends.
+ * Answers 200 `{ message, summary: { total, succeeded, failed }, errors: [{ line, code, message,
+ * excerpt, details? }] }`, also when every line was bad. A client that asks for
+ * `application/x-ndjson` gets a line for each record while the upload goes on, `{ line, status,
+ * id?, error? }`, and at last `{ message, summary }`, or `{ error, code, summary }` when it ended
+ * too early; such a client has to read while it sends.
  *
- * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large` (413), `malformed_coding` and `incomplete_body`
- * (400), and with what `write` throws. When records were taken before that, `summary` and `errors` are in the error body. Nothing
- * is taken back.
+ * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
+ * (413), `malformed_coding` and `incomplete_body` (400), and with what `write` throws. When records
+ * were taken before that, `summary` and `errors` are in the error body. Nothing is taken back.
  *
  * @throws {TypeError} when an option makes no sense
  */
@@ -75,7 +76,10 @@ interface KeyedUpload {
   readonly read: (bytes: AsyncIterable<Uint8Array>, signal: AbortSignal) => AsyncIterable<string>
 }
 
-/** Reads the body as a whole first, because what was sent has to be known before any of it is written. The work does not follow its client. */
+/**
+ * Reads the body as a whole first, because what was sent has to be known before any of it is
+ * written. The work does not follow its client.
+ */
 async function answerOnce<C>(
   endpoints: TaskEndpoints<C>, request: HttpRequest<C>, { coding, report, streaming, read }: KeyedUpload,
 ): Promise<HttpResponse> {

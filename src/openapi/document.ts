@@ -6,7 +6,10 @@ import { mergeOperations } from './merge.js'
 import { operationIds } from './operation-id.js'
 import type { Fragment } from './operation.js'
 
-/** What a document says beside the operations: members of the OpenAPI object (OpenAPI 3.1 section 4.8.1). */
+/**
+ * What a document says beside the operations: members of the OpenAPI object (OpenAPI 3.1 section
+ * 4.8.1).
+ */
 export interface DocumentOptions {
   /** `title` and `version` are required by the specification. */
   readonly info: Fragment & { readonly title: string, readonly version: string }
@@ -29,18 +32,23 @@ type Components = Record<string, Record<string, unknown>>
 /** Operations that OpenAPI 3.1 has a place for; others (CONNECT, QUERY) can't be written down. */
 const METHODS: readonly string[] = ['GET', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'TRACE']
 const UNFORESEEN: Fragment = { description: 'Any other failure, in the one shape that all of them have', content: errorContent }
-/** Fragments that occur everywhere are named once. They are the same values, so they are found by identity. */
+/**
+ * Fragments that occur everywhere are named once. They are the same values, so they are found by
+ * identity.
+ */
 const SHARED = new Map<unknown, readonly [section: string, name: string]>([[errorSchema, ['schemas', 'Error']], [problemSchema, ['schemas', 'Problem']]])
 for (const [name, field] of Object.entries(responseFields)) SHARED.set(field, ['headers', name])
 for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['parameters', name])
 
 /**
- * The OpenAPI 3.1 document of what is mounted: a `router()`, or any handlers whose paths are known. A plain value: answer it with `json(200, …)`.
+ * The OpenAPI 3.1 document of what is mounted: a `router()`, or any handlers whose paths are known.
+ * A plain value: answer it with `json(200, …)`.
  *
- * Several handlers at one method and path, as under `versions()`, become one operation with the answers of all of them.
- * Handlers behind a mount path say it by `servers: [{ url: '/mount' }]`.
+ * Several handlers at one method and path, as under `versions()`, become one operation with the
+ * answers of all of them. Handlers behind a mount path say it by `servers: [{ url: '/mount' }]`.
  *
- * @throws {TypeError} when nothing is described, or an operation has no path: put its handler into a `router()`
+ * @throws {TypeError} when nothing is described, or an operation has no path: put its handler into
+ * a `router()`
  */
 export function openapi(handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions): Fragment {
   checkNames('openapi', options, KNOWN)

@@ -14,7 +14,8 @@ const HEADERS = {
 
 /**
  * Response objects, by status, for the codes that an operation may fail with. Codes of one status
- * share a response, which names them: `errorResponses('invalid_input', 'malformed_json')` is `{ 400: … }`.
+ * share a response, which names them: `errorResponses('invalid_input', 'malformed_json')` is `{
+ * 400: … }`.
  */
 export function errorResponses(...codes: readonly ErrorCode[]): Record<string, Fragment> {
   return errorResponsesWith(HEADERS, codes)

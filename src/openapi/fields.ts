@@ -8,7 +8,9 @@ export const requestFields = {
   range: parameter('header', 'Range', { description: 'The part that is wanted (RFC 9110 section 14.2)' }),
 } as const satisfies Record<string, Fragment>
 
-/** Response header fields that several operations send, by the name they have in a response object. */
+/**
+ * Response header fields that several operations send, by the name they have in a response object.
+ */
 export const responseFields = {
   ...commonResponseFields,
   'Last-Modified': header('HTTP date of the last change (RFC 9110 section 8.8.2)'),
@@ -19,7 +21,9 @@ export const responseFields = {
   'Deprecation': header('When this became, or becomes, deprecated'),
 } as const satisfies Record<string, Fragment>
 
-/** Some of `responseFields`, for the headers of one response: `fields('Location', 'Retry-After')`. */
+/**
+ * Some of `responseFields`, for the headers of one response: `fields('Location', 'Retry-After')`.
+ */
 export function fields(...names: readonly (keyof typeof responseFields)[]): Record<string, Fragment> {
   return Object.fromEntries(names.map((name) => [name, responseFields[name]]))
 }

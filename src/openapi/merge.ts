@@ -3,7 +3,9 @@ import type { Fragment } from './operation.js'
 
 type Responses = Readonly<Record<string, Fragment>>
 
-/** The operation with more responses; those of a status that it has already are joined with them. */
+/**
+ * The operation with more responses; those of a status that it has already are joined with them.
+ */
 export function addResponses(operation: Operation, responses: Readonly<Record<string, Fragment>>): Operation {
   const own = operation.openapi['responses'] as Responses
   return { ...operation, openapi: { ...operation.openapi, responses: joinByName(own, responses, joinResponses) } }
@@ -29,7 +31,10 @@ export function addParameters(operation: Operation, parameters: readonly Fragmen
   return added.length === 0 ? operation : { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
 }
 
-/** Two operations at one method and path, as one that may answer like either. What else they say is the first one's. */
+/**
+ * Two operations at one method and path, as one that may answer like either. What else they say is
+ * the first one's.
+ */
 export function mergeOperations(first: Operation, second: Operation): Operation {
   const joined = addResponses(first, second.openapi['responses'] as Responses)
   // One that is partly deprecated is not deprecated.

@@ -1,8 +1,8 @@
 import type { Operation } from '../http/exchange.js'
 
 /**
- * An id for each operation: its own, else made of its method and path, as `getApiStatusId`. Ids have to be
- * unique in a document, so one that is taken gets a number.
+ * An id for each operation: its own, else made of its method and path, as `getApiStatusId`. Ids
+ * have to be unique in a document, so one that is taken gets a number.
  */
 export function operationIds(operations: readonly Operation[]): Map<Operation, string> {
   const taken = new Set<string>()

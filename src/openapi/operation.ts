@@ -6,7 +6,10 @@ import { toJsonSchema } from '../schema/to-json-schema.js'
 /** A piece of an OpenAPI document: plain data, never changed. */
 export type Fragment = Readonly<Record<string, unknown>>
 
-/** What a body looks like: a JSON Schema, or a Standard Schema whose library may tell its JSON Schema. */
+/**
+ * What a body looks like: a JSON Schema, or a Standard Schema whose library may tell its JSON
+ * Schema.
+ */
 export type BodySchema = Fragment | Schema
 
 /** What `operation` is told. */
@@ -32,13 +35,19 @@ const OPERATION = {
   summary: 0, description: 0, tags: 0, operationId: 0, parameters: 0, requestBody: 0, responses: 0, security: 0, deprecated: 0,
 } satisfies Record<keyof OperationOptions, 0>
 
-/** An OpenAPI 3.1 operation for `method` (upper case), for a handler to carry. Its path comes from where it is mounted. */
+/**
+ * An OpenAPI 3.1 operation for `method` (upper case), for a handler to carry. Its path comes from
+ * where it is mounted.
+ */
 export function operation(method: string, options: OperationOptions): Operation {
   checkNames('operation', options, OPERATION)
   return { method, openapi: { ...options } }
 }
 
-/** The schema object of a body: JSON Schema as it is; of a Standard Schema what its library tells, else `{}` (anything). */
+/**
+ * The schema object of a body: JSON Schema as it is; of a Standard Schema what its library tells,
+ * else `{}` (anything).
+ */
 export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'input'): Fragment {
   return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
 }

@@ -15,11 +15,14 @@ import { secretDigest } from './secret.js'
 export interface AuthenticateOptions<P extends Principal> {
   /** The ways to tell who sent a request, tried in this order; any one will do. */
   readonly schemes: readonly Scheme<P>[]
-  /** Named in the challenges (RFC 9110 section 11.5). Printable ASCII without `"` and `\`. Default `longhaul`. */
+  /**
+   * Named in the challenges (RFC 9110 section 11.5). Printable ASCII without `"` and `\`. Default
+   * `longhaul`.
+   */
   readonly realm?: string
   /**
-   * Whether a request without valid credentials goes on as nobody's, for handlers that are partly public. An `authorize`
-   * behind it still answers 401. Default `false`.
+   * Whether a request without valid credentials goes on as nobody's, for handlers that are partly
+   * public. An `authorize` behind it still answers 401. Default `false`.
    */
   readonly optional?: boolean
   /** Remembers whom credentials stand for. Default: nothing is remembered. */
@@ -27,18 +30,22 @@ export interface AuthenticateOptions<P extends Principal> {
 }
 
 /**
- * How long and by what `authenticate` remembers whom credentials stand for. Only successes are remembered, by a digest of
- * the scheme, the credentials and `key`. Requests that come while the same credentials are verified wait for that.
+ * How long and by what `authenticate` remembers whom credentials stand for. Only successes are
+ * remembered, by a digest of the scheme, the credentials and `key`. Requests that come while the
+ * same credentials are verified wait for that.
  */
 export interface CredentialCache {
   /** Number of entries. The least recently used one goes first. */
   readonly max: number
-  /** Milliseconds that an entry lives. Credentials that were revoked may be accepted for so long. */
+  /**
+   * Milliseconds that an entry lives. Credentials that were revoked may be accepted for so long.
+   */
   readonly ttlMs: number
   /**
-   * Returns, as one text, all of the request that `verify` reads beside the credentials, such as the client's address. With it,
-   * `verify` gets the request. Without it, `verify` gets the credentials only: a `verify` that declares the parameter `request` is
-   * refused when the policy is made, and reading anything of it is a `TypeError`.
+   * Returns, as one text, all of the request that `verify` reads beside the credentials, such as
+   * the client's address. With it, `verify` gets the request. Without it, `verify` gets the
+   * credentials only: a `verify` that declares the parameter `request` is refused when the policy
+   * is made, and reading anything of it is a `TypeError`.
    */
   readonly key?: (request: HttpRequest) => string
 }
@@ -50,10 +57,11 @@ const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...BEHIND, cors: 'b
 const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
 
 /**
- * Finds out who sent a request, from its head: not a byte of the body has been read, nor has a `100 Continue` been sent, when it
- * refuses. Handlers behind it ask `principalOf(request)`. Without valid credentials the answer is 401
- * `unauthorized` with a challenge for each scheme (RFC 9110 section 15.5.2); with `optional`, a 401 from behind gets them too.
- * A `verify` that throws is a failure of its own (503, 500), never a 401.
+ * Finds out who sent a request, from its head: not a byte of the body has been read, nor has a `100
+ * Continue` been sent, when it refuses. Handlers behind it ask `principalOf(request)`. Without
+ * valid credentials the answer is 401 `unauthorized` with a challenge for each scheme (RFC 9110
+ * section 15.5.2); with `optional`, a 401 from behind gets them too. A `verify` that throws is a
+ * failure of its own (503, 500), never a 401.
  *
  * The context of the host has to be a plain object or absent; it is copied with `principal` added.
  * @throws {TypeError} for options that make no sense

@@ -7,7 +7,10 @@ import { failing } from './describe.js'
 
 /** Who may go on, and what the others are told. */
 export interface AuthorizeOptions<P extends Principal, C = unknown> {
-  /** Whether this principal may do that. Decide from the head of the request; its body is not read yet. */
+  /**
+   * Whether this principal may do that. Decide from the head of the request; its body is not read
+   * yet.
+   */
   readonly allow: (principal: P, request: HttpRequest<C>) => MaybePromise<boolean>
   /** The `reason` member of the 403, for programs, such as `needs_writer`. */
   readonly reason: string | ((principal: P, request: HttpRequest<C>) => string)
@@ -22,8 +25,9 @@ const PLACE: PolicyPlace = {
 }
 
 /**
- * Refuses who may not do that: 403 `forbidden` with `reason` beside `code` (SPEC 5.3); 401 `unauthorized` where nobody is
- * known (SPEC 5.2). Stands behind `authenticate`, or in a host that sets `context.principal` itself.
+ * Refuses who may not do that: 403 `forbidden` with `reason` beside `code` (SPEC 5.3); 401
+ * `unauthorized` where nobody is known (SPEC 5.2). Stands behind `authenticate`, or in a host that
+ * sets `context.principal` itself.
  * @throws {TypeError} for options that make no sense
  */
 export function authorize<P extends Principal, C = unknown>(options: AuthorizeOptions<P, C>): Policy<C> {

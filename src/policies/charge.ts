@@ -57,7 +57,10 @@ export class Charge<C = never> {
     return text
   }
 
-  /** Takes what the request costs. Fails with 429 or 413, or with what the store fails with: at once where the store answers so. */
+  /**
+   * Takes what the request costs. Fails with 429 or 413, or with what the store fails with: at once
+   * where the store answers so.
+   */
   take(request: HttpRequest<C>): MaybePromise<void> {
     return this.#takeFrom(0, request)
   }
@@ -88,8 +91,9 @@ export class Charge<C = never> {
     const { name, limit } = this.#limits[at] as Limit<C>
     if (!Number.isSafeInteger(cost) || cost < 0) throw new TypeError(`rateLimit: the cost of ${name} must be a whole number from 0 on`)
     if (cost > limit) throw httpError('body_too_large', { message: `This request costs ${cost}, and the limit is ${limit}.` })
-    // What would not fit is not charged: a large request that is refused leaves the rest for smaller ones. One that
-    // costs 1 needs no look beforehand, because nothing smaller could be served with what is left.
+    // What would not fit is not charged: a large request that is refused leaves the rest for
+    // smaller ones. One that costs 1 needs no look beforehand, because nothing smaller could be
+    // served with what is left.
     return cost <= 1 ? this.#charge(at, key, cost) : after(this.#add(at, key, 0), (before) => {
       if (before.value + cost > limit) this.#refuse(name, before)
       return this.#charge(at, key, cost)

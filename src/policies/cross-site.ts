@@ -7,19 +7,23 @@ import { failing } from './describe.js'
 /** Which other origins may send requests that change something. */
 export interface CrossSiteOptions {
   /**
-   * Origins as browsers send them, such as `https://app.example.com`. Origins that `cors` lets in by name need not be
-   * named again. Default: none.
+   * Origins as browsers send them, such as `https://app.example.com`. Origins that `cors` lets in
+   * by name need not be named again. Default: none.
    */
   readonly origins?: readonly string[]
   /**
-   * Whether other origins of the same site, such as `https://blog.example.com` for `https://api.example.com`, may send
-   * such requests. `'refuse'` where people whom you do not trust have pages on subdomains. Default `'allow'`.
+   * Whether other origins of the same site, such as `https://blog.example.com` for
+   * `https://api.example.com`, may send such requests. `'refuse'` where people whom you do not
+   * trust have pages on subdomains. Default `'allow'`.
    */
   readonly sameSite?: 'allow' | 'refuse'
 }
 
 const KNOWN = { origins: 0, sameSite: 0 } satisfies Record<keyof CrossSiteOptions, 0>
-/** Methods that change nothing (RFC 9110 section 9.2.1). A link or an image on another site may cause them. */
+/**
+ * Methods that change nothing (RFC 9110 section 9.2.1). A link or an image on another site may
+ * cause them.
+ */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
 const PLACE: PolicyPlace = {
@@ -31,14 +35,16 @@ const PLACE: PolicyPlace = {
 }
 
 /**
- * Refuses requests that a page of another site makes a browser send with its user's cookies: 403 `cross_site`. Put it in
- * front of everything that is protected by cookies, HTTP authentication, client certificates or the network.
+ * Refuses requests that a page of another site makes a browser send with its user's cookies: 403
+ * `cross_site`. Put it in front of everything that is protected by cookies, HTTP authentication,
+ * client certificates or the network.
  *
- * - GET, HEAD, OPTIONS and TRACE pass, so links, navigations and preflights do. Handlers must change nothing on them.
- * - Any other method passes if `Sec-Fetch-Site` (Fetch Metadata) is `same-origin` or `none`, and if it is `same-site`
- *   unless `sameSite` is `'refuse'`.
- * - Without `Sec-Fetch-Site` (older browsers, and `http` beyond the local machine), `Origin` must name the host of `Host`.
- *   `Origin: null` is refused.
+ * - GET, HEAD, OPTIONS and TRACE pass, so links, navigations and preflights do. Handlers must
+ *   change nothing on them.
+ * - Any other method passes if `Sec-Fetch-Site` (Fetch Metadata) is `same-origin` or `none`, and if
+ *   it is `same-site` unless `sameSite` is `'refuse'`.
+ * - Without `Sec-Fetch-Site` (older browsers, and `http` beyond the local machine), `Origin` must
+ *   name the host of `Host`. `Origin: null` is refused.
  * - Without both fields the request passes, because no browser sends it.
  *
  * @example

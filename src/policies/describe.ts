@@ -18,7 +18,10 @@ export function adding(headers: Readonly<Record<string, Fragment>>, describe: De
   return (operation) => addResponseHeaders(describe(operation), headers)
 }
 
-/** Any one of the schemes will do. Where nobody has to be known, an operation that answers 401 by itself needs them still. */
+/**
+ * Any one of the schemes will do. Where nobody has to be known, an operation that answers 401 by
+ * itself needs them still.
+ */
 export function securedBy(schemes: readonly Pick<Scheme, 'name' | 'openapi'>[], optional: boolean): Describe {
   const told = schemes.filter(({ openapi }) => openapi !== undefined)
   const securitySchemes = Object.fromEntries(told.map(({ name, openapi }) => [name, openapi as Fragment]))

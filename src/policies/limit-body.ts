@@ -16,9 +16,10 @@ const KNOWN = { maxBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
 const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
- * One limit for the bodies of all that is behind it, whatever those handlers take by themselves: 413 `body_too_large` (RFC 9110
- * section 15.5.14), by `Content-Length` before anything is read, else as soon as more has come. A body that the host's own
- * parser has read is measured as JSON where `Content-Length` does not tell its size.
+ * One limit for the bodies of all that is behind it, whatever those handlers take by themselves:
+ * 413 `body_too_large` (RFC 9110 section 15.5.14), by `Content-Length` before anything is read,
+ * else as soon as more has come. A body that the host's own parser has read is measured as JSON
+ * where `Content-Length` does not tell its size.
  * @throws {TypeError} for a number that makes no sense
  */
 export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {

@@ -15,13 +15,14 @@ export interface LimitConcurrencyOptions<C = unknown> {
   /** How long one waits at most, in milliseconds. Default 1000. */
   readonly maxWaitMs?: number
   /**
-   * How many requests of one caller run or wait at once; more are 429 `too_many_requests`. Default: no limit, so one caller can take
-   * all turns.
+   * How many requests of one caller run or wait at once; more are 429 `too_many_requests`. Default:
+   * no limit, so one caller can take all turns.
    */
   readonly maxPerCaller?: number
   /**
-   * The caller that `maxPerCaller` counts. `principal` (default): the subject of the principal, else the network of the connection; `address`: that
-   * network; or a function that returns a text, or `undefined` for no limit.
+   * The caller that `maxPerCaller` counts. `principal` (default): the subject of the principal,
+   * else the network of the connection; `address`: that network; or a function that returns a text,
+   * or `undefined` for no limit.
    */
   readonly by?: LimitBy<C>
   /** `Retry-After` of the 503 and the 429, in seconds. Default 1. */
@@ -36,8 +37,9 @@ const PLACE: PolicyPlace = {
 }
 
 /**
- * Lets only so many requests run at once (in this process), and only so many wait: the others are 503 `overloaded` with `Retry-After`, at
- * once. A turn ends with the head of the answer, so a client that is slow to read holds up nobody. One that leaves gives its place up.
+ * Lets only so many requests run at once (in this process), and only so many wait: the others are
+ * 503 `overloaded` with `Retry-After`, at once. A turn ends with the head of the answer, so a
+ * client that is slow to read holds up nobody. One that leaves gives its place up.
  * @throws {TypeError} for numbers that make no sense
  */
 export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C>): Policy<C> {

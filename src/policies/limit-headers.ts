@@ -5,7 +5,10 @@ import { failing } from './describe.js'
 
 /** How much a head may hold. */
 export interface LimitHeadersOptions {
-  /** Names and values of all fields together, in bytes. Node itself takes 16 KiB unless told otherwise (`maxHeaderSize`). */
+  /**
+   * Names and values of all fields together, in bytes. Node itself takes 16 KiB unless told
+   * otherwise (`maxHeaderSize`).
+   */
   readonly maxBytes?: number
   /** How many fields. Node gives those of one name joined or as a list; each of a list counts. */
   readonly maxFields?: number
@@ -15,8 +18,9 @@ const KNOWN = { maxBytes: 0, maxFields: 0 } satisfies Record<keyof LimitHeadersO
 const PLACE: PolicyPlace = { name: 'limitHeaders', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
- * Refuses heads that are larger than an API needs: 431 `header_fields_too_large` (RFC 6585 section 5). Node's parser has limits of
- * its own before that, for the server as a whole; `attach` answers those with the same code.
+ * Refuses heads that are larger than an API needs: 431 `header_fields_too_large` (RFC 6585 section
+ * 5). Node's parser has limits of its own before that, for the server as a whole; `attach` answers
+ * those with the same code.
  * @throws {TypeError} for numbers that make no sense
  */
 export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<C> {

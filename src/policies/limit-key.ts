@@ -9,8 +9,9 @@ export type LimitBy<C> = 'principal' | 'address' | ((request: HttpRequest<C>) =>
 const PLAIN = /^[A-Za-z0-9._~@:/-]{1,128}$/
 
 /**
- * Makes the function that gives the key of a request's counter, `undefined` for one who is not limited. A principal can't be named
- * so that it shares the counter of an address. Those without an address share one.
+ * Makes the function that gives the key of a request's counter, `undefined` for one who is not
+ * limited. A principal can't be named so that it shares the counter of an address. Those without an
+ * address share one.
  */
 export function limitKeys<C>(
   start: string, by: LimitBy<C>, addressOf: (request: HttpRequest) => string | undefined,

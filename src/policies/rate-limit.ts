@@ -15,32 +15,47 @@ import { limitKeys, type LimitBy } from './limit-key.js'
 
 /** One limit: so much in so many seconds. */
 export interface RateLimitPolicy<C = unknown> {
-  /** Stands in the headers and in the store's keys: a token of up to 64 characters, such as `default`. */
+  /**
+   * Stands in the headers and in the store's keys: a token of up to 64 characters, such as
+   * `default`.
+   */
   readonly name: string
   /** Requests, or whatever `cost` counts, in one window. */
   readonly limit: number
   readonly windowSeconds: number
   /**
-   * What a request costs, a whole number from 0 on; read from its head. Default 1. For bytes: `bodyBytes()`. What only
-   * the handler can know it charges with `consume`.
+   * What a request costs, a whole number from 0 on; read from its head. Default 1. For bytes:
+   * `bodyBytes()`. What only the handler can know it charges with `consume`.
    */
   readonly cost?: (request: HttpRequest<C>) => number
-  /** Whom it is counted for. Default `principal`: the subject, and the address of those whom nobody knows. */
+  /**
+   * Whom it is counted for. Default `principal`: the subject, and the address of those whom nobody
+   * knows.
+   */
   readonly by?: LimitBy<C>
 }
 
 /** What is counted, where, and what happens when it can't be. */
 export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
   readonly store: Store
-  /** Tried in this order up to the first that refuses; those behind it are not charged then. The tightest first. */
+  /**
+   * Tried in this order up to the first that refuses; those behind it are not charged then. The
+   * tightest first.
+   */
   readonly policies: readonly RateLimitPolicy<C>[]
-  /** What happens while the store is away: requests pass unlimited (`allow`), or are answered with its 503 (`deny`). Has to be chosen. */
+  /**
+   * What happens while the store is away: requests pass unlimited (`allow`), or are answered with
+   * its 503 (`deny`). Has to be chosen.
+   */
   readonly onStoreError: 'allow' | 'deny'
   /** In front of the keys in the store. Default `rl`. */
   readonly prefix?: string
 }
 
-/** What `diagnostics_channel` `longhaul:rate-limit` tells of each refusal, and of each request that passed because the store was away. */
+/**
+ * What `diagnostics_channel` `longhaul:rate-limit` tells of each refusal, and of each request that
+ * passed because the store was away.
+ */
 export interface RateLimitEvent {
   readonly outcome: 'refused' | 'store_away'
   /** The name of the policy that refused. */
@@ -59,10 +74,11 @@ const OUTER = { requestId: 'what is refused here would have no id' }
 const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and nobody is known there yet' }
 
 /**
- * Refuses what is too much: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Counts in fixed windows that begin with the first
- * request, with one atomic increment for each policy, so that no window ever lets more pass, whatever the number of processes on
- * the store. All answers carry `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than
- * a whole window is 413 `body_too_large`.
+ * Refuses what is too much: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Counts
+ * in fixed windows that begin with the first request, with one atomic increment for each policy, so
+ * that no window ever lets more pass, whatever the number of processes on the store. All answers
+ * carry `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). A request
+ * that costs more than a whole window is 413 `body_too_large`.
  * @throws {TypeError} for options that make no sense, and while `onStoreError` is not chosen
  */
 export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> {
@@ -117,8 +133,9 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
 }
 
 /**
- * Charges what a handler has found out late, such as the number of records in a body, before it acts on it. Counts for all the policies,
- * or for the one named, that `rateLimit` has applied to this request; does nothing where there is none.
+ * Charges what a handler has found out late, such as the number of records in a body, before it
+ * acts on it. Counts for all the policies, or for the one named, that `rateLimit` has applied to
+ * this request; does nothing where there is none.
  * @throws {HttpError} 429 `too_many_requests`: nothing more may be done, and nothing was charged
  */
 export function consume(request: HttpRequest<unknown>, amount: number, policy?: string): MaybePromise<void> {
@@ -130,7 +147,10 @@ function chargeOf(request: HttpRequest<unknown>): Charge | undefined {
   return (request.context as { readonly [Charge.key]?: Charge } | null | undefined)?.[Charge.key]
 }
 
-/** A `cost` by the length of the body: one for each `unit` bytes begun, at least one; one where no length is announced. */
+/**
+ * A `cost` by the length of the body: one for each `unit` bytes begun, at least one; one where no
+ * length is announced.
+ */
 export function bodyBytes(unit = 1024): (request: HttpRequest) => number {
   if (!(Number.isSafeInteger(unit) && unit > 0)) throw new TypeError('bodyBytes: unit must be a whole number of bytes above 0')
   return ({ headers }) => {

@@ -13,8 +13,8 @@ export interface RequestIdOptions {
   /** The field of the answer. Default `x-request-id`. */
   readonly header?: string
   /**
-   * Takes over the id that the same field of the request names, if it is 1 to 128 harmless characters: for servers behind a
-   * proxy that sets it. Default `false`.
+   * Takes over the id that the same field of the request names, if it is 1 to 128 harmless
+   * characters: for servers behind a proxy that sets it. Default `false`.
    */
   readonly trust?: boolean
 }
@@ -24,7 +24,9 @@ const PLACE: PolicyPlace = { name: 'requestId' }
 const idField = describeHeader('Names this request in the logs of the server')
 const HARMLESS = /^[A-Za-z0-9._~+/=:@-]{1,128}$/
 
-/** Gives each request an id, in `requestIdOf(request)` and in a field of every answer, failures too. */
+/**
+ * Gives each request an id, in `requestIdOf(request)` and in a field of every answer, failures too.
+ */
 export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C> {
   checkNames('requestId', options, KNOWN)
   const { header = 'x-request-id', trust = false } = options

@@ -5,21 +5,35 @@ import type { Principal } from '../http/principal.js'
 /** Credentials longer than this are refused unread, in characters. */
 export const LONGEST_CREDENTIALS = 8192
 
-/** What a scheme finds in a request: credentials as text, `''` for ones that can't be any; `undefined` for none at all. */
+/**
+ * What a scheme finds in a request: credentials as text, `''` for ones that can't be any;
+ * `undefined` for none at all.
+ */
 export type Credentials = string | undefined
 
-/** One way to tell who sent a request. Made by `bearer`, `basic`, `apiKey`, `hostUser`, or by yourself. */
+/**
+ * One way to tell who sent a request. Made by `bearer`, `basic`, `apiKey`, `hostUser`, or by
+ * yourself.
+ */
 export interface Scheme<P extends Principal = Principal> {
   readonly name: string
   /** Reads the head of the request only. */
   readonly read: (request: HttpRequest) => Credentials
-  /** Whom they stand for; `undefined` for nobody. A failure to find out is thrown, and is not a 401. */
+  /**
+   * Whom they stand for; `undefined` for nobody. A failure to find out is thrown, and is not a 401.
+   */
   readonly verify: (credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
-  /** Whether results may be remembered: by the credentials, and by the `key` of the cache where there is one. */
+  /**
+   * Whether results may be remembered: by the credentials, and by the `key` of the cache where
+   * there is one.
+   */
   readonly cacheable: boolean
   /** Whether `verify` reads the request. Default: whether it declares a second parameter. */
   readonly asksRequest?: boolean
-  /** The challenge of a 401 (RFC 9110 section 11.6.1); `refused`: credentials of this kind were sent. */
+  /**
+   * The challenge of a 401 (RFC 9110 section 11.6.1); `refused`: credentials of this kind were
+   * sent.
+   */
   readonly challenge: (realm: string, refused: boolean) => string
   /** Its OpenAPI security scheme object, where there is one for it. */
   readonly openapi?: Readonly<Record<string, unknown>>
@@ -32,8 +46,9 @@ export function single(field: string | string[] | undefined): Credentials {
 }
 
 /**
- * What follows the name of an Authorization field's scheme (RFC 9110 section 11.4; the name in any case): `undefined` when the
- * field names another scheme or is missing, `''` when nothing or too much follows.
+ * What follows the name of an Authorization field's scheme (RFC 9110 section 11.4; the name in any
+ * case): `undefined` when the field names another scheme or is missing, `''` when nothing or too
+ * much follows.
  */
 export function authorization(request: HttpRequest, scheme: string): Credentials {
   const field = request.headers['authorization']

@@ -6,7 +6,10 @@ import { isToken } from '../http/fields/reader.js'
 import { authorization, LONGEST_CREDENTIALS, single, type Scheme } from './scheme.js'
 import { SecretTable } from './secret.js'
 
-/** Tells whom a token or key stands for; `undefined`: for nobody. With `cache` of `authenticate`, see its `key` for what it may read. */
+/**
+ * Tells whom a token or key stands for; `undefined`: for nobody. With `cache` of `authenticate`,
+ * see its `key` for what it may read.
+ */
 export type VerifyToken<P extends Principal> = (token: string, request: HttpRequest) => MaybePromise<P | undefined>
 /** Tells whom a name and password stand for; `undefined`: for nobody. */
 export type VerifyPassword<P extends Principal> = (name: string, password: string, request: HttpRequest) => MaybePromise<P | undefined>
@@ -19,7 +22,10 @@ const API_KEY = { header: 0, query: 0, verify: 0 }
 const CONTROL = /[\0-\x1f\x7f]/
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, a JWT library's, or your own. */
+/**
+ * `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, a JWT library's, or your
+ * own.
+ */
 export function bearer<P extends Principal>(options: { readonly verify: VerifyToken<P> }): Scheme<P> {
   checkNames('bearer', options, VERIFY)
   const { verify } = options
@@ -36,8 +42,9 @@ export function bearer<P extends Principal>(options: { readonly verify: VerifyTo
 }
 
 /**
- * `Authorization: Basic <base64 of name:password>` (RFC 7617), in UTF-8. Passwords belong into a hash made for them
- * (scrypt, argon2): verify against that, and give `authenticate` a `cache`, because such hashes are slow on purpose.
+ * `Authorization: Basic <base64 of name:password>` (RFC 7617), in UTF-8. Passwords belong into a
+ * hash made for them (scrypt, argon2): verify against that, and give `authenticate` a `cache`,
+ * because such hashes are slow on purpose.
  */
 export function basic<P extends Principal>(options: { readonly verify: VerifyPassword<P> }): Scheme<P> {
   checkNames('basic', options, VERIFY)
@@ -67,10 +74,16 @@ function decodeBasic(text: string): string {
   }
 }
 
-/** Where an API key stands: in a header field, or in the query, where it ends up in logs and histories. */
+/**
+ * Where an API key stands: in a header field, or in the query, where it ends up in logs and
+ * histories.
+ */
 export type ApiKeyPlace = { readonly header: string } | { readonly query: string }
 
-/** An API key in a header field such as `x-api-key`, or, only where it can't be helped, in a query parameter. */
+/**
+ * An API key in a header field such as `x-api-key`, or, only where it can't be helped, in a query
+ * parameter.
+ */
 export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly verify: VerifyToken<P> }): Scheme<P> {
   checkNames('apiKey', options, API_KEY)
   const { verify, ...place } = options
@@ -93,7 +106,9 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly ve
   }
 }
 
-/** The user that the host has found out itself: a session, Passport's `req.user`, a mutual TLS peer. */
+/**
+ * The user that the host has found out itself: a session, Passport's `req.user`, a mutual TLS peer.
+ */
 export function hostUser<P extends Principal, C = unknown>(find: (request: HttpRequest<C>) => MaybePromise<P | undefined>): Scheme<P> {
   needsVerify('hostUser', find)
   return {
@@ -105,8 +120,9 @@ export function hostUser<P extends Principal, C = unknown>(find: (request: HttpR
 }
 
 /**
- * A `verify` for a handful of fixed tokens or keys: `tokens({ 's3cret': { subject: 'ann' } })`. Its time tells the lengths
- * of the tokens at most. Above 16 of them it compares digests under a salt of this process.
+ * A `verify` for a handful of fixed tokens or keys: `tokens({ 's3cret': { subject: 'ann' } })`. Its
+ * time tells the lengths of the tokens at most. Above 16 of them it compares digests under a salt
+ * of this process.
  */
 export function tokens<P extends Principal>(table: Readonly<Record<string, P>>): (token: string) => P | undefined {
   const known = new SecretTable<P>()

@@ -3,9 +3,10 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 let drawn: string | undefined
 
 /**
- * The salt of this process. Nobody outside knows it, so nobody can choose texts whose digests are alike. The time that a
- * comparison or a lookup of two digests takes tells nothing about the secrets behind them. Drawn when it is first needed,
- * because a Worker has no random bytes while its module is loaded.
+ * The salt of this process. Nobody outside knows it, so nobody can choose texts whose digests are
+ * alike. The time that a comparison or a lookup of two digests takes tells nothing about the
+ * secrets behind them. Drawn when it is first needed, because a Worker has no random bytes while
+ * its module is loaded.
  */
 function salt(): string {
   return drawn ??= randomBytes(32).toString('base64url')
@@ -17,8 +18,8 @@ export function secretDigest(text: string): string {
 }
 
 /**
- * Whether two secrets are the same, in a time that does not depend on where they differ. For a `verify` of your own; its
- * time tells their lengths at most.
+ * Whether two secrets are the same, in a time that does not depend on where they differ. For a
+ * `verify` of your own; its time tells their lengths at most.
  */
 export function sameSecret(a: string, b: string): boolean {
   return timingSafeEqual(hash('sha256', salt() + a, 'buffer'), hash('sha256', salt() + b, 'buffer'))
@@ -27,7 +28,10 @@ export function sameSecret(a: string, b: string): boolean {
 /** So many are compared one by one, which takes less time than one digest. */
 const FEW = 16
 
-/** Texts that are secret, and what each stands for. What a look-up takes tells the lengths of the secrets at most. */
+/**
+ * Texts that are secret, and what each stands for. What a look-up takes tells the lengths of the
+ * secrets at most.
+ */
 export class SecretTable<V> {
   readonly #values = new Map<string, V>()
   readonly #few: { readonly bytes: Buffer, readonly asked: Buffer, readonly value: V }[] = []

@@ -8,13 +8,19 @@ import { failing } from './describe.js'
 
 /** How long a request may take to arrive and to be answered. */
 export interface TimeoutsOptions {
-  /** For a whole body that is read at once, and for each next piece of one that is streamed, in milliseconds. Then: 408 `request_timeout`. */
+  /**
+   * For a whole body that is read at once, and for each next piece of one that is streamed, in
+   * milliseconds. Then: 408 `request_timeout`.
+   */
   readonly readMs?: number
-  /** From the request to the head of the answer, in milliseconds. Then `request.signal` aborts and the answer is 503 `run_timeout`. */
+  /**
+   * From the request to the head of the answer, in milliseconds. Then `request.signal` aborts and
+   * the answer is 503 `run_timeout`.
+   */
   readonly runMs?: number
   /**
-   * `Retry-After` of the 503, in seconds. POST and PATCH get none, because part of their work may have been done: the same request again could do
-   * it twice. Default 5.
+   * `Retry-After` of the 503, in seconds. POST and PATCH get none, because part of their work may
+   * have been done: the same request again could do it twice. Default 5.
    */
   readonly retryAfterSeconds?: number
 }
@@ -23,8 +29,9 @@ const KNOWN = { readMs: 0, runMs: 0, retryAfterSeconds: 0 } satisfies Record<key
 const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
- * Bounds how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a handler may take to answer (503). A handler that
- * goes on after the abort is not waited for, and what it still gives is dropped. A run that is late because the body is, is a 408.
+ * Bounds how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a
+ * handler may take to answer (503). A handler that goes on after the abort is not waited for, and
+ * what it still gives is dropped. A run that is late because the body is, is a 408.
  * @throws {TypeError} for a time that makes no sense
  */
 export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {

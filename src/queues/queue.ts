@@ -1,42 +1,45 @@
 /**
- * The one execution contract. Functions do not travel, so submitting (data) is apart from executing:
- * a process may only enqueue, only process, or both.
+ * The one execution contract. Functions do not travel, so submitting (data) is apart from
+ * executing: a process may only enqueue, only process, or both.
  */
 export interface Queue {
   /** Whether accepted jobs survive the death of this process. */
   readonly durable: boolean
   /**
-   * Takes a job. `full`: the queue has no room, or is closing, and has not taken it. A job whose `id` is
-   * already waiting (for its turn, its delay or its next attempt) or running is taken once, and the
-   * answer is `accepted`; an id whose job has ended may be taken anew. The caller changes neither job nor
-   * input afterwards. Never calls `run` before it returns. Gives its answer at once where it has it, and never throws.
-   * A rejected promise leaves the outcome open; misuse rejects with a `TypeError`.
+   * Takes a job. `full`: the queue has no room, or is closing, and has not taken it. A job whose
+   * `id` is already waiting (for its turn, its delay or its next attempt) or running is taken once,
+   * and the answer is `accepted`; an id whose job has ended may be taken anew. The caller changes
+   * neither job nor input afterwards. Never calls `run` before it returns. Gives its answer at once
+   * where it has it, and never throws. A rejected promise leaves the outcome open; misuse rejects
+   * with a `TypeError`.
    */
   enqueue(job: Job, options?: EnqueueOptions): 'accepted' | 'full' | Promise<'accepted' | 'full'>
   /**
-   * Starts running jobs in this process, beginning with those that wait; called at most once. When `run`
-   * rejects or throws, the job is tried again after its back-off until its attempts are used up, each time
-   * with the input as it was enqueued. An accepted job is never refused a retry for want of room.
-   * A job whose `run` rejects or throws with a `HandBackError` waits for its `delayMs`, then is run by some process; no attempt is used up.
+   * Starts running jobs in this process, beginning with those that wait; called at most once. When
+   * `run` rejects or throws, the job is tried again after its back-off until its attempts are used
+   * up, each time with the input as it was enqueued. An accepted job is never refused a retry for
+   * want of room. A job whose `run` rejects or throws with a `HandBackError` waits for its
+   * `delayMs`, then is run by some process; no attempt is used up.
    */
   process(run: RunJob, options: ProcessOptions): void
   /**
-   * Takes a job that is not running out of the queue, also one between two attempts; `onDead` is not
-   * called. `true` when it was there.
+   * Takes a job that is not running out of the queue, also one between two attempts; `onDead` is
+   * not called. `true` when it was there.
    */
   remove(id: string): Promise<boolean>
   /**
-   * Whether the queue holds a job of this id: one that waits for whatever reason, runs, or has died and whose `onDead` has not settled.
-   * Asked to find tasks whose job was lost, so `false` must be certain: when it is not known, reject.
+   * Whether the queue holds a job of this id: one that waits for whatever reason, runs, or has died
+   * and whose `onDead` has not settled. Asked to find tasks whose job was lost, so `false` must be
+   * certain: when it is not known, reject.
    */
   has(id: string): Promise<boolean>
   /**
-   * Takes no new jobs and lets what runs finish for up to `drainMs` milliseconds (default 10,000), then
-   * aborts the rest with a `QueueClosingError` as the reason. A durable queue starts nothing more and
-   * hands back what is left. One that is not durable runs what waits too while there is time, and reports
-   * each job that it leaves undone to `onDead` with `closed`. Resolves when nothing runs any more and
-   * `onDead` has settled, or soon after the abort, even when a run ignores it. Calling it again returns
-   * the same outcome.
+   * Takes no new jobs and lets what runs finish for up to `drainMs` milliseconds (default 10,000),
+   * then aborts the rest with a `QueueClosingError` as the reason. A durable queue starts nothing
+   * more and hands back what is left. One that is not durable runs what waits too while there is
+   * time, and reports each job that it leaves undone to `onDead` with `closed`. Resolves when
+   * nothing runs any more and `onDead` has settled, or soon after the abort, even when a run
+   * ignores it. Calling it again returns the same outcome.
    */
   close(options?: { readonly drainMs?: number }): Promise<void>
 }
@@ -49,11 +52,17 @@ export interface Job {
   /** The definition to run. */
   readonly name: string
   readonly input: unknown
-  /** Identifies the store that the task's record is in, where applications with stores of their own may share one queue. */
+  /**
+   * Identifies the store that the task's record is in, where applications with stores of their own
+   * may share one queue.
+   */
   readonly store?: string | undefined
   /** Request and trace context that travels with the job. */
   readonly context?: unknown
-  /** What is known of the task's record, for the run to read. A queue that gives it back saves a look into the store; it may leave it out. */
+  /**
+   * What is known of the task's record, for the run to read. A queue that gives it back saves a
+   * look into the store; it may leave it out.
+   */
   readonly record?: string | undefined
 }
 
@@ -89,22 +98,29 @@ export interface Attempt {
 /** Runs one job. A rejection is a failed attempt. */
 export type RunJob = (job: Job, attempt: Attempt) => Promise<void>
 
-/** Why a job will not be run (again): its attempts are used up, its worker died too often, or the queue closed. */
+/**
+ * Why a job will not be run (again): its attempts are used up, its worker died too often, or the
+ * queue closed.
+ */
 export type DeadReason = 'attempts' | 'stalled' | 'closed'
 
 /** How a process runs jobs. */
 export interface ProcessOptions {
   /** Jobs that run at once. */
   readonly concurrency: number
-  /** Called once for a job that ends without a `run` that resolved, unless it was removed. What it throws changes nothing. */
+  /**
+   * Called once for a job that ends without a `run` that resolved, unless it was removed. What it
+   * throws changes nothing.
+   */
   readonly onDead: (job: Job, reason: DeadReason) => Promise<void> | void
 }
 
 const HAND_BACK = Symbol.for('longhaul.HandBackError')
 
 /**
- * Thrown by a run that cannot do its job in this process, while another process may: a worker of an older version, say. The queue keeps
- * the job for `delayMs` and then has it run again. No attempt is used up. Recognise it by `isHandBack`.
+ * Thrown by a run that cannot do its job in this process, while another process may: a worker of an
+ * older version, say. The queue keeps the job for `delayMs` and then has it run again. No attempt
+ * is used up. Recognise it by `isHandBack`.
  */
 export class HandBackError extends Error {
   override readonly name = 'HandBackError'

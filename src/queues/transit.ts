@@ -2,9 +2,9 @@
 const MANY = 256
 
 /**
- * A map for what comes and goes with each request. V8 moves a Map to a new table again and again as its entries change; once the Map
- * is old, each table left behind keeps what it held until the next full collection of garbage. So, when nothing is
- * under way, a new one takes its place.
+ * A map for what comes and goes with each request. V8 moves a Map to a new table again and again as
+ * its entries change; once the Map is old, each table left behind keeps what it held until the next
+ * full collection of garbage. So, when nothing is under way, a new one takes its place.
  */
 export class Transit<V, K = string> {
   #map = new Map<K, V>()

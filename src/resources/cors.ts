@@ -18,17 +18,24 @@ export interface CorsOptions<C = unknown> {
   /** `*`: any; origins such as `https://app.example.com`; or a function that decides. */
   readonly origins: '*' | readonly string[] | ((origin: string, request: HttpRequest<C>) => boolean)
   /**
-   * The methods that a preflight allows. Default: those that the resource itself allows; where it does not say, because it
-   * wants credentials, which a preflight never has, GET, HEAD, POST, PUT, PATCH and DELETE.
+   * The methods that a preflight allows. Default: those that the resource itself allows; where it
+   * does not say, because it wants credentials, which a preflight never has, GET, HEAD, POST, PUT,
+   * PATCH and DELETE.
    */
   readonly methods?: readonly string[]
   /** The request fields that a preflight allows. Default: those that it asks for. */
   readonly headers?: readonly string[]
-  /** The fields of answers that pages may read, beside the few that they always may. Default: those that longhaul sends. */
+  /**
+   * The fields of answers that pages may read, beside the few that they always may. Default: those
+   * that longhaul sends.
+   */
   readonly exposeHeaders?: readonly string[]
   /** Whether requests may carry cookies. Needs origins by name. Default `false`. */
   readonly credentials?: boolean
-  /** How long browsers keep what a preflight said, in seconds, up to 86 400. Default: theirs, of some 5 s. */
+  /**
+   * How long browsers keep what a preflight said, in seconds, up to 86 400. Default: theirs, of
+   * some 5 s.
+   */
   readonly maxAge?: number
 }
 
@@ -45,7 +52,10 @@ const EXPOSED = [
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
 /** More than this of what a preflight asks for is not said back. */
 const LONGEST = 2048
-/** An origin is a scheme, a name of up to 253 characters and a port. What is longer is none, whatever a function would say of it. */
+/**
+ * An origin is a scheme, a name of up to 253 characters and a port. What is longer is none,
+ * whatever a function would say of it.
+ */
 const LONGEST_ORIGIN = 512
 
 const TOLD = {
@@ -57,14 +67,15 @@ const CREDENTIALS = { 'Access-Control-Allow-Credentials': header('`true`: reques
 const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'what is answered here would have no id' } }
 
 /**
- * Lets pages of other origins read answers, failures too, and answers their preflights with 200 (SPEC 4.1; the Fetch
- * standard, section 3.2), for which nobody needs credentials. Put it before `authenticate`. Other OPTIONS requests go on as they
- * are. Origins that are allowed by name, or by a function together with `credentials`, are no other sites to `crossSite` behind this.
- * An origin that is not allowed gets no fields, and its browser keeps the answer to itself. Answers that depend on the
- * origin say `Vary: Origin`.
+ * Lets pages of other origins read answers, failures too, and answers their preflights with 200
+ * (SPEC 4.1; the Fetch standard, section 3.2), for which nobody needs credentials. Put it before
+ * `authenticate`. Other OPTIONS requests go on as they are. Origins that are allowed by name, or by
+ * a function together with `credentials`, are no other sites to `crossSite` behind this. An origin
+ * that is not allowed gets no fields, and its browser keeps the answer to itself. Answers that
+ * depend on the origin say `Vary: Origin`.
  *
- * @throws {TypeError} for what browsers would refuse, or nobody can have meant: no origins, one that is none, `*` with
- * credentials, names that are none
+ * @throws {TypeError} for what browsers would refuse, or nobody can have meant: no origins, one
+ * that is none, `*` with credentials, names that are none
  */
 export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   checkNames('cors', options, KNOWN)
@@ -118,7 +129,10 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
 
 type Answer = HttpResponse | undefined
 
-/** Hears what the resource says of OPTIONS. What is not there, or takes no more, is so for a preflight too. */
+/**
+ * Hears what the resource says of OPTIONS. What is not there, or takes no more, is so for a
+ * preflight too.
+ */
 function askResource<C>(
   request: HttpRequest<C>, next: Handler<C>, preflight: (request: HttpRequest<C>, found: Answer) => HttpResponse,
 ): MaybePromise<Answer> {

@@ -5,4 +5,6 @@ export { list, type ListOptions } from './list.js'
 export { resource, type ResourceOptions } from './resource.js'
 export { strictQuery, type StrictQueryOptions } from './strict-query.js'
 export { trace, type TraceOptions } from './trace.js'
-export type { Call, Outcome, Page, PageRequest, Repository, Update } from '../repositories/repository.js'
+export type {
+  Call, Outcome, Page, PageRequest, Repository, Update,
+} from '../repositories/repository.js'

@@ -7,7 +7,10 @@ import type { Schema } from '../schema/schema.js'
 /** What a PATCH may be written in; both are read as a merge patch (RFC 7396). */
 export const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
 
-/** The body as JSON. Where it must be of certain types, the 415 says so as RFC 5789 section 2.2 wants it. */
+/**
+ * The body as JSON. Where it must be of certain types, the 415 says so as RFC 5789 section 2.2
+ * wants it.
+ */
 export async function readBody(request: HttpRequest<unknown>, maxBytes: number, mediaTypes?: readonly string[]): Promise<unknown> {
   if (mediaTypes === undefined) return await readJson(request, { maxBytes })
   try {

@@ -16,7 +16,8 @@ export function written(
   const headers: ResponseHeaders = { vary: 'Prefer' }
   if (created) headers['location'] = path
   if (wish !== undefined) headers['preference-applied'] = `return=${wish}`
-  // RFC 9110 section 9.3.4: a client that PUT something else than is kept now must not take the tag for that of what it sent.
+  // RFC 9110 section 9.3.4: a client that PUT something else than is kept now must not take the tag
+  // for that of what it sent.
   if (!(minimal && method === 'PUT')) headers['etag'] = etag
   if (minimal) return created ? { status: 201, headers, body: '' } : { status: 204, headers }
   headers['content-type'] = 'application/json'

@@ -74,7 +74,8 @@ export class Items<Item extends object, Draft, Change, Id> {
     const { item, created } = await this.#guarded(request, id, 'may be new', async (repository, before) => {
       const done = await repository.replace?.(id, draft, callOf(request))
       if (done === undefined) throw new TypeError('collection: replace of the repository must give { item, created }')
-      // Somebody else has made it, or taken it away, since we looked; inside a transaction this takes our write back.
+      // Somebody else has made it, or taken it away, since we looked; inside a transaction this
+      // takes our write back.
       if (before && (before.item === undefined) !== done.created) throw httpError('precondition_failed')
       return done
     })
@@ -106,8 +107,9 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   /**
-   * Looks, holds the conditions against what is there, and writes; in one transaction where the repository has them. Without
-   * conditions it only writes, unless the record has to be looked at anyway.
+   * Looks, holds the conditions against what is there, and writes; in one transaction where the
+   * repository has them. Without conditions it only writes, unless the record has to be looked at
+   * anyway.
    */
   async #guarded<Result>(
     request: Request, id: Id, record: 'may be new' | 'there' | 'looked at',
@@ -135,7 +137,8 @@ export class Items<Item extends object, Draft, Change, Id> {
     const draft: unknown = await validated(this.#options.schema, merged)
     const known = isJsonObject(draft) ? draft : {}
     for (const [name, value] of Object.entries(patch)) {
-      // The schema has left it out, so it does not know it. What is removed is allowed to be missing.
+      // The schema has left it out, so it does not know it. What is removed is allowed to be
+      // missing.
       if (value !== null && !Object.hasOwn(known, name)) throw invalidInput(childPointer('', name), 'is not a known member')
     }
     return Object.fromEntries(Object.keys(patch).map((name) => [name, Object.hasOwn(known, name) ? known[name] : null])) as Change
@@ -149,7 +152,10 @@ export class Items<Item extends object, Draft, Change, Id> {
     return id
   }
 
-  /** A body may name the record once more, but no other. A schema that does not know the id does not get to see it, since it may be a closed one. */
+  /**
+   * A body may name the record once more, but no other. A schema that does not know the id does not
+   * get to see it, since it may be a closed one.
+   */
   #withoutId<T>(body: T, { params }: Request, schemaHasId: boolean): T {
     if (!isJsonObject(body) || !Object.hasOwn(body, 'id')) return body
     const { id, ...rest } = body as Readonly<Record<string, unknown>>
@@ -169,7 +175,9 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 }
 
-/** Whether a schema may want the member `id`: it names it, or does not tell which members it has. */
+/**
+ * Whether a schema may want the member `id`: it names it, or does not tell which members it has.
+ */
 function mayHaveId(schema: Schema): boolean {
   const properties = toJsonSchema(schema)?.['properties']
   return !isJsonObject(properties) || Object.hasOwn(properties, 'id')

@@ -27,9 +27,9 @@ export interface ListOptions<Item extends object = object> {
   /** More are never given at once: larger wishes are cut to it. Default 1000. */
   readonly maxBatchSize?: number
   /**
-   * How the repository finds a page: at a position, or behind an opaque cursor of its own. A cursor goes through the hands
-   * of clients; a repository that has to trust what is in it signs it, and throws `httpError('invalid_query')` for one
-   * that it did not give. Default `position`.
+   * How the repository finds a page: at a position, or behind an opaque cursor of its own. A cursor
+   * goes through the hands of clients; a repository that has to trust what is in it signs it, and
+   * throws `httpError('invalid_query')` for one that it did not give. Default `position`.
    */
   readonly paging?: 'position' | 'cursor'
   /** What a record looks like, for OpenAPI. */
@@ -54,19 +54,23 @@ const OFFERS = [JSON_TYPE, NDJSON_TYPE]
 const UNIT = 'items'
 
 /**
- * A handler for GET and HEAD that gives the records of a repository in pages (SPEC 4.2): `?batch_size=` (100, and 1000 at
- * the most) and `?start=` (from 0; past the end is an empty page), or `?cursor=`, as
- * `{ items, start, batch_size, total?, next? }`, where `next` is the path of the next page. `Link` names `first`, `prev`, `next` and
- * `last`, as far as they are known. A client that prefers `application/x-ndjson` gets one record a line.
+ * A handler for GET and HEAD that gives the records of a repository in pages (SPEC 4.2):
+ * `?batch_size=` (100, and 1000 at the most) and `?start=` (from 0; past the end is an empty page),
+ * or `?cursor=`, as `{ items, start, batch_size, total?, next? }`, where `next` is the path of the
+ * next page. `Link` names `first`, `prev`, `next` and `last`, as far as they are known. A client
+ * that prefers `application/x-ndjson` gets one record a line.
  *
- * Lists by position understand `Range: items=0-24` (RFC 9110 section 14) where the query says nothing of pages: 206 with
- * `Content-Range: items 0-24/1200` (`/*` when the source does not count), cut to the largest page; 416 past the end.
+ * Lists by position understand `Range: items=0-24` (RFC 9110 section 14) where the query says
+ * nothing of pages: 206 with `Content-Range: items 0-24/1200` (`/*` when the source does not
+ * count), cut to the largest page; 416 past the end.
  *
- * Every page has an ETag. A part has that of the 200 which has its records: the first page, or for records behind it the page that
- * `start` and `batch_size` would give. Conditions and If-Range are about that tag. `Link` has at most 4 KiB; a query that makes it longer
- * leaves only `next` in it, or nothing.
+ * Every page has an ETag. A part has that of the 200 which has its records: the first page, or for
+ * records behind it the page that `start` and `batch_size` would give. Conditions and If-Range are
+ * about that tag. `Link` has at most 4 KiB; a query that makes it longer leaves only `next` in it,
+ * or nothing.
  *
- * Fails with `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416) and what the repository throws.
+ * Fails with `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416) and what
+ * the repository throws.
  *
  * @throws {TypeError} when an option makes no sense
  */
@@ -118,7 +122,10 @@ interface ListCall<Item extends object> {
   readonly read: (page: PageRequest) => Promise<Page<Item>>
 }
 
-/** Sets the entity tag. Returns the 304 if the client has what is tagged so, and throws `precondition_failed` (412). */
+/**
+ * Sets the entity tag. Returns the 304 if the client has what is tagged so, and throws
+ * `precondition_failed` (412).
+ */
 function conditional<Item extends object>({ request: { method, headers: asked }, headers }: ListCall<Item>, etag: string): HttpResponse | undefined {
   const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag })
   if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
@@ -129,9 +136,10 @@ function conditional<Item extends object>({ request: { method, headers: asked },
 }
 
 /**
- * Answers Range; `undefined` where the whole page is to be answered instead. The entity tag is that of the 200 which has these
- * records: of the first page as long as they are on it (RFC 9110 section 15.3.7), else of the page that `start` and `batch_size`
- * would give. A tag of the first page says nothing about records behind it.
+ * Answers Range; `undefined` where the whole page is to be answered instead. The entity tag is that
+ * of the 200 which has these records: of the first page as long as they are on it (RFC 9110 section
+ * 15.3.7), else of the page that `start` and `batch_size` would give. A tag of the first page says
+ * nothing about records behind it.
  */
 async function answerRange<Item extends object>(call: ListCall<Item>, range: PageRequest): Promise<HttpResponse | undefined> {
   const { request: { headers: asked }, headers, plan: { batchSize }, read } = call
@@ -171,7 +179,9 @@ async function wantedRange<Item extends object>(call: ListCall<Item>, { explicit
   return { start: first.start, limit: Math.min(first.end - first.start, maxBatchSize) }
 }
 
-/** Conditions come before Range, and where no record is in the range they are about the whole page. */
+/**
+ * Conditions come before Range, and where no record is in the range they are about the whole page.
+ */
 const CONDITIONS = ['if-range', 'if-match', 'if-none-match']
 
 /** Throws `range_not_satisfiable` (416); for a conditional request Range is ignored instead. */

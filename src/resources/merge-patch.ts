@@ -1,6 +1,8 @@
 import { isJsonObject } from '../http/body/json-value.js'
 
-/** Applies a JSON merge patch (RFC 7396) to a value; `null` removes a member. Neither is changed. */
+/**
+ * Applies a JSON merge patch (RFC 7396) to a value; `null` removes a member. Neither is changed.
+ */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isJsonObject(patch)) return patch
   const merged: Record<string, unknown> = isJsonObject(target) ? { ...target } : {}

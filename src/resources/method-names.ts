@@ -11,7 +11,8 @@ const REGISTERED: ReadonlySet<string> = new Set((
 const USUAL = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT', 'QUERY']
 
 /**
- * Tells why a method is refused: it is not registered with IANA, and `extensionMethods` does not name it.
+ * Tells why a method is refused: it is not registered with IANA, and `extensionMethods` does not
+ * name it.
  * @returns the message, or `undefined` for a method that is known
  */
 export function unknownMethod(method: string, extensionMethods: readonly string[]): string | undefined {

@@ -1,9 +1,13 @@
 import type { Handler, HttpResponse, Operation, ResponseHeaders } from '../http/exchange.js'
 
-/** The methods of RFC 9110 section 9, and PATCH (RFC 5789), in the order in which Allow lists them. */
+/**
+ * The methods of RFC 9110 section 9, and PATCH (RFC 5789), in the order in which Allow lists them.
+ */
 export const STANDARD_METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT']
 
-/** The value of an Allow field (RFC 9110 section 10.2.1): HEAD comes with GET, and OPTIONS always. */
+/**
+ * The value of an Allow field (RFC 9110 section 10.2.1): HEAD comes with GET, and OPTIONS always.
+ */
 export function allowValue(methods: Iterable<string>): string {
   const all = new Set(methods).add('OPTIONS')
   if (all.has('GET')) all.add('HEAD')
@@ -12,8 +16,9 @@ export function allowValue(methods: Iterable<string>): string {
 }
 
 /**
- * The answer to OPTIONS where a handler has none of its own (RFC 9110 section 9.3.7): what is allowed, and as far as
- * the handlers tell, which bodies PATCH and POST take (RFC 5789 section 3.1, W3C LDP 7.1) and which ranges GET.
+ * The answer to OPTIONS where a handler has none of its own (RFC 9110 section 9.3.7): what is
+ * allowed, and as far as the handlers tell, which bodies PATCH and POST take (RFC 5789 section 3.1,
+ * W3C LDP 7.1) and which ranges GET.
  */
 export function optionsResponse(allow: string, operations: readonly Operation[] = []): HttpResponse {
   const headers: ResponseHeaders = { allow }

@@ -18,8 +18,8 @@ export interface PageLinks {
 }
 
 /**
- * Longest value of Link, in bytes. The links repeat the query, which a client may make as long as the request line allows;
- * clients read 8 to 16 KiB of header fields in all.
+ * Longest value of Link, in bytes. The links repeat the query, which a client may make as long as
+ * the request line allows; clients read 8 to 16 KiB of header fields in all.
  */
 const MAX_FIELD = 4096
 
@@ -31,7 +31,10 @@ function fieldOf(links: readonly Link[]): string | undefined {
   return next !== '' && next.length <= MAX_FIELD ? next : undefined
 }
 
-/** Links of a page that was asked for by its position. Without a total, a full page may have another behind it. */
+/**
+ * Links of a page that was asked for by its position. Without a total, a full page may have another
+ * behind it.
+ */
 export function positionLinks(request: HttpRequest<unknown>, { start, limit, count, total }: PagePlace): PageLinks {
   const at = (from: number): string => target(request, { start: String(from), batch_size: String(limit) })
   const end = start + count

@@ -3,7 +3,8 @@ import { httpError } from '../http/errors.js'
 type Params = Record<string, string>
 
 /**
- * Percent-decodes `params`, a fresh object without a prototype, in place, and adds those of `outer` that have other names.
+ * Percent-decodes `params`, a fresh object without a prototype, in place, and adds those of `outer`
+ * that have other names.
  *
  * @param names - the parameters of the route
  * @throws HttpError 400 `invalid_path` for a value that is badly encoded, `.` or `..`, or has a NUL

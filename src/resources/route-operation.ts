@@ -4,11 +4,13 @@ import type { Route } from './route.js'
 interface Parameter { readonly in?: unknown, readonly name?: unknown }
 
 /**
- * What a handler says of itself, at the path where a route puts it. OpenAPI 3.1 wants a parameter for each `{name}` of
- * the path and no other in it, so those that are missing are added, and those of other paths are left out.
+ * What a handler says of itself, at the path where a route puts it. OpenAPI 3.1 wants a parameter
+ * for each `{name}` of the path and no other in it, so those that are missing are added, and those
+ * of other paths are left out.
  *
- * Operations of versions in the path (see `byPath()`) stand where the first segment is theirs: at `/v1/users`, and in the place of the
- * parameter of `/{version}/users`. Where they stand, those that are for a path without a version do not.
+ * Operations of versions in the path (see `byPath()`) stand where the first segment is theirs: at
+ * `/v1/users`, and in the place of the parameter of `/{version}/users`. Where they stand, those
+ * that are for a path without a version do not.
  */
 export function routeOperations(operations: readonly Operation[], route: Route): Operation[] {
   const [, first = ''] = route.template.split('/')

@@ -3,7 +3,10 @@ import type { Route } from './route.js'
 /** The route that a path matches. */
 interface Found<T> {
   readonly data: T
-  /** Parameters as they stand in the path, in an object without a prototype; absent where the route has none. */
+  /**
+   * Parameters as they stand in the path, in an object without a prototype; absent where the route
+   * has none.
+   */
   readonly params?: Record<string, string> | undefined
 }
 
@@ -16,9 +19,10 @@ interface Branch<T> {
 }
 
 /**
- * Finds the route of a path. Most paths are of a route without parameters, or of one that ends in its only parameter: two
- * lookups in a map find these. No other route could win there, because in each segment a literal one wins. All other paths
- * walk the tree, which visits each branch at most once.
+ * Finds the route of a path. Most paths are of a route without parameters, or of one that ends in
+ * its only parameter: two lookups in a map find these. No other route could win there, because in
+ * each segment a literal one wins. All other paths walk the tree, which visits each branch at most
+ * once.
  */
 export class RouteTree<T> {
   private readonly root: Branch<T> = { literals: new Map() }
@@ -59,7 +63,9 @@ function follow<T>(literals: Map<string, Branch<T>>, segment: string): Branch<T>
   return branch
 }
 
-/** Finds the branch where a route ends, from the segment at `from` on. `values` gets the parameters. */
+/**
+ * Finds the branch where a route ends, from the segment at `from` on. `values` gets the parameters.
+ */
 function walk<T>(branch: Branch<T>, path: string, from: number, values: string[]): Branch<T> | undefined {
   // At the end of the path, or behind one slash at its end.
   if (from >= path.length) return branch.end === undefined ? undefined : branch

@@ -18,7 +18,8 @@ const PARAMETER = /^\{([A-Za-z_][A-Za-z0-9_]*)\}$/
 const LITERAL = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+$/
 
 /**
- * Reads a route: `'POST /start-job'`, `'GET|HEAD|DELETE /job-status/{id}'`; `'/any/{id}'` and `'* /any/{id}'` take any method.
+ * Reads a route: `'POST /start-job'`, `'GET|HEAD|DELETE /job-status/{id}'`; `'/any/{id}'` and `'*
+ * /any/{id}'` take any method.
  *
  * @throws TypeError for what is not one, with what to write instead
  */

@@ -16,7 +16,9 @@ interface Entry<C> {
 
 /** What `router` may be told. */
 export interface RouterOptions<C = unknown> {
-  /** Answers TRACE (RFC 9110 section 9.3.8) at each path that has a route: `trace()`. Default: 405. */
+  /**
+   * Answers TRACE (RFC 9110 section 9.3.8) at each path that has a route: `trace()`. Default: 405.
+   */
   readonly trace?: Handler<C>
   /**
    * Methods that routes may name although they are not registered with IANA, such as `BREW`.
@@ -30,19 +32,21 @@ const KNOWN = { trace: 0, extensionMethods: 0 } satisfies Record<keyof RouterOpt
 /**
  * A handler made of others, for servers that have no router of their own.
  *
- * Keys are a method, several or any, and a path below the mount path: `'POST /start-job'`, `'GET|DELETE /jobs/{id}'`,
- * `'* /x'` or just `'/x'`. A parameter fills one segment, is never empty, and comes percent-decoded in
- * `request.params`, beside those of the host. Rules:
+ * Keys are a method, several or any, and a path below the mount path: `'POST /start-job'`,
+ * `'GET|DELETE /jobs/{id}'`, `'* /x'` or just `'/x'`. A parameter fills one segment, is never
+ * empty, and comes percent-decoded in `request.params`, beside those of the host. Rules:
  *
  * - A path that no route has is not ours: the answer is `undefined`, and the host goes on.
- * - Literal segments win over parameters, from left to right, and a path belongs to one template: with `POST /users/bulk`
- *   and `GET /users/{id}`, `GET /users/bulk` is a 405.
- * - HEAD goes to the handler of GET. OPTIONS without a handler: 200 and `Allow`, and `Accept-Patch`, `Accept-Post` and
- *   `Accept-Ranges` where the handlers tell; `OPTIONS *` at the root: what there is anywhere.
- * - Another method: 405 `method_not_allowed` with `Allow` (RFC 9110 section 15.5.6); one that is neither standard nor
- *   in any route: 501 `not_implemented` (15.6.2).
- * - Paths are compared as sent: case matters, nothing is decoded before matching (`%2F` stays inside of its
- *   segment), `//` is an empty segment and matches nothing. One slash at the end makes no difference.
+ * - Literal segments win over parameters, from left to right, and a path belongs to one template:
+ *   with `POST /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
+ * - HEAD goes to the handler of GET. OPTIONS without a handler: 200 and `Allow`, and
+ *   `Accept-Patch`, `Accept-Post` and `Accept-Ranges` where the handlers tell; `OPTIONS *` at the
+ *   root: what there is anywhere.
+ * - Another method: 405 `method_not_allowed` with `Allow` (RFC 9110 section 15.5.6); one that is
+ *   neither standard nor in any route: 501 `not_implemented` (15.6.2).
+ * - Paths are compared as sent: case matters, nothing is decoded before matching (`%2F` stays
+ *   inside of its segment), `//` is an empty segment and matches nothing. One slash at the end
+ *   makes no difference.
  * - A parameter that is badly percent-encoded, `.`, `..` or has a NUL: 400 `invalid_path`.
  *
  * @throws TypeError for routes that are malformed or in each other's way, with what to do

@@ -6,7 +6,10 @@ import { errorResponses } from '../openapi/errors.js'
 
 /** What `strictQuery` takes beside the handler. */
 export interface StrictQueryOptions {
-  /** Further parameters that a request may have, such as one that a policy in front reads. They are not looked at. Default: none. */
+  /**
+   * Further parameters that a request may have, such as one that a policy in front reads. They are
+   * not looked at. Default: none.
+   */
   readonly also?: readonly string[]
 }
 
@@ -20,9 +23,10 @@ const KNOWN = { also: 0 } satisfies Record<keyof StrictQueryOptions, 0>
 const LONGEST = 64
 
 /**
- * Refuses query parameters that the description of a handler does not name, and one that stands there twice: 400 `invalid_query`,
- * before the handler sees the request. So `?batchsize=2` is an error instead of a page of 100. All handlers of this package have
- * a description; a handler of your own gets one from `describe`. A method that the description does not have is not checked.
+ * Refuses query parameters that the description of a handler does not name, and one that stands
+ * there twice: 400 `invalid_query`, before the handler sees the request. So `?batchsize=2` is an
+ * error instead of a page of 100. All handlers of this package have a description; a handler of
+ * your own gets one from `describe`. A method that the description does not have is not checked.
  *
  * @example
  * router({ 'GET /api/users': compose(authorize, strictQuery(list({ repository }))) })

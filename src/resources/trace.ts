@@ -7,13 +7,16 @@ import { operation, response } from '../openapi/operation.js'
 /** What `trace` may be told. */
 export interface TraceOptions {
   /**
-   * Names of further fields that are echoed, in any case. Name none that a proxy adds for you only, or that tells who the
-   * client is.
+   * Names of further fields that are echoed, in any case. Name none that a proxy adds for you only,
+   * or that tells who the client is.
    */
   readonly echo?: readonly string[]
 }
 
-/** Fields that say nothing about who the client is. What is not known is not echoed: each proxy has fields of its own. */
+/**
+ * Fields that say nothing about who the client is. What is not known is not echoed: each proxy has
+ * fields of its own.
+ */
 const HARMLESS = new Set([
   'accept', 'accept-charset', 'accept-encoding', 'accept-language', 'cache-control', 'connection', 'content-length', 'date', 'dnt', 'expect', 'host',
   'if-match', 'if-modified-since', 'if-none-match', 'if-range', 'if-unmodified-since', 'keep-alive', 'max-forwards', 'origin', 'pragma', 'prefer',
@@ -24,11 +27,13 @@ const SENSITIVE = /auth|cookie|token|secret|passw|credential|session|signature|a
 const KNOWN = { echo: 0 } satisfies Record<keyof TraceOptions, 0>
 
 /**
- * A handler for TRACE (RFC 9110 section 9.3.8): echoes the request as `message/http`, 200. Only fields that are known to be harmless
- * are echoed, such as `Accept`, `Host`, `Max-Forwards`, `User-Agent` and `Via`, and those that `echo` names. The body is never read: a
- * request with one is 400 `bad_request`.
+ * A handler for TRACE (RFC 9110 section 9.3.8): echoes the request as `message/http`, 200. Only
+ * fields that are known to be harmless are echoed, such as `Accept`, `Host`, `Max-Forwards`,
+ * `User-Agent` and `Via`, and those that `echo` names. The body is never read: a request with one
+ * is 400 `bad_request`.
  *
- * Nobody gets it who does not ask for it: give it to `resource({ TRACE: trace() })`, or to `router(routes, { trace: trace() })`.
+ * Nobody gets it who does not ask for it: give it to `resource({ TRACE: trace() })`, or to
+ * `router(routes, { trace: trace() })`.
  *
  * @throws {TypeError} `echo` names a field that may say who the client is, or an option is unknown.
  */

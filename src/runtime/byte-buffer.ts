@@ -1,6 +1,6 @@
 /**
- * Gathers bytes that come in pieces in one buffer, which doubles when it is full. A list would need some 100 bytes for
- * each piece, and a client may send a byte at a time.
+ * Gathers bytes that come in pieces in one buffer, which doubles when it is full. A list would need
+ * some 100 bytes for each piece, and a client may send a byte at a time.
  */
 export class Gathered {
   #buffer: Uint8Array = new Uint8Array(0)

@@ -1,6 +1,6 @@
 /**
- * Advice for the error of a runtime that forbids code generation, such as a Worker once its module is loaded. Undefined
- * for any other error.
+ * Advice for the error of a runtime that forbids code generation, such as a Worker once its module
+ * is loaded. Undefined for any other error.
  */
 export function codeGenerationAdvice(error: unknown): string | undefined {
   if (!(error instanceof EvalError)) return undefined

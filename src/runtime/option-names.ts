@@ -2,11 +2,15 @@
 export type Known = Readonly<Record<string, unknown>>
 
 /**
- * Checks the names of options, inherited ones included, and refuses each that the function does not know.
+ * Checks the names of options, inherited ones included, and refuses each that the function does not
+ * know.
  *
- * @param where - what the message begins with: the function, and the member where the options are nested
- * @param known - an object with these members, so that `satisfies Record<keyof Options, …>` finds one that is missing
- * @throws {TypeError} The options are no object, or have a name that is unknown. The message lists the names that exist.
+ * @param where - what the message begins with: the function, and the member where the options are
+ * nested
+ * @param known - an object with these members, so that `satisfies Record<keyof Options, …>` finds
+ * one that is missing
+ * @throws {TypeError} The options are no object, or have a name that is unknown. The message lists
+ * the names that exist.
  */
 export function checkNames(where: string, options: unknown, known: Known): void {
   if (!options || typeof options !== 'object') throw new TypeError(`${where}: pass options, such as { ${String(Object.keys(known)[0])} }`)
@@ -30,7 +34,10 @@ export function nearest(name: string, names: readonly string[]): string | undefi
   return names.find((each) => isNear(name.toLowerCase(), each.toLowerCase()))
 }
 
-/** Whether two names differ only in a unit at the end, or by two edits, or by one where a name has five letters or fewer. */
+/**
+ * Whether two names differ only in a unit at the end, or by two edits, or by one where a name has
+ * five letters or fewer.
+ */
 function isNear(a: string, b: string): boolean {
   return stem(a) === stem(b) || isWithin(a, b, a.length > 5 && b.length > 5 ? 2 : 1)
 }
@@ -39,7 +46,10 @@ function stem(name: string): string {
   return name.replace(/(ms|seconds|bytes)$/, '')
 }
 
-/** Whether so many edits make `a` into `b`: a letter left out, put in or changed, or two neighbours exchanged. */
+/**
+ * Whether so many edits make `a` into `b`: a letter left out, put in or changed, or two neighbours
+ * exchanged.
+ */
 function isWithin(a: string, b: string, edits: number): boolean {
   if (a === b || edits < 0) return edits >= 0
   const [restA, restB] = [a.slice(1), b.slice(1)]

@@ -3,7 +3,10 @@ import { setImmediate } from 'node:timers/promises'
 /** How long work goes on before others get a turn, in milliseconds. */
 const TURN_MS = 10
 
-/** Keeps a loop that never waits for anything from holding the event loop: `if (turns.due) await turns.next()`. */
+/**
+ * Keeps a loop that never waits for anything from holding the event loop: `if (turns.due) await
+ * turns.next()`.
+ */
 export class Turns {
   private began = performance.now()
 

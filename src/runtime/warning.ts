@@ -6,7 +6,10 @@ const MAX_CAUSES = 5
 const HTTP_ERROR = Symbol.for('longhaul.HttpError')
 const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 
-/** Calls a listener of the host's. What it throws or rejects with harms nothing: it is reported as a warning. */
+/**
+ * Calls a listener of the host's. What it throws or rejects with harms nothing: it is reported as a
+ * warning.
+ */
 export function telling(listener: () => unknown): void {
   try {
     const told = listener()
@@ -17,8 +20,9 @@ export function telling(listener: () => unknown): void {
 }
 
 /**
- * Reports a failure when the host has no `onError`: emits a process warning named `LonghaulError`, which Node prints on
- * stderr, with the stack of the error and of its causes. A refusal, such as 503 `queue_full`, is one line without a stack.
+ * Reports a failure when the host has no `onError`: emits a process warning named `LonghaulError`,
+ * which Node prints on stderr, with the stack of the error and of its causes. A refusal, such as
+ * 503 `queue_full`, is one line without a stack.
  *
  * @param about - what failed, such as a task or a request; stands in front
  */

@@ -6,14 +6,16 @@ import { fromPointer } from './pointer.js'
 const MAX_NAMED = 120
 
 /**
- * ajv's errors as Standard Schema issues: the path leads to the very thing that is wrong (the missing or the
- * extra key, not the object around it), and the message reads on from its name: `is required`.
+ * ajv's errors as Standard Schema issues: the path leads to the very thing that is wrong (the
+ * missing or the extra key, not the object around it), and the message reads on from its name: `is
+ * required`.
  */
 export function ajvIssues(errors: readonly ErrorObject[], limit: number): StandardSchemaV1.Issue[] {
   const issues: StandardSchemaV1.Issue[] = []
   for (const error of errors) {
     if (issues.length === limit) break
-    // propertyNames comes after these and knows the key; what failed inside of an `if` is in the list too.
+    // propertyNames comes after these and knows the key; what failed inside of an `if` is in the
+    // list too.
     if (error.propertyName !== undefined || error.keyword === 'if') continue
     const key = culprit(error)
     const path = fromPointer(error.instancePath)

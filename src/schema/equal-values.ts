@@ -1,7 +1,8 @@
 /**
- * Numbers JSON values so that two values get the same number exactly if they are equal in JSON Schema (2020-12 section 4.2.2):
- * the order of members does not matter, and 1 is 1.0. Each value is looked at once, however often it is asked for,
- * so the whole work is in proportion to the size of the values.
+ * Numbers JSON values so that two values get the same number exactly if they are equal in JSON
+ * Schema (2020-12 section 4.2.2): the order of members does not matter, and 1 is 1.0. Each value is
+ * looked at once, however often it is asked for, so the whole work is in proportion to the size of
+ * the values.
  */
 export class EqualValues {
   readonly #byForm = new Map<string, number>()
@@ -18,7 +19,10 @@ export class EqualValues {
     return number
   }
 
-  /** The members by name. An object that says how it is written as JSON, such as a date, is what it says. */
+  /**
+   * The members by name. An object that says how it is written as JSON, such as a date, is what it
+   * says.
+   */
   #formOf(value: object): string {
     const { toJSON } = value as { readonly toJSON?: unknown }
     if (typeof toJSON === 'function') return `#${this.numberOf(toJSON.call(value))}`

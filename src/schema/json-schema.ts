@@ -11,7 +11,10 @@ import { MAX_DETAILS } from './validate.js'
 /** JSON Schema 2020-12, the dialect of OpenAPI 3.1 and the only one read here. */
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
-/** All errors are collected for values up to this many members and items; larger ones stop at the first. */
+/**
+ * All errors are collected for values up to this many members and items; larger ones stop at the
+ * first.
+ */
 const MAX_COLLECTED_FROM = 1000
 
 /** Annotations of OpenAPI that strict mode would take for misspelt keywords. */
@@ -20,11 +23,15 @@ const ANNOTATIONS = ['discriminator', 'example', 'externalDocs', 'xml']
 /** What `jsonSchema` may be told. */
 export interface JsonSchemaOptions {
   /**
-   * Tests for the `format` keyword, by name: a pattern, a function, or `true` to let a format pass. Once given, every
-   * format that the schema names must be there. Default: none, so `format` is a note and checks nothing, as in 2020-12.
+   * Tests for the `format` keyword, by name: a pattern, a function, or `true` to let a format pass.
+   * Once given, every format that the schema names must be there. Default: none, so `format` is a
+   * note and checks nothing, as in 2020-12.
    */
   readonly formats?: Readonly<Record<string, RegExp | ((text: string) => boolean) | true>>
-  /** Puts each `default` of the schema where a member is missing, **into the value that is checked**. Default: false. */
+  /**
+   * Puts each `default` of the schema where a member is missing, **into the value that is
+   * checked**. Default: false.
+   */
   readonly useDefaults?: boolean
 }
 
@@ -33,16 +40,20 @@ const KNOWN = { formats: 0, useDefaults: 0 } satisfies Record<keyof JsonSchemaOp
 let dialect: Ajv2020 | undefined
 
 /**
- * A schema from JSON Schema 2020-12, compiled once, here, with ajv. `T` is the caller's word for what it lets through.
+ * A schema from JSON Schema 2020-12, compiled once, here, with ajv. `T` is the caller's word for
+ * what it lets through.
  *
- * Strict: nothing is coerced, and unknown keywords are refused. Values are not changed (but see `useDefaults`). Large
- * values stop at the first error, small ones list up to 20, and `uniqueItems` compares in linear time, so what a hostile
- * body costs stays in proportion. Regular expressions in `pattern`, `patternProperties` and `formats` are yours: one with
- * nested repetition, such as `^(a+)+$`, takes exponential time.
+ * Strict: nothing is coerced, and unknown keywords are refused. Values are not changed (but see
+ * `useDefaults`). Large values stop at the first error, small ones list up to 20, and `uniqueItems`
+ * compares in linear time, so what a hostile body costs stays in proportion. Regular expressions in
+ * `pattern`, `patternProperties` and `formats` are yours: one with nested repetition, such as
+ * `^(a+)+$`, takes exponential time.
  *
- * In a Worker, call it while the module is loaded. Code generation is forbidden later, so each value stops at the first error.
+ * In a Worker, call it while the module is loaded. Code generation is forbidden later, so each
+ * value stops at the first error.
  *
- * @throws {TypeError} The schema is not valid, or the runtime forbids code generation. The message says what to do.
+ * @throws {TypeError} The schema is not valid, or the runtime forbids code generation. The message
+ * says what to do.
  */
 export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptions = {}): DescribedSchema<T> {
   checkNames('jsonSchema', options, KNOWN)
@@ -112,7 +123,8 @@ interface Check {
 }
 
 function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): Check {
-  // One instance for each schema: a shared one keeps every schema for ever, and two could not have the same $id.
+  // One instance for each schema: a shared one keeps every schema for ever, and two could not have
+  // the same $id.
   const ajv = new Ajv2020({
     allErrors,
     meta: false,
@@ -141,7 +153,10 @@ function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean)
   }
 }
 
-/** Compiles a function that collects all errors; undefined where code generation is forbidden by now. */
+/**
+ * Compiles a function that collects all errors; undefined where code generation is forbidden by
+ * now.
+ */
 function compileAll(schema: object, options: JsonSchemaOptions): Check | undefined {
   try {
     return compile(schema, options, true)

@@ -6,7 +6,10 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/sp
  */
 export type Schema<T = unknown> = StandardSchemaV1<unknown, T>
 
-/** A schema that can also tell its JSON Schema (Standard JSON Schema v1), so that documents can show it. */
+/**
+ * A schema that can also tell its JSON Schema (Standard JSON Schema v1), so that documents can show
+ * it.
+ */
 export interface DescribedSchema<T = unknown> {
   readonly '~standard': StandardSchemaV1.Props<unknown, T> & StandardJSONSchemaV1.Props<unknown, T>
 }
@@ -26,7 +29,8 @@ export function isSchema(value: unknown): value is Schema {
 }
 
 /**
- * Throws a TypeError unless `value` is a Standard Schema v1; for what takes a schema at construction.
+ * Throws a TypeError unless `value` is a Standard Schema v1; for what takes a schema at
+ * construction.
  *
  * @param where - what was being set, for the message: `task «export»: input`
  */

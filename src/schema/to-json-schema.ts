@@ -2,9 +2,9 @@ import type { StandardJSONSchemaV1 } from '@standard-schema/spec'
 import type { Schema } from './schema.js'
 
 /**
- * The JSON Schema 2020-12 of a schema whose library tells it (Standard JSON Schema: `jsonSchema()`, zod 4, arktype;
- * valibot through `toStandardJsonSchema` of @valibot/to-json-schema), without `$schema`. `undefined` where the library
- * does not, or can not for this schema (a transform, say).
+ * The JSON Schema 2020-12 of a schema whose library tells it (Standard JSON Schema: `jsonSchema()`,
+ * zod 4, arktype; valibot through `toStandardJsonSchema` of @valibot/to-json-schema), without
+ * `$schema`. `undefined` where the library does not, or can not for this schema (a transform, say).
  *
  * @param side - what a client sends (`input`, the default), or what comes out of the check
  */

@@ -2,8 +2,9 @@ import type { Ajv2020, FuncKeywordDefinition } from 'ajv/dist/2020.js'
 import { EqualValues } from './equal-values.js'
 
 /**
- * Replaces ajv's `uniqueItems`, which compares each object with each other one: 133 kB of small objects took seconds.
- * This one takes time in proportion to the size of the array. Errors have the shape of ajv's.
+ * Replaces ajv's `uniqueItems`, which compares each object with each other one: 133 kB of small
+ * objects took seconds. This one takes time in proportion to the size of the array. Errors have the
+ * shape of ajv's.
  *
  * @returns ends one validation: forgets the values that it has compared
  */
@@ -28,7 +29,8 @@ export function linearUniqueItems(ajv: Ajv2020): () => void {
     return true
   }
   ajv.removeKeyword('uniqueItems')
-  // Before the keywords that look into the items, as ajv's own: with `useDefaults` these change them.
+  // Before the keywords that look into the items, as ajv's own: with `useDefaults` these change
+  // them.
   const keyword: FuncKeywordDefinition = { keyword: 'uniqueItems', type: 'array', schemaType: 'boolean', before: 'prefixItems', validate }
   ajv.addKeyword(keyword)
   return () => {

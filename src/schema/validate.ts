@@ -15,16 +15,20 @@ const MAX_MESSAGE = 300
 export type Validation<T> = { readonly value: T } | { readonly details: ErrorDetail[] }
 
 /**
- * Checks `value` against any Standard Schema: the value that comes out, or up to 20 details, each with
- * a JSON pointer (RFC 6901). A schema that answers synchronously is not awaited. What a validator itself
- * throws or rejects with comes through as it is: that is a defect of the host, not of the input.
+ * Checks `value` against any Standard Schema: the value that comes out, or up to 20 details, each
+ * with a JSON pointer (RFC 6901). A schema that answers synchronously is not awaited. What a
+ * validator itself throws or rejects with comes through as it is: that is a defect of the host, not
+ * of the input.
  */
 export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Validation<T>> {
   const result = schema['~standard'].validate(value)
   return 'then' in result ? result.then(toValidation) : toValidation(result)
 }
 
-/** `validate` for one record of many: a validator that recurses, and a record that is nested a hundred thousand deep, is the record's fault. */
+/**
+ * `validate` for one record of many: a validator that recurses, and a record that is nested a
+ * hundred thousand deep, is the record's fault.
+ */
 export function judge<T>(schema: Schema<T>, record: unknown): MaybePromise<Validation<T>> {
   try {
     return validate(schema, record)

@@ -30,8 +30,9 @@ export function blobRange({ start = 0, end }: BlobRange, size: number): { readon
 }
 
 /**
- * Takes the chunks of `content` one by one, each once `write` is done with the one before. Rejects at once when `signal` aborts, with
- * its reason, even while `content` keeps it waiting. `content` is closed however this ends.
+ * Takes the chunks of `content` one by one, each once `write` is done with the one before. Rejects
+ * at once when `signal` aborts, with its reason, even while `content` keeps it waiting. `content`
+ * is closed however this ends.
  */
 export async function takeContent(
   content: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined, write: (chunk: Uint8Array) => Promise<void> | void,

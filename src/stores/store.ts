@@ -2,18 +2,18 @@
  * The one storage contract: a key-value store with compare-and-set, expiry, counters and change
  * notice. Tasks, idempotency claims, rate limits and callbacks are all built on it.
  *
- * Every verb gives a promise, or its outcome at once where that is at hand, as in memory: callers that can go on without
- * a promise do so. No verb throws. An expected outcome is a return value. A rejected promise means that the store itself failed, is
- * a `StoreUnavailableError`, and says nothing about whether a write landed, except that with the reason
- * `full` nothing changed. Misuse (a time that is not finite, a counter that is no safe integer) rejects
- * with a `TypeError`.
+ * Every verb gives a promise, or its outcome at once where that is at hand, as in memory: callers
+ * that can go on without a promise do so. No verb throws. An expected outcome is a return value. A
+ * rejected promise means that the store itself failed, is a `StoreUnavailableError`, and says
+ * nothing about whether a write landed, except that with the reason `full` nothing changed. Misuse
+ * (a time that is not finite, a counter that is no safe integer) rejects with a `TypeError`.
  *
- * Time belongs to the store. Callers pass durations (`ttlMs`), and only the store's clock decides when an entry
- * expires, so a process whose clock is wrong changes no lifetime. No reader sees an expired entry. A write
- * whose `ttlMs` is 0 or less counts as written and expires at once.
+ * Time belongs to the store. Callers pass durations (`ttlMs`), and only the store's clock decides
+ * when an entry expires, so a process whose clock is wrong changes no lifetime. No reader sees an
+ * expired entry. A write whose `ttlMs` is 0 or less counts as written and expires at once.
  *
- * Keys (1 to 512 characters) and values (empty ones too) are any well-formed text without U+0000. Keys
- * differ when one code unit differs.
+ * Keys (1 to 512 characters) and values (empty ones too) are any well-formed text without U+0000.
+ * Keys differ when one code unit differs.
  */
 export interface Store {
   /**
@@ -26,34 +26,42 @@ export interface Store {
   /** Writes only when no live entry is there. Atomic; on conflict the winner's entry comes back. */
   create(key: string, value: string, options: WriteOptions): Created | Existing | Promise<Created | Existing>
   /**
-   * Writes only when the live entry still has `revision`. Without `ttlMs` the entry keeps its expiry; `evictable`
-   * is taken as given. Atomic; on conflict what is there now comes back: `undefined` for none or an expired one.
+   * Writes only when the live entry still has `revision`. Without `ttlMs` the entry keeps its
+   * expiry; `evictable` is taken as given. Atomic; on conflict what is there now comes back:
+   * `undefined` for none or an expired one.
    */
   replace(key: string, value: string, revision: Revision, options: ReplaceOptions): Replaced | Conflict | Promise<Replaced | Conflict>
-  /** Removes the live entry; with `revision` only when it still has that one. Atomic. `true` when this call removed it. */
+  /**
+   * Removes the live entry; with `revision` only when it still has that one. Atomic. `true` when
+   * this call removed it.
+   */
   delete(key: string, revision?: Revision): boolean | Promise<boolean>
   /**
    * Adds `by` (an integer, may be negative) to the counter at `key`, which starts at 0. The first
-   * writer sets the lifetime; later ones do not change it; after it the counter starts anew. Atomic.
-   * Counters have a key space of their own. A bounded store may let the longest unused one start anew.
+   * writer sets the lifetime; later ones do not change it; after it the counter starts anew.
+   * Atomic. Counters have a key space of their own. A bounded store may let the longest unused one
+   * start anew.
    */
   increment(key: string, by: number, options: { readonly ttlMs: number }): Counter | Promise<Counter>
   /**
    * Calls `listener` after the entry at `key` was written or deleted. A hint: a notice may be lost,
    * late or repeated, and one comes after every reconnect, so a reader watches first, then reads.
-   * The watch is active once there is an outcome. Each call is a watch of its own, also with the same listener.
-   * A listener is never called inside the call that writes, nor after its unsubscribe or `close`. One
-   * that throws harms nobody else.
+   * The watch is active once there is an outcome. Each call is a watch of its own, also with the
+   * same listener. A listener is never called inside the call that writes, nor after its
+   * unsubscribe or `close`. One that throws harms nobody else.
    */
   watch(key: string, listener: () => void): Unsubscribe | Promise<Unsubscribe>
   /**
-   * Lets go of timers, watchers and connections of its own; the caller's client stays open. Every later
-   * call rejects with a `StoreUnavailableError`, except `close`, which may be called again.
+   * Lets go of timers, watchers and connections of its own; the caller's client stays open. Every
+   * later call rejects with a `StoreUnavailableError`, except `close`, which may be called again.
    */
   close(): Promise<void>
 }
 
-/** Names one version of an entry. Opaque; never used twice for one key, not even after the key was deleted or expired. */
+/**
+ * Names one version of an entry. Opaque; never used twice for one key, not even after the key was
+ * deleted or expired.
+ */
 export type Revision = string
 
 /** One entry. `value` is text, so that no two callers can share an object. */
@@ -67,8 +75,9 @@ export interface WriteOptions {
   /** Lifetime in milliseconds, from the moment of the write by the store's clock. */
   readonly ttlMs: number
   /**
-   * Whether the store may drop the entry early when it needs room (a finished task, say). `{ with: key }`: only together with the
-   * entry at `key` or once that one is gone. The entry at `key` has to say `true` or `false` itself. Default `false`.
+   * Whether the store may drop the entry early when it needs room (a finished task, say). `{ with:
+   * key }`: only together with the entry at `key` or once that one is gone. The entry at `key` has
+   * to say `true` or `false` itself. Default `false`.
    */
   readonly evictable?: Evictable | undefined
 }
@@ -89,7 +98,10 @@ export interface Existing { readonly created: false; readonly entry: Entry }
 export interface Replaced { readonly replaced: true; readonly revision: Revision }
 /** The entry has another revision, or is gone (`undefined`); nothing was written. */
 export interface Conflict { readonly replaced: false; readonly entry: Entry | undefined }
-/** A counter after it was changed. `resetMs`: milliseconds until it starts anew, by the store's clock. */
+/**
+ * A counter after it was changed. `resetMs`: milliseconds until it starts anew, by the store's
+ * clock.
+ */
 export interface Counter { readonly value: number; readonly resetMs: number }
 /** Ends a watch. Calling it twice is harmless. */
 export type Unsubscribe = () => void

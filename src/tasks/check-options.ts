@@ -3,7 +3,10 @@ import { CALLBACK_JOB } from './record/callbacks.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { TasksOptions } from './tasks-options.js'
 
-/** What `memory()` and other engines bring beside what `createTasks` uses, so that they can be spread into the options. */
+/**
+ * What `memory()` and other engines bring beside what `createTasks` uses, so that they can be
+ * spread into the options.
+ */
 interface Engine {
   readonly blobs: unknown
 }

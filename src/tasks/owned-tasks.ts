@@ -19,8 +19,8 @@ export interface OwnerCalls {
 }
 
 /**
- * The tasks of one owner, or those without an owner for an anonymous client. The calls are those of `Tasks`; a task of
- * somebody else is treated as unknown. Made by `tasks.ownedBy`.
+ * The tasks of one owner, or those without an owner for an anonymous client. The calls are those of
+ * `Tasks`; a task of somebody else is treated as unknown. Made by `tasks.ownedBy`.
  */
 export class OwnedTasks {
   readonly #owner: OwnerId
@@ -33,8 +33,8 @@ export class OwnedTasks {
   }
 
   /**
-   * Submits a task that belongs to this owner. `maxPerOwner` counts it; the tasks of all anonymous clients count
-   * together here. Throws as `Tasks.submit` does.
+   * Submits a task that belongs to this owner. `maxPerOwner` counts it; the tasks of all anonymous
+   * clients count together here. Throws as `Tasks.submit` does.
    */
   async submit(
     definition: AnyTaskDefinition, input: unknown, options: OwnedSubmitOptions = {},
@@ -43,30 +43,43 @@ export class OwnedTasks {
     return this.#calls.submit(this.#owner, definition, input, options)
   }
 
-  /** Returns the task as its status resource shows it. `undefined` when this owner has no such task. */
+  /**
+   * Returns the task as its status resource shows it. `undefined` when this owner has no such task.
+   */
   async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
     checkNames('ownedBy: get', options, { definition: 0 })
     const task = await this.#calls.look(this.#owner, id)
     return task && (JSON.parse(task.face) as TaskView<R>)
   }
 
-  /** Waits until the task is final, for up to `timeoutMs`. `undefined` when this owner has no such task. */
+  /**
+   * Waits until the task is final, for up to `timeoutMs`. `undefined` when this owner has no such
+   * task.
+   */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
     checkNames('ownedBy: wait', options, WAIT)
     return this.#calls.wait(this.#owner, id, options)
   }
 
-  /** Cancels the task. `moved` is false when it had ended before. `undefined` when this owner has no such task. */
+  /**
+   * Cancels the task. `moved` is false when it had ended before. `undefined` when this owner has no
+   * such task.
+   */
   async cancel(id: string): Promise<{ task: TaskSnapshot, moved: boolean } | undefined> {
     return this.#calls.cancel(this.#owner, id)
   }
 
-  /** Sends the callback of a task that has ended once more. `false` when this owner has no such task. */
+  /**
+   * Sends the callback of a task that has ended once more. `false` when this owner has no such
+   * task.
+   */
   async redeliver(id: string): Promise<boolean> {
     return this.#calls.redeliver(this.#owner, id)
   }
 
-  /** Deletes a task that has ended. `false` when this owner has no such task, or it has not ended. */
+  /**
+   * Deletes a task that has ended. `false` when this owner has no such task, or it has not ended.
+   */
   async delete(id: string): Promise<boolean> {
     return this.#calls.delete(this.#owner, id)
   }

@@ -4,7 +4,9 @@ import { checkNames } from '../runtime/option-names.js'
 import { newId } from '../runtime/random-id.js'
 import type { ProcessOptions, RunJob } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
-import { Intake, SUBMIT, type AcceptOptions, type Accepted, type IntakeSettings, type SubmitOptions } from './intake/accept.js'
+import {
+  Intake, SUBMIT, type AcceptOptions, type Accepted, type IntakeSettings, type SubmitOptions,
+} from './intake/accept.js'
 import { taskEvents, tellAccepted } from './record/channels.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './record/callbacks.js'
 import { runCallback } from './run/callback-run.js'
@@ -24,7 +26,9 @@ import { Ledger, taskKey } from './record/ledger.js'
 import type { TaskRecord } from './record/record.js'
 import { OwnedTasks, type OwnerCalls } from './owned-tasks.js'
 import { checkOwnerId, ownerToSubmitFor, refuseOwner, type OwnerId } from './record/owner-id.js'
-import { belongsTo, countedAsOwner, countedWithoutOwner, everybodys, type Mine } from './record/owner-rules.js'
+import {
+  belongsTo, countedAsOwner, countedWithoutOwner, everybodys, type Mine,
+} from './record/owner-rules.js'
 import { judgeInput } from './run/run.js'
 import { RunPlaces } from './run/run-places.js'
 import type { TasksOptions } from './tasks-options.js'
@@ -37,8 +41,8 @@ import type { TaskView, Typed } from './record/view.js'
 import { answers, waitFor, Waiters, WAIT, type WaitOptions } from './record/wait.js'
 
 /**
- * Takes tasks in, keeps their records, runs them. Made by `createTasks`; endpoints and the host's own
- * code share it.
+ * Takes tasks in, keeps their records, runs them. Made by `createTasks`; endpoints and the host's
+ * own code share it.
  */
 export class Tasks {
   /** For code that builds on longhaul: where the records lie. */
@@ -119,7 +123,8 @@ export class Tasks {
   /**
    * Judges the input, then takes the task in. Resolves once it is on record and in the queue.
    * Throws `HttpError`s: 400 `invalid_input`, what `check` throws, 413 `body_too_large`, 429
-   * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`, `shutting_down`, or a `StoreUnavailableError`.
+   * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`,
+   * `shutting_down`, or a `StoreUnavailableError`.
    */
   async submit(definition: AnyTaskDefinition, input: unknown, options: SubmitOptions = {}): Promise<{ id: string; created: boolean }> {
     checkNames('tasks.submit', options, SUBMIT)
@@ -128,7 +133,8 @@ export class Tasks {
   }
 
   private async submitFor(definition: AnyTaskDefinition, input: unknown, options: AcceptOptions): Promise<{ id: string; created: boolean }> {
-    // A copy, so that the caller's later changes stay the caller's; and what does not survive JSON shows at once.
+    // A copy, so that the caller's later changes stay the caller's; and what does not survive JSON
+    // shows at once.
     const text = JSON.stringify(input) as string | undefined
     if (text !== undefined && Buffer.byteLength(text) > this.maxInputBytes) throw httpError('body_too_large')
     const copy: unknown = text === undefined ? undefined : JSON.parse(text)
@@ -152,8 +158,9 @@ export class Tasks {
   }
 
   /**
-   * Judges a callback URL for a task of this owner. Throws 400 `invalid_callback_url` or `callback_url_forbidden`, and a
-   * `TypeError` when `createTasks` has no `callbacks`, or no secret for this owner.
+   * Judges a callback URL for a task of this owner. Throws 400 `invalid_callback_url` or
+   * `callback_url_forbidden`, and a `TypeError` when `createTasks` has no `callbacks`, or no secret
+   * for this owner.
    */
   async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
     return this.mustHave().check(url, owner)
@@ -171,8 +178,9 @@ export class Tasks {
   }
 
   /**
-   * Returns the tasks of one owner, for calls on a client's behalf: `tasks.ownedBy(user?.id).get(id)`. `undefined` is an
-   * anonymous client, who has the tasks without an owner; it never means all tasks.
+   * Returns the tasks of one owner, for calls on a client's behalf:
+   * `tasks.ownedBy(user?.id).get(id)`. `undefined` is an anonymous client, who has the tasks
+   * without an owner; it never means all tasks.
    *
    * @throws {TypeError} `owner` is neither `undefined` nor a text that is not empty.
    */
@@ -180,7 +188,10 @@ export class Tasks {
     return new OwnedTasks(checkOwnerId('tasks.ownedBy: the id', owner), this.ownerCalls)
   }
 
-  /** Returns the task as its status resource shows it, whoever its owner is; `undefined` when there is none. */
+  /**
+   * Returns the task as its status resource shows it, whoever its owner is; `undefined` when there
+   * is none.
+   */
   async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
     refuseOwner('get', options)
     checkNames('tasks.get', options, { definition: 0 })
@@ -207,8 +218,9 @@ export class Tasks {
   }
 
   /**
-   * Waits until the task is final, for up to `timeoutMs`, and resolves to it as it is then; `undefined`
-   * when there is none. Reports of progress do not end the wait. The process does not end while this waits.
+   * Waits until the task is final, for up to `timeoutMs`, and resolves to it as it is then;
+   * `undefined` when there is none. Reports of progress do not end the wait. The process does not
+   * end while this waits.
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
     refuseOwner('wait', options)
@@ -238,7 +250,8 @@ export class Tasks {
     if (!now || !mine(now.record)) return undefined
     if (now.moved) {
       this.executor.abort(jobId(now.record))
-      // While the job is there, it makes up for what this process could not do: it finds the final record.
+      // While the job is there, it makes up for what this process could not do: it finds the final
+      // record.
       await this.afterFinal(now.record)
       await this.intake.queue.remove(jobId(now.record)).catch(() => false)
     }
@@ -246,8 +259,9 @@ export class Tasks {
   }
 
   /**
-   * Makes the callback of a task that has ended once more, from the first attempt on, whatever became of it before. `false` when there is no
-   * such task, or it has no callback. Rejects when it could not be enqueued.
+   * Makes the callback of a task that has ended once more, from the first attempt on, whatever
+   * became of it before. `false` when there is no such task, or it has no callback. Rejects when it
+   * could not be enqueued.
    */
   async redeliver(id: string): Promise<boolean> {
     const courier = this.mustHave()
@@ -265,8 +279,8 @@ export class Tasks {
   }
 
   /**
-   * Whether the store answers, and how busy this process is: runs, those of direct answers among them, and requests that wait.
-   * `ok` is false once `close` was called. Never rejects.
+   * Whether the store answers, and how busy this process is: runs, those of direct answers among
+   * them, and requests that wait. `ok` is false once `close` was called. Never rejects.
    */
   async health(): Promise<{ readonly ok: boolean; readonly running: number; readonly waiting: number }> {
     const ok = !this.closing && await answers(this.store)
@@ -275,14 +289,16 @@ export class Tasks {
 
   /**
    * Takes nothing new, answers those who wait, gives running work `drainMs` (default 10 seconds) to
-   * finish, then stops it. A direct answer whose run is stopped is a 503 `shutting_down`. The store and its client stay the caller's to close.
+   * finish, then stops it. A direct answer whose run is stopped is a 503 `shutting_down`. The store
+   * and its client stay the caller's to close.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     checkNames('tasks.close', options, { drainMs: 0 })
     this.closing ??= (async () => {
       const { drainMs = 10_000 } = options
       const end = performance.now() + drainMs
-      // What a run came to is worth minutes of waiting for a store that is away, but not more than the drain time.
+      // What a run came to is worth minutes of waiting for a store that is away, but not more than
+      // the drain time.
       const patient = setTimeout(() => { this.ledger.patience.end() }, Math.min(drainMs, MAX_TIMER))
       this.courier?.hurry()
       const swept = this.sweep?.close()

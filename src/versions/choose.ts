@@ -25,9 +25,11 @@ interface Verdict {
 }
 
 /**
- * The version that a request names, `undefined` when it names none. Path and query fix one; Accept, in whichever of its two
- * forms, is one negotiation: the best by `q`, then by order, of those that are served.
- * @throws {HttpError} 400 `version_ambiguous` where ways disagree, 400 `version_invalid`, and `version_unsupported`
+ * The version that a request names, `undefined` when it names none. Path and query fix one; Accept,
+ * in whichever of its two forms, is one negotiation: the best by `q`, then by order, of those that
+ * are served.
+ * @throws {HttpError} 400 `version_ambiguous` where ways disagree, 400 `version_invalid`, and
+ * `version_unsupported`
  */
 export function choose(request: HttpRequest, select: readonly Selector[], best: Best, all: string): Chosen | undefined {
   const verdicts: Verdict[] = []

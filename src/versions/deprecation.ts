@@ -5,7 +5,10 @@ import type { Policy, ResponseHeaders } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import { deprecate } from './describe.js'
 
-/** How a version, or any handler, says that it will go. Dates are `Date`s or anything that `new Date` reads. */
+/**
+ * How a version, or any handler, says that it will go. Dates are `Date`s or anything that `new
+ * Date` reads.
+ */
 export interface DeprecationOptions {
   /** When it became, or becomes, deprecated. */
   readonly deprecated: Date | string
@@ -18,8 +21,8 @@ export interface DeprecationOptions {
   /** What to use instead; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
-   * `http-date` (default) as SPEC 9.2 says: `Deprecation: Sun, 11 Nov 2026 23:59:59 GMT`; parsers of RFC 9745
-   * ignore it. `rfc9745`: `Deprecation: @1794441599`.
+   * `http-date` (default) as SPEC 9.2 says: `Deprecation: Sun, 11 Nov 2026 23:59:59 GMT`; parsers
+   * of RFC 9745 ignore it. `rfc9745`: `Deprecation: @1794441599`.
    */
   readonly format?: 'http-date' | 'rfc9745'
 }
@@ -56,7 +59,9 @@ export function toDeprecation(options: DeprecationOptions, where: string): Depre
   }
 }
 
-/** Adds the fields to an answer. A `Link` or an own `Sunset` (of a task, say) that is there stays. */
+/**
+ * Adds the fields to an answer. A `Link` or an own `Sunset` (of a task, say) that is there stays.
+ */
 export function addDeprecation(headers: ResponseHeaders, { headers: fields, links }: Deprecation): void {
   for (const name in fields) headers[name] ??= fields[name] as string
   if (links === undefined) return
@@ -65,8 +70,8 @@ export function addDeprecation(headers: ResponseHeaders, { headers: fields, link
 }
 
 /**
- * A policy that only says that what it wraps is deprecated: for a team that wants the header fields and
- * nothing else. Wraps any handler.
+ * A policy that only says that what it wraps is deprecated: for a team that wants the header fields
+ * and nothing else. Wraps any handler.
  */
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {
   checkNames('deprecated', options, DEPRECATION)

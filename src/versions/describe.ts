@@ -27,8 +27,9 @@ export interface DescribedVersion {
 }
 
 /**
- * What `versions` adds to the operations of one version. A version in the path is an operation of its own, with the segment that
- * chooses it. The path without a version is described as well if a request without one is served, or if another way chooses there.
+ * What `versions` adds to the operations of one version. A version in the path is an operation of
+ * its own, with the segment that chooses it. The path without a version is described as well if a
+ * request without one is served, or if another way chooses there.
  */
 export function describeVersion(
   { name, handler, deprecated, isDefault }: DescribedVersion, select: readonly Selector[], advertise: boolean,

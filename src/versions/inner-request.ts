@@ -6,8 +6,9 @@ import { fieldText } from '../http/fields/reader.js'
 import type { Selector } from './selectors.js'
 
 /**
- * Gives the request as the handler of one version sees it: a version in the path is part of the mount path, and the vendor's media
- * types are `application/json`, so the handler needs to know of neither. `version` is what `request.version` says there.
+ * Gives the request as the handler of one version sees it: a version in the path is part of the
+ * mount path, and the vendor's media types are `application/json`, so the handler needs to know of
+ * neither. `version` is what `request.version` says there.
  */
 export function innerRequests<C>(select: readonly Selector[]): (request: HttpRequest<C>, version?: string) => HttpRequest<C> {
   const known = new Memo((accept: string) => ({ plain: plainAccept(accept, select) }))
@@ -25,7 +26,10 @@ export function innerRequests<C>(select: readonly Selector[]): (request: HttpReq
   }
 }
 
-/** The Accept field with one `application/json` for all of the vendor's types; `undefined` where it names none. */
+/**
+ * The Accept field with one `application/json` for all of the vendor's types; `undefined` where it
+ * names none.
+ */
 function plainAccept(accept: string, select: readonly Selector[]): string | undefined {
   const ranges = parseAccept(accept)
   const isVendor = ({ type, subtype }: { type: string; subtype: string }): boolean =>

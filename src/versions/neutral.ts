@@ -4,8 +4,9 @@ import { innerRequests } from './inner-request.js'
 import type { Selector } from './selectors.js'
 
 /**
- * A handler that is the same in every version, such as a health check: it answers whatever version a request names, or none,
- * also one that is not served, and sees the request as a handler of `versions` would.
+ * A handler that is the same in every version, such as a health check: it answers whatever version
+ * a request names, or none, also one that is not served, and sees the request as a handler of
+ * `versions` would.
  */
 export function versionNeutral<C = unknown>(handler: Handler<C>, options: { readonly select: readonly Selector[] }): Handler<C> {
   checkNames('versionNeutral', options, { select: 0 })

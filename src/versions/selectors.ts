@@ -27,17 +27,25 @@ export interface Asked {
 /** One way to choose a version (SPEC 9). */
 export interface Selector {
   readonly way: 'path' | 'query' | 'media-type' | 'media-type-parameter'
-  /** The status that says a version is not served: 404 in the path, 400 in the query, 406 in Accept. */
+  /**
+   * The status that says a version is not served: 404 in the path, 400 in the query, 406 in Accept.
+   */
   readonly unsupported: 400 | 404 | 406
   /** The request field that the choice depends on, where it is a negotiation. */
   readonly vary?: string
   /** `undefined` when the request says nothing in this way. */
   readonly ask: (request: HttpRequest) => Asked | undefined
-  /** The mount path below which the handler is to see the request, where the version stands in the path. */
+  /**
+   * The mount path below which the handler is to see the request, where the version stands in the
+   * path.
+   */
   readonly mountPath?: (request: HttpRequest) => string | undefined
   /** The vendor's media types, which handlers know as `application/json`. */
   readonly isVendorType?: (type: string, subtype: string) => boolean
-  /** What it adds to a description: the query parameter that it reads, the media type or the path in which a version is answered. */
+  /**
+   * What it adds to a description: the query parameter that it reads, the media type or the path in
+   * which a version is answered.
+   */
   readonly describe?: {
     /** The parameter object of what it reads. */
     readonly parameter?: Readonly<Record<string, unknown>>
@@ -58,8 +66,9 @@ function checkName(what: string, name: string): string {
 }
 
 /**
- * `{base}/v<N>/users`: the first segment below the mount path. `prefix` stands before the number; default `v`. A segment that does
- * not look like a version, such as `v8-engine`, is part of a plain path.
+ * `{base}/v<N>/users`: the first segment below the mount path. `prefix` stands before the number;
+ * default `v`. A segment that does not look like a version, such as `v8-engine`, is part of a plain
+ * path.
  */
 export function byPath(options: { readonly prefix?: string } = {}): Selector {
   checkNames('byPath', options, { prefix: 0 })
@@ -124,7 +133,10 @@ export function byVendorMediaType(options: { readonly vendor: string }): Selecto
   }
 }
 
-/** `Accept: application/vnd.<vendor>+json;version=<N.N>`, by its `q` values. Without the parameter any version will do. */
+/**
+ * `Accept: application/vnd.<vendor>+json;version=<N.N>`, by its `q` values. Without the parameter
+ * any version will do.
+ */
 export function byMediaTypeParameter(options: { readonly vendor: string; readonly parameter?: string }): Selector {
   checkNames('byMediaTypeParameter', options, { vendor: 0, parameter: 0 })
   const { vendor, parameter = 'version' } = options

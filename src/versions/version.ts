@@ -1,9 +1,13 @@
 import { coerce, compare, parse, type SemVer } from 'semver'
 
-/** A version as clients may ask for it: `1`, `1.2`, `1.2.3`, or with a pre-release `2.0.0-beta.1`. */
+/**
+ * A version as clients may ask for it: `1`, `1.2`, `1.2.3`, or with a pre-release `2.0.0-beta.1`.
+ */
 const ASKED = /^(?:0|[1-9]\d{0,8})(?:\.(?:0|[1-9]\d{0,8})(?:\.(?:0|[1-9]\d{0,8})(?:-[0-9A-Za-z.-]{1,64})?)?)?$/
 
-/** The full version (semver.org) behind a text: `1` is 1.0.0. `undefined` for what names no version. */
+/**
+ * The full version (semver.org) behind a text: `1` is 1.0.0. `undefined` for what names no version.
+ */
 function read(text: string): SemVer | undefined {
   if (text.length > 100 || !ASKED.test(text)) return undefined
   return (text.includes('-') ? parse(text) : coerce(text)) ?? undefined
@@ -41,8 +45,9 @@ export function sortVersions(names: readonly string[]): readonly Named[] {
 }
 
 /**
- * The newest version that a client's text allows: `1` allows every 1.x.y, `1.2` every 1.2.x, `1.2.3` itself. A
- * pre-release is served only to those who name it. `undefined` when there is none, or the text is no version.
+ * The newest version that a client's text allows: `1` allows every 1.x.y, `1.2` every 1.2.x,
+ * `1.2.3` itself. A pre-release is served only to those who name it. `undefined` when there is
+ * none, or the text is no version.
  */
 export function bestVersion(asked: string, served: readonly Named[]): string | undefined {
   const wanted = read(asked)

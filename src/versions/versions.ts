@@ -8,7 +8,9 @@ import { Memo } from '../runtime/memo.js'
 import { checkNames } from '../runtime/option-names.js'
 import { principalOf } from '../http/principal.js'
 import { choose, type Chosen } from './choose.js'
-import { addDeprecation, DEPRECATION, toDeprecation, type Deprecation, type DeprecationOptions } from './deprecation.js'
+import {
+  addDeprecation, DEPRECATION, toDeprecation, type Deprecation, type DeprecationOptions,
+} from './deprecation.js'
 import { describeVersion } from './describe.js'
 import { innerRequests } from './inner-request.js'
 import type { Selector } from './selectors.js'
@@ -21,18 +23,29 @@ export interface VersionOptions<C> extends Partial<DeprecationOptions> {
 
 /** How clients choose among the versions. */
 export interface VersionsOptions<C> {
-  /** The ways in which a client may choose, SPEC 9's four or some of them. Ways that disagree are a 400. */
+  /**
+   * The ways in which a client may choose, SPEC 9's four or some of them. Ways that disagree are a
+   * 400.
+   */
   readonly select: readonly Selector[]
   /**
-   * What a request without a version gets: `latest` (default; the newest that is not deprecated and no
-   * pre-release), `lowest`, `required` (400 `version_required`), or a version.
+   * What a request without a version gets: `latest` (default; the newest that is not deprecated and
+   * no pre-release), `lowest`, `required` (400 `version_required`), or a version.
    */
   readonly default?: string
-  /** What a version answers once its sunset is past: as before (`serve`, default) or 410 `version_gone` (`gone`). */
+  /**
+   * What a version answers once its sunset is past: as before (`serve`, default) or 410
+   * `version_gone` (`gone`).
+   */
   readonly afterSunset?: 'serve' | 'gone'
-  /** Sends `Api-Supported-Versions` and `Api-Deprecated-Versions` with every answer. Default `true`. */
+  /**
+   * Sends `Api-Supported-Versions` and `Api-Deprecated-Versions` with every answer. Default `true`.
+   */
   readonly advertise?: boolean
-  /** Who asks, for those who count who still uses what. Default: the subject that `authenticate` has found. */
+  /**
+   * Who asks, for those who count who still uses what. Default: the subject that `authenticate` has
+   * found.
+   */
   readonly principal?: (request: HttpRequest<C>) => string | undefined
 }
 
@@ -58,11 +71,12 @@ const VERSION = { handler: 0, ...DEPRECATION } satisfies Record<keyof VersionOpt
 
 /**
  * One handler out of several versions of it (SPEC 9). The chosen one sees its vendor media types as
- * `application/json`, and a version in the path as part of the mount path. `1` asks for the newest 1.x.y, `1.2` for the newest
- * 1.2.x (semver.org); pre-releases go to those who name them. Failures say the same of versions as answers do.
+ * `application/json`, and a version in the path as part of the mount path. `1` asks for the newest
+ * 1.x.y, `1.2` for the newest 1.2.x (semver.org); pre-releases go to those who name them. Failures
+ * say the same of versions as answers do.
  *
- * Errors: 400 `version_required`, `version_invalid`, `version_ambiguous`; `version_unsupported` as 404 in
- * the path, 406 in Accept, 400 in the query; 410 `version_gone`.
+ * Errors: 400 `version_required`, `version_invalid`, `version_ambiguous`; `version_unsupported` as
+ * 404 in the path, 406 in Accept, 400 in the query; 410 `version_gone`.
  * @throws {TypeError} when an option makes no sense
  */
 export function versions<C = unknown>(served: Readonly<Record<string, VersionOptions<C> | Handler<C>>>, options: VersionsOptions<C>): Handler<C> {

@@ -15,8 +15,8 @@ const LINGER_MS = 2000
 const MAX_INTERIM = 10
 
 /**
- * Makes one exchange: sends the body, waits for the status, reads a little of what follows, and destroys the
- * socket. Always settles; rejects only with the reason of the signal.
+ * Makes one exchange: sends the body, waits for the status, reads a little of what follows, and
+ * destroys the socket. Always settles; rejects only with the reason of the signal.
  */
 export function exchange(outgoing: ClientRequest, { body, signal, timeoutMs, maxAnswerBytes }: Limits): Promise<CallbackReply> {
   return new Promise((resolve, reject) => {
@@ -64,7 +64,10 @@ function replyOf(error: Error): CallbackReply {
   return { fault: error instanceof ForbiddenAddress ? 'forbidden' : 'unreachable' }
 }
 
-/** Reads up to `max` bytes, as they are. `done` is called at the end, at the cap and when the answer breaks off. */
+/**
+ * Reads up to `max` bytes, as they are. `done` is called at the end, at the cap and when the answer
+ * breaks off.
+ */
 function discard(answer: IncomingMessage, max: number, done: () => void): void {
   let seen = 0
   answer.on('data', (chunk: Buffer) => {

@@ -19,15 +19,18 @@ export class ForbiddenAddress extends Error {
   override readonly name = 'ForbiddenAddress'
 }
 
-/** What a connection fails with when an address of its host has as many requests under way as it may. */
+/**
+ * What a connection fails with when an address of its host has as many requests under way as it
+ * may.
+ */
 export class BusyAddress extends Error {
   override readonly name = 'BusyAddress'
 }
 
 /**
- * The lookup of one connection: the addresses that it gives are those that were judged, and the socket connects to
- * nothing else, so a name that resolves to something else a moment later changes nothing. One bad address among
- * good ones refuses the name. `admit` is asked last.
+ * The lookup of one connection: the addresses that it gives are those that were judged, and the
+ * socket connects to nothing else, so a name that resolves to something else a moment later changes
+ * nothing. One bad address among good ones refuses the name. `admit` is asked last.
  */
 export function judgedLookup(
   resolve: ResolveHost, rules: AddressRules, admit: (addresses: readonly string[]) => boolean,

@@ -11,13 +11,19 @@ import { judgedLookup, systemResolve, type ResolveHost } from './lookup.js'
 /** What `httpSender` takes. */
 export interface HttpSenderOptions {
   /**
-   * What may be called although it is not public: addresses, ranges (`10.0.0.0/8`) and host names. A name in
-   * the list may resolve to anything. Default: nothing.
+   * What may be called although it is not public: addresses, ranges (`10.0.0.0/8`) and host names.
+   * A name in the list may resolve to anything. Default: nothing.
    */
   readonly allow?: readonly string[]
-  /** How long one attempt may take, from the name's look-up to the answer's end, in milliseconds. Default 15 000. */
+  /**
+   * How long one attempt may take, from the name's look-up to the answer's end, in milliseconds.
+   * Default 15 000.
+   */
   readonly timeoutMs?: number
-  /** Bytes of an answer's body that are read, and thrown away, before the connection is cut. Default 16 KiB. */
+  /**
+   * Bytes of an answer's body that are read, and thrown away, before the connection is cut. Default
+   * 16 KiB.
+   */
   readonly maxAnswerBytes?: number
   /** Finds the addresses of a name. Default: the operating system. */
   readonly resolve?: ResolveHost
@@ -30,9 +36,9 @@ const KNOWN = {
 } satisfies Record<keyof HttpSenderOptions, 0>
 
 /**
- * Sends callbacks over HTTP/1.1: only to http and https, only to public addresses, judged anew for each connection.
- * No redirect is followed, no proxy of the environment used, no connection kept, no answer decompressed.
- * Throws a `TypeError` when an option makes no sense.
+ * Sends callbacks over HTTP/1.1: only to http and https, only to public addresses, judged anew for
+ * each connection. No redirect is followed, no proxy of the environment used, no connection kept,
+ * no answer decompressed. Throws a `TypeError` when an option makes no sense.
  */
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   checkNames('httpSender', options, KNOWN)
@@ -54,7 +60,8 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       const how: RequestOptions = {
         method: 'POST', hostname: host, port: target.port === '' ? (secure ? 443 : 80) : target.port, path: target.pathname + target.search,
         headers: { 'host': target.host, 'accept-encoding': 'identity', 'connection': 'close', ...headers, 'content-length': Buffer.byteLength(body) },
-        // A connection of its own, which no agent, and so no proxy of the environment, has a hand in.
+        // A connection of its own, which no agent, and so no proxy of the environment, has a hand
+        // in.
         agent: false, maxHeaderSize: 16_384,
         // Asked for names only: an address in the URL was judged just now.
         ...(named ? { lookup: judgedLookup(resolve, rules, admit) } : {}),
@@ -65,7 +72,9 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   }
 }
 
-/** Judged once more: the URL may have waited for hours, and the rules may have changed meanwhile. */
+/**
+ * Judged once more: the URL may have waited for hours, and the rules may have changed meanwhile.
+ */
 function toTarget(url: string, rules: AddressRules): URL | undefined {
   try {
     return readTarget(url, rules)

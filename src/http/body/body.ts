@@ -15,7 +15,10 @@ export interface ReadBytesOptions {
 
 /** How much of a body may be read, and as what. */
 export interface ReadJsonOptions extends ReadBytesOptions {
-  /** Media types to read, lower-case. Default: `application/json` and everything that ends in `+json`. */
+  /**
+   * Media types to read, lower-case. Default: `application/json` and everything that ends in
+   * `+json`.
+   */
   readonly mediaTypes?: readonly string[]
 }
 
@@ -25,10 +28,10 @@ const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
 const DIGITS = /^[0-9]+$/
 
 /**
- * The bytes of the body. Bytes or text that the host's own parser left are used. What the connection fails with
- * comes through as it is.
- * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read), `unsupported_content_coding` (415),
- * `digest_mismatch` (400)
+ * The bytes of the body. Bytes or text that the host's own parser left are used. What the
+ * connection fails with comes through as it is.
+ * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read),
+ * `unsupported_content_coding` (415), `digest_mismatch` (400)
  */
 export async function readBytes(request: HttpRequest, options: ReadBytesOptions): Promise<Uint8Array> {
   checkNames('readBytes', options, BYTES)
@@ -42,13 +45,15 @@ export async function readBytes(request: HttpRequest, options: ReadBytesOptions)
 }
 
 /**
- * The body as JSON. A value that the host's parser left is used at once, without a promise. Its keys are checked like
- * ours, and its size as JSON where Content-Length does not tell it; text that it left stays a string, bytes are parsed.
- * A body without Content-Type is refused: a page of another site can make a browser send one with its user's cookies,
- * without asking the server beforehand. `charset` may only be UTF-8 or US-ASCII. Errors are thrown where the answer is direct, else
- * rejected.
- * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and `unsupported_content_coding` (415), and with 400
- * `missing_body`, `malformed_json` (says where), `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`
+ * The body as JSON. A value that the host's parser left is used at once, without a promise. Its
+ * keys are checked like ours, and its size as JSON where Content-Length does not tell it; text that
+ * it left stays a string, bytes are parsed. A body without Content-Type is refused: a page of
+ * another site can make a browser send one with its user's cookies, without asking the server
+ * beforehand. `charset` may only be UTF-8 or US-ASCII. Errors are thrown where the answer is
+ * direct, else rejected.
+ * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
+ * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (says where),
+ * `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`
  */
 export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
   checkNames('readJson', options, JSON_BODY)
@@ -72,7 +77,10 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
   })
 }
 
-/** Bytes that the host's parser left: they are what was sent, unless there was a content coding to undo. */
+/**
+ * Bytes that the host's parser left: they are what was sent, unless there was a content coding to
+ * undo.
+ */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
   return isCoded(headers) ? bytes : ContentDigest.of(headers)?.check(bytes) ?? bytes
 }
@@ -86,8 +94,9 @@ function usable(value: unknown, headers: RequestHeaders, maxBytes: number): unkn
 }
 
 /**
- * Whether what the host's parser left was larger than `maxBytes`. Content-Length says so, unless the body was sent in
- * chunks or in a content coding: then the value is measured. It must not be nested too deeply.
+ * Whether what the host's parser left was larger than `maxBytes`. Content-Length says so, unless
+ * the body was sent in chunks or in a content coding: then the value is measured. It must not be
+ * nested too deeply.
  */
 export function isParsedLarger(value: unknown, headers: RequestHeaders, maxBytes: number): boolean {
   const length = headers['content-length']
@@ -106,8 +115,8 @@ function checkLength(headers: RequestHeaders, maxBytes: number): void {
 }
 
 /**
- * Throws `unsupported_media_type` unless the body is JSON by its Content-Type, or of one of `mediaTypes`; see `readJson`. Without
- * Content-Type, only a request that announces no body passes.
+ * Throws `unsupported_media_type` unless the body is JSON by its Content-Type, or of one of
+ * `mediaTypes`; see `readJson`. Without Content-Type, only a request that announces no body passes.
  */
 export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly string[]): void {
   const field = headers['content-type']

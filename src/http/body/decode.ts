@@ -12,7 +12,10 @@ export interface DecodeOptions {
   readonly maxBytes: number
   /** Bytes once decoded. Default: `maxBytes`. */
   readonly maxDecodedBytes?: number
-  /** Decoded bytes for one byte sent, once there are more than 1 MiB of them. Default 250; gzip can reach 1032. */
+  /**
+   * Decoded bytes for one byte sent, once there are more than 1 MiB of them. Default 250; gzip can
+   * reach 1032.
+   */
   readonly maxRatio?: number
 }
 
@@ -27,14 +30,19 @@ type MakeZstd = (options: object) => ZlibEngine
 const makeZstd = (zlib as unknown as Readonly<Record<string, MakeZstd | undefined>>)['createZstdDecompress']
 const zstdWindowParam = (zlib.constants as unknown as Readonly<Record<string, number>>)['ZSTD_d_windowLogMax'] ?? 0
 
-/** The content codings that request bodies may have here: `gzip`, `deflate`, `br`, and `zstd` where Node has it. */
+/**
+ * The content codings that request bodies may have here: `gzip`, `deflate`, `br`, and `zstd` where
+ * Node has it.
+ */
 export const REQUEST_CODINGS: readonly string[] = ['gzip', 'deflate', 'br', ...(makeZstd ? ['zstd'] : [])]
 
 const ACCEPTED = REQUEST_CODINGS.join(', ')
 
 /**
- * The one content coding of a request, `identity` when it has none. `x-gzip` is `gzip` (RFC 9110 section 8.4.1.3).
- * @throws {HttpError} `unsupported_content_coding` (415) for others, and for several on top of each other
+ * The one content coding of a request, `identity` when it has none. `x-gzip` is `gzip` (RFC 9110
+ * section 8.4.1.3).
+ * @throws {HttpError} `unsupported_content_coding` (415) for others, and for several on top of each
+ * other
  */
 export function requestCoding(headers: RequestHeaders): string {
   const field = headers['content-encoding']
@@ -47,13 +55,14 @@ export function requestCoding(headers: RequestHeaders): string {
 }
 
 /**
- * The body as it arrives, its content coding undone, with backpressure; nothing is held beyond a few chunks. Text and bytes that
- * the host's own parser left are taken as decoded already. A body that ends inside of its coding is an `incomplete_body`;
- * anything behind the end of it is malformed, except further members of gzip and frames of zstd.
+ * The body as it arrives, its content coding undone, with backpressure; nothing is held beyond a
+ * few chunks. Text and bytes that the host's own parser left are taken as decoded already. A body
+ * that ends inside of its coding is an `incomplete_body`; anything behind the end of it is
+ * malformed, except further members of gzip and frames of zstd.
  *
- * Throws at once, before anything is read, `unsupported_content_coding` (415), and `body_too_large` (413) by Content-Length.
- * While it is read it rejects with `body_too_large`, `malformed_coding` or `incomplete_body` (400): what came
- * before that is good.
+ * Throws at once, before anything is read, `unsupported_content_coding` (415), and `body_too_large`
+ * (413) by Content-Length. While it is read it rejects with `body_too_large`, `malformed_coding` or
+ * `incomplete_body` (400): what came before that is good.
  */
 export function decodeBody(request: HttpRequest, options: DecodeOptions): AsyncIterable<Uint8Array> {
   checkNames('decodeBody', options, KNOWN)
@@ -63,7 +72,10 @@ export function decodeBody(request: HttpRequest, options: DecodeOptions): AsyncI
   return decodeBytes(request.body.stream(), coding, options)
 }
 
-/** All of a decoded body at once. Rejects as `decodeBody` does, and when it is larger than `maxDecodedBytes`. */
+/**
+ * All of a decoded body at once. Rejects as `decodeBody` does, and when it is larger than
+ * `maxDecodedBytes`.
+ */
 export async function readDecoded(request: HttpRequest, options: DecodeOptions): Promise<Uint8Array> {
   checkNames('readDecoded', options, KNOWN)
   const gathered = new Gathered()
@@ -71,7 +83,10 @@ export async function readDecoded(request: HttpRequest, options: DecodeOptions):
   return gathered.bytes
 }
 
-/** Undoes a coding of `REQUEST_CODINGS`, or `identity`, with the same bounds and errors as `decodeBody`. */
+/**
+ * Undoes a coding of `REQUEST_CODINGS`, or `identity`, with the same bounds and errors as
+ * `decodeBody`.
+ */
 export function decodeBytes(source: AsyncIterable<Uint8Array>, coding: string, options: DecodeOptions): AsyncGenerator<Uint8Array, void, undefined> {
   const caps = new Caps(options)
   const sent = countSent(source, caps, coding === 'identity')
@@ -136,7 +151,8 @@ async function* inflate(source: AsyncIterable<Uint8Array>, coding: string, caps:
         pump.write(rest)
         yield* outputOf(pump, caps)
         if (pump.used === fed) break
-        // The engine has come to its end. Node goes on by itself with the next member of gzip, but not with the next frame of zstd.
+        // The engine has come to its end. Node goes on by itself with the next member of gzip, but
+        // not with the next frame of zstd.
         rest = rest.subarray(rest.byteLength - (fed - pump.used))
         if (coding !== 'zstd') throw httpError('malformed_coding')
         pump.close()

@@ -21,8 +21,8 @@ const WAITING_BYTES = 131_072
 const CHUNK_BYTES = 65_536
 
 /**
- * Codes pieces as they come, with backpressure; the source makes its next piece while the engine, on another thread, works on
- * the last one. What is not read on is closed.
+ * Codes pieces as they come, with backpressure; the source makes its next piece while the engine,
+ * on another thread, works on the last one. What is not read on is closed.
  *
  * @param coding - one of `RESPONSE_CODINGS`
  */
@@ -46,7 +46,10 @@ export async function* encodePieces(source: AsyncIterable<Piece>, coding: string
   }
 }
 
-/** Levels that cost little: the highest ones are a hundred times as slow, for some percent of the size. */
+/**
+ * Levels that cost little: the highest ones are a hundred times as slow, for some percent of the
+ * size.
+ */
 function makeEngine(coding: string): ZlibEngine {
   const chunkSize = CHUNK_BYTES
   if (coding === 'gzip') return zlib.createGzip({ chunkSize, level: 3 })

@@ -15,9 +15,9 @@ const LITERALS = ['true', 'false', 'null']
 const HEX = /^[0-9a-fA-F]$/
 
 /**
- * Finds the first fault of a text that is not JSON (RFC 8259); `undefined` when there is none. What engines say in
- * their error messages differs between versions, may lack the position and may quote the text, so it
- * is not used. One pass, no recursion, never throws.
+ * Finds the first fault of a text that is not JSON (RFC 8259); `undefined` when there is none. What
+ * engines say in their error messages differs between versions, may lack the position and may quote
+ * the text, so it is not used. One pass, no recursion, never throws.
  */
 export function jsonFault(text: string): JsonFault | undefined {
   const scan = new Scan(text)
@@ -57,7 +57,9 @@ class Scan {
     }
   }
 
-  /** One value, or the opening of one; then the closings and the comma or key that lead to the next. */
+  /**
+   * One value, or the opening of one; then the closings and the comma or key that lead to the next.
+   */
   #value(): string | undefined {
     const char = this.#next()
     if (char === '{' || char === '[') {

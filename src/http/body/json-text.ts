@@ -3,7 +3,10 @@ import { httpError, type HttpError } from '../errors.js'
 import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS } from './json-value.js'
 import { jsonFault } from './json-fault.js'
 
-/** Words that every key that is refused has in it, or its value has, unless letters of them are behind an escape. */
+/**
+ * Words that every key that is refused has in it, or its value has, unless letters of them are
+ * behind an escape.
+ */
 const UNSAFE_WORDS = /__proto__|prototype/
 const ESCAPED_LETTER = /\\u00[4-7]/
 const BYTE_ORDER_MARK = 0xfeff
@@ -11,7 +14,8 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
  * Reads JSON from bytes: UTF-8 (RFC 8259 section 8.1), a byte order mark is stepped over.
- * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, `nested_too_deep`, or `missing_body` when there is nothing
+ * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, `nested_too_deep`, or
+ * `missing_body` when there is nothing
  */
 export function parseJsonBytes(bytes: Uint8Array): unknown {
   return parseJson(jsonTextOf(bytes))
@@ -19,7 +23,8 @@ export function parseJsonBytes(bytes: Uint8Array): unknown {
 
 /**
  * The text of bytes that should be JSON, not parsed yet.
- * @throws {HttpError} `malformed_json` when they are not UTF-8, or `missing_body` when there is nothing
+ * @throws {HttpError} `malformed_json` when they are not UTF-8, or `missing_body` when there is
+ * nothing
  */
 export function jsonTextOf(bytes: Uint8Array): string {
   if (bytes.byteLength === 0) throw httpError('missing_body')
@@ -33,10 +38,11 @@ export function jsonTextOf(bytes: Uint8Array): string {
 }
 
 /**
- * Reads JSON from text. Keys that could change a prototype once copied (`__proto__`, and `constructor` with a
- * `prototype` in it) are refused wherever they stand. The text itself is never in an error.
- * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, UTF-16 units), `unsafe_key`, or
- * `nested_too_deep` beyond `maxDepth` levels, 512 by default
+ * Reads JSON from text. Keys that could change a prototype once copied (`__proto__`, and
+ * `constructor` with a `prototype` in it) are refused wherever they stand. The text itself is never
+ * in an error.
+ * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, UTF-16
+ * units), `unsafe_key`, or `nested_too_deep` beyond `maxDepth` levels, 512 by default
  */
 export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
   const value = parsed(text)
@@ -53,7 +59,10 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Whether a key that is refused may be in this text of JSON. Most have none, and this tells so for a fiftieth of the price of parsing them. */
+/**
+ * Whether a key that is refused may be in this text of JSON. Most have none, and this tells so for
+ * a fiftieth of the price of parsing them.
+ */
 export function mayHoldUnsafeKey(text: string): boolean {
   return UNSAFE_WORDS.test(text) || (text.includes('\\u00') && ESCAPED_LETTER.test(text))
 }
@@ -70,8 +79,8 @@ function faultOf(text: string): HttpError {
 }
 
 /**
- * Whether a value that somebody else parsed holds a key that `parseJson` refuses. Every object is looked at
- * once, so circular values are fine.
+ * Whether a value that somebody else parsed holds a key that `parseJson` refuses. Every object is
+ * looked at once, so circular values are fine.
  */
 export function hasUnsafeKey(value: unknown): boolean {
   if (!isObject(value)) return false

@@ -1,17 +1,23 @@
 import { Buffer } from 'node:buffer'
 
-/** Deeper JSON is refused: whatever walks through a value by recursion, `JSON.stringify` first of all, would run out of stack. */
+/**
+ * Deeper JSON is refused: whatever walks through a value by recursion, `JSON.stringify` first of
+ * all, would run out of stack.
+ */
 export const MAX_JSON_DEPTH = 512
 
-/** A text of so many UTF-16 units or fewer is not nested more deeply: each level takes two brackets. */
+/**
+ * A text of so many UTF-16 units or fewer is not nested more deeply: each level takes two brackets.
+ */
 export const SHALLOW_UNITS = 2 * MAX_JSON_DEPTH + 1
 
 /** Beyond so many lists a text is not looked at any further. */
 const MOST_LISTS = 256
 
 /**
- * A line of `text`, or all of it, that has so many UTF-16 units or fewer is not nested more deeply, which is more than
- * `SHALLOW_UNITS` where there are few lists: an object with an object or a list in it takes five, `{"":` and `}`.
+ * A line of `text`, or all of it, that has so many UTF-16 units or fewer is not nested more deeply,
+ * which is more than `SHALLOW_UNITS` where there are few lists: an object with an object or a list
+ * in it takes five, `{"":` and `}`.
  */
 export function shallowUnits(text: string): number {
   let lists = 0
@@ -21,7 +27,10 @@ export function shallowUnits(text: string): number {
   return 5 * MAX_JSON_DEPTH + 1 - 3 * lists
 }
 
-/** Whether lists and objects are nested more deeply than `most` levels. A value that holds itself is. */
+/**
+ * Whether lists and objects are nested more deeply than `most` levels. A value that holds itself
+ * is.
+ */
 export function isTooDeep(value: unknown, most = MAX_JSON_DEPTH): boolean {
   return most !== Infinity && typeof value === 'object' && value !== null && !ArrayBuffer.isView(value) && isDeeper(value, most)
 }
@@ -45,8 +54,9 @@ export function isJsonObject(value: unknown): value is Readonly<Record<string, u
 }
 
 /**
- * Whether a value that somebody else parsed takes more than `limit` bytes as JSON, without white space and escapes.
- * Looks no further than that. The value must not be nested too deeply, see `isTooDeep`.
+ * Whether a value that somebody else parsed takes more than `limit` bytes as JSON, without white
+ * space and escapes. Looks no further than that. The value must not be nested too deeply, see
+ * `isTooDeep`.
  */
 export function isJsonLarger(value: unknown, limit: number): boolean {
   return left(value, limit) < 0

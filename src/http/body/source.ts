@@ -7,7 +7,9 @@ export type Chunk = Uint8Array | string
  */
 export const HEAD_WAIT_MS = 1000
 
-/** Reads a streamed body once and makes sure that its source is closed exactly once, also unread. */
+/**
+ * Reads a streamed body once and makes sure that its source is closed exactly once, also unread.
+ */
 export class Source {
   private readonly body: AsyncIterable<Chunk>
   private readonly iterator: AsyncIterator<Chunk>
@@ -33,7 +35,10 @@ export class Source {
     }
   }
 
-  /** Asks for the first chunk; `false` when it is not there after `ms`. `next` gives that chunk, or its failure. */
+  /**
+   * Asks for the first chunk; `false` when it is not there after `ms`. `next` gives that chunk, or
+   * its failure.
+   */
   firstWithin(ms: number): Promise<boolean> {
     const first = this.iterator.next()
     this.first = first
@@ -48,12 +53,18 @@ export class Source {
     })
   }
 
-  /** Resolves once the first chunk that was asked for is there, and rejects when the source failed at it. */
+  /**
+   * Resolves once the first chunk that was asked for is there, and rejects when the source failed
+   * at it.
+   */
   async settled(): Promise<void> {
     await this.first
   }
 
-  /** Tells the source that nobody reads on. Does nothing after its end; what the source throws is dropped. */
+  /**
+   * Tells the source that nobody reads on. Does nothing after its end; what the source throws is
+   * dropped.
+   */
   close(): void {
     if (this.over) return
     this.over = true
@@ -68,7 +79,9 @@ export class Source {
   }
 }
 
-/** Closes a streamed body that nobody will read: an answer to HEAD, or to a client that has gone. */
+/**
+ * Closes a streamed body that nobody will read: an answer to HEAD, or to a client that has gone.
+ */
 export function closeUnread(body: unknown): void {
   if (!isStreamed(body)) return
   try {
@@ -83,7 +96,9 @@ export function isStreamed(body: unknown): body is AsyncIterable<Chunk> {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body)
 }
 
-/** Whether the head has to go out before the first chunk is there, because the client waits for it. */
+/**
+ * Whether the head has to go out before the first chunk is there, because the client waits for it.
+ */
 export function wantsHeadAtOnce(headers: Readonly<Record<string, string | string[]>>): boolean {
   const type = headers['content-type']
   return typeof type === 'string' && type.startsWith('text/event-stream')

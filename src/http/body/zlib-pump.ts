@@ -4,8 +4,9 @@ import type { Transform } from 'node:stream'
 export type ZlibEngine = Transform & { readonly bytesWritten: number }
 
 /**
- * Drives an engine by hand: bytes in, then everything that comes of them out. Its user is never inside of two waits at
- * once, so stopping in the middle leaves nothing pending, and what has not been asked for is not made beyond a chunk or two.
+ * Drives an engine by hand: bytes in, then everything that comes of them out. Its user is never
+ * inside of two waits at once, so stopping in the middle leaves nothing pending, and what has not
+ * been asked for is not made beyond a chunk or two.
  */
 export class ZlibPump {
   private readonly engine: ZlibEngine
@@ -31,7 +32,10 @@ export class ZlibPump {
     engine.on('close', woken)
   }
 
-  /** Bytes of the input that the engine has used: fewer than were written when it came to its end before. */
+  /**
+   * Bytes of the input that the engine has used: fewer than were written when it came to its end
+   * before.
+   */
   get used(): number {
     return this.engine.bytesWritten
   }
@@ -72,7 +76,10 @@ export class ZlibPump {
     return bytes ?? undefined
   }
 
-  /** The next output of what was written; `undefined` when there is no more. Rejects with what the engine failed with. */
+  /**
+   * The next output of what was written; `undefined` when there is no more. Rejects with what the
+   * engine failed with.
+   */
   async next(): Promise<Uint8Array | undefined> {
     for (;;) {
       const bytes = this.ready()

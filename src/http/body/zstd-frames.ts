@@ -6,8 +6,9 @@ const RLE = 1
 type Part = 'magic' | 'skippable size' | 'descriptor' | 'header' | 'block header' | 'content' | 'checksum'
 
 /**
- * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them, to know whether it ended inside of one: the
- * decoder of Node 22 takes a text that was cut off for a whole one. Everything else that may be wrong is left to the decoder.
+ * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them, to know whether it
+ * ended inside of one: the decoder of Node 22 takes a text that was cut off for a whole one.
+ * Everything else that may be wrong is left to the decoder.
  */
 export class ZstdFrames {
   private part: Part = 'magic'
@@ -79,7 +80,10 @@ export class ZstdFrames {
   }
 }
 
-/** The bytes between the descriptor and the first block: window, dictionary id, content size (section 3.1.1.1). */
+/**
+ * The bytes between the descriptor and the first block: window, dictionary id, content size
+ * (section 3.1.1.1).
+ */
 function headerBytes(descriptor: number): number {
   const single = (descriptor & 0x20) !== 0
   const size = [single ? 1 : 0, 2, 4, 8][descriptor >> 6] as number

@@ -5,8 +5,9 @@ const memo = new Memo(parse)
 
 /**
  * The content coding for an answer (RFC 9110 section 12.5.3): the one of `codings` with the highest
- * `q`, then the first of equals; `identity` when none of them is wanted; `undefined` when `identity` is
- * refused too. Without the header: `identity`, since nothing says that the client can decode.
+ * `q`, then the first of equals; `identity` when none of them is wanted; `undefined` when
+ * `identity` is refused too. Without the header: `identity`, since nothing says that the client can
+ * decode.
  *
  * `identity` is always among the choices. Where the header neither names it nor has a `*`, it comes
  * after every coding that the header wants. Codings are case-insensitive, and `x-gzip` is `gzip`.

@@ -25,18 +25,19 @@ const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | un
 
 /**
  * Reads an Accept header (RFC 9110 section 12.5.1) in the order sent. `q` counts wherever it stands
- * among the parameters; more than three decimals and a missing leading zero are let pass. A malformed
- * range, or one with a malformed `q` (a word, below 0, above 1), is skipped. Never throws. Linear.
+ * among the parameters; more than three decimals and a missing leading zero are let pass. A
+ * malformed range, or one with a malformed `q` (a word, below 0, above 1), is skipped. Never
+ * throws. Linear.
  */
 export function parseAccept(header: Header): readonly MediaRange[] {
   return header === undefined ? NOTHING : ranges.get(fieldText(header))
 }
 
 /**
- * The offer that a client likes best: by `q` of the most specific range that matches it, then by how
- * specific that range is, then in the order of `offers`. Without a header, or with one that has no
- * valid range, the first offer. `undefined` when every offer is refused: answer 406 or disregard it.
- * `charset=utf-8` in a range is no condition, because all text here is UTF-8.
+ * The offer that a client likes best: by `q` of the most specific range that matches it, then by
+ * how specific that range is, then in the order of `offers`. Without a header, or with one that has
+ * no valid range, the first offer. `undefined` when every offer is refused: answer 406 or disregard
+ * it. `charset=utf-8` in a range is no condition, because all text here is UTF-8.
  *
  * Keep `offers` in a constant that nobody changes: what was chosen is remembered for each list.
  * @throws {TypeError} when an offer is no media type

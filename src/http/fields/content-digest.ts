@@ -13,7 +13,10 @@ const ALGORITHMS = new Map([['sha-256', { algorithm: 'sha256', bytes: 32 }], ['s
 /** A byte sequence (RFC 9651 section 3.3.5), and parameters, which have no meaning here. */
 const MEMBER = /^[ \t]*(sha-256|sha-512)(?:=:([A-Za-z0-9+/]*={0,2}):)?[ \t]*(?:;.*)?$/
 
-/** Checks the bytes of a body, as sent, against what `Content-Digest` (RFC 9530 section 2) says of them. */
+/**
+ * Checks the bytes of a body, as sent, against what `Content-Digest` (RFC 9530 section 2) says of
+ * them.
+ */
 export class ContentDigest {
   readonly #expected: readonly Expected[]
   readonly #hashes: readonly Hash[]
@@ -24,9 +27,11 @@ export class ContentDigest {
   }
 
   /**
-   * The check for one body; `undefined` where the field is absent or names no `sha-256` or `sha-512`. Other algorithms are ignored.
+   * The check for one body; `undefined` where the field is absent or names no `sha-256` or
+   * `sha-512`. Other algorithms are ignored.
    *
-   * @throws {HttpError} 400 `invalid_header`: what stands behind `sha-256` or `sha-512` is no digest of that algorithm
+   * @throws {HttpError} 400 `invalid_header`: what stands behind `sha-256` or `sha-512` is no
+   * digest of that algorithm
    */
   static of(headers: RequestHeaders): ContentDigest | undefined {
     const field = headers['content-digest']

@@ -5,8 +5,8 @@ let lastSecond = Number.NaN
 let lastText = ''
 
 /**
- * A time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), cut to whole seconds. The last one is
- * remembered. Times outside the years 1970 to 9999 become the nearest that can be written.
+ * A time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), cut to whole seconds. The last one
+ * is remembered. Times outside the years 1970 to 9999 become the nearest that can be written.
  * @param ms milliseconds since 1970
  * @throws {RangeError} for NaN
  */
@@ -30,8 +30,9 @@ const ASCTIME = new RegExp(`^${DAY} ${MONTH} (\\d{2}| \\d) ${TIME} (\\d{4})$`)
 const LONGEST = 'Wednesday, 06-Nov-94 08:49:37 GMT'.length
 
 /**
- * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7). The day's name must be one, but
- * need not be the right one. A two-digit year more than 50 years ahead is the last century's.
+ * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7). The day's name must be
+ * one, but need not be the right one. A two-digit year more than 50 years ahead is the last
+ * century's.
  * @returns milliseconds since 1970, or `undefined` when the text is no such date
  */
 export function parseHttpDate(text: string): number | undefined {

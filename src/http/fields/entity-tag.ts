@@ -4,9 +4,10 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 
 /**
- * Whether a list of entity tags (If-Match, If-None-Match) names `etag` (RFC 9110 sections 8.8.3 and 13.1).
- * `strong`: both must be strong and the same. `weak`: the same but for `W/`. A lone `*` names any `etag`, but
- * not `undefined`, which stands for «there is no representation». Malformed members name nothing. Linear.
+ * Whether a list of entity tags (If-Match, If-None-Match) names `etag` (RFC 9110 sections 8.8.3 and
+ * 13.1). `strong`: both must be strong and the same. `weak`: the same but for `W/`. A lone `*`
+ * names any `etag`, but not `undefined`, which stands for «there is no representation». Malformed
+ * members name nothing. Linear.
  * @param field the header as received; `undefined` names nothing
  * @param etag the current entity tag with its quotes, such as `"a1"` or `W/"a1"`
  */

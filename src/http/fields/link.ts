@@ -1,6 +1,8 @@
 import { isToken } from './reader.js'
 
-/** One link: where it leads, how it is related, and further parameters such as `title` or `type`. */
+/**
+ * One link: where it leads, how it is related, and further parameters such as `title` or `type`.
+ */
 export interface Link {
   /** A URI reference. Characters that may not stand in one are percent-encoded. */
   readonly target: string
@@ -15,9 +17,9 @@ const NOT_IN_URI = /[^!#$&-;=?-Z_a-z~[\]%]/gu
 const NOT_IN_EXTENDED = /[^!#$&+.^_`|~0-9A-Za-z-]/gu
 
 /**
- * The value of a Link header (RFC 8288). Whatever the texts are, the value is one line of printable ASCII:
- * targets are percent-encoded, parameters quoted, and a parameter with other characters (line breaks too)
- * goes out as `name*=UTF-8''…` (RFC 8187).
+ * The value of a Link header (RFC 8288). Whatever the texts are, the value is one line of printable
+ * ASCII: targets are percent-encoded, parameters quoted, and a parameter with other characters
+ * (line breaks too) goes out as `name*=UTF-8''…` (RFC 8187).
  * @throws {TypeError} when `rel` is no relation type or a parameter's name no token
  */
 export function linkValue(links: readonly Link[]): string {

@@ -12,7 +12,10 @@ export interface MediaType {
 const SLASH = 0x2f
 const memo = new Memo((text: string) => ({ parsed: parse(text) }))
 
-/** Reads a media type such as a Content-Type. `undefined` when it is malformed or more than one. Linear. */
+/**
+ * Reads a media type such as a Content-Type. `undefined` when it is malformed or more than one.
+ * Linear.
+ */
 export function parseMediaType(text: string): MediaType | undefined {
   return memo.get(text).parsed
 }

@@ -8,7 +8,10 @@ export interface PreconditionFacts {
   /** Upper-case. */
   readonly method: string
   readonly headers: RequestHeaders
-  /** Whether the target has a current representation. For GET and HEAD that is the one that would be answered. */
+  /**
+   * Whether the target has a current representation. For GET and HEAD that is the one that would be
+   * answered.
+   */
   readonly exists: boolean
   /** Its entity tag with its quotes, such as `"a1"` or `W/"a1"`, if it has one. */
   readonly etag?: string | undefined
@@ -17,16 +20,18 @@ export interface PreconditionFacts {
 }
 
 /**
- * `proceed`: do what was asked. `not-modified`: answer 304, with the `ETag` and whatever else a 200 would say of caches.
- * `failed`: answer 412 (`precondition_failed`), and change nothing.
+ * `proceed`: do what was asked. `not-modified`: answer 304, with the `ETag` and whatever else a 200
+ * would say of caches. `failed`: answer 412 (`precondition_failed`), and change nothing.
  */
 export type PreconditionOutcome = 'proceed' | 'not-modified' | 'failed'
 
 /**
- * Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since in the order of RFC 9110 section 13.2.2; If-Range
- * comes after it, see `ifRangeHolds`. Call it when the request would otherwise succeed (section 13.2.1): credentials, 404 and
- * validation come first. Dates that are not valid are ignored, so are dates where there is no `lastModified`, and If-Modified-Since for
- * methods other than GET and HEAD. A malformed If-Match names nothing, and so fails. Never throws. Linear.
+ * Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since in the order of RFC
+ * 9110 section 13.2.2; If-Range comes after it, see `ifRangeHolds`. Call it when the request would
+ * otherwise succeed (section 13.2.1): credentials, 404 and validation come first. Dates that are
+ * not valid are ignored, so are dates where there is no `lastModified`, and If-Modified-Since for
+ * methods other than GET and HEAD. A malformed If-Match names nothing, and so fails. Never throws.
+ * Linear.
  */
 export function evaluatePreconditions(facts: PreconditionFacts): PreconditionOutcome {
   const { method, headers } = facts
@@ -47,10 +52,11 @@ export function evaluatePreconditions(facts: PreconditionFacts): PreconditionOut
 }
 
 /**
- * Whether a Range request may be answered with a part (RFC 9110 section 13.1.5): there is no If-Range, or what it names is
- * still the current representation. An entity tag is compared strongly. A date has to be the very `lastModified`, to the second, and that
- * second has to be over at `now`, because a change within it would leave the date as it is. When it does not hold,
- * ignore Range and answer the whole. Never throws.
+ * Whether a Range request may be answered with a part (RFC 9110 section 13.1.5): there is no
+ * If-Range, or what it names is still the current representation. An entity tag is compared
+ * strongly. A date has to be the very `lastModified`, to the second, and that second has to be over
+ * at `now`, because a change within it would leave the date as it is. When it does not hold, ignore
+ * Range and answer the whole. Never throws.
  */
 export function ifRangeHolds(facts: Pick<PreconditionFacts, 'headers' | 'etag' | 'lastModified'>, now: number): boolean {
   const field = facts.headers['if-range']

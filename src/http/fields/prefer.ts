@@ -3,7 +3,9 @@ import { FieldReader, fieldText } from './reader.js'
 
 /** One preference as sent. */
 export interface Preference {
-  /** The value, unquoted; `''` when there is none, which RFC 7240 says is the same as an empty one. */
+  /**
+   * The value, unquoted; `''` when there is none, which RFC 7240 says is the same as an empty one.
+   */
   readonly value: string
   /** Parameters by lower-case name; `''` for one without value. */
   readonly params: ReadonlyMap<string, string>
@@ -13,7 +15,10 @@ export interface Preference {
 export interface Preferences {
   /** `respond-async`, without a value (RFC 7240 section 4.1). */
   readonly respondAsync: boolean
-  /** `wait`, in whole seconds from 0 to 2147483647 (larger ones are cut); `undefined` when absent or not digits. */
+  /**
+   * `wait`, in whole seconds from 0 to 2147483647 (larger ones are cut); `undefined` when absent or
+   * not digits.
+   */
   readonly wait: number | undefined
   readonly return: 'minimal' | 'representation' | undefined
   readonly handling: 'strict' | 'lenient' | undefined
@@ -27,10 +32,10 @@ const NONE = preferences(new Map())
 const memo = new Memo(parse)
 
 /**
- * Reads the Prefer header (RFC 7240 with errata 4439). Names are case-insensitive, values are not; a
- * token and a quoted string with the same text are the same value; the first of a name wins, even
- * when its value means nothing. Empty and malformed items are skipped, and a quote that never closes
- * hides the rest. Never throws. Linear in the length of the text.
+ * Reads the Prefer header (RFC 7240 with errata 4439). Names are case-insensitive, values are not;
+ * a token and a quoted string with the same text are the same value; the first of a name wins, even
+ * when its value means nothing. Empty and malformed items are skipped, and a quote that never
+ * closes hides the rest. Never throws. Linear in the length of the text.
  */
 export function parsePrefer(header: string | readonly string[] | undefined): Preferences {
   return header === undefined ? NONE : memo.get(fieldText(header))

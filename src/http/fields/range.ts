@@ -1,14 +1,18 @@
 import { fieldText } from './reader.js'
 
-/** A part of something counted in bytes, or in whatever the unit is: from `start` up to, not including, `end`. */
+/**
+ * A part of something counted in bytes, or in whatever the unit is: from `start` up to, not
+ * including, `end`.
+ */
 export interface Range {
   readonly start: number
   readonly end: number
 }
 
 /**
- * What a Range field comes to. `whole`: there is none, or it is to be ignored: answer as if it was not there. `unsatisfiable`:
- * answer 416 with what `contentRange(undefined, size)` gives. Else one range or more, none overlapping another, in the order asked for.
+ * What a Range field comes to. `whole`: there is none, or it is to be ignored: answer as if it was
+ * not there. `unsatisfiable`: answer 416 with what `contentRange(undefined, size)` gives. Else one
+ * range or more, none overlapping another, in the order asked for.
  */
 export type Ranges = 'whole' | 'unsatisfiable' | readonly Range[]
 
@@ -19,7 +23,10 @@ export interface RangeOptions {
   readonly maxRanges?: number
 }
 
-/** What the client wrote. Positions count from 0 and both ends belong to it; `last` alone is a suffix length. */
+/**
+ * What the client wrote. Positions count from 0 and both ends belong to it; `last` alone is a
+ * suffix length.
+ */
 interface Spec {
   readonly first: number | undefined
   readonly last: number | undefined
@@ -33,9 +40,11 @@ const SPACE = 0x20
 const TAB = 0x09
 
 /**
- * Reads a Range field (RFC 9110 section 14.2) for something of `size`. Positions past the end are cut to it, ranges that begin
- * there are left out. Ignored, as the RFC allows: another unit, a field with any malformed or backward range, more than
- * `maxRanges`, more than two ranges that overlap. Two that overlap become one. Never throws. Linear, and stops at the first thing that is wrong.
+ * Reads a Range field (RFC 9110 section 14.2) for something of `size`. Positions past the end are
+ * cut to it, ranges that begin there are left out. Ignored, as the RFC allows: another unit, a
+ * field with any malformed or backward range, more than `maxRanges`, more than two ranges that
+ * overlap. Two that overlap become one. Never throws. Linear, and stops at the first thing that is
+ * wrong.
  */
 export function selectRanges(field: string | readonly string[] | undefined, size: number, options: RangeOptions = {}): Ranges {
   if (field === undefined) return 'whole'
@@ -61,7 +70,10 @@ export function contentRange(range: Range | undefined, size: number, unit = 'byt
   return range === undefined ? `${unit} */${size}` : `${unit} ${range.start}-${range.end - 1}/${size}`
 }
 
-/** Two ranges that overlap as one, in the place of the earlier; `whole` when there are more of the kind. */
+/**
+ * Two ranges that overlap as one, in the place of the earlier; `whole` when there are more of the
+ * kind.
+ */
 function merged(ranges: readonly Range[]): Ranges {
   const sorted = ranges.map((range, index) => ({ range, index })).sort((a, b) => a.range.start - b.range.start)
   let pair: { readonly a: number, readonly b: number } | undefined

@@ -60,14 +60,17 @@ export class FieldReader {
     return this.text.slice(start, this.at)
   }
 
-  /** The token or quoted string that starts here; `''` when there is none, `undefined` when it is malformed. */
+  /**
+   * The token or quoted string that starts here; `''` when there is none, `undefined` when it is
+   * malformed.
+   */
   word(): string | undefined {
     return this.text.charCodeAt(this.at) === QUOTE ? this.#quoted() : this.token()
   }
 
   /**
-   * What follows the name of an item: `; name=value; flag`. Names come lower-case, the first of a name wins,
-   * a name without value has `''`, empty ones are skipped. `undefined` when malformed.
+   * What follows the name of an item: `; name=value; flag`. Names come lower-case, the first of a
+   * name wins, a name without value has `''`, empty ones are skipped. `undefined` when malformed.
    */
   parameters(): Map<string, string> | undefined {
     const found = new Map<string, string>()
@@ -97,7 +100,10 @@ export class FieldReader {
     return this.done || this.eat(COMMA)
   }
 
-  /** Steps behind the next comma that is not inside a quoted string; an open quote hides all the rest. */
+  /**
+   * Steps behind the next comma that is not inside a quoted string; an open quote hides all the
+   * rest.
+   */
   skipItem(): void {
     let quoted = false
     while (!this.done) {
@@ -137,8 +143,8 @@ export function fieldText(field: string | readonly string[]): string {
 const QVALUE = /^(?:0(?:\.[0-9]*)?|\.[0-9]+|1(?:\.0*)?)$/
 
 /**
- * The weight among parameters (RFC 9110 section 12.4.2): 1 without a `q`, `undefined` when it is malformed.
- * More than three decimals and a missing leading zero are let pass.
+ * The weight among parameters (RFC 9110 section 12.4.2): 1 without a `q`, `undefined` when it is
+ * malformed. More than three decimals and a missing leading zero are let pass.
  */
 export function readWeight(params: ReadonlyMap<string, string>): number | undefined {
   const text = params.get('q')

@@ -14,7 +14,10 @@ export const KEPT: Bounds = [1000, LONGEST_MS]
 export const PAUSE: Bounds = [0, LONGEST_MS]
 export const SIZE: Bounds = [0, Infinity]
 
-/** `checkNames`, and what is given of those that are known with `Bounds`, and not with 0, has to be a number within. Throws a `TypeError`. */
+/**
+ * `checkNames`, and what is given of those that are known with `Bounds`, and not with 0, has to be
+ * a number within. Throws a `TypeError`.
+ */
 export function checkBounds(where: string, options: object, known: Known): void {
   checkNames(where, options, known)
   for (const [name, bounds] of Object.entries(known)) {

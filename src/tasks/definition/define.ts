@@ -17,8 +17,8 @@ export interface TaskContext {
   /** The request context that travelled with the job, as JSON. */
   readonly context: unknown
   /**
-   * Reports how far the work is. Cheap to call often: writes are spaced out, the last one wins, and a
-   * failed write never fails the task.
+   * Reports how far the work is. Cheap to call often: writes are spaced out, the last one wins, and
+   * a failed write never fails the task.
    */
   readonly progress: (done: number, total?: number, message?: string) => void
 }
@@ -28,8 +28,9 @@ export interface Kept<I> {
   /** Names it, given the input as it was submitted. The name is part of the record. */
   readonly of: (input: I) => string
   /**
-   * Takes it away. Called once the task has ended, however it ended, also when it was cancelled before it ran; it may be called again.
-   * What it throws is dropped. A process may die before the call, so let the thing expire by itself as well.
+   * Takes it away. Called once the task has ended, however it ended, also when it was cancelled
+   * before it ran; it may be called again. What it throws is dropped. A process may die before the
+   * call, so let the thing expire by itself as well.
    */
   readonly release: (name: string) => unknown
 }
@@ -38,35 +39,47 @@ export interface Kept<I> {
 export interface TaskOptions<I, R> {
   /** Names the kind of work, in jobs, records and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
   readonly name: string
-  /** Judges the input before it is accepted (400 with pointers) and types `run`. Default: anything goes. */
+  /**
+   * Judges the input before it is accepted (400 with pointers) and types `run`. Default: anything
+   * goes.
+   */
   readonly input?: Schema<I>
   /** A business rule on valid input; throws an `HttpError`, usually a 422. Runs before the 202. */
   readonly check?: (input: I) => MaybePromise<void>
   /**
    * Does the work. May be called again for the same task after a failure or a crash, so make it
-   * repeatable. Its value has to survive JSON. An `HttpError` shows to the client; anything else that is
-   * thrown is masked as `task_failed` and handed to `onError`.
+   * repeatable. Its value has to survive JSON. An `HttpError` shows to the client; anything else
+   * that is thrown is masked as `task_failed` and handed to `onError`.
    */
   readonly run: (input: I, context: TaskContext) => MaybePromise<R>
   /** Describes the result in the OpenAPI document. */
   readonly output?: Schema<R>
-  /** One run may take this long; then its signal aborts and it has failed (`task_timeout`). Default 10 minutes. */
+  /**
+   * One run may take this long; then its signal aborts and it has failed (`task_timeout`). Default
+   * 10 minutes.
+   */
   readonly timeoutMs?: number
-  /** Runs in all. Default 1. An error marked by `permanent()`, and an `HttpError` below 500, end the tries. */
+  /**
+   * Runs in all. Default 1. An error marked by `permanent()`, and an `HttpError` below 500, end the
+   * tries.
+   */
   readonly attempts?: number
   /** Default: exponential from 1 s, half of it random. */
   readonly backoff?: Backoff
   /** How long the record is kept after the end. Default: that of `createTasks`. */
   readonly retentionMs?: number
   /**
-   * Unfinished tasks of this kind that one owner may have; more are answered with 429 `too_many_tasks`. Clients
-   * without an owner are counted by their network address. The host's own tasks (`tasks.submit` without `owner`) are
-   * not counted. Default: no limit.
+   * Unfinished tasks of this kind that one owner may have; more are answered with 429
+   * `too_many_tasks`. Clients without an owner are counted by their network address. The host's own
+   * tasks (`tasks.submit` without `owner`) are not counted. Default: no limit.
    */
   readonly maxPerOwner?: number
   /** What lies elsewhere for the task and goes with it: a spooled upload, say. Default: nothing. */
   readonly keeps?: Kept<I>
-  /** `false`: the work needs something that only this process has, so `createTasks` refuses it together with a queue that spans processes. */
+  /**
+   * `false`: the work needs something that only this process has, so `createTasks` refuses it
+   * together with a queue that spans processes.
+   */
   readonly shared?: boolean
 }
 
@@ -78,8 +91,9 @@ export interface TaskDefinition<I = unknown, R = unknown> extends TaskOptions<I,
 }
 
 /**
- * A definition whose input and result are not known here: what registries hold. `run` and `check` take
- * `never`, so that every definition fits and nobody calls them without having judged the input.
+ * A definition whose input and result are not known here: what registries hold. `run` and `check`
+ * take `never`, so that every definition fits and nobody calls them without having judged the
+ * input.
  */
 export interface AnyTaskDefinition extends Omit<TaskDefinition<never>, 'input' | 'output'> {
   readonly input?: Schema

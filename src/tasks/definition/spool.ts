@@ -28,7 +28,8 @@ export class Spool {
   /**
    * @param name - what is built, for messages
    * @param prefix - of the keys
-   * @param keepMs - how long a body is kept at the most: longer than its task may have to wait. Default 7 days
+   * @param keepMs - how long a body is kept at the most: longer than its task may have to wait.
+   * Default 7 days
    * @throws {TypeError} when that is less than a second
    */
   constructor(name: string, prefix: string, blobs: Blobs, keepMs = WEEK_MS) {

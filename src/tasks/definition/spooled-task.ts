@@ -4,12 +4,18 @@ import type { Schema } from '../../schema/schema.js'
 import { defineTask, type TaskDefinition, type TaskOptions } from './define.js'
 import type { Spool, SpooledBody } from './spool.js'
 
-/** How a task that reads a spooled body may be set. Times are in milliseconds; default time-out: one hour. */
+/**
+ * How a task that reads a spooled body may be set. Times are in milliseconds; default time-out: one
+ * hour.
+ */
 export type SpooledTaskOptions<I, R> = Pick<TaskOptions<I, R>, 'name' | 'timeoutMs' | 'attempts' | 'backoff' | 'retentionMs' | 'maxPerOwner'>
 
 const HOUR_MS = 3_600_000
 
-/** Defines a task that reads the body which is its input. Throws a `TypeError` where an option makes no sense. */
+/**
+ * Defines a task that reads the body which is its input. Throws a `TypeError` where an option makes
+ * no sense.
+ */
 export function spooledTask<I extends SpooledBody, R>(
   spool: Spool, options: SpooledTaskOptions<I, R>, input: Schema<I>, run: TaskOptions<I, R>['run'],
 ): TaskDefinition<I, R> {
@@ -21,7 +27,10 @@ export function spooledTask<I extends SpooledBody, R>(
   })
 }
 
-/** What a task failed with behind some of its work: a failed task shows no report, so its message says how far it came, where it shows at all. */
+/**
+ * What a task failed with behind some of its work: a failed task shows no report, so its message
+ * says how far it came, where it shows at all.
+ */
 export function failedAfter(error: unknown, done: number, report: string): unknown {
   const { status, code, message, headers, expected } = readFailure(error)
   if (!expected || done === 0) return error

@@ -9,14 +9,16 @@ import type { TaskView } from '../record/view.js'
 /** Settings of `azureFace`. */
 export interface AzureFaceOptions {
   /**
-   * Where clients reach this server, such as `https://api.example.com`: Azure's guidelines want an absolute URL in `Operation-Location`.
-   * It is never taken from a request. Default: none, and the field holds the path, as `Location` does.
+   * Where clients reach this server, such as `https://api.example.com`: Azure's guidelines want an
+   * absolute URL in `Operation-Location`. It is never taken from a request. Default: none, and the
+   * field holds the path, as `Location` does.
    */
   readonly origin?: string
   /**
-   * How clients are told. `operation-location` (default): the status resource is a status monitor, always 200, and the result is a member
-   * of it. `location`: the older way, without `Operation-Location`: the status resource answers 202 while the task runs and with the
-   * result alone once it is completed, 422 when it failed and 409 when it was cancelled.
+   * How clients are told. `operation-location` (default): the status resource is a status monitor,
+   * always 200, and the result is a member of it. `location`: the older way, without
+   * `Operation-Location`: the status resource answers 202 while the task runs and with the result
+   * alone once it is completed, 422 when it failed and 409 when it was cancelled.
    */
   readonly via?: 'operation-location' | 'location'
 }
@@ -47,9 +49,10 @@ const schema = {
 const operationLocation = { 'Operation-Location': header('Where the status monitor of this operation is') }
 
 /**
- * The azure face: a status monitor after Azure's REST guidelines, so that clients of theirs (`@azure/core-lro` and the like) wait for
- * tasks unchanged. The body is `{ id, kind, status, percentComplete?, message?, result?, error?, createdDateTime, … }`, and `status` is
- * `NotStarted`, `Running`, `Succeeded`, `Failed` or `Canceled`.
+ * The azure face: a status monitor after Azure's REST guidelines, so that clients of theirs
+ * (`@azure/core-lro` and the like) wait for tasks unchanged. The body is `{ id, kind, status,
+ * percentComplete?, message?, result?, error?, createdDateTime, … }`, and `status` is `NotStarted`,
+ * `Running`, `Succeeded`, `Failed` or `Canceled`.
  * @throws {TypeError} when `origin` is not `http(s)://host[:port]`
  */
 export function azureFace(options: AzureFaceOptions = {}): Face {

@@ -13,7 +13,9 @@ export interface EndpointSettings<C> {
   readonly face: Face
   /** The face as bytes, for those who wait for a change. */
   readonly shared: SharedFace
-  /** Finds the requester. Throws 401 `unauthorized` where an owner is needed and nobody is known. */
+  /**
+   * Finds the requester. Throws 401 `unauthorized` where an owner is needed and nobody is known.
+   */
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly context: (request: HttpRequest<C>) => unknown
   readonly callback: FindCallback<C> | undefined

@@ -19,37 +19,44 @@ import type { Tasks } from '../tasks.js'
 
 /** How a pair of endpoints, one that takes tasks and one that shows them, meets its clients. */
 export interface TaskEndpointsOptions<C = unknown> {
-  /** Where the status resource is mounted, below the same mount path, with `{id}` for the task's id: `/tasks/{id}`. */
+  /**
+   * Where the status resource is mounted, below the same mount path, with `{id}` for the task's id:
+   * `/tasks/{id}`.
+   */
   readonly statusPath: string
   /** The body of answers: `taskFace` (default), `jobFace`, or one of your own. */
   readonly face?: Face
   /**
-   * To whom tasks belong. A task is visible to its owner only; for everybody else it is unknown. Required, because
-   * each choice is wrong for some servers:
+   * To whom tasks belong. A task is visible to its owner only; for everybody else it is unknown.
+   * Required, because each choice is wrong for some servers:
    *
-   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is an anonymous
-   *   client, who creates tasks without an owner and can see only such tasks. Anything but a text that is not empty
-   *   or `undefined` is a `TypeError`, which is answered with 500 and goes to `onError`.
-   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A request without
-   *   one is answered with 401 `unauthorized`, before its body is read.
-   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel the task.
+   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is
+   *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
+   *   but a text that is not empty or `undefined` is a `TypeError`, which is answered with 500 and
+   *   goes to `onError`.
+   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
+   *   request without one is answered with 401 `unauthorized`, before its body is read.
+   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
+   *   the task.
    *
-   * `maxPerOwner` counts clients without an owner by the network address of their connection. Behind a proxy they
-   * all count as one.
+   * `maxPerOwner` counts clients without an owner by the network address of their connection.
+   * Behind a proxy they all count as one.
    */
   readonly owner: OwnerOption<C>
   /** What of the request travels to `run` as `context`; has to survive JSON. Default: nothing. */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
-   * Finds the callback URL in what is submitted: `(body) => body.callbackUrl`. Needs `callbacks` of `createTasks`. A URL that
-   * can't be called is a 400, and so is one of a request that is answered directly. Default: nobody is called.
+   * Finds the callback URL in what is submitted: `(body) => body.callbackUrl`. Needs `callbacks` of
+   * `createTasks`. A URL that can't be called is a 400, and so is one of a request that is answered
+   * directly. Default: nobody is called.
    */
   readonly callback?: FindCallback<C>
   /** The longest `Prefer: wait=N` that is honoured, in seconds. Default 30. */
   readonly maxWaitSeconds?: number
   /**
-   * How long a direct answer may take, in milliseconds, before it is a 503 `sync_timeout`. The work is stopped then, unless the request
-   * has an Idempotency-Key: a retry gets its result. Default 30 000.
+   * How long a direct answer may take, in milliseconds, before it is a 503 `sync_timeout`. The work
+   * is stopped then, unless the request has an Idempotency-Key: a retry gets its result. Default 30
+   * 000.
    */
   readonly syncTimeoutMs?: number
   /** The longest body that is read, in bytes. Default: `maxInputBytes` of the tasks. */
@@ -59,32 +66,39 @@ export interface TaskEndpointsOptions<C = unknown> {
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown> {
   /**
-   * A handler for POST that takes the body as the input of one kind of work, or as what `select` makes
-   * of it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC 4.6).
+   * A handler for POST that takes the body as the input of one kind of work, or as what `select`
+   * makes of it. `Prefer: respond-async` gets a 202 at once; without it the work is done first
+   * (SPEC 4.6).
    */
   readonly submit: (what: AnyTaskDefinition | Select<C>, options?: SubmitEndpointOptions<C>) => Handler<C>
   /**
-   * Takes in work for a handler of your own, and answers as `submit` does to `Prefer: respond-async`, Idempotency-Key and `wait` included.
-   * `read` is called once the head of the request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
+   * Takes in work for a handler of your own, and answers as `submit` does to `Prefer:
+   * respond-async`, Idempotency-Key and `wait` included. `read` is called once the head of the
+   * request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
    */
   accept(request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
   /**
-   * Answers directly, for a handler of your own, and once for each Idempotency-Key. A retry with the same `body` (which has to survive
-   * JSON) gets the same answer with `Idempotent-Replayed: true`, and waits for it while the first request is under way. Another body is
-   * a 422. `work` must not stop when the client disconnects.
+   * Answers directly, for a handler of your own, and once for each Idempotency-Key. A retry with
+   * the same `body` (which has to survive JSON) gets the same answer with `Idempotent-Replayed:
+   * true`, and waits for it while the first request is under way. Another body is a 422. `work`
+   * must not stop when the client disconnects.
    *
-   * What `work` comes to is kept, errors too. An error that says that nothing was done (400, 413, 429, 503 with `Retry-After` and
-   * the like) releases the key, unless `work` has called the function that it is given, which says that it had an effect.
+   * What `work` comes to is kept, errors too. An error that says that nothing was done (400, 413,
+   * 429, 503 with `Retry-After` and the like) releases the key, unless `work` has called the
+   * function that it is given, which says that it had an effect.
    */
   answerOnce(request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>): Promise<HttpResponse>
   /**
-   * The task that a request below its status path is for, such as `{status}/items` with `below` `/items`: who may not see the task is told
-   * that there is none, in the very words of the status resource. `undefined` when the path is not such a path.
+   * The task that a request below its status path is for, such as `{status}/items` with `below`
+   * `/items`: who may not see the task is told that there is none, in the very words of the status
+   * resource. `undefined` when the path is not such a path.
    */
   find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
   /** The tasks that these are the endpoints of. */
   readonly tasks: Tasks
-  /** The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on. */
+  /**
+   * The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on.
+   */
   readonly status: Handler<C>
 }
 
@@ -96,7 +110,8 @@ const KNOWN = {
  * Creates the two handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
  * @example
- * const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
+ * const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal'
+ * })
  *
  * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option makes no sense.
  */
@@ -121,7 +136,10 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   }
 }
 
-/** The same for all manners of work: a job that waits is kept as JSON, and one that starts at once is not. */
+/**
+ * The same for all manners of work: a job that waits is kept as JSON, and one that starts at once
+ * is not.
+ */
 function contextOf<C>(given: TaskEndpointsOptions<C>['context']): EndpointSettings<C>['context'] {
   if (given === undefined) return () => undefined
   return (request) => {

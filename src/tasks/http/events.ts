@@ -10,13 +10,16 @@ interface Place {
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000
-/** A connection gets its next piece when it has taken the last one, so this much of an event waits in it at the most. */
+/**
+ * A connection gets its next piece when it has taken the last one, so this much of an event waits
+ * in it at the most.
+ */
 const PIECE_BYTES = 65_536
 
 /**
- * The server-sent events of one task: its face at once (unless `lastEventId` has it) and after every
- * change, with the version as the id; a comment as a heartbeat; an end after the final state. A slow reader
- * skips what has changed again meanwhile.
+ * The server-sent events of one task: its face at once (unless `lastEventId` has it) and after
+ * every change, with the version as the id; a comment as a heartbeat; an end after the final state.
+ * A slow reader skips what has changed again meanwhile.
  *
  * @param eventOf - the bytes of the event for a version, shared by all streams
  */
@@ -27,7 +30,8 @@ export function taskEvents(
   return {
     [Symbol.asyncIterator]: () => ({
       next: () => events.next(),
-      // A generator that has not begun runs no `finally`, and one that waits hears of this too late.
+      // A generator that has not begun runs no `finally`, and one that waits hears of this too
+      // late.
       return: () => {
         place.leave()
         return events.return()

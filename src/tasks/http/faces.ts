@@ -3,7 +3,9 @@ import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
 import type { TaskSnapshot } from '../record/codec.js'
 
-/** How a task looks to clients: one pure function from the record to the body of a status answer. */
+/**
+ * How a task looks to clients: one pure function from the record to the body of a status answer.
+ */
 export interface Face {
   /** The body, as JSON text, of both the 202 and the status resource. */
   readonly toText: (task: TaskSnapshot, statusPath: string) => string
@@ -71,7 +73,10 @@ export const members = {
   finishedAt: time,
 }
 
-/** The task face (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?, createdAt, … }`. */
+/**
+ * The task face (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?, createdAt,
+ * … }`.
+ */
 export const taskFace: Face = {
   toText: (task) => task.face,
   notFound: 'task_not_found',

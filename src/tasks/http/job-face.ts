@@ -1,8 +1,8 @@
 import { members, text, type Face } from './faces.js'
 
 /**
- * The job face (SPEC 2.6): `{ id, state, jobId, statusUrl, … }`. Submission and status share it, so that
- * the 202's Content-Location tells the truth.
+ * The job face (SPEC 2.6): `{ id, state, jobId, statusUrl, … }`. Submission and status share it, so
+ * that the 202's Content-Location tells the truth.
  */
 export const jobFace: Face = {
   toText: (task, statusPath) => {

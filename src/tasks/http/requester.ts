@@ -8,18 +8,22 @@ import { countedAsOwner, countedWithoutOwner } from '../record/owner-rules.js'
 /**
  * How `taskEndpoints` finds the owner of a request.
  *
- * - A function: returns the owner's id, a text that is not empty, or `undefined` for an anonymous client. An
- *   anonymous client creates tasks without an owner and can see only such tasks.
- * - `'principal'`: the `subject` of the principal that `authenticate` or the host (`context.principal`) has found. A
- *   request without a principal is answered with 401 `unauthorized`.
- * - `'anyone'`: all tasks are without an owner. Whoever knows the id of a task may see and cancel it.
+ * - A function: returns the owner's id, a text that is not empty, or `undefined` for an anonymous
+ *   client. An anonymous client creates tasks without an owner and can see only such tasks.
+ * - `'principal'`: the `subject` of the principal that `authenticate` or the host
+ *   (`context.principal`) has found. A request without a principal is answered with 401
+ *   `unauthorized`.
+ * - `'anyone'`: all tasks are without an owner. Whoever knows the id of a task may see and cancel
+ *   it.
  */
 export type OwnerOption<C = unknown> = ((request: HttpRequest<C>) => string | undefined) | 'principal' | 'anyone'
 
 /** The party behind a request, as the `owner` option has found it. */
 export type Requester =
   | { readonly kind: 'owner', readonly owner: string }
-  /** `anonymous`: the owner function returned `undefined`. `anyone`: the endpoints know no owners. */
+  /**
+   * `anonymous`: the owner function returned `undefined`. `anyone`: the endpoints know no owners.
+   */
   | { readonly kind: 'anonymous' | 'anyone', readonly owner: undefined }
 
 const ANONYMOUS: Requester = { kind: 'anonymous', owner: undefined }
@@ -42,8 +46,8 @@ export function findRequester<C>(option: OwnerOption<C>): (request: HttpRequest<
 }
 
 /**
- * Names the party that limits for each owner are counted for: the owner, or the network of a client without an owner.
- * Behind a proxy, all clients without an owner count as one.
+ * Names the party that limits for each owner are counted for: the owner, or the network of a client
+ * without an owner. Behind a proxy, all clients without an owner count as one.
  */
 export function countedAs({ owner }: Requester, request: HttpRequest<unknown>): string {
   return owner === undefined ? countedWithoutOwner(addressOf(request)) : countedAsOwner(owner)

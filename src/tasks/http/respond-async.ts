@@ -25,8 +25,8 @@ export interface AcceptedHow {
 }
 
 /**
- * Answers a request whose task was accepted: 202, or, if the task ends within `wait` seconds (RFC 7240 section 4.3), its result
- * or failure. `Location` names the status resource in each case.
+ * Answers a request whose task was accepted: 202, or, if the task ends within `wait` seconds (RFC
+ * 7240 section 4.3), its result or failure. `Location` names the status resource in each case.
  */
 export async function respondAsync<C>(
   settings: EndpointSettings<C>, from: Asked<C>, task: TaskSnapshot, how: AcceptedHow,

@@ -21,12 +21,12 @@ import { waitFor, type WaitingPlace } from '../record/wait.js'
 const HOLD_MARGIN_MS = 2000
 
 /**
- * Answers a request without a preference and without an Idempotency-Key with the result of its work (SPEC 4.6 rule 5). The work
- * stops when the client disconnects.
+ * Answers a request without a preference and without an Idempotency-Key with the result of its work
+ * (SPEC 4.6 rule 5). The work stops when the client disconnects.
  *
- * It runs here and is not on record, unless `direct` of `createTasks` says otherwise, or all places are taken: then it
- * waits in the queue. Work with several attempts or with a limit
- * for each owner becomes a task in either case, because these are counted on record.
+ * It runs here and is not on record, unless `direct` of `createTasks` says otherwise, or all places
+ * are taken: then it waits in the queue. Work with several attempts or with a limit for each owner
+ * becomes a task in either case, because these are counted on record.
  */
 export function respondDirectly<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
   const { attempts, maxPerOwner } = submission.definition
@@ -69,8 +69,8 @@ async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, 
 }
 
 /**
- * As a task that nobody but this request knows of: cancelled when the client disconnects, forgotten once it is answered.
- * No function that waits here holds the input: the queue keeps it as text.
+ * As a task that nobody but this request knows of: cancelled when the client disconnects, forgotten
+ * once it is answered. No function that waits here holds the input: the queue keeps it as text.
  */
 function runAsTask<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
   const { request, requester, definition, input } = submission
@@ -100,8 +100,8 @@ async function answerTask<C>(
 }
 
 /**
- * Answers a request with an Idempotency-Key with the result of its task. The task does not depend on this request, so it goes on
- * when the client disconnects or the time is over.
+ * Answers a request with an Idempotency-Key with the result of its task. The task does not depend
+ * on this request, so it goes on when the client disconnects or the time is over.
  *
  * @param waitMs - how long to wait for the end
  * @param late - what to throw when the task has not ended by then
@@ -118,9 +118,11 @@ export async function respondWithResult<C>(
 }
 
 /**
- * Enters a request that will wait for a task, before that is accepted. `undefined` when its client has gone.
+ * Enters a request that will wait for a task, before that is accepted. `undefined` when its client
+ * has gone.
  *
- * @throws {HttpError} 503 `shutting_down`, 429 `too_many_requests` when too many requests of this party wait, or 503 `overloaded`
+ * @throws {HttpError} 503 `shutting_down`, 429 `too_many_requests` when too many requests of this
+ * party wait, or 503 `overloaded`
  */
 export function enterWaiters<C>({ tasks }: EndpointSettings<C>, { request, requester }: Asked<C>): WaitingPlace | undefined {
   const counted = countedAs(requester, request)

@@ -30,8 +30,9 @@ export interface Wanted {
 }
 
 /**
- * Answers a request with an Idempotency-Key. Its work is a task, in whichever way it is answered, so it runs once and does not depend
- * on the connection. Retries get the kind of answer that the first request asked for.
+ * Answers a request with an Idempotency-Key. Its work is a task, in whichever way it is answered,
+ * so it runs once and does not depend on the connection. Retries get the kind of answer that the
+ * first request asked for.
  */
 export function respondOnce<C>(settings: EndpointSettings<C>, submission: Submission<C>, key: string, wanted: Wanted): Promise<HttpResponse> {
   if (!wanted.direct) return respond(settings, submission, key, wanted, undefined)
@@ -79,7 +80,10 @@ interface Known {
   readonly replayed: boolean
 }
 
-/** The first request decides whether the answer is direct, and each request for itself how long it waits. */
+/**
+ * The first request decides whether the answer is direct, and each request for itself how long it
+ * waits.
+ */
 async function answer<C>(
   settings: EndpointSettings<C>, from: Asked<C>, { claim, task, replayed }: Known, wanted: Wanted, place: WaitingPlace | undefined,
 ): Promise<HttpResponse> {

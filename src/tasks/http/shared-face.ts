@@ -3,12 +3,15 @@ import type { TaskSnapshot } from '../record/codec.js'
 import { eventId } from './events.js'
 import { taskFace, type Face } from './faces.js'
 
-/** Below this, a copy for each connection costs less than what it takes to share one. In UTF-16 units. */
+/**
+ * Below this, a copy for each connection costs less than what it takes to share one. In UTF-16
+ * units.
+ */
 const LARGE = 16_384
 
 /**
- * Encodes each version of a task once, for all requests that have waited for it. A text would be copied for every
- * connection that has not taken it yet.
+ * Encodes each version of a task once, for all requests that have waited for it. A text would be
+ * copied for every connection that has not taken it yet.
  */
 export class SharedFace {
   private readonly events = new WeakMap<TaskSnapshot, Encoded>()

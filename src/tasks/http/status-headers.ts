@@ -6,7 +6,10 @@ import { isFinal } from '../record/state.js'
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
 const LONGEST_POLL_MS = 3_600_000
 
-/** Seconds until a poll is worth it: not before the task starts, and work that has taken long will take longer. */
+/**
+ * Seconds until a poll is worth it: not before the task starts, and work that has taken long will
+ * take longer.
+ */
 export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): string {
   const age = Date.now() - startAt
   if (age < 0) return String(Math.ceil(Math.min(-age, LONGEST_POLL_MS) / 1000))

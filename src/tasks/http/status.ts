@@ -24,7 +24,8 @@ const TYPES = ['application/json', 'text/event-stream'] as const
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {
-    // The path as mounted comes first: a host's own `:id` may name something else, such as a tenant.
+    // The path as mounted comes first: a host's own `:id` may name something else, such as a
+    // tenant.
     const id = path.idIn(request.mountPath, request.path) ?? request.params['id']
     if (id === undefined) return undefined
     const { method } = request

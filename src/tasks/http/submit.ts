@@ -16,7 +16,9 @@ import { countedAs } from './requester.js'
 import { respondAsync } from './respond-async.js'
 import { respondDirectly } from './respond-direct.js'
 import { respondOnce, type Wanted } from './respond-once.js'
-import type { FindCallback, ReadWork, Select, Submission, SubmitEndpointOptions } from './submission.js'
+import type {
+  FindCallback, ReadWork, Select, Submission, SubmitEndpointOptions,
+} from './submission.js'
 import type { Tasks } from '../tasks.js'
 
 const KNOWN = { respond: 1, emptyBody: 1, callback: 1 } satisfies Record<keyof SubmitEndpointOptions, unknown>

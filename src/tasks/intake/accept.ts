@@ -22,16 +22,18 @@ const TRIES = 3
 /** Options of one task that is submitted. */
 export interface SubmitOptions extends OwnedSubmitOptions {
   /**
-   * The id of the owner: a text that is not empty. Leave it out for a task of the host's own, which has no owner and
-   * is not counted by `maxPerOwner`. `undefined` is a `TypeError`: for a client who may be anonymous, use
-   * `tasks.ownedBy(user?.id).submit(…)`.
+   * The id of the owner: a text that is not empty. Leave it out for a task of the host's own, which
+   * has no owner and is not counted by `maxPerOwner`. `undefined` is a `TypeError`: for a client
+   * who may be anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
    */
   readonly owner?: string
 }
 
 /** Options of one task whose owner is known. */
 export interface OwnedSubmitOptions {
-  /** An id of your own (1 to 128 of `A-Z a-z 0-9 . _ -`): a second submit under it starts nothing. */
+  /**
+   * An id of your own (1 to 128 of `A-Z a-z 0-9 . _ -`): a second submit under it starts nothing.
+   */
   readonly id?: string | undefined
   /** Milliseconds before the first run. */
   readonly delayMs?: number | undefined
@@ -51,7 +53,10 @@ export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof Submi
 /** Options of `Tasks.accept`. */
 export interface AcceptOptions extends OwnedSubmitOptions {
   readonly owner: OwnerId
-  /** The party that `maxPerOwner` counts (see `countedAs`). Absent: the host's own task, which is not counted. */
+  /**
+   * The party that `maxPerOwner` counts (see `countedAs`). Absent: the host's own task, which is
+   * not counted.
+   */
   readonly counted?: string
   /** The key of an idempotency claim that stands for the task. */
   readonly claim?: string | undefined
@@ -76,9 +81,10 @@ export interface IntakeSettings {
 }
 
 /**
- * Takes in one task: first the index, then the record, then the queue, then the answer. Under an id that is taken nothing is
- * made, but a record that waits is enqueued again, and the queue takes a job once. So a crash between two of the writes heals
- * when the caller tries again, or when the sweep finds the entry.
+ * Takes in one task: first the index, then the record, then the queue, then the answer. Under an id
+ * that is taken nothing is made, but a record that waits is enqueued again, and the queue takes a
+ * job once. So a crash between two of the writes heals when the caller tries again, or when the
+ * sweep finds the entry.
  */
 export class Intake {
   private readonly id: string
@@ -111,7 +117,10 @@ export class Intake {
     throw httpError('conflict', { message: 'Tasks of this id come and go; try again.' })
   }
 
-  /** Takes a slot where `maxPerOwner` wants one. `false` when the task is there already: it needs no room. */
+  /**
+   * Takes a slot where `maxPerOwner` wants one. `false` when the task is there already: it needs no
+   * room.
+   */
   private async reserve(): Promise<boolean> {
     const { settings: { ledger }, definition: { name, maxPerOwner }, options: { counted }, id, ttlMs } = this
     if (counted === undefined || maxPerOwner === undefined) return true
@@ -126,7 +135,8 @@ export class Intake {
     const record = this.record()
     const entry = jobId(record)
     const listed = index?.add(entry, this.delayMs + this.settings.sweepMs)
-    // Under an id that somebody knows already, no record may be without its entry. A fresh id nobody knows before the answer.
+    // Under an id that somebody knows already, no record may be without its entry. A fresh id
+    // nobody knows before the answer.
     if (this.options.id !== undefined) await listed
     // Heard below; without this an outcome that comes early would count as unhandled.
     else listed?.catch(() => undefined)
@@ -167,7 +177,10 @@ export class Intake {
     }
   }
 
-  /** The job of a record, made of the work in it: that of this request may differ in where a spooled body is. */
+  /**
+   * The job of a record, made of the work in it: that of this request may differ in where a spooled
+   * body is.
+   */
   private async job(held: Held): Promise<TaskJob> {
     const { settings: { queue, identity }, definition: { name }, options } = this
     const { work } = held.record
@@ -179,8 +192,9 @@ export class Intake {
   }
 
   /**
-   * Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue. A job that lands later although its
-   * enqueue failed finds no record of its own and does nothing; so what the task keeps may go once the record certainly has.
+   * Taken back only if nobody has touched it: whoever did runs it, or knows it to be in the queue.
+   * A job that lands later although its enqueue failed finds no record of its own and does nothing;
+   * so what the task keeps may go once the record certainly has.
    */
   private async takeBack(held: Held, refused: unknown): Promise<Accepted> {
     const { settings: { ledger, index } } = this
@@ -221,7 +235,10 @@ export class Intake {
     return this.touch(held)
   }
 
-  /** Releases what this request kept for itself, such as a second upload of the same body: the task uses that of its record. */
+  /**
+   * Releases what this request kept for itself, such as a second upload of the same body: the task
+   * uses that of its record.
+   */
   private async discardOwn({ keeps, work, state }: TaskRecord): Promise<void> {
     const { definition, input } = this
     const own = definition.keeps?.of(input as never)

@@ -7,15 +7,16 @@ import { taskKey } from '../record/ledger.js'
 import { isFinal } from '../record/state.js'
 
 /**
- * How long a slot without a record is left alone, from when somebody first wanted it, in milliseconds. Between a slot and
- * its record lies one write, so the task of a young slot may be yet to come.
+ * How long a slot without a record is left alone, from when somebody first wanted it, in
+ * milliseconds. Between a slot and its record lies one write, so the task of a young slot may be
+ * yet to come.
  */
 const YOUNG_MS = 10_000
 
 /**
- * Bounds the unfinished tasks of one party (see `countedAs`): each takes one of `max` numbered keys, which names it. A
- * counter would drift when a process dies; a key whose task has ended is simply taken over.
- * Resolves to the key. Throws `too_many_tasks` when all are held.
+ * Bounds the unfinished tasks of one party (see `countedAs`): each takes one of `max` numbered
+ * keys, which names it. A counter would drift when a process dies; a key whose task has ended is
+ * simply taken over. Resolves to the key. Throws `too_many_tasks` when all are held.
  */
 export async function takeSlot(
   store: Store, definition: { readonly name: string; readonly maxPerOwner: number }, counted: string, taskId: string, ttlMs: number,

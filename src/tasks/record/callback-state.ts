@@ -1,4 +1,7 @@
-/** Why a callback was not delivered, or not yet: nobody answered, a status that is no 2xx, no room, or a process that went away. */
+/**
+ * Why a callback was not delivered, or not yet: nobody answered, a status that is no 2xx, no room,
+ * or a process that went away.
+ */
 export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'no_room' | 'interrupted'
 
 /** What is known of one task's callback. Times are milliseconds since 1970. */
@@ -15,7 +18,10 @@ export interface CallbackState {
   readonly deliveredAt?: number | undefined
 }
 
-/** The same as clients see it; the URL is left out, because it may hold a secret. Times are ISO 8601. */
+/**
+ * The same as clients see it; the URL is left out, because it may hold a secret. Times are ISO
+ * 8601.
+ */
 export interface CallbackView {
   readonly state: CallbackState['state']
   readonly attempts: number

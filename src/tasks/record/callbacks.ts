@@ -11,7 +11,10 @@ export function noCallbacks(): TypeError {
   return new TypeError('There may be a callback URL but createTasks has no callbacks: give it callbacks({ secrets }) of longhaul/callbacks')
 }
 
-/** How callback URLs are told that tasks have ended. Made by `callbacks()` of `longhaul/callbacks`: what it brings, only those who use it get. */
+/**
+ * How callback URLs are told that tasks have ended. Made by `callbacks()` of `longhaul/callbacks`:
+ * what it brings, only those who use it get.
+ */
 export interface Callbacks {
   /**
    * Called by `createTasks`. Throws a `TypeError` when the queues don't go together.
@@ -35,11 +38,15 @@ export interface CallbackHost {
 
 /** Brings the news of ended tasks to their callback URLs. */
 export interface CallbackCourier {
-  /** Throws what the client is to see of a URL that can never be called; a `TypeError` when there is nothing to sign with. */
+  /**
+   * Throws what the client is to see of a URL that can never be called; a `TypeError` when there is
+   * nothing to sign with.
+   */
   check(url: unknown, owner: string | undefined): Promise<string>
   /**
-   * Enqueues the first attempt for a record that has become final. Rejects when it could not be enqueued; where the
-   * queue is not durable, it is given up instead. May be called again for one record.
+   * Enqueues the first attempt for a record that has become final. Rejects when it could not be
+   * enqueued; where the queue is not durable, it is given up instead. May be called again for one
+   * record.
    */
   announce(record: TaskRecord): Promise<void>
   /** Starts another round for a task that has ended; `false` when there is nothing to tell. */
@@ -52,6 +59,9 @@ export interface CallbackCourier {
   work(run: RunJob, onDead: ProcessOptions['onDead']): void
   /** The queue of the tasks is about to close: no room in it is waited for any more. */
   hurry(): void
-  /** Closes the queue of its own, if there is one. Called after that of the tasks: what ends while it drains has callbacks too. */
+  /**
+   * Closes the queue of its own, if there is one. Called after that of the tasks: what ends while
+   * it drains has callbacks too.
+   */
   close(drainMs: number): Promise<void>
 }

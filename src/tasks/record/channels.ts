@@ -3,11 +3,15 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { TaskRecord } from './record.js'
 import { isFinal, type TaskState } from './state.js'
 
-/** What `diagnostics_channel` `longhaul:task` tells of each step of a task, in the process that took it. Times are milliseconds since 1970. */
+/**
+ * What `diagnostics_channel` `longhaul:task` tells of each step of a task, in the process that took
+ * it. Times are milliseconds since 1970.
+ */
 export interface TaskEvent {
   /**
-   * `accepted`: a new task is on record and in the queue. `started`: a run has begun; with `attempt` above 1 it is another one.
-   * `retried`: a run has ended and there will be another one. `finished`: the task is final.
+   * `accepted`: a new task is on record and in the queue. `started`: a run has begun; with
+   * `attempt` above 1 it is another one. `retried`: a run has ended and there will be another one.
+   * `finished`: the task is final.
    */
   readonly event: 'accepted' | 'started' | 'retried' | 'finished'
   readonly taskId: string
@@ -50,7 +54,10 @@ function tell(event: TaskEvent['event'], record: TaskRecord): void {
   taskEvents.publish({ event, taskId, name, owner, state, attempt, code: error?.code, createdAt, startedAt, finishedAt } satisfies TaskEvent)
 }
 
-/** Tells of a move, if it is a step of the task: progress is none, nor what becomes of the callback afterwards. */
+/**
+ * Tells of a move, if it is a step of the task: progress is none, nor what becomes of the callback
+ * afterwards.
+ */
 export function tellMove(before: TaskRecord, now: TaskRecord): void {
   if (now.attempt !== before.attempt) tell('started', now)
   else if (now.state === before.state) return

@@ -3,9 +3,9 @@ import type { TaskState } from './state.js'
 
 /**
  * How a record lies in the store: one line that only longhaul reads, then the task face as it goes
- * over the wire. A poll needs the first line and sends the rest as it is, so the common answer parses
- * and writes no JSON of its own. While the task waits for its first run there may be a third line: what
- * its job needs should that be lost.
+ * over the wire. A poll needs the first line and sends the rest as it is, so the common answer
+ * parses and writes no JSON of its own. While the task waits for its first run there may be a third
+ * line: what its job needs should that be lost.
  */
 export function encode(record: TaskRecord, face = toFaceText(record)): string {
   const text = `${encodeHead(record)}\n${face}`

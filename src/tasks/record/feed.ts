@@ -2,14 +2,17 @@ import type { Entry, Store, Unsubscribe } from '../../stores/store.js'
 import { toSnapshot, type TaskSnapshot } from './codec.js'
 import { taskKey } from './ledger.js'
 
-/** A notice of the store may be lost, so a record that somebody follows is read again this often. In milliseconds. */
+/**
+ * A notice of the store may be lost, so a record that somebody follows is read again this often. In
+ * milliseconds.
+ */
 const REREAD_MS = 3000
 /** The longest that a timer of Node takes, in milliseconds. */
 const MAX_TIMER = 2 ** 31 - 1
 
 /**
- * The tasks that are followed in this process. However many requests follow one task, the store has one watch for
- * it, a change is read once, and all of them share the snapshot.
+ * The tasks that are followed in this process. However many requests follow one task, the store has
+ * one watch for it, a change is read once, and all of them share the snapshot.
  */
 export class Feeds {
   private readonly feeds = new Map<string, Feed>()
@@ -48,7 +51,10 @@ export class Feeds {
   }
 }
 
-/** One task, for all who follow it: watches the record, then reads it after each notice and every few seconds. */
+/**
+ * One task, for all who follow it: watches the record, then reads it after each notice and every
+ * few seconds.
+ */
 class Feed {
   readonly followers = new Set<Follower>()
   /** Resolves once changes are noticed. */
@@ -73,13 +79,19 @@ class Feed {
     this.opened = this.open()
   }
 
-  /** The record of the newest read; the same object while nothing has been written. Throws what the read failed with. */
+  /**
+   * The record of the newest read; the same object while nothing has been written. Throws what the
+   * read failed with.
+   */
   get newest(): TaskSnapshot | undefined {
     if (this.failure) throw this.failure.error
     return this.task
   }
 
-  /** Reads the record. Resolves after a read that began with this call or later, whatever it came to. */
+  /**
+   * Reads the record. Resolves after a read that began with this call or later, whatever it came
+   * to.
+   */
   refresh(): Promise<void> {
     if (!this.reading) return this.reading = this.read()
     return this.next ??= this.reading.then(() => {
@@ -148,8 +160,8 @@ export class Follower {
   }
 
   /**
-   * The newest record: at once if it has changed since the last call, else once it changes, after `timeoutMs`, or
-   * when the signal aborts. The first call reads it.
+   * The newest record: at once if it has changed since the last call, else once it changes, after
+   * `timeoutMs`, or when the signal aborts. The first call reads it.
    */
   async next(timeoutMs: number, signal: AbortSignal): Promise<TaskSnapshot | undefined> {
     const { feed } = this

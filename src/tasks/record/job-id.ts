@@ -20,7 +20,10 @@ export function taskOf(jobId: string): string {
   return jobId.slice(0, jobId.indexOf('~'))
 }
 
-/** Whether `job` may run the task: it is the one that its record names, not a leftover of an earlier one under the same id. */
+/**
+ * Whether `job` may run the task: it is the one that its record names, not a leftover of an earlier
+ * one under the same id.
+ */
 export function isJobOf(job: Pick<Job, 'id'>, record: TaskRecord): boolean {
   return job.id === jobId(record)
 }

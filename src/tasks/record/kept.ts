@@ -20,14 +20,18 @@ export async function releaseKept(definition: AnyTaskDefinition | undefined, nam
 /** Inputs of tasks that were accepted, or may have been although it does not look so. */
 const inUse = new WeakSet<object>()
 
-/** Whether a task may use this input, when the request that brought it ends with this error: what is kept for it has to stay. */
+/**
+ * Whether a task may use this input, when the request that brought it ends with this error: what is
+ * kept for it has to stay.
+ */
 export function mayBeInUse(input: unknown, error: unknown): boolean {
   return isObject(input) ? inUse.has(input) : !isRefusal(error)
 }
 
 /**
- * Passes on how the acceptance of a task ends, and remembers its input for `mayBeInUse` unless it was refused. If the task
- * was there already, and was made with something else, takes away what is kept for this input.
+ * Passes on how the acceptance of a task ends, and remembers its input for `mayBeInUse` unless it
+ * was refused. If the task was there already, and was made with something else, takes away what is
+ * kept for this input.
  */
 export async function settleKept<T extends Known>(
   ledger: Ledger, definition: AnyTaskDefinition, input: unknown, taken: Promise<T>,

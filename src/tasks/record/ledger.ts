@@ -1,5 +1,7 @@
 import { after, isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
-import type { Conflict, Created, Entry, Existing, Replaced, Revision, Store } from '../../stores/store.js'
+import type {
+  Conflict, Created, Entry, Existing, Replaced, Revision, Store,
+} from '../../stores/store.js'
 import { taskEvents, tellMove } from './channels.js'
 import { decode, encode, toSnapshot, type TaskSnapshot } from './codec.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
@@ -38,7 +40,9 @@ export class Ledger {
     return after(this.store.get(taskKey(id)), (entry) => entry && toSnapshot(id, entry.value))
   }
 
-  /** Writes a new record, unless the id is taken. `face` is its face, where the caller has made it. */
+  /**
+   * Writes a new record, unless the id is taken. `face` is its face, where the caller has made it.
+   */
   create(record: TaskRecord, face?: string, key = taskKey(record.id)): MaybePromise<Created | Existing> {
     return this.store.create(key, encode(record, face), { ttlMs: record.expiresAt - record.createdAt })
   }

@@ -2,8 +2,8 @@
 export type OwnerId = string | undefined
 
 /**
- * Returns the id if it can name an owner. Ids are compared as text, so a number, an object or a promise would merge
- * owners or match none.
+ * Returns the id if it can name an owner. Ids are compared as text, so a number, an object or a
+ * promise would merge owners or match none.
  *
  * @throws {TypeError} the id is neither `undefined` nor a text that is not empty.
  */
@@ -15,7 +15,8 @@ export function checkOwnerId(where: string, id: unknown): OwnerId {
 /**
  * Returns the owner of a task that the host's own code submits.
  *
- * @throws {TypeError} `owner` is there but is no id. `undefined` is refused too, because it may be an anonymous client's.
+ * @throws {TypeError} `owner` is there but is no id. `undefined` is refused too, because it may be
+ * an anonymous client's.
  */
 export function ownerToSubmitFor(options: { readonly owner?: string }): OwnerId {
   const owner = checkOwnerId('tasks.submit: owner', options.owner)
@@ -24,7 +25,9 @@ export function ownerToSubmitFor(options: { readonly owner?: string }): OwnerId 
     'for a client who may be anonymous, write tasks.ownedBy(user?.id).submit(…)')
 }
 
-/** Refuses `owner` where the host's code sees all tasks: `{ owner: undefined }` showed every task. */
+/**
+ * Refuses `owner` where the host's code sees all tasks: `{ owner: undefined }` showed every task.
+ */
 export function refuseOwner(call: string, options: object): void {
   if (!('owner' in options)) return
   throw new TypeError(`tasks.${call}: there is no option "owner", because this call sees the tasks of all owners; ` +

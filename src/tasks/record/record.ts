@@ -24,8 +24,9 @@ export interface TaskRecord {
   readonly owner: string | undefined
   readonly state: TaskState
   /**
-   * Names the one job that may run this task, within the task's id. A new one for each incarnation of an id and each time that the task is
-   * enqueued anew, so that a job which comes late finds that it is a leftover.
+   * Names the one job that may run this task, within the task's id. A new one for each incarnation
+   * of an id and each time that the task is enqueued anew, so that a job which comes late finds
+   * that it is a leftover.
    */
   readonly job: string
   /** Runs that have begun: the fence that keeps a late worker out. */
@@ -44,14 +45,20 @@ export interface TaskRecord {
   readonly error: TaskFailure | undefined
   /** The HTTP status of `error`, for answers that wait for the work. */
   readonly errorStatus: number | undefined
-  /** Keys of other entries that live and die with this one: an idempotency claim, a slot of `maxPerOwner`. */
+  /**
+   * Keys of other entries that live and die with this one: an idempotency claim, a slot of
+   * `maxPerOwner`.
+   */
   readonly claim: string | undefined
   readonly slot: string | undefined
   /** The process that the work dies with, where the store outlives it. */
   readonly holder?: string | undefined
   /** The name of what goes when the task has ended; see `Kept`. */
   readonly keeps?: string | undefined
-  /** What its job needs, as JSON text, until the first run begins: the job can then be made anew should the queue lose it. */
+  /**
+   * What its job needs, as JSON text, until the first run begins: the job can then be made anew
+   * should the queue lose it.
+   */
   readonly work?: string | undefined
   /** What is to be told to whom when the task has ended, and how far that is. */
   readonly callback: CallbackState | undefined
@@ -79,7 +86,8 @@ const STATUS: Readonly<Record<TaskState, string>> = {
  */
 export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefined {
   if (to.state !== undefined ? !canMove(record.state, to.state) : isFinal(record.state)) return toldOf(record, to)
-  // Written out: spreading records whose members differ is a slow path of V8, and every task passes here twice.
+  // Written out: spreading records whose members differ is a slow path of V8, and every task passes
+  // here twice.
   const { id, name, owner, version, createdAt } = record
   const { state = record.state, job = record.job, attempt = record.attempt, expiresAt = record.expiresAt } = to
   const { startedAt = record.startedAt, finishedAt = record.finishedAt } = to
@@ -108,8 +116,8 @@ function begun(callback: CallbackState | undefined, state: TaskState): CallbackS
 }
 
 /**
- * The task face (SPEC 2.4, 2.5) as JSON text: what the 202 and the status resource carry. An accepted
- * task reads `processing` at once; only the job face knows `queued`.
+ * The task face (SPEC 2.4, 2.5) as JSON text: what the 202 and the status resource carry. An
+ * accepted task reads `processing` at once; only the job face knows `queued`.
  */
 export function toFaceText(record: TaskRecord): string {
   let text = `{"taskId":"${record.id}","status":${statusOf(record)},"task":"${record.name}"`

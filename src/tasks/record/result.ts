@@ -11,7 +11,8 @@ export function toResultText(value: unknown): string {
   if (!text.startsWith('{')) return `{"message":"${DONE}","value":${text}}`
   // The usual case: no need to look further.
   if (text.startsWith('{"message":"')) return text
-  // What was written decides, not the object: toJSON may have changed it, and some members are not written.
+  // What was written decides, not the object: toJSON may have changed it, and some members are not
+  // written.
   const message = text.includes('"message":') ? (JSON.parse(text) as { message?: unknown }).message : undefined
   if (typeof message === 'string') return text
   if (message !== undefined) return `{"message":"${DONE}","value":${text}}`

@@ -7,14 +7,18 @@ const LONGEST_MS = 2000
 const TRIES = 150
 
 /**
- * Retries work on a store that is unavailable, for about five minutes, because the outcome of a run is worth more than one
- * lost call. `end` ends that early: a process that stops has no five minutes.
+ * Retries work on a store that is unavailable, for about five minutes, because the outcome of a run
+ * is worth more than one lost call. `end` ends that early: a process that stops has no five
+ * minutes.
  */
 export class Patience {
   private readonly pauses = new Set<() => void>()
   private over = false
 
-  /** Runs `work` again after 0.1 s, 0.2 s, … 2 s, 2 s, …. It must be right if an earlier write of it landed. */
+  /**
+   * Runs `work` again after 0.1 s, 0.2 s, … 2 s, 2 s, …. It must be right if an earlier write of it
+   * landed.
+   */
   async retry<T>(work: () => MaybePromise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       try {
@@ -26,8 +30,9 @@ export class Patience {
   }
 
   /**
-   * Resolves when it is time for the next try; throws the error when there is none. A full store is waited for only where it
-   * is `shared`: its operator makes room. In memory only this process could, and it would wait for itself.
+   * Resolves when it is time for the next try; throws the error when there is none. A full store is
+   * waited for only where it is `shared`: its operator makes room. In memory only this process
+   * could, and it would wait for itself.
    */
   async pauseAfter(error: unknown, tried: number, shared = false): Promise<void> {
     if (this.over || tried === TRIES || !isStoreUnavailable(error) || (error.reason === 'full' && !shared)) throw error

@@ -1,7 +1,10 @@
 /** Where a task is. The last three are final. */
 export type TaskState = 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
 
-/** Every legal move; each is written by compare-and-set. A move to itself is a new run after a lost one. */
+/**
+ * Every legal move; each is written by compare-and-set. A move to itself is a new run after a lost
+ * one.
+ */
 const MOVES: Readonly<Record<TaskState, readonly TaskState[]>> = {
   queued: ['processing', 'failed', 'cancelled'],
   processing: ['processing', 'queued', 'completed', 'failed', 'cancelled'],

@@ -10,8 +10,9 @@ export interface TaskJobOptions extends Omit<Job, 'id' | 'record'> {
 }
 
 /**
- * The job that runs a task, and carries its record as it was when the task was taken in: its first run has no need to read it. As long as
- * the job stays in this process the record is an object, which JSON knows nothing of.
+ * The job that runs a task, and carries its record as it was when the task was taken in: its first
+ * run has no need to read it. As long as the job stays in this process the record is an object,
+ * which JSON knows nothing of.
  */
 export class TaskJob implements Job {
   readonly id: string

@@ -2,8 +2,8 @@ import { aboutTask, telling, warn } from '../../runtime/warning.js'
 import type { Job } from '../../queues/queue.js'
 
 /**
- * Told of every failure that clients see masked, and of failures of the store. What it throws or rejects with is a process warning
- * named `LonghaulError`.
+ * Told of every failure that clients see masked, and of failures of the store. What it throws or
+ * rejects with is a process warning named `LonghaulError`.
  */
 export type OnTaskError = (error: unknown, at: { taskId: string; name: string; attempt: number }) => unknown
 

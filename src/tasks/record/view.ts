@@ -16,7 +16,10 @@ export interface TaskView<R = unknown> {
   readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
   readonly message: string
   readonly task: string
-  /** The number of the latest run, from 1; absent before the first. Progress may fall back when it grows. */
+  /**
+   * The number of the latest run, from 1; absent before the first. Progress may fall back when it
+   * grows.
+   */
   readonly attempt?: number
   readonly progress?: TaskProgress
   readonly result?: TaskResult<R>

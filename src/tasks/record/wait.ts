@@ -21,7 +21,10 @@ export interface FollowOptions extends WaitOptions {
   readonly isVisible: (task: TaskSnapshot) => boolean
 }
 
-/** The task when it is as it is waited for, or as it is when the time is over. `holds`: the process stays alive for it. */
+/**
+ * The task when it is as it is waited for, or as it is when the time is over. `holds`: the process
+ * stays alive for it.
+ */
 export async function waitFor(feeds: Feeds, id: string, options: FollowOptions, holds = false): Promise<TaskSnapshot | undefined> {
   const { timeoutMs, signal = new AbortController().signal, isVisible, until = (task) => isFinal(task.state) } = options
   const deadline = performance.now() + timeoutMs
@@ -50,7 +53,10 @@ export interface WaitingPlace {
   readonly leave: () => void
 }
 
-/** Bounds how many requests wait at once, in all and of one owner, and ends them when the server closes. */
+/**
+ * Bounds how many requests wait at once, in all and of one owner, and ends them when the server
+ * closes.
+ */
 export class Waiters {
   private readonly places = new Set<AbortController>()
   /** How many places each owner has; those without any are not in it. */
@@ -80,7 +86,8 @@ export class Waiters {
     }
     this.places.add(place)
     this.count(counted, 1)
-    // Whoever goes gives the place back too: a stream that was never read runs no cleanup of its own.
+    // Whoever goes gives the place back too: a stream that was never read runs no cleanup of its
+    // own.
     client.addEventListener('abort', leave, { once: true })
     return { signal: place.signal, leave }
   }

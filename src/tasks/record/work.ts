@@ -1,8 +1,8 @@
 import type { Backoff } from '../../queues/queue.js'
 
 /**
- * What a job needs beside its record. It lies in the record until the first run begins, so that a job which the queue lost
- * can be made anew.
+ * What a job needs beside its record. It lies in the record until the first run begins, so that a
+ * job which the queue lost can be made anew.
  */
 export interface Work {
   readonly input: unknown

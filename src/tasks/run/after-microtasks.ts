@@ -6,7 +6,10 @@ export interface Lasting {
 
 let waiting: Lasting[] = []
 
-/** One call for all that begin in a turn: a timer, an immediate or a promise for each would cost more than a short run. */
+/**
+ * One call for all that begin in a turn: a timer, an immediate or a promise for each would cost
+ * more than a short run.
+ */
 export function afterMicrotasks(each: Lasting): void {
   if (waiting.push(each) > 1) return
   // A tick that a microtask asks for comes after the last of them, and before the next event.

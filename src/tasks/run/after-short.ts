@@ -15,10 +15,15 @@ let old: Short[] = []
 let timer: ReturnType<typeof setTimeout> | undefined
 let armedAt = 0
 
-/** A timer that has not come for so long never will: it was made under a test's fake timers, which are gone. In milliseconds. */
+/**
+ * A timer that has not come for so long never will: it was made under a test's fake timers, which
+ * are gone. In milliseconds.
+ */
 const LOST_MS = 1000
 
-/** One timer for all that begin: to make and clear one for each costs more than much that is short. */
+/**
+ * One timer for all that begin: to make and clear one for each costs more than much that is short.
+ */
 export function afterShort(each: Short): void {
   young.push(each)
   if (timer === undefined || Math.abs(performance.now() - armedAt) > LOST_MS) arm()

@@ -31,7 +31,10 @@ export interface ExecutorSettings {
   readonly identity: StoreIdentity
   readonly handBacks: HandBacks
   readonly onError: OnTaskError
-  /** Called when a record is found final or has become so by this process's hand; may be called again for one record. */
+  /**
+   * Called when a record is found final or has become so by this process's hand; may be called
+   * again for one record.
+   */
   readonly onFinal: (record: TaskRecord) => MaybePromise<void>
 }
 
@@ -59,8 +62,8 @@ export class TaskAttempt {
   ) {}
 
   /**
-   * Rejects when there has to be another try: with an `AttemptFailed` after a failure, with a `HandBackError` when another process may
-   * be able to run it.
+   * Rejects when there has to be another try: with an `AttemptFailed` after a failure, with a
+   * `HandBackError` when another process may be able to run it.
    */
   async perform(): Promise<void> {
     const { ledger } = this.settings
@@ -91,7 +94,10 @@ export class TaskAttempt {
     if (begun) await this.work({ definition, input, error }, begun)
   }
 
-  /** Judges the input before the run begins, so that a job which this process cannot run uses up no attempt. */
+  /**
+   * Judges the input before the run begins, so that a job which this process cannot run uses up no
+   * attempt.
+   */
   private prepare(definition: AnyTaskDefinition): MaybePromise<Omit<Prepared, 'definition'>> {
     const failed = (error: unknown) => ({ input: undefined as never, error })
     try {
@@ -117,7 +123,10 @@ export class TaskAttempt {
     return undefined
   }
 
-  /** There is no record: it was never acknowledged, was deleted or expired; or it is in the store of another application. */
+  /**
+   * There is no record: it was never acknowledged, was deleted or expired; or it is in the store of
+   * another application.
+   */
   private async gone(carried?: TaskRecord): Promise<undefined> {
     const { job, settings: { identity, handBacks } } = this
     const now = Date.now()
@@ -126,7 +135,10 @@ export class TaskAttempt {
     throw handBacks.of(job, 'The record of this task is in another store', carried ? now - carried.createdAt : 0)
   }
 
-  /** Hands back a job that this process cannot run; fails its task once nobody has been able to for `unknownTaskMs`. */
+  /**
+   * Hands back a job that this process cannot run; fails its task once nobody has been able to for
+   * `unknownTaskMs`.
+   */
   private async refuse(error: Error, why: string): Promise<void> {
     const { job, settings } = this
     const { ledger, durable, unknownTaskMs, onFinal, handBacks } = settings
@@ -191,7 +203,9 @@ export class TaskAttempt {
     if (!now || !isJobOf(this.job, now.record) || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
   }
 
-  /** Whoever cancelled this run tells of it, unless its process died first: then it is told of here. */
+  /**
+   * Whoever cancelled this run tells of it, unless its process died first: then it is told of here.
+   */
   private async tellOfEnd(): Promise<void> {
     const { job, settings: { ledger, onFinal } } = this
     const now = await ledger.patience.retry(() => ledger.load(job.taskId))
@@ -203,7 +217,8 @@ export class TaskAttempt {
     const now = await this.write({ progress, state: 'queued' }, true)
     this.see(now)
     if (!now || !isJobOf(this.job, now.record)) return
-    // Not moved, and yet as we wanted it: an earlier try of this very write landed, and its answer was lost.
+    // Not moved, and yet as we wanted it: an earlier try of this very write landed, and its answer
+    // was lost.
     if (now.record.state === 'queued' && now.record.attempt === this.fence) throw new AttemptFailed(why)
   }
 }
@@ -226,7 +241,10 @@ async function inTime(judging: Promise<never>, { name, timeoutMs }: AnyTaskDefin
   }
 }
 
-/** Ends a record from outside of a run, unless its task was enqueued anew or its id has another one by now. */
+/**
+ * Ends a record from outside of a run, unless its task was enqueued anew or its id has another one
+ * by now.
+ */
 export async function finish(settings: ExecutorSettings, held: Held, retentionMs: number, to: Ending): Promise<void> {
   const { job } = held.record
   const change = ended(to, undefined, retentionMs)

@@ -2,7 +2,10 @@ import type { Attempt, Job } from '../../queues/queue.js'
 import type { ExecutorSettings } from './attempt.js'
 import { noCallbacks, type CallbackCourier } from '../record/callbacks.js'
 
-/** How long a callback's job of another store is handed back, from the creation of its task: 30 days. */
+/**
+ * How long a callback's job of another store is handed back, from the creation of its task: 30
+ * days.
+ */
 const LONGEST_FOREIGN_MS = 2_592_000_000
 
 /**

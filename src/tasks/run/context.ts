@@ -28,8 +28,8 @@ export class RunContext implements TaskContext {
     this.context = context
     this.progress = progress
     this.#stop = stop
-    // A property of its own, so that it is in a copy too (`{ ...context }`), by one getter for all: V8 keeps
-    // a shape, and with it the whole run, for every getter that it meets.
+    // A property of its own, so that it is in a copy too (`{ ...context }`), by one getter for all:
+    // V8 keeps a shape, and with it the whole run, for every getter that it meets.
     Object.defineProperty(this, 'signal', RunContext.#signal)
   }
 

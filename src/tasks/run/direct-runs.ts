@@ -4,10 +4,16 @@ import { Transit } from '../../queues/transit.js'
 import { MAX_TIMER } from '../definition/bounds.js'
 import type { Stop } from './stop.js'
 
-/** How long runs that were told to stop have to end and be answered. Those that do not listen lose their place after half of it. */
+/**
+ * How long runs that were told to stop have to end and be answered. Those that do not listen lose
+ * their place after half of it.
+ */
 const GRACE_MS = 2000
 
-/** The runs of direct answers: no queue knows them, and a process that stops has to wait for them all the same. */
+/**
+ * The runs of direct answers: no queue knows them, and a process that stops has to wait for them
+ * all the same.
+ */
 export class DirectRuns {
   private readonly stops = new Transit<Stop, Stop>()
   private closed = false
@@ -29,7 +35,10 @@ export class DirectRuns {
     if (this.size === 0) this.onIdle?.()
   }
 
-  /** Lets what runs finish for up to `drainMs`, then aborts it. Resolves when nothing is left, or soon after the abort. */
+  /**
+   * Lets what runs finish for up to `drainMs`, then aborts it. Resolves when nothing is left, or
+   * soon after the abort.
+   */
   async close(drainMs: number): Promise<void> {
     this.closed = true
     await this.idle(drainMs)

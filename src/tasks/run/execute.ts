@@ -1,7 +1,9 @@
 import type { ErrorCode } from '../../http/errors.js'
 import { type Attempt, type DeadReason, type Job, isHandBack } from '../../queues/queue.js'
 import { Transit } from '../../queues/transit.js'
-import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt, type ExecutorSettings } from './attempt.js'
+import {
+  AttemptFailed, CANCELLED, failed, finish, TaskAttempt, type ExecutorSettings,
+} from './attempt.js'
 import { failureOf } from './failure.js'
 import { isJobOf } from '../record/job-id.js'
 import type { Held } from '../record/ledger.js'
@@ -9,7 +11,10 @@ import { isFinal } from '../record/state.js'
 import { Stop } from './stop.js'
 import { tell } from '../record/tell.js'
 
-/** A run that goes on. Emptied at its end, since V8 keeps what a Map held for longer than it is there. */
+/**
+ * A run that goes on. Emptied at its end, since V8 keeps what a Map held for longer than it is
+ * there.
+ */
 interface Running {
   attempt: TaskAttempt | undefined
 }
@@ -36,7 +41,10 @@ export class Executor {
     this.running.get(jobId)?.attempt?.stop.abort(CANCELLED)
   }
 
-  /** Runs one job. Resolves when it needs no other try; rejects so that the queue tries again, or gives it to another process. */
+  /**
+   * Runs one job. Resolves when it needs no other try; rejects so that the queue tries again, or
+   * gives it to another process.
+   */
   async run(job: Job, attempt: Attempt): Promise<void> {
     const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, new Stop(attempt))
     // Known as running before its record says so: no cancel falls in between.

@@ -13,7 +13,10 @@ export function failureOf(code: ErrorCode): Failure {
   return { code, message, status }
 }
 
-/** What clients may know of a thrown value: what a direct answer would tell; the unknown is a `task_failed`. */
+/**
+ * What clients may know of a thrown value: what a direct answer would tell; the unknown is a
+ * `task_failed`.
+ */
 export function toFailure(error: unknown): Failure {
   const { code, message, status, details } = readFailure(error)
   return code === 'internal_error' ? failureOf('task_failed') : { code, message, status, ...details && { details } }

@@ -16,7 +16,8 @@ export class HandBacks {
   /**
    * Makes the error that hands a job back. Tells `onError` why, once for each job.
    *
-   * @param stuckMs - for how long nobody has been able to run the job; the longer, the longer the pause
+   * @param stuckMs - for how long nobody has been able to run the job; the longer, the longer the
+   * pause
    */
   of(job: Job, why: string, stuckMs: number, cause?: unknown): HandBackError {
     if (!this.told.has(job.id)) {

@@ -16,9 +16,9 @@ export async function isAlive(store: Store, holder: string): Promise<boolean> {
 }
 
 /**
- * Where the store is shared but the queue is not, work dies with its process while its record lives on. Each record so
- * names its holder, each process keeps one key alive, and whoever reads an unfinished record whose holder's key is missing,
- * twice and half a lease apart, ends it.
+ * Where the store is shared but the queue is not, work dies with its process while its record lives
+ * on. Each record so names its holder, each process keeps one key alive, and whoever reads an
+ * unfinished record whose holder's key is missing, twice and half a lease apart, ends it.
  */
 export class Leases {
   private readonly suspects = new Map<string, Set<string>>()
@@ -89,7 +89,8 @@ export class Leases {
     const timer = setTimeout(() => {
       this.timers.delete(timer)
       void what()
-      // After an outage of the store all keys have expired: in this time every process that lives writes its own.
+      // After an outage of the store all keys have expired: in this time every process that lives
+      // writes its own.
     }, this.leaseMs / 2)
     timer.unref()
     this.timers.add(timer)

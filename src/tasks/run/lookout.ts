@@ -3,13 +3,17 @@ import { afterShort, type Short } from './after-short.js'
 import { taskKey, type Ledger } from '../record/ledger.js'
 import type { TaskRecord } from '../record/record.js'
 
-/** A notice may be lost, so a run looks for its cancel this often; and this often it tries to subscribe where the store is away. */
+/**
+ * A notice may be lost, so a run looks for its cancel this often; and this often it tries to
+ * subscribe where the store is away.
+ */
 const LOOK_MS = 5000
 
 /**
- * Looks out for what others write to the record of a run that lasts: a cancel in another process is seen by its write,
- * and so is a later run. Nothing that is missed does harm, because each write of the run is held against the record.
- * A short run is not followed: to subscribe costs more than all the rest of it.
+ * Looks out for what others write to the record of a run that lasts: a cancel in another process is
+ * seen by its write, and so is a later run. Nothing that is missed does harm, because each write of
+ * the run is held against the record. A short run is not followed: to subscribe costs more than all
+ * the rest of it.
  */
 export class Lookout implements Short {
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -17,7 +21,9 @@ export class Lookout implements Short {
   private opening = false
   private onSeen: ((now: TaskRecord | undefined) => void) | undefined
 
-  /** `onSeen` hears of the record whenever somebody has written to it; `undefined` when it is gone. */
+  /**
+   * `onSeen` hears of the record whenever somebody has written to it; `undefined` when it is gone.
+   */
   constructor(private readonly ledger: Ledger, private readonly id: string, onSeen: (now: TaskRecord | undefined) => void) {
     this.onSeen = onSeen
     afterShort(this)

@@ -6,8 +6,8 @@ import type { TaskProgress } from '../record/record.js'
 const MAX_MESSAGE = 500
 
 /**
- * Takes reports of progress as often as they come and writes them no closer than `intervalMs` apart,
- * one write at a time, the newest winning. The first is written at once.
+ * Takes reports of progress as often as they come and writes them no closer than `intervalMs`
+ * apart, one write at a time, the newest winning. The first is written at once.
  */
 export class ProgressWriter {
   private latest: TaskProgress | undefined

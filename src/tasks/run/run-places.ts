@@ -1,6 +1,6 @@
 /**
- * Places for the runs of this process: those of queued work and those of direct answers have `concurrency` in common. Whoever
- * finds none waits in line, first come, first served.
+ * Places for the runs of this process: those of queued work and those of direct answers have
+ * `concurrency` in common. Whoever finds none waits in line, first come, first served.
  */
 export class RunPlaces {
   private taken = 0
@@ -41,7 +41,10 @@ export class RunPlaces {
     })
   }
 
-  /** Does work in a place, once there is one. Reads the signal only if it has to wait; rejects with its reason if that aborts first. */
+  /**
+   * Does work in a place, once there is one. Reads the signal only if it has to wait; rejects with
+   * its reason if that aborts first.
+   */
   async hold(source: { readonly signal: AbortSignal }, work: () => Promise<void>): Promise<void> {
     if (!this.take() && !await this.wait(source.signal)) throw source.signal.reason
     try {

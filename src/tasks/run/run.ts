@@ -19,8 +19,8 @@ export type Outcome =
 const ABORT_GRACE_MS = 1000
 
 /**
- * Judges input that came over a wire and runs a definition on it once. Never throws and always settles, whatever
- * `run` does: throw anything, never settle, or continue after its signal.
+ * Judges input that came over a wire and runs a definition on it once. Never throws and always
+ * settles, whatever `run` does: throw anything, never settle, or continue after its signal.
  */
 export function runOnce(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): MaybePromise<Outcome> {
   return launch(definition, options, (told) => {
@@ -52,7 +52,10 @@ function launch(definition: AnyTaskDefinition, options: RunOptions, start: (told
   return settled(definition, options, value)
 }
 
-/** The outcome of a run that has given a promise; at the latest when it has gone on for a while although it was told to stop. */
+/**
+ * The outcome of a run that has given a promise; at the latest when it has gone on for a while
+ * although it was told to stop.
+ */
 function settled(definition: AnyTaskDefinition, options: RunOptions, value: PromiseLike<unknown>): Promise<Outcome> {
   return new Promise((resolve) => {
     const { stop, timeoutMs } = options
@@ -79,7 +82,10 @@ function ended(definition: AnyTaskDefinition, options: RunOptions, value: unknow
   }
 }
 
-/** Says whose result it is: no frame of the error's stack does. What a `toJSON` throws on purpose stays as it is. */
+/**
+ * Says whose result it is: no frame of the error's stack does. What a `toJSON` throws on purpose
+ * stays as it is.
+ */
 function notJson(name: string, error: unknown): unknown {
   try {
     return error instanceof TypeError && !isPermanent(error) ? new TypeError(`The result of ${name} is not JSON: ${error.message}`, { cause: error }) : error
@@ -103,8 +109,9 @@ function stopped(definition: AnyTaskDefinition, { stop, timeoutMs }: RunOptions)
 }
 
 /**
- * Judges input; throws `invalid_input` with pointers when the schema refuses it. What comes out is what this
- * definition's `run` and `check` take: `never` is how that is said where the type is not known.
+ * Judges input; throws `invalid_input` with pointers when the schema refuses it. What comes out is
+ * what this definition's `run` and `check` take: `never` is how that is said where the type is not
+ * known.
  */
 export function toInput(definition: AnyTaskDefinition, rawInput: unknown): MaybePromise<never> {
   if (!definition.input) return rawInput as never

@@ -1,7 +1,9 @@
 import { afterMicrotasks, type Lasting } from './after-microtasks.js'
 import { afterShort, SHORT_MS, type Short } from './after-short.js'
 
-/** Who else may stop a run: the attempt of a queue, a request. Its signal is made when it is read. */
+/**
+ * Who else may stop a run: the attempt of a queue, a request. Its signal is made when it is read.
+ */
 export interface StopSource {
   readonly signal: AbortSignal
 }
@@ -11,8 +13,8 @@ export const TIMED_OUT = new Error('The task ran longer than it may')
 
 /**
  * Stops one run: when its task is cancelled, its time is over, or its queue or request says so. An
- * AbortController, a listener and a timer cost more than all the rest of a short run, so they are made once the run
- * asks for its signal, or has outlasted the short ones.
+ * AbortController, a listener and a timer cost more than all the rest of a short run, so they are
+ * made once the run asks for its signal, or has outlasted the short ones.
  */
 export class Stop implements Lasting, Short {
   aborted = false
@@ -51,7 +53,10 @@ export class Stop implements Lasting, Short {
     this.controller?.abort(reason)
   }
 
-  /** The run begins, and may take `timeoutMs`. `onGraceOver` is called when it goes on for `graceMs` after it was told to stop. */
+  /**
+   * The run begins, and may take `timeoutMs`. `onGraceOver` is called when it goes on for `graceMs`
+   * after it was told to stop.
+   */
   begin(timeoutMs: number, graceMs: number, onGraceOver: () => void): void {
     this.deadline = performance.now() + timeoutMs
     this.graceMs = graceMs

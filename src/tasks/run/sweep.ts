@@ -16,7 +16,9 @@ import { readWork, type Work } from '../record/work.js'
 /** Entries that are taken at once, and at most in one sweep of one process. */
 const PAGE = 100
 const MAX_LOOKS = 1000
-/** How long a run of an unknown definition may take: the default of `defineTask`, in milliseconds. */
+/**
+ * How long a run of an unknown definition may take: the default of `defineTask`, in milliseconds.
+ */
 const UNKNOWN_MS = 600_000
 
 /** What a sweep needs. */
@@ -30,8 +32,9 @@ export interface SweepSettings extends Pick<ExecutorSettings, 'ledger' | 'defini
 }
 
 /**
- * Looks through the index of unfinished tasks for those whose job was lost, and enqueues them again or fails them. Runs in each
- * worker process at random times; the index gives each entry to one of them.
+ * Looks through the index of unfinished tasks for those whose job was lost, and enqueues them again
+ * or fails them. Runs in each worker process at random times; the index gives each entry to one of
+ * them.
  */
 export class Sweep {
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -39,8 +42,8 @@ export class Sweep {
   private closed = false
 
   /**
-   * Sweeps at once, unless the store is of this process alone: that one holds no task before this process accepts one. A Worker has
-   * no timers while its module is loaded.
+   * Sweeps at once, unless the store is of this process alone: that one holds no task before this
+   * process accepts one. A Worker has no timers while its module is loaded.
    */
   constructor(private readonly settings: SweepSettings) {
     if (settings.ledger.store.shared) this.start()
@@ -113,7 +116,8 @@ export class Sweep {
     if (record.state === 'queued') {
       return record.work === undefined ? this.lose(held) : this.enqueueAnew(held, readWork(record.work))
     }
-    // Its worker may live, and write the end of its run without a job. It has the time that a run may take.
+    // Its worker may live, and write the end of its run without a job. It has the time that a run
+    // may take.
     const { timeoutMs = UNKNOWN_MS } = definitions.get(record.name) ?? {}
     if (await elapsed(ledger.store, `lost:${jobId(record)}:${record.attempt}`, timeoutMs) >= timeoutMs) await this.lose(held)
   }

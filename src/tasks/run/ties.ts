@@ -11,7 +11,10 @@ export function hasTies({ claim, slot, callback, keeps }: TaskRecord): boolean {
   return claim !== undefined || slot !== undefined || callback !== undefined || keeps !== undefined
 }
 
-/** Does what the end of a task asks for; may be called again. Rejects when its callback could not be enqueued. */
+/**
+ * Does what the end of a task asks for; may be called again. Rejects when its callback could not be
+ * enqueued.
+ */
 export async function untie(
   record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>, announce: (record: TaskRecord) => Promise<void>,
 ): Promise<void> {
