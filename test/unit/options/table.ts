@@ -10,6 +10,7 @@ import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/i
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
+import { testClock, testContext } from '../../../src/testing/index.js'
 import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
@@ -171,6 +172,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: MemoryQueue#close': (options) => new MemoryQueue().close(options),
   'longhaul/memory: MemoryStore': (options) => new MemoryStore(options),
   'longhaul/memory: MemoryTaskIndex': (options) => new MemoryTaskIndex(options),
+  'longhaul/testing: testClock': (options) => testClock(options),
+  'longhaul/testing: testContext': (options) => testContext(report, options),
   'longhaul/node: attach': (options) => attach(createServer(), handler, options),
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
