@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ServerProcess, stopAfterwards } from './reference-process.js'
-import { Client } from './reference.js'
+import { ServerProcess, stopAfterwards } from '../kit/process.js'
+import { Client } from '../kit/reference.js'
 
 stopAfterwards()
 
