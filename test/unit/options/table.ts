@@ -111,7 +111,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: OwnedTasks#get': (options) => tasks.ownedBy('ann').get('a', options),
   'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
-  'longhaul: Tasks': (options) => new api.Tasks(options),
   'longhaul: Tasks#cancel': (options) => tasks.cancel('a', options),
   'longhaul: Tasks#close': (options) => tasks.close(options),
   'longhaul: Tasks#get': (options) => tasks.get('a', options),
@@ -206,11 +205,6 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 /** Functions with options that need no check, and why. */
 export const EXEMPT: Readonly<Record<string, string>> = {
   'longhaul/bulk: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
-  'longhaul: RunPlaces#hold': CONTRACT,
-  'longhaul: Store#create': CONTRACT,
-  'longhaul: Store#increment': CONTRACT,
-  'longhaul: Store#replace': CONTRACT,
-  'longhaul: Tasks#accept': CONTRACT,
   'longhaul/bullmq: BullMQQueue#enqueue': CONTRACT,
   'longhaul/bullmq: BullMQQueue#process': CONTRACT,
   'longhaul/memory: MemoryQueue#enqueue': CONTRACT,
