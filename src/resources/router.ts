@@ -112,9 +112,9 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
  * 404.
  */
 function warnOfOtherPath({ key, template, shape }: Route, { operations = [] }: Pick<Handler, 'operations'>): void {
-  const other = operations.find(({ path, versionSegment }) => (
-    path?.includes('{') && versionSegment === undefined && shapeOf(path) !== shape))
-  if (other === undefined) return
+  const inPath = operations.some(({ versionSegment }) => versionSegment !== undefined)
+  const other = operations.find(({ path }) => path?.includes('{') && shapeOf(path) !== shape)
+  if (inPath || other === undefined) return
   process.emitWarning(`router: the handler of ${JSON.stringify(key)} is for ${String(other.path)}, ` +
     `so links to it lead nowhere. Make both paths the same, such as statusPath: '${template}'.`, 'LonghaulWarning')
 }
