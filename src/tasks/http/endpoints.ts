@@ -110,7 +110,9 @@ const KNOWN = {
  * Creates the two handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
  * @example
- * const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal'
+ * const { submit, status } = taskEndpoints(tasks, {
+ *   statusPath: '/tasks/{id}',
+ *   owner: 'principal',
  * })
  *
  * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option makes no sense.
