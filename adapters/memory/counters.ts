@@ -1,5 +1,5 @@
 import { type Counter } from '../../src/stores/store.js'
-import { Recency } from './recency.js'
+import { LruMap } from './lru-map.js'
 import { ownText } from './text.js'
 
 interface Count {
@@ -18,10 +18,10 @@ const weigh = (_count: Count, key: string): number => 1 + (key.length >> 8)
  * next time.
  */
 export class Counters {
-  readonly #counts: Recency<Count>
+  readonly #counts: LruMap<Count>
 
   constructor(maxCounters: number) {
-    this.#counts = new Recency(maxCounters, weigh)
+    this.#counts = new LruMap(maxCounters, weigh)
   }
 
   get size(): number {

@@ -6,11 +6,10 @@ import {
   isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
-import { Transit } from '../../src/queues/transit.js'
-import { heapShare } from './heap-share.js'
+import { ShortLivedMap } from '../../src/queues/short-lived-map.js'
+import { heapShare } from './limits.js'
 import { wholeNumber } from './limits.js'
-import { Line, Queued } from './queued.js'
-import { rejected } from './rejected.js'
+import { ReadyList, QueuedJob } from './queued-job.js'
 
 // Taken at once: under a test's fake timers work starts all the same, and what starts it is not
 // lost when they go.
@@ -66,8 +65,8 @@ export class MemoryQueue implements Queue {
   /** Bytes of the jobs that are kept as text. */
   #bytes = 0
   /** Everything accepted that has not ended, by id. */
-  readonly #held = new Transit<Queued>()
-  readonly #ready = new Line()
+  readonly #held = new ShortLivedMap<QueuedJob>()
+  readonly #ready = new ReadyList()
   readonly #burials = new Set<Promise<void>>()
   #run: RunJob | undefined
   #onDead: ProcessOptions['onDead'] | undefined
@@ -108,9 +107,9 @@ export class MemoryQueue implements Queue {
     if (!(delay >= 0 && Number.isFinite(delay))) return Promise.reject(new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`))
     let item
     try {
-      item = new Queued(job, options, delay === 0 && this.#running + this.#ready.size < this.#concurrency)
+      item = new QueuedJob(job, options, delay === 0 && this.#running + this.#ready.size < this.#concurrency)
     } catch (error) {
-      return rejected(error)
+      return Promise.reject(error as Error)
     }
     if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) return 'full'
     this.#bytes += item.bytes
@@ -165,7 +164,7 @@ export class MemoryQueue implements Queue {
     return this.#closing
   }
 
-  #wait(item: Queued, delay: number): void {
+  #wait(item: QueuedJob, delay: number): void {
     if (delay <= 0) {
       item.state = 'ready'
       item.turn = this.#turns
@@ -197,7 +196,7 @@ export class MemoryQueue implements Queue {
     }
   }
 
-  #start(item: Queued): void {
+  #start(item: QueuedJob): void {
     const run = this.#run
     if (run === undefined) return
     this.#ready.remove(item)
@@ -214,7 +213,7 @@ export class MemoryQueue implements Queue {
     }
   }
 
-  #failed(item: Queued, error: unknown): void {
+  #failed(item: QueuedJob, error: unknown): void {
     // Without a running attempt it was reported already, and this one comes too late.
     if (item.running === undefined) return
     const back = isHandBack(error) ? error.delayMs : undefined
@@ -239,7 +238,7 @@ export class MemoryQueue implements Queue {
    * Reports the job. One that ran keeps its place meanwhile, so that a slow `onDead` holds back the
    * next.
    */
-  #bury(item: Queued, reason: DeadReason): void {
+  #bury(item: QueuedJob, reason: DeadReason): void {
     const ran = item.state === 'running'
     const { job } = item
     if (!ran) this.#end(item)
@@ -251,7 +250,7 @@ export class MemoryQueue implements Queue {
     item.running = undefined
   }
 
-  #end(item: Queued): void {
+  #end(item: QueuedJob): void {
     if (item.state === 'ended') return
     if (item.state === 'running') this.#running--
     else if (item.state === 'ready') this.#ready.remove(item)

@@ -8,7 +8,7 @@ import {
   Intake, SUBMIT, type AcceptOptions, type Accepted, type IntakeSettings, type SubmitOptions,
 } from './intake/accept.js'
 import { taskEvents, tellAccepted } from './record/channels.js'
-import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './record/callbacks.js'
+import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import { runCallback } from './run/callback-run.js'
 import { MAX_TIMER } from './definition/bounds.js'
 import { checkOptions } from './check-options.js'
@@ -63,7 +63,7 @@ export class Tasks {
   readonly pendingMs: number
   private readonly ledger: Ledger
   private readonly executor: Executor
-  private readonly courier: CallbackCourier | undefined
+  private readonly dispatcher: CallbackDispatcher | undefined
   private readonly leases: Leases | undefined
   private readonly settings: ExecutorSettings
   private readonly intake: IntakeSettings
@@ -96,12 +96,12 @@ export class Tasks {
     }
     this.executor = new Executor(this.settings)
     const storeId = () => identity.read()
-    this.courier = options.callbacks?.open({ ledger: this.ledger, shared: store.shared, queue, concurrency, onError, storeId })
+    this.dispatcher = options.callbacks?.open({ ledger: this.ledger, shared: store.shared, queue, concurrency, onError, storeId })
     if (holder !== undefined) this.leases = new Leases(store, holder, (id, of) => this.executor.interrupt(id, of), options.leaseMs ?? 15_000)
     if (worker) {
       queue.process(this.run, { concurrency, onDead: this.bury })
       if (index) this.sweep = new Sweep({ ...this.settings, index, queue, sweepMs, executor: this.executor, leases: this.leases })
-      this.courier?.work(this.run, this.bury)
+      this.dispatcher?.startProcessing(this.run, this.bury)
     }
   }
 
@@ -154,7 +154,7 @@ export class Tasks {
 
   /** Whether tasks may have callbacks here. */
   get hasCallbacks(): boolean {
-    return this.courier !== undefined
+    return this.dispatcher !== undefined
   }
 
   /**
@@ -264,8 +264,8 @@ export class Tasks {
    * could not be enqueued.
    */
   async redeliver(id: string): Promise<boolean> {
-    const courier = this.mustHave()
-    return isTaskId(id) && courier.redeliver(id)
+    const dispatcher = this.mustHave()
+    return isTaskId(id) && dispatcher.redeliver(id)
   }
 
   /** Forgets a task that has ended. `false` when there is none or it has not ended. */
@@ -300,12 +300,12 @@ export class Tasks {
       // What a run came to is worth minutes of waiting for a store that is away, but not more than
       // the drain time.
       const patient = setTimeout(() => { this.ledger.patience.end() }, Math.min(drainMs, MAX_TIMER))
-      this.courier?.hurry()
+      this.dispatcher?.beginClose()
       const swept = this.sweep?.close()
       const direct = this.direct.close(drainMs)
       try {
         await this.intake.queue.close({ drainMs })
-        await this.courier?.close(Math.max(end - performance.now(), 0))
+        await this.dispatcher?.close(Math.max(end - performance.now(), 0))
       } finally {
         clearTimeout(patient)
         this.ledger.patience.end()
@@ -319,12 +319,12 @@ export class Tasks {
   }
 
   private readonly run: RunJob = (job, attempt) => (
-    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.courier)
+    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.dispatcher)
       : this.places.hold(attempt, () => this.executor.run(job, attempt))
   )
 
   private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
-    job.name === CALLBACK_JOB ? this.mustHave().bury(job) : this.executor.bury(job, reason)
+    job.name === CALLBACK_JOB ? this.mustHave().onDead(job) : this.executor.bury(job, reason)
   )
 
   private async waitIf(id: string, options: WaitOptions, mine: Mine): Promise<TaskSnapshot | undefined> {
@@ -346,13 +346,13 @@ export class Tasks {
     delete: (owner, id) => this.deleteIf(id, (task) => belongsTo(task, owner)),
   }
 
-  private mustHave(): CallbackCourier {
-    if (this.courier) return this.courier
+  private mustHave(): CallbackDispatcher {
+    if (this.dispatcher) return this.dispatcher
     throw noCallbacks()
   }
 
   private async afterFinal(record: TaskRecord): Promise<void> {
-    if (hasTies(record)) await untie(record, this.store, this.settings.definitions, (told) => this.mustHave().announce(told))
+    if (hasTies(record)) await untie(record, this.store, this.settings.definitions, (told) => this.mustHave().dispatch(told))
     this.intake.index?.remove(jobId(record))
   }
 }

@@ -27,7 +27,7 @@ test('callbacks and store calls have their series', () => {
   const registry = new Registry()
   observe(registry)
   channel('longhaul:callback').publish({
-    outcome: 'again', taskId: 'a', owner: 'b', host: 'c', attempt: 1, status: undefined, fault: 'timeout', ms: 3000,
+    outcome: 'retry', taskId: 'a', owner: 'b', host: 'c', attempt: 1, status: undefined, fault: 'timeout', ms: 3000,
   } satisfies CallbackEvent)
   channel('longhaul:store').publish({ verb: 'get', outcome: 'ok', ms: 20 } satisfies StoreEvent)
   const task: TaskEvent = {
