@@ -133,7 +133,7 @@ export class MemoryStore implements Store {
       this.#scanner.start()
       return counter
     } catch (error) {
-      return Promise.reject(error as Error)
+      return Promise.reject(error)
     }
   }
 
