@@ -49,7 +49,7 @@ export async function respondAsync<C>(
 async function waitForIt<C>(
   settings: EndpointSettings<C>, { request, requester }: Asked<C>, task: TaskSnapshot, seconds: number,
 ): Promise<TaskSnapshot> {
-  const { feeds, waiters } = settings.tasks
+  const { feeds, waiters } = settings.service
   const place = waiters.enter(request.signal, countedAs(requester, request))
   if (!place) return task
   try {
