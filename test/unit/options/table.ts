@@ -51,7 +51,7 @@ export async function close(): Promise<void> {
   await tasks.close()
 }
 
-/** Every function with options, named as `functionsWithOptions` names it. */
+/** Every function with options, named as `publicOptions` names it. */
 export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: apiKey': (options) => api.apiKey(options),
   'longhaul/policies: authenticate': (options) => api.authenticate(options),
