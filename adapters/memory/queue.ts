@@ -117,7 +117,7 @@ export class MemoryQueue implements Queue {
     try {
       item = new QueuedJob(job, options, delay === 0 && this.#running + this.#ready.size < this.#concurrency)
     } catch (error) {
-      return Promise.reject(error)
+      return Promise.reject(error instanceof Error ? error : new TypeError('A job must be JSON', { cause: error }))
     }
     if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) return 'full'
     this.#bytes += item.bytes
