@@ -58,10 +58,10 @@ test('a task writes a file, and its owner downloads it, whole and in parts', asy
     method: 'POST', path: '/exports', body: { year: 2026 }, headers: { prefer: 'respond-async' }, context,
   })
   assert.equal(accepted.status, 202)
-  const { taskId } = await accepted.json() as { taskId: string }
+  const { taskId } = await accepted.json<{ taskId: string }>()
   await tasks.wait(taskId, { timeoutMs: 5000 })
   const shown = await inject(handler, { path: `/tasks/${taskId}`, context })
-  const { result } = await shown.json() as { result: { file: string } }
+  const { result } = await shown.json<{ result: { file: string } }>()
   assert.equal(result.file, `/exports/${taskId}`)
 
   const whole = await inject(handler, { path: result.file, context })
