@@ -17,9 +17,8 @@ export type OnError = (error: unknown, request: HttpRequest) => unknown
 /** Options of `guard`. */
 export interface GuardOptions {
   /**
-   * Receives errors that are masked to clients. Default: the listener of `reportErrorsTo`; without
-   * one, a process warning named `LonghaulError`. That has method, path and id of the request, and
-   * the stacks of the error and its causes. A refusal such as 503 `queue_full` is one line.
+   * Receives errors that are masked to clients. Default: a process warning named `LonghaulError`,
+   * unless `reportErrorsTo` has a listener.
    */
   readonly onError?: OnError | undefined
 }
