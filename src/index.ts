@@ -1,6 +1,6 @@
 export {
-  compose, type BodySource, type Handler, type HttpRequest, type HttpResponse, type Operation, type Policy,
-  type PolicyPlace, type RequestHeaders, type ResponseBody, type ResponseHeaders,
+  compose, type BodySource, type Handler, type HttpRequest, type HttpResponse, type NextHandler,
+  type Operation, type Policy, type PolicyPlace, type RequestHeaders, type ResponseBody, type ResponseHeaders,
 } from './http/exchange.js'
 export type { MaybePromise } from './runtime/maybe-promise.js'
 export {
@@ -9,7 +9,7 @@ export {
 export { upstreamError } from './http/upstream.js'
 export { guard, type GuardOptions, type OnError } from './http/boundary.js'
 export { empty, errorResponse, json, jsonText, stream } from './http/respond.js'
-export { principalOf, type Principal } from './http/principal.js'
+export { principalOf, type HostContext, type Principal } from './http/principal.js'
 export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'
 export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router, type RouterOptions } from './resources/router.js'
@@ -17,8 +17,8 @@ export type { Methods } from './resources/resource.js'
 export {
   defineTask, type AnyTaskDefinition, type Kept, type TaskContext, type TaskDefinition, type TaskOptions,
 } from './tasks/definition/define.js'
-export { createTasks, Tasks } from './tasks/tasks.js'
-export { OwnedTasks } from './tasks/owned-tasks.js'
+export { createTasks, type Tasks } from './tasks/tasks.js'
+export type { OwnedTasks } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'
 export type { Callbacks } from './tasks/record/callbacks.js'
 export type { SpooledBody } from './tasks/definition/spool.js'

@@ -1,5 +1,5 @@
-import { isClientGone } from '../http/client-gone.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { isDisconnect } from '../http/failure.js'
 import type { Call } from '../repositories/repository.js'
 import { telling } from '../runtime/warning.js'
 import type { BulkErrorPlace, BulkSettings } from './settings.js'
@@ -42,7 +42,7 @@ const MAX_REPORTED_ERRORS = 10
 export function startRun<T>(settings: BulkSettings<T>, call: BulkCall): BulkRun<T> {
   let reported = 0
   const reportError = (error: unknown): void => {
-    if (isClientGone(error, call) || reported++ >= MAX_REPORTED_ERRORS) return
+    if (isDisconnect(error, call) || reported++ >= MAX_REPORTED_ERRORS) return
     telling(() => settings.onError(error, call.place))
   }
   return { settings, call, reportError }

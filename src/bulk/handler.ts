@@ -2,6 +2,7 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import { serviceOf } from '../tasks/service-of.js'
 import { RequestCall } from './bulk-run.js'
 import { selectedItems, type ItemSelection } from './item-selection.js'
 import { bulkOperation } from './operation.js'
@@ -55,9 +56,10 @@ function checkTasks<C>(
     throw new TypeError(`${caller}: the task ${task.name} is not among the definitions`
       + ' of createTasks; add it there')
   }
-  if (maxInlineBytes + 1024 <= tasks.maxResultBytes) return
+  const { maxResultBytes } = serviceOf(tasks, caller)
+  if (maxInlineBytes + 1024 <= maxResultBytes) return
   throw new TypeError(`${caller}: background.maxInlineBytes must be 1024 or more below`
-    + ` maxResultBytes of createTasks, which is ${tasks.maxResultBytes}`)
+    + ` maxResultBytes of createTasks, which is ${maxResultBytes}`)
 }
 
 function bulkHandler<T, C>(settings: BulkSettings<T>, background?: Background<C>): Handler<C> {

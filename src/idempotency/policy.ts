@@ -83,8 +83,7 @@ const RESPONSES = errorResponses(
  * 422 `idempotency_key_reused`.
  *
  * @example
- * const users = compose(authenticate({ schemes }), idempotent({ store }), collection({ repository,
- * schema }))
+ * const createUser = compose(authenticate({ schemes }), idempotent({ store }), handler)
  *
  * @throws {TypeError} when an option makes no sense
  */

@@ -7,7 +7,7 @@ import type { Accepted } from '../intake/accept.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { shuttingDown } from '../run/direct-runs.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { belongsTo } from '../record/owner-rules.js'
+import { belongsTo, everybodys } from '../record/owner-rules.js'
 import { countedAs } from './requester.js'
 import type { Asked } from './respond-async.js'
 import { runOnce } from '../run/run.js'
@@ -31,12 +31,12 @@ const HOLD_MARGIN_MS = 2000
 export function respondDirectly<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
   const { attempts, maxPerOwner } = submission.definition
   const isCounted = attempts > 1 || maxPerOwner !== undefined
-  const here = settings.tasks.directHere && !isCounted && settings.tasks.places.take()
+  const here = settings.service.directHere && !isCounted && settings.service.places.take()
   return here ? runHere(settings, submission) : runAsTask(settings, submission)
 }
 
 async function runHere<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
-  const { direct: runs, places } = settings.tasks
+  const { direct: runs, places } = settings.service
   const stop = new Stop(submission.request)
   try {
     runs.enter(stop)
@@ -56,7 +56,7 @@ async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, 
   const hold = setTimeout(() => undefined, syncTimeoutMs + HOLD_MARGIN_MS)
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request), progress: () => undefined,
-    stop, timeoutMs: Math.min(timeoutMs, syncTimeoutMs), maxResultBytes: settings.tasks.maxResultBytes,
+    stop, timeoutMs: Math.min(timeoutMs, syncTimeoutMs), maxResultBytes: settings.service.maxResultBytes,
   })
   clearTimeout(hold)
   if (outcome.kind === 'completed') return direct(outcome.result)
@@ -76,7 +76,7 @@ function runAsTask<C>(settings: EndpointSettings<C>, submission: Submission<C>):
   const { request, requester, definition, input } = submission
   const place = enterWaiters(settings, submission)
   if (!place) return Promise.resolve(empty(503))
-  const take = async () => settings.tasks.accept(definition, input, {
+  const take = async () => settings.service.accept(definition, input, {
     owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request),
   })
   return answerTask(settings, request, place, take())
@@ -85,14 +85,14 @@ function runAsTask<C>(settings: EndpointSettings<C>, submission: Submission<C>):
 async function answerTask<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, place: WaitingPlace, taken: Promise<Accepted>,
 ): Promise<HttpResponse> {
-  const { tasks } = settings
+  const { service } = settings
   try {
     const { task } = await taken
-    const end = await waitForEnd(settings, task, place.signal) ?? (await tasks.cancel(task.id))?.task
-    await tasks.delete(task.id).catch(() => undefined)
+    const end = await waitForEnd(settings, task, place.signal) ?? (await service.cancel(task.id, everybodys))?.task
+    await service.delete(task.id, everybodys).catch(() => undefined)
     if (end?.state !== 'cancelled') return answerOf(end)
     if (request.signal.aborted) return empty(503)
-    if (tasks.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()
+    if (service.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()
     throw hasBegun(end) ? tookTooLong() : notInTime()
   } finally {
     place.leave()
@@ -112,7 +112,7 @@ export async function respondWithResult<C>(
 ): Promise<HttpResponse> {
   const end = isFinal(task.state) ? task : await waitForEnd(settings, task, place.signal, waitMs)
   if (!end && request.signal.aborted) return empty(503)
-  if (!end) throw settings.tasks.isClosing ? shuttingDown() : late()
+  if (!end) throw settings.service.isClosing ? shuttingDown() : late()
   const headers: Record<string, string> = replayed ? { 'idempotent-replayed': 'true' } : {}
   return answerOf(end, headers)
 }
@@ -124,12 +124,12 @@ export async function respondWithResult<C>(
  * @throws {HttpError} 503 `shutting_down`, 429 `too_many_requests` when too many requests of this
  * party wait, or 503 `overloaded`
  */
-export function enterWaiters<C>({ tasks }: EndpointSettings<C>, { request, requester }: Asked<C>): WaitingPlace | undefined {
+export function enterWaiters<C>({ service }: EndpointSettings<C>, { request, requester }: Asked<C>): WaitingPlace | undefined {
   const counted = countedAs(requester, request)
-  const place = tasks.waiters.enter(request.signal, counted)
+  const place = service.waiters.enter(request.signal, counted)
   if (place || request.signal.aborted) return place
-  if (tasks.isClosing) throw shuttingDown()
-  throw httpError(tasks.waiters.isFullFor(counted) ? 'too_many_requests' : 'overloaded', { headers: { 'retry-after': '1' } })
+  if (service.isClosing) throw shuttingDown()
+  throw httpError(service.waiters.isFullFor(counted) ? 'too_many_requests' : 'overloaded', { headers: { 'retry-after': '1' } })
 }
 
 /** The failure of a keyed request whose work goes on. */
@@ -142,7 +142,7 @@ export function comesLater(): HttpError {
 
 /** The task once it is final; `undefined` when that takes too long, or the signal aborts. */
 async function waitForEnd<C>(
-  { tasks: { feeds }, syncTimeoutMs }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs = syncTimeoutMs,
+  { service: { feeds }, syncTimeoutMs }: EndpointSettings<C>, task: TaskSnapshot, signal: AbortSignal, timeoutMs = syncTimeoutMs,
 ): Promise<TaskSnapshot | undefined> {
   const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
   const end = await waitFor(feeds, task.id, { timeoutMs, signal, isVisible }, true)

@@ -45,14 +45,14 @@ export function respondOnce<C>(settings: EndpointSettings<C>, submission: Submis
 async function respond<C>(
   settings: EndpointSettings<C>, submission: Submission<C>, idempotencyKey: string, wanted: Wanted, place: WaitingPlace | undefined,
 ): Promise<HttpResponse> {
-  const { tasks } = settings
+  const { service } = settings
   const { request, requester, definition, input, body, callbackUrl } = submission
   const { owner } = requester
   const key = claimKey(request, owner, idempotencyKey)
-  const { claim, taken } = await onceTask<Accepted>(tasks.store, {
+  const { claim, taken } = await onceTask<Accepted>(service.store, {
     key, fingerprint: requestFingerprint(request, body), direct: wanted.direct, recordKey: taskKey,
-    keptMs: tasks.pendingMs + (definition.retentionMs ?? tasks.retentionMs) + CLAIM_MARGIN_MS,
-  }, async (id) => tasks.accept(definition, input, {
+    keptMs: service.pendingMs + (definition.retentionMs ?? service.retentionMs) + CLAIM_MARGIN_MS,
+  }, async (id) => service.accept(definition, input, {
     owner, counted: countedAs(requester, request), id, context: settings.context(request), callbackUrl, claim: key,
   }))
   const from = { request, requester }
@@ -69,7 +69,7 @@ async function replayClaim<C>(
     if (!claim.answer) throw stillRunning()
     return replay(claim.answer)
   }
-  const task = await settings.tasks.look(claim.taskId)
+  const task = await settings.service.read(claim.taskId)
   if (!task || !belongsTo(task, from.requester.owner)) throw claim.accepted ? httpError('idempotent_task_gone') : stillRunning()
   return answer(settings, from, { claim, task, replayed: true }, wanted, place)
 }
@@ -103,7 +103,7 @@ async function answer<C>(
 export async function answerOnce<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
 ): Promise<HttpResponse> {
-  const { tasks: { store, retentionMs, maxResultBytes }, syncTimeoutMs } = settings
+  const { service: { store, retentionMs, maxResultBytes }, syncTimeoutMs } = settings
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
   if (idempotencyKey === undefined) return (await work(() => undefined)).response
   const requester = settings.requester(request)

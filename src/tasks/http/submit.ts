@@ -19,7 +19,7 @@ import { respondOnce, type Wanted } from './respond-once.js'
 import type {
   FindCallback, ReadWork, Select, Submission, SubmitEndpointOptions,
 } from './submission.js'
-import type { Tasks } from '../tasks.js'
+import type { TaskService } from '../task-service.js'
 
 const KNOWN = { respond: 1, emptyBody: 1, callback: 1 } satisfies Record<keyof SubmitEndpointOptions, unknown>
 
@@ -27,13 +27,13 @@ const KNOWN = { respond: 1, emptyBody: 1, callback: 1 } satisfies Record<keyof S
 export function createSubmit<C>(
   settings: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>, options: SubmitEndpointOptions<C> = {},
 ): Handler<C> {
-  const { tasks, maxBodyBytes: maxBytes } = settings
+  const { service, maxBodyBytes: maxBytes } = settings
   checkNames('submit', options, KNOWN)
   const { respond: manner = 'prefer', callback = settings.callback } = options
   const always = manner === 'always'
   if (!always && manner !== 'prefer') throw new TypeError('submit: respond must be prefer or always')
-  mustHaveCallbacks(tasks, callback)
-  if (typeof what !== 'function') mustBeAmong(tasks, what)
+  mustHaveCallbacks(service, callback)
+  if (typeof what !== 'function') mustBeAmong(service, what)
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
     request.method === 'POST' ? take(request) : undefined
   )
@@ -43,8 +43,8 @@ export function createSubmit<C>(
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
     const body = 'emptyBody' in options ? await readOrEmpty(request, maxBytes, options) : await readJson(request, { maxBytes })
     const { definition, input, pointer = '' } = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
-    await judgeAt(pointer, tasks, definition, input)
-    const callbackUrl = callback && await judgeCallback(tasks, callback, body, request, requester.owner)
+    await judgeAt(pointer, service, definition, input)
+    const callbackUrl = callback && await judgeCallback(service, callback, body, request, requester.owner)
     const direct = !always && !preferences.respondAsync
     if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
     const wanted = { direct, asked: preferences.respondAsync, wait: always ? 0 : waitOf(settings, preferences) }
@@ -58,7 +58,7 @@ async function respond<C>(settings: EndpointSettings<C>, submission: Submission<
   const { request, requester, definition, input, idempotencyKey, callbackUrl } = submission
   if (idempotencyKey !== undefined) return respondOnce(settings, submission, idempotencyKey, wanted)
   if (wanted.direct) return respondDirectly(settings, submission)
-  const { task, created } = await settings.tasks.accept(definition, input, {
+  const { task, created } = await settings.service.accept(definition, input, {
     owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request), callbackUrl,
   })
   return respondAsync(settings, { request, requester }, task, { asked: wanted.asked, replayed: !created, wait: wanted.wait })
@@ -75,12 +75,12 @@ export async function acceptRead<C>(
 ): Promise<HttpResponse> {
   const preferences = parsePrefer(request.headers.prefer)
   const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-  const { tasks, callback } = settings
+  const { service, callback } = settings
   const requester = settings.requester(request)
   const work = await read()
   try {
-    await tasks.judge(definition, work.input)
-    const callbackUrl = callback && await judgeCallback(tasks, callback, work.body, request, requester.owner)
+    await service.judge(definition, work.input)
+    const callbackUrl = callback && await judgeCallback(service, callback, work.body, request, requester.owner)
     const submission: Submission<C> = { ...work, definition, request, requester, idempotencyKey, callbackUrl }
     const wanted = { direct: false, asked: preferences.respondAsync, wait: waitOf(settings, preferences) }
     return await respond(settings, submission, wanted)
@@ -99,27 +99,27 @@ async function discard(work: ReadWork): Promise<void> {
   }
 }
 
-function mustBeAmong(tasks: Tasks, what: AnyTaskDefinition | undefined): void {
+function mustBeAmong(service: TaskService, what: AnyTaskDefinition | undefined): void {
   const name = what?.name
   if (!name) throw new TypeError('submit: pass what defineTask made, or a function that selects that')
-  if (tasks.definition(name) !== what) throw new TypeError(`submit: ${name} is not among the definitions of createTasks; add it there`)
+  if (service.definition(name) !== what) throw new TypeError(`submit: ${name} is not among the definitions of createTasks; add it there`)
 }
 
 /** Throws a `TypeError` where a callback URL could be given but nobody would call it. */
-export function mustHaveCallbacks<C>(tasks: Tasks, callback: FindCallback<C> | undefined): void {
-  if (callback && !tasks.hasCallbacks) throw noCallbacks()
+export function mustHaveCallbacks<C>(service: TaskService, callback: FindCallback<C> | undefined): void {
+  if (callback && !service.hasCallbacks) throw noCallbacks()
 }
 
 async function judgeCallback<C>(
-  tasks: Tasks, callback: FindCallback<C>, body: unknown, request: HttpRequest<C>, owner: string | undefined,
+  service: TaskService, callback: FindCallback<C>, body: unknown, request: HttpRequest<C>, owner: string | undefined,
 ): Promise<string | undefined> {
   const url = callback(isJsonObject(body) ? body : {}, request)
-  return url === undefined ? undefined : tasks.checkCallback(url, owner)
+  return url === undefined ? undefined : service.checkCallback(url, owner)
 }
 
-async function judgeAt(pointer: string, tasks: Tasks, definition: AnyTaskDefinition, input: unknown): Promise<void> {
+async function judgeAt(pointer: string, service: TaskService, definition: AnyTaskDefinition, input: unknown): Promise<void> {
   try {
-    await tasks.judge(definition, input)
+    await service.judge(definition, input)
   } catch (error) {
     if (!isHttpError(error) || !error.details) throw error
     const { status, code, message, headers, cause } = error

@@ -4,6 +4,7 @@ import { test, type TestContext } from 'node:test'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
 import { members, site, type Site } from '../../http/tasks/kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 interface Vanishing {
   readonly site: Site
@@ -31,7 +32,7 @@ const connections = ({ server }: Site) => new Promise<number>((resolve, reject) 
 
 async function assertQuiet({ site: { tasks, store, noise, heard }, site: made }: Vanishing): Promise<void> {
   await eventually(async () => await connections(made) === 0)
-  await eventually(() => tasks.waiters.size === 0 && store.usage().watches === 0)
+  await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0)
   assert.deepEqual([noise, heard], [[], []])
 }
 
@@ -66,7 +67,7 @@ test('with an Idempotency-Key the run does not follow its client: cut connection
   for (let n = 0; n < 3; n++) {
     const socket = await made.open()
     socket.write(`${post('Idempotency-Key: k\r\n')}{}`)
-    await eventually(() => made.signals.length === 1 && made.site.tasks.waiters.size === 1)
+    await eventually(() => made.signals.length === 1 && serviceOf(made.site.tasks).waiters.size === 1)
     if (n % 2) socket.destroy()
     else socket.resetAndDestroy()
     await assertQuiet(made)
@@ -95,7 +96,7 @@ test('a client that goes once its task is accepted leaves the task alone', async
     const socket = await made.open()
     socket.write(`${post(`Prefer: ${prefer}\r\n`)}{}`)
     await eventually(() => made.signals.length === 1)
-    if (prefer.includes('wait')) await eventually(() => tasks.waiters.size === 1 && store.usage().watches === 1)
+    if (prefer.includes('wait')) await eventually(() => serviceOf(tasks).waiters.size === 1 && store.usage().watches === 1)
     socket.resetAndDestroy()
     await eventually(async () => await connections(made.site) === 0)
     await assertQuiet(made)
@@ -115,12 +116,12 @@ for (const [what, headers] of [['a long poll', 'Prefer: wait=20\r\n'], ['an even
     for (let round = 0; round < 3; round++) {
       const sockets = await Promise.all(Array.from({ length: 50 }, made.open))
       for (const socket of sockets) socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`)
-      await eventually(() => tasks.waiters.size === 50 && store.usage().watches === 1)
+      await eventually(() => serviceOf(tasks).waiters.size === 50 && store.usage().watches === 1)
       for (const [n, socket] of sockets.entries()) {
         if (n % 2) socket.destroy()
         else socket.resetAndDestroy()
       }
-      await eventually(() => tasks.waiters.size === 0 && store.usage().watches === 0)
+      await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0)
     }
     assert.deepEqual([made.site.noise, made.site.heard], [[], []])
     made.gate.resolve()
@@ -144,7 +145,7 @@ test('many polls over one connection leave no listeners behind', async (t) => {
   }
   await new Promise(setImmediate)
   assert.deepEqual(warnings, [])
-  assert.equal(made.site.tasks.waiters.size, 0)
+  assert.equal(serviceOf(made.site.tasks).waiters.size, 0)
   socket.destroy()
   made.gate.resolve()
 })
@@ -158,8 +159,8 @@ test('a client that does not read its answer holds nothing but its connection', 
   const socket = await made.open()
   socket.pause()
   for (let n = 0; n < 20; n++) socket.write(`GET /api/status/${String(taskId)} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n`)
-  await within(eventually(() => tasks.waiters.size === 0 && store.usage().watches === 0))
+  await within(eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0))
   socket.resetAndDestroy()
-  await eventually(() => tasks.waiters.size === 0)
+  await eventually(() => serviceOf(tasks).waiters.size === 0)
   assert.deepEqual(made.site.noise, [])
 })

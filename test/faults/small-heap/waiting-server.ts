@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 let start: (go: void) => void
 const gate = new Promise<void>((resolve) => { start = resolve })
@@ -37,6 +38,6 @@ attach(server, router({
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', (message) => {
   if (message === 'go') start()
-  process.send?.({ ...queue.usage(), runs, requests: tasks.waiters.size + tasks.direct.size, heap: process.memoryUsage().heapUsed })
+  process.send?.({ ...queue.usage(), runs, requests: serviceOf(tasks).waiters.size + serviceOf(tasks).direct.size, heap: process.memoryUsage().heapUsed })
 })
 process.on('disconnect', () => process.exit())

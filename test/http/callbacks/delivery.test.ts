@@ -7,6 +7,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { eventually } from '../../unit/tasks/kit.js'
 import { receiver, SECRET, site } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const OTHER = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD'
 
@@ -94,7 +95,7 @@ describe('a callback', () => {
     const id = await submit(url)
     const versions = new Set<number>()
     await eventually(async () => {
-      const task = await tasks.look(id)
+      const task = await serviceOf(tasks).read(id)
       if (task) versions.add(task.version)
       return task?.face.includes('"delivered"') === true
     })
@@ -110,7 +111,7 @@ describe('without callbacks', () => {
     const tasks = createTasks({ store, queue, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
     await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
-    await assert.rejects(async () => tasks.accept(work, 1, { owner: undefined, callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
+    await assert.rejects(async () => serviceOf(tasks).accept(work, 1, { owner: undefined, callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
     assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)

@@ -8,6 +8,7 @@ import { deferred, eventually, within } from '../../unit/tasks/kit.js'
 import { jq } from './jq.js'
 import { useReference } from '../kit/reference.js'
 import { members, site } from '../tasks/kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 /** Connecting again takes the two seconds of `retry`, and more on a busy machine. */
 const PATIENCE_MS = 30_000
@@ -74,7 +75,7 @@ describe('the eventsource package', () => {
     assert.deepEqual([bodies.at(-1)?.['status'], bodies.at(-1)?.['result']], ['completed', { message: 'done' }])
     assert.deepEqual(answered, [200, 200, 200, 204])
     assert.equal(asked.at(-1), ids.at(-1))
-    assert.equal(tasks.waiters.size, 0)
+    assert.equal(serviceOf(tasks).waiters.size, 0)
   })
 })
 

@@ -13,6 +13,7 @@ import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { deferred, within } from '../../unit/tasks/kit.js'
 import { HOSTS, type Host, type Setup } from '../kit/hosts.js'
 import { ask, Wire } from '../kit/wire.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 type Context = { user?: unknown }
 type Body = Record<string, unknown>
@@ -59,7 +60,7 @@ for (const host of HOSTS) {
         const { taskId } = JSON.parse(accepted.body) as { taskId: string }
         const location = accepted.headers.location ?? ''
         assert.equal(location, `/api/tasks/${taskId}`)
-        assert.equal((await tasks.look(taskId))?.owner, 'ann')
+        assert.equal((await serviceOf(tasks).read(taskId))?.owner, 'ann')
         if (parse) return
         const shown = await ask(port, 'GET', location, { headers: { prefer: 'wait=10' } })
         assert.deepEqual((JSON.parse(shown.body) as Body)['result'], { message: 'Hello Ann.' })

@@ -8,6 +8,7 @@ import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definitio
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
 import { deferred, eventually, within } from '../../unit/tasks/kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readonly parts?: ReturnType<typeof memory> }
 
@@ -84,13 +85,13 @@ describe('concurrency', () => {
     await eventually(() => seen.begun === 1)
     const client = new AbortController()
     const second = send({}, client.signal)
-    await eventually(() => tasks.places.waiting === 1)
+    await eventually(() => serviceOf(tasks).places.waiting === 1)
     client.abort()
     await within(second)
-    await eventually(() => tasks.waiters.size === 0)
+    await eventually(() => serviceOf(tasks).waiters.size === 0)
     gate.resolve()
     assert.equal((await first).status, 200)
-    await eventually(() => tasks.places.waiting === 0)
+    await eventually(() => serviceOf(tasks).places.waiting === 0)
     assert.equal(seen.begun, 1)
   })
 
@@ -100,7 +101,7 @@ describe('concurrency', () => {
     const first = send()
     await eventually(() => seen.begun === 1)
     await send({ prefer: 'respond-async' })
-    await eventually(() => tasks.places.waiting === 1)
+    await eventually(() => serviceOf(tasks).places.waiting === 1)
     await within(tasks.close({ drainMs: 0 }))
     assert.equal((await first).status, 503)
     assert.equal(seen.begun, 1)

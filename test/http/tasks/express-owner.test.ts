@@ -16,6 +16,7 @@ import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import type { OwnerOption } from '../../../src/tasks/http/requester.js'
 import { listen } from '../kit/hosts.js'
 import { ask } from '../kit/wire.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 interface Context { user?: { id: number, name: string } }
 
@@ -95,7 +96,7 @@ for (const [name, owner, options, policies] of WAYS) {
     test('status, events and cancel answer another user as if there were no such task', async (t) => {
       const { tasks, post, call } = await site(t, owner, options, policies)
       const { taskId } = JSON.parse((await post('/idle', 'ann', {}, { prefer: 'respond-async' })).body) as { taskId: string }
-      assert.equal((await tasks.look(taskId))?.owner, '1')
+      assert.equal((await serviceOf(tasks).read(taskId))?.owner, '1')
       const path = `/api/tasks/${taskId}`
       for (const method of ['GET', 'HEAD', 'DELETE']) {
         assert.equal((await call(method, path, 'bob')).status, 404, method)

@@ -6,6 +6,7 @@ import { defineTask } from '../../../src/tasks/definition/define.js'
 import { jobFace } from '../../../src/tasks/http/job-face.js'
 import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const quick = defineTask({ name: 'quick', run: () => ({ message: 'done', n: 1 }) })
 const gated = (result: unknown = { message: 'done' }) => {
@@ -92,7 +93,7 @@ for (const binding of BINDINGS) {
       const { call, start, tasks } = await site(t, binding, work, { retentionMs: 3_600_000 })
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await tasks.look(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
       const pending = await call('GET', path)
       assert.equal(pending.headers.get('cache-control'), 'private, no-cache')
       assert.equal(pending.headers.get('vary'), 'Prefer, Accept, Authorization')
@@ -263,7 +264,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([failed.status, (await members(failed))['code']], [409, 'conflict'])
       assert.equal((await members(await call('GET', failed.headers.get('location') ?? '')))['status'], 'failed')
       assert.equal(runs, 2)
-      assert.equal(tasks.waiters.size, 0)
+      assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
     test('respond-async, wait=N: else 202 with what a GET shows now, and the same run goes on', async (t) => {
@@ -292,7 +293,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([poll.status, poll.headers.get('preference-applied')], [200, null])
       const events = await call('GET', path, { headers: { accept: 'text/event-stream' } })
       assert.deepEqual([events.status, events.headers.get('retry-after')], [503, '5'])
-      assert.equal(tasks.waiters.size, 0)
+      assert.equal(serviceOf(tasks).waiters.size, 0)
       gate.resolve()
     })
 
@@ -313,9 +314,9 @@ for (const binding of BINDINGS) {
       const waiting = await within(start({}, { 'x-user': 'ann', 'prefer': 'respond-async, wait=20' }), 2000)
       assert.equal(waiting.status, 202)
       assert.equal((await open('ben')).status, 200)
-      assert.equal(tasks.waiters.size, 3)
+      assert.equal(serviceOf(tasks).waiters.size, 3)
       leave.abort()
-      await eventually(() => tasks.waiters.size === 0)
+      await eventually(() => serviceOf(tasks).waiters.size === 0)
       assert.equal((await call('GET', paths.get('ann') ?? '', { headers: { 'x-user': 'ann', 'accept': 'text/event-stream' } })).status, 200)
       gate.resolve()
     })

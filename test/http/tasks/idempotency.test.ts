@@ -9,6 +9,7 @@ import { toFetch } from '../../../adapters/fetch/index.js'
 import { HttpError } from '../../../src/http/errors.js'
 import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const key = (value: string) => ({ 'idempotency-key': value })
 
@@ -100,7 +101,7 @@ for (const binding of BINDINGS) {
       const running = await start({}, { ...key('k'), prefer: 'respond-async' })
       assert.deepEqual([running.status, running.headers.get('retry-after'), (await members(running))['code']], [409, '1', 'idempotent_request_running'])
       const waiting = [direct(), start({}, { ...key('k'), prefer: 'respond-async, wait=20' })]
-      await eventually(() => tasks.waiters.size === 3)
+      await eventually(() => serviceOf(tasks).waiters.size === 3)
       gate.resolve()
       assert.deepEqual([(await first).status, (await first).headers.get('idempotent-replayed')], [200, null])
       waiting.push(direct(), start({}, { ...key('k'), prefer: 'respond-async' }))
@@ -117,7 +118,7 @@ for (const binding of BINDINGS) {
       const { taskId } = await members(await start({}, key('k')))
       assert.equal((await start({}, { ...key('k'), prefer: 'x' })).status, 202)
       const waiting = start({}, { ...key('k'), prefer: 'respond-async, wait=20' })
-      await eventually(() => tasks.waiters.size === 1)
+      await eventually(() => serviceOf(tasks).waiters.size === 1)
       gate.resolve()
       const done = await waiting
       assert.deepEqual([done.status, done.headers.get('idempotent-replayed'), await members(done)], [200, 'true', { message: 'done' }])
@@ -286,7 +287,7 @@ describe('a process that dies', () => {
       assert.equal(first.status, 202)
       const { taskId } = await members(first)
       await eventually(() => runs.length === 1)
-      await eventually(async () => (await tasks.look(String(taskId)))?.state === 'completed')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'completed')
       await eventually(() => store.usage().watches === 0)
       away = false
       // Before its task is known to be accepted, a claim lives for a day.

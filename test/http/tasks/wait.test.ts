@@ -5,6 +5,7 @@ import { EventSource } from 'eventsource'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
 import { BINDINGS, eventsOf, members, site } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 /** Work in steps that the test takes. */
 function stepped() {
@@ -37,7 +38,7 @@ for (const binding of BINDINGS) {
       assert.equal(response.status, 200)
       assert.equal(response.headers.get('preference-applied'), 'wait=20')
       assert.equal((await members(response))['status'], 'completed')
-      assert.deepEqual([tasks.waiters.size, store.usage().watches], [0, 0])
+      assert.deepEqual([serviceOf(tasks).waiters.size, store.usage().watches], [0, 0])
       assert.ok(spy.calls.filter((name) => name.startsWith('watch')).length === 1)
     })
 
@@ -46,7 +47,7 @@ for (const binding of BINDINGS) {
       const { start, call, store, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await tasks.look(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
       const etag = (await call('GET', path)).headers.get('etag') ?? ''
       const polling = call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': etag } })
       await eventually(() => store.usage().watches === 1)
@@ -70,7 +71,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work, { endpoints: { maxWaitSeconds: 0.1 } })
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await tasks.look(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
       const etag = (await call('GET', path)).headers.get('etag') ?? ''
       const at = Date.now()
       const [tagged, plain] = await within(Promise.all([
@@ -83,7 +84,7 @@ for (const binding of BINDINGS) {
         const response = await call('GET', path, { headers: { prefer } })
         assert.deepEqual([response.status, response.headers.get('preference-applied')], [200, null])
       }
-      assert.equal(tasks.waiters.size, 0)
+      assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
     test('a record that goes while it is waited for is a 404', async (t) => {
@@ -94,7 +95,7 @@ for (const binding of BINDINGS) {
       await eventually(() => store.usage().watches === 1)
       await store.delete(`task:${String(taskId)}`)
       assert.equal((await within(polling, 2700)).status, 404)
-      assert.equal(tasks.waiters.size, 0)
+      assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
     test('closing answers those who wait, and ends the streams', async (t) => {
@@ -103,11 +104,11 @@ for (const binding of BINDINGS) {
       const path = (await start()).headers.get('location') ?? ''
       const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
       const stream = await call('GET', path, { headers: { accept: 'text/event-stream' } })
-      await eventually(() => tasks.waiters.size === 2)
+      await eventually(() => serviceOf(tasks).waiters.size === 2)
       void tasks.close({ drainMs: 10 })
       assert.deepEqual((await members(await within(polling, 3000)))['error'], { code: 'task_interrupted', message: 'The process that ran this task went away.' })
       for await (const event of eventsOf(stream)) assert.ok(event)
-      assert.equal(tasks.waiters.size, 0)
+      assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
     test('a process that only takes tasks in answers those who wait when it closes', async (t) => {
@@ -115,7 +116,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work, { worker: false })
       const path = (await start()).headers.get('location') ?? ''
       const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
-      await eventually(() => tasks.waiters.size === 1)
+      await eventually(() => serviceOf(tasks).waiters.size === 1)
       await tasks.close()
       assert.equal((await members(await within(polling, 1000)))['status'], 'processing')
       const late = await within(call('GET', path, { headers: { prefer: 'wait=20' } }), 1000)
@@ -126,7 +127,7 @@ for (const binding of BINDINGS) {
       const { work, step } = stepped()
       const { start, call, tasks, store } = await site(t, binding, work)
       const { taskId } = await members(await start())
-      await eventually(async () => (await tasks.look(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
       const response = await call('GET', `/api/status/${String(taskId)}`, { headers: { accept: 'text/event-stream' } })
       assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control')], [200, 'text/event-stream; charset=utf-8', 'no-store'])
       const seen: Record<string, unknown>[] = []
@@ -148,7 +149,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(seen.at(-1), await tasks.get(String(taskId)))
       assert.equal(new Set(ids).size, 3)
       assert.ok(ids.every((id) => /^[^\s"]+$/.test(id)))
-      await eventually(() => tasks.waiters.size === 0 && store.usage().watches === 0)
+      await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0)
     })
 
     test('events: Last-Event-ID resumes, and the final id gets 204', async (t) => {
@@ -156,7 +157,7 @@ for (const binding of BINDINGS) {
       const { start, call, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
       const path = `/api/status/${String(taskId)}`
-      await eventually(async () => (await tasks.look(String(taskId)))?.state === 'processing')
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
       const read = async (lastEventId?: string) => {
         const response = await call('GET', path, { headers: { accept: 'text/event-stream', ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }) } })
         return { response, events: eventsOf(response) }
@@ -183,7 +184,7 @@ for (const binding of BINDINGS) {
       assert.equal(await next(third.events), undefined)
       const { response } = await read(final?.['id'])
       assert.equal(response.status, 204)
-      await eventually(() => tasks.waiters.size === 0)
+      await eventually(() => serviceOf(tasks).waiters.size === 0)
     })
 
     test('events only for those who ask for them', async (t) => {
@@ -195,7 +196,7 @@ for (const binding of BINDINGS) {
       }
       const head = await call('HEAD', path, { headers: { accept: 'text/event-stream' } })
       assert.equal(head.headers.get('content-type'), 'application/json')
-      assert.equal(tasks.waiters.size, 0)
+      assert.equal(serviceOf(tasks).waiters.size, 0)
       assert.equal((await call('GET', '/api/status/x', { headers: { accept: 'text/event-stream' } })).status, 404)
     })
 
@@ -206,14 +207,14 @@ for (const binding of BINDINGS) {
       for (const when of ['unread', 'after the first event'] as const) {
         const controller = new AbortController()
         const response = await call('GET', path, { headers: { accept: 'text/event-stream' }, signal: controller.signal })
-        await eventually(() => tasks.waiters.size === 1)
+        await eventually(() => serviceOf(tasks).waiters.size === 1)
         if (when !== 'unread') {
           const events = eventsOf(response)
           await events.next()
           await events.next()
           await events.return(undefined)
         } else await response.body?.cancel()
-        await eventually(() => tasks.waiters.size === 0 && store.usage().watches === 0, 2000)
+        await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0, 2000)
       }
       assert.deepEqual(noise, [])
     })
@@ -242,7 +243,7 @@ describe('events over a real connection', () => {
     const stopped = deferred()
     source.onerror = () => { if (source.readyState === source.CLOSED) stopped.resolve() }
     await within(stopped.promise)
-    assert.equal(tasks.waiters.size, 0)
+    assert.equal(serviceOf(tasks).waiters.size, 0)
   })
 
   test('the head comes at once, and a heartbeat while nothing happens', async (t) => {
