@@ -29,7 +29,7 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
 }
 
 const CREATE = { ...BULK, key: 0, id: 0 } satisfies
-  Record<keyof BulkCreateOptions<object, object> | 'background', 0>
+  Record<keyof BulkCreateOptions<object, object>, 0>
 
 /**
  * Creates a handler for POST that creates many records (SPEC 4.3) from a JSON array. Each item is
@@ -88,8 +88,7 @@ export function bulkCreate<Item extends object, Draft extends object>(
   options: BulkCreateOptions<Item, Draft> & { readonly background: BulkBackgroundOptions },
 ): BackgroundBulk
 export function bulkCreate<Item extends object, Draft extends object>(
-  options: BulkCreateOptions<Item, Draft>
-    & { readonly background?: BulkBackgroundOptions | undefined },
+  options: BulkCreateOptions<Item, Draft>,
 ): BackgroundBulk | Handler {
   checkBulkNames('bulkCreate', options, CREATE)
   return bulkEndpoint('bulkCreate', createSettings(options), options.background)

@@ -76,6 +76,11 @@ export interface BulkOptions<T> {
    * background `place` is the attempt of the task. Default: a process warning.
    */
   readonly onError?: (error: unknown, place?: BulkErrorPlace) => unknown
+  /**
+   * Lets clients ask for the work to be done in the background, by a task with these options.
+   * Default: all requests are answered directly.
+   */
+  readonly background?: BulkBackgroundOptions
 }
 
 /** Options of the task that writes batches in the background. */
@@ -98,7 +103,7 @@ export const BULK = {
   repository: 0, schema: 0, atomic: 0, batchSize: 0, concurrency: 0, maxItems: 0, maxBodyBytes: 0,
   maxDecodedBytes: 0, maxRatio: 0, maxItemBytes: 0, streamAboveBytes: 0, maxReportBytes: 0,
   mixedStatus: 0, onError: 0, background: 0,
-} satisfies Record<keyof BulkOptions<never> | 'repository' | 'background', 0>
+} satisfies Record<keyof BulkOptions<never> | 'repository', 0>
 
 /** @throws {TypeError} The options have an unknown name. */
 export function checkBulkNames(

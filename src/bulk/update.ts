@@ -35,7 +35,7 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
 }
 
 const UPDATE = { ...BULK, member: 0, id: 0, change: 0, key: 0 } satisfies
-  Record<keyof BulkUpdateOptions<object, never, ItemId> | 'background', 0>
+  Record<keyof BulkUpdateOptions<object, never, ItemId>, 0>
 
 /**
  * Creates a handler for PATCH that changes many records (SPEC 4.4). The body is a JSON object whose
@@ -68,8 +68,7 @@ export function bulkUpdate<T extends object, Change, Id extends ItemId>(
   options: BulkUpdateOptions<T, Change, Id> & { readonly background: BulkBackgroundOptions },
 ): BackgroundBulk
 export function bulkUpdate<T extends object, Change, Id extends ItemId>(
-  options: BulkUpdateOptions<T, Change, Id>
-    & { readonly background?: BulkBackgroundOptions | undefined },
+  options: BulkUpdateOptions<T, Change, Id>,
 ): BackgroundBulk | Handler {
   checkBulkNames('bulkUpdate', options, UPDATE)
   return bulkEndpoint('bulkUpdate', updateSettings(options), options.background)

@@ -70,7 +70,7 @@ export class AsyncPieces<T> implements AsyncIterableIterator<Piece, undefined, u
     try {
       const iterator = this.iterator = this.source[Symbol.asyncIterator]()
       for (;;) {
-        const { done, value } = await iterator.next()
+        const { done, value } = await iterator.next() as IteratorResult<T | readonly T[], undefined>
         if (this.ended) return
         if (done === true) break
         if (isList(value)) await this.addList(value)

@@ -33,7 +33,7 @@ export interface UploadOptions<T = object> {
    * were written before it.
    */
   readonly write: (records: T[], context: WriteContext) =>
-    MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
+  MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
   /**
    * Maximum number of records in one `write`. Batches of large records are smaller: about 1 MiB.
    *
@@ -72,11 +72,15 @@ export interface UploadOptions<T = object> {
    * @default 250
    */
   readonly maxRatio?: number
+  /**
+   * Lets clients ask for an upload to be read in the background, by a task with these options. Its
+   * result is the body of the direct answer. Default: all requests are answered directly.
+   */
+  readonly background?: UploadBackgroundOptions
 }
 
 /**
- * Options of the task that reads uploads in the background. Its result is the body of the direct
- * answer.
+ * Options of the task that reads uploads in the background.
  *
  * A task that runs again, because of `attempts` or after a crash, reads its upload again from the
  * first line: make `write` repeatable.
@@ -89,14 +93,12 @@ export type UploadTask = TaskDefinition<SpooledBody, UploadResult>
 const UPLOAD = {
   write: 0, schema: 0, batchSize: 0, maxErrors: 0, maxLineBytes: 0, maxLines: 0, maxBodyBytes: 0,
   maxDecodedBytes: 0, maxRatio: 0, background: 0,
-} satisfies Record<keyof UploadOptions | 'background', 0>
+} satisfies Record<keyof UploadOptions, 0>
 
 const MAX_BYTES = 2 ** 34
 
 /** @throws {TypeError} An option of `ndjsonUpload` is unknown or not valid. */
-export function checkUploadOptions<T>(
-  options: UploadOptions<T> & { readonly background?: UploadBackgroundOptions | undefined },
-): void {
+export function checkUploadOptions<T>(options: UploadOptions<T>): void {
   checkNames('ndjsonUpload', options, UPLOAD)
   const { background, batchSize = 500, maxErrors = 100, maxLines = Infinity } = options
   if (background !== undefined) checkNames('ndjsonUpload: background', background, SPOOLED_TASK)

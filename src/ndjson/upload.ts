@@ -72,9 +72,7 @@ export function ndjsonUpload<T = object, C = unknown>(
 export function ndjsonUpload<T = object>(
   options: UploadOptions<T> & { readonly background: UploadBackgroundOptions },
 ): BackgroundUpload
-export function ndjsonUpload<T>(
-  options: UploadOptions<T> & { readonly background?: UploadBackgroundOptions | undefined },
-): BackgroundUpload | Handler {
+export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | Handler {
   checkUploadOptions(options)
   const limits = decodeOptions(options)
   if (options.background === undefined) return uploadHandler(options, limits)

@@ -16,7 +16,7 @@ interface Status { readonly status: string, readonly result?: { message: string,
 const closing: (() => Promise<unknown>)[] = []
 after(async () => { for (const close of closing) await close() })
 
-function bench(users: Users, more: Partial<BulkCreateOptions<User, Draft>> & { maxInlineBytes?: number, blobs?: MemoryBlobs } = {}) {
+function bench(users: Users, more: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> & { maxInlineBytes?: number, blobs?: MemoryBlobs } = {}) {
   const parts = memory()
   const { store, queue } = parts
   const { blobs = parts.blobs, maxInlineBytes, ...given } = more

@@ -5,12 +5,12 @@ import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { fakeRequest } from '../http/fake-request.js'
 import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from './kit.js'
 
-const handlerOf = (users: Users, options: Partial<BulkCreateOptions<User, Draft>> = {}) => (
+const handlerOf = (users: Users, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}) => (
   bulkCreate<User, Draft>({ repository: users, schema: draft, key: ({ email }) => email, onError: () => undefined, ...options })
 )
 
 /** What is refused, and that nothing was written. */
-async function refused(asked: Asked, options: Partial<BulkCreateOptions<User, Draft>> = {}): Promise<[status: number, code: string | undefined]> {
+async function refused(asked: Asked, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}): Promise<[status: number, code: string | undefined]> {
   const users = new Users()
   const { status, json } = await ask(handlerOf(users, options), asked)
   assert.equal(users.users.size, 0)
@@ -20,7 +20,7 @@ async function refused(asked: Asked, options: Partial<BulkCreateOptions<User, Dr
 
 describe('a small body is refused before anything is written', () => {
   const two = JSON.stringify(people(2))
-  const cases: Record<string, [Asked, [number, string], Partial<BulkCreateOptions<User, Draft>>?]> = {
+  const cases: Record<string, [Asked, [number, string], Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>>?]> = {
     'no array': [{ body: { updates: [] } }, [400, 'invalid_input']],
     'a text': [{ body: '"x"' }, [400, 'invalid_input']],
     'empty': [{ body: [] }, [400, 'empty_batch']],

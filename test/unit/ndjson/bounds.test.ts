@@ -18,7 +18,7 @@ import { fakeRequest } from '../http/fake-request.js'
 
 interface User { id: number }
 
-async function post(options: Partial<UploadOptions<User>>, body: string | Buffer, accept = 'application/json'): Promise<HttpResponse> {
+async function post(options: Partial<Omit<UploadOptions<User>, 'background'>>, body: string | Buffer, accept = 'application/json'): Promise<HttpResponse> {
   const handler = ndjsonUpload<User>({ write: () => undefined, ...options })
   return await handler(fakeRequest({ headers: { 'content-type': 'application/x-ndjson', accept }, body })) as HttpResponse
 }

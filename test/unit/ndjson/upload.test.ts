@@ -15,7 +15,7 @@ interface User { id: number, name: string }
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 const user = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'integer' } } })
 
-async function post(options: Partial<UploadOptions<User>>, fake: Fake): Promise<{ response: HttpResponse; batches: User[][]; lines: number[][] }> {
+async function post(options: Partial<Omit<UploadOptions<User>, 'background'>>, fake: Fake): Promise<{ response: HttpResponse; batches: User[][]; lines: number[][] }> {
   const batches: User[][] = []
   const lines: number[][] = []
   const handler = ndjsonUpload<User>({
@@ -152,7 +152,7 @@ describe('what ends an upload', () => {
     await assert.rejects(post({ maxDecodedBytes: 1000 }, { headers, body: gzipSync('{"id":1}\n'.repeat(1000)) }), codeOf('body_too_large'))
   })
   test('a Content-Length of more than is allowed, and no other', async () => {
-    const posted = async (length: number, options: Partial<UploadOptions<User>>): Promise<number> => (
+    const posted = async (length: number, options: Partial<Omit<UploadOptions<User>, 'background'>>): Promise<number> => (
       (await post(options, { headers: { ...NDJSON, 'content-length': String(length) }, body: '{"id":1}\n' })).response.status
     )
     for (const [most, options] of [[10, { maxBodyBytes: 10 }], [16 * 2 ** 30, {}]] as const) {
@@ -237,8 +237,8 @@ describe('what ends an upload', () => {
 describe('construction', () => {
   test('options that make no sense are refused', () => {
     const write = (): undefined => undefined
-    for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
-      assert.throws(() => ndjsonUpload({ write, ...wrong } as UploadOptions), TypeError, JSON.stringify(wrong))
+    for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBodyBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
+      assert.throws(() => ndjsonUpload({ write, ...wrong } as Omit<UploadOptions, 'background'>), TypeError, JSON.stringify(wrong))
     }
   })
   test('other methods are not its own', () => {
