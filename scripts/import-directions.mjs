@@ -51,6 +51,7 @@ export const FOLDERS = {
   'ndjson': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'client': [],
   'conformance': VOCABULARY,
+  'testing': ['runtime', 'http', 'tasks/definition'],
 }
 
 /** `{ area: 'src', folder: 'tasks/run', rest: 'attempt.ts' }`; a file straight below an area has no folder. */

@@ -9,11 +9,14 @@ import { parseArgs } from 'node:util'
 import { mutationsOf } from './mutations.mjs'
 
 /** What is broken. */
-const ROOMS = ['src/http/', 'src/tasks/', 'src/ndjson/', 'src/policies/', 'src/versioning/', 'src/bulk/', 'src/queues/', 'src/content/', 'src/resources/', 'src/callbacks/']
+const ROOMS = ['src/http/', 'src/tasks/', 'src/ndjson/', 'src/policies/', 'src/versions/', 'src/bulk/', 'src/queues/', 'src/content/', 'src/resources/', 'src/callbacks/']
 /** The tests that may notice: those that need no Redis and no browser, and take no minute. */
 const TESTS = [
-  'test/unit/', 'test/http/node-', 'test/http/upstream', 'test/http/fetch-binding', 'test/http/tasks-', 'test/http/ndjson-', 'test/http/limit-sending',
-  'test/http/middleware', 'test/http/reference-ndjson', 'test/http/versions-reference', 'test/http/reference-openapi', 'test/http/bulk-', 'test/http/reference-bulk.test', 'test/http/content-', 'test/http/callbacks-',
+  'test/unit/', 'test/http/hosts/node-', 'test/http/hosts/upstream', 'test/http/hosts/fetch.test',
+  'test/http/hosts/limit-sending', 'test/http/tasks/', 'test/http/ndjson/',
+  'test/http/policies/middleware', 'test/http/reference/ndjson', 'test/http/reference/versions',
+  'test/http/reference/openapi', 'test/http/reference/bulk.test', 'test/http/docs/bulk-guide',
+  'test/http/content/', 'test/http/callbacks/',
 ]
 const { values, positionals } = parseArgs({
   options: {

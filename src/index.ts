@@ -17,8 +17,8 @@ export type { Methods } from './resources/resource.js'
 export {
   defineTask, type AnyTaskDefinition, type Kept, type TaskContext, type TaskDefinition, type TaskOptions,
 } from './tasks/definition/define.js'
-export { createTasks, Tasks } from './tasks/tasks.js'
-export { OwnedTasks } from './tasks/owned-tasks.js'
+export { createTasks, type Tasks } from './tasks/tasks.js'
+export type { OwnedTasks } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'
 export type { Callbacks } from './tasks/record/callbacks.js'
 export type { SpooledBody } from './tasks/definition/spool.js'

@@ -1,21 +1,32 @@
+import { systemClock, type Clock } from '../../src/runtime/clock.js'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { MEMORY_BLOBS, MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-import { MEMORY_QUEUE, MemoryQueue, type MemoryQueueOptions } from './queue.js'
-import { MEMORY_STORE, MemoryStore, type MemoryStoreOptions } from './store.js'
+import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
+import { MemoryQueue, type MemoryQueueOptions } from './queue.js'
+import { MemoryStore, type MemoryStoreOptions } from './store.js'
 import { MemoryTaskIndex } from './task-index.js'
 
 export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 export { MemoryQueue, type MemoryQueueOptions } from './queue.js'
 export { MemoryStore, type MemoryStoreOptions } from './store.js'
 export { MemoryTaskIndex } from './task-index.js'
+export type { Clock } from '../../src/runtime/clock.js'
 
 /** What `memory()` takes. */
-export interface MemoryOptions extends MemoryStoreOptions, MemoryQueueOptions {
-  /** Limits of the blobs; they have the clock of the store unless they get one of their own. */
-  readonly blobs?: MemoryBlobsOptions
+export interface MemoryOptions extends Omit<MemoryStoreOptions, 'now'>, MemoryQueueOptions {
+  /** Limits of the blobs. */
+  readonly blobs?: Omit<MemoryBlobsOptions, 'now'>
+  /**
+   * Time and timers of the store, the queue, the blobs and the index. Tests pass `testClock()` of
+   * `longhaul/testing`. Default: the monotonic clock of the process.
+   */
+  readonly clock?: Clock
 }
 
-const KNOWN = { ...MEMORY_STORE, ...MEMORY_QUEUE, blobs: 0 } satisfies Record<keyof MemoryOptions, 0>
+const BLOBS = { maxBytes: 0 } satisfies Record<keyof NonNullable<MemoryOptions['blobs']>, 0>
+const KNOWN = {
+  maxEntries: 0, maxBytes: 0, maxCounters: 0, maxWatches: 0, maxQueued: 0, maxQueuedBytes: 0,
+  clock: 0, blobs: 0,
+} satisfies Record<keyof MemoryOptions, 0>
 
 /** What `memory()` makes. */
 export interface MemoryEngine {
@@ -32,13 +43,17 @@ export interface MemoryEngine {
  */
 export function memory(options: MemoryOptions = {}): MemoryEngine {
   checkNames('memory', options, KNOWN)
-  const { blobs = {}, maxQueued, maxQueuedBytes, ...store } = options
-  checkNames('memory: blobs', blobs, MEMORY_BLOBS)
-  const clock = options.now === undefined ? {} : { now: options.now }
+  const { blobs = {}, clock = systemClock, maxQueued, maxQueuedBytes, ...store } = options
+  checkNames('memory: blobs', blobs, BLOBS)
+  const now = (): number => clock.now()
+  const limits = {
+    ...maxQueued !== undefined && { maxQueued },
+    ...maxQueuedBytes !== undefined && { maxQueuedBytes },
+  }
   return {
-    store: new MemoryStore(store),
-    queue: new MemoryQueue({ ...maxQueued !== undefined && { maxQueued }, ...maxQueuedBytes !== undefined && { maxQueuedBytes } }),
-    blobs: new MemoryBlobs({ ...clock, ...blobs }),
-    index: new MemoryTaskIndex(clock),
+    store: new MemoryStore({ ...store, now }),
+    queue: new MemoryQueue({ ...limits, clock }),
+    blobs: new MemoryBlobs({ ...blobs, now }),
+    index: new MemoryTaskIndex({ now }),
   }
 }

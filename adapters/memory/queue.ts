@@ -1,4 +1,5 @@
 import timers from 'node:timers'
+import { systemClock, type Clock } from '../../src/runtime/clock.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { retryDelay } from '../../src/queues/backoff.js'
@@ -44,10 +45,15 @@ export interface MemoryQueueOptions {
    * most 128 MiB.
    */
   readonly maxQueuedBytes?: number
+  /**
+   * Time and timers of delays and back-off. Tests pass `testClock()` of `longhaul/testing`.
+   * Default: the monotonic clock of the process.
+   */
+  readonly clock?: Clock
 }
 
 /** The names of these. */
-export const MEMORY_QUEUE = { maxQueued: 0, maxQueuedBytes: 0 } satisfies Record<keyof MemoryQueueOptions, 0>
+export const MEMORY_QUEUE = { maxQueued: 0, maxQueuedBytes: 0, clock: 0 } satisfies Record<keyof MemoryQueueOptions, 0>
 
 /**
  * A queue in the memory of this process, in the order of arrival. Not durable: what is undone when
@@ -63,6 +69,7 @@ export class MemoryQueue implements Queue {
   readonly durable = false
   readonly #maxQueued: number
   readonly #maxBytes: number
+  readonly #clock: Clock
   /** Bytes of the jobs that are kept as text. */
   #bytes = 0
   /** Everything accepted that has not ended, by id. */
@@ -79,7 +86,7 @@ export class MemoryQueue implements Queue {
   /** Until when a turn may go on, on `performance.now()`. */
   #turnEnd = 0
   #closing: Promise<void> | undefined
-  /** When draining ends, on `performance.now()`. */
+  /** When draining ends, on the clock. */
   #deadline = Infinity
   #aborted = false
   /** Resolve the promises of those who wait until nothing is held. */
@@ -90,6 +97,7 @@ export class MemoryQueue implements Queue {
     checkNames('MemoryQueue', options, MEMORY_QUEUE)
     this.#maxQueued = wholeNumber('maxQueued', options.maxQueued ?? 1000, 0, 1_000_000)
     this.#maxBytes = wholeNumber('maxQueuedBytes', options.maxQueuedBytes ?? heapShare(8, 128), 0, Number.MAX_SAFE_INTEGER)
+    this.#clock = options.clock ?? systemClock
   }
 
   /**
@@ -169,15 +177,16 @@ export class MemoryQueue implements Queue {
     if (delay <= 0) {
       item.state = 'ready'
       item.turn = this.#turns
+      if (this.#run !== undefined) item.releaseClock ??= this.#clock.hold?.()
       this.#ready.push(item)
       this.#wake()
       return
     }
     item.state = 'delayed'
-    item.dueAt = performance.now() + delay
+    item.dueAt = this.#clock.now() + delay
     const part = Math.min(delay, MAX_TIMER)
-    item.timer = setTimeout(() => this.#wait(item, delay - part), part)
-    item.timer.unref()
+    item.cancelTimer = this.#clock.schedule(part, () => this.#wait(item, delay - part))
+    item.noteIdle()
   }
 
   #wake(): void {
@@ -202,6 +211,7 @@ export class MemoryQueue implements Queue {
     if (run === undefined) return
     this.#ready.remove(item)
     this.#running++
+    item.releaseClock ??= this.#clock.hold?.()
     item.state = 'running'
     item.attempt++
     item.running = new RunningAttempt(item.attempt, item.attempt >= item.attempts)
@@ -220,7 +230,7 @@ export class MemoryQueue implements Queue {
     const back = isHandBack(error) ? error.delayMs : undefined
     const last = back === undefined && item.attempt >= item.attempts
     const delay = back ?? (last ? 0 : retryDelay(item.backoff, item.attempt))
-    if (this.#aborted || (!last && performance.now() + delay > this.#deadline)) this.#bury(item, 'closed')
+    if (this.#aborted || (!last && this.#clock.now() + delay > this.#deadline)) this.#bury(item, 'closed')
     else if (last) this.#bury(item, 'attempts')
     else {
       this.#running--
@@ -255,7 +265,7 @@ export class MemoryQueue implements Queue {
     if (item.state === 'ended') return
     if (item.state === 'running') this.#running--
     else if (item.state === 'ready') this.#ready.remove(item)
-    clearTimeout(item.timer)
+    item.cancelTimer?.()
     this.#bytes -= item.bytes
     item.end()
     this.#held.delete(item.id)
@@ -266,7 +276,8 @@ export class MemoryQueue implements Queue {
   }
 
   async #shutDown(drainMs: number): Promise<void> {
-    this.#deadline = performance.now() + drainMs
+    // A manual clock stands still while the queue drains, so nothing delayed becomes due.
+    this.#deadline = this.#clock.now() + (this.#clock.hold === undefined ? drainMs : 0)
     for (const item of this.#held.values()) {
       if (this.#run === undefined) this.#end(item)
       else if (item.state === 'delayed' && item.dueAt > this.#deadline) this.#bury(item, 'closed')

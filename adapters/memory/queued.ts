@@ -23,9 +23,11 @@ export class Queued {
   attempt = 0
   /** While ready: the queue's turn in which it became so. */
   turn = 0
-  /** While delayed: the timer, and when it ends on `performance.now()`. */
-  timer: ReturnType<typeof setTimeout> | undefined
+  /** While delayed: cancels the timer, and when that is due on the clock of the queue. */
+  cancelTimer: (() => void) | undefined
   dueAt = 0
+  /** While ready or running, where the clock is manual: lets it move again. */
+  releaseClock: (() => void) | undefined
   /** While running. */
   running: RunningAttempt | undefined
   previous: Queued | undefined
@@ -63,12 +65,20 @@ export class Queued {
     this.#job = text
   }
 
+  /** Lets a manual clock move again, because the job is not at work. */
+  noteIdle(): void {
+    this.releaseClock?.()
+    this.releaseClock = undefined
+  }
+
   /**
    * Lets go of what it carries: V8 may keep what a map held for longer than it is there, see
    * `Transit`.
    */
   end(): void {
     this.state = 'ended'
+    this.noteIdle()
+    this.cancelTimer = undefined
     this.#job = undefined
     this.bytes = 0
     this.running = undefined

@@ -15,8 +15,8 @@ const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof R
  * `longhaul/bullmq`, with the same `namespace`.
  *
  * @example
- * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), queue: new BullMQQueue({
- * connection, namespace: 'shop' }), definitions })
+ * const queue = new BullMQQueue({ connection: client, namespace: 'shop' })
+ * const tasks = createTasks({ ...redis({ client, namespace: 'shop' }), queue, definitions })
  *
  * @throws {TypeError} an option makes no sense
  */

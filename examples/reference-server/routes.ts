@@ -1,6 +1,7 @@
 import { compose, jobFace, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
 import { idempotent } from 'longhaul/policies'
 import { strictQuery, trace } from 'longhaul/resources'
+import type { Store } from 'longhaul/stores'
 import { authorize, type Context } from './auth.js'
 import type { BulkUsers } from './bulk.js'
 import { callbackUrl } from './callbacks.js'
@@ -18,6 +19,7 @@ import { versionedUsers } from './versions.js'
 
 /** What the routes lead to. */
 export interface Parts {
+  readonly store: Store
   readonly tasks: Tasks
   readonly users: Users
   readonly ndjson: NdjsonUsers
@@ -33,7 +35,7 @@ export interface Parts {
 const TRIED = ['x-hop', 'x-test', 'x-custom', 'x-custom-header', 'x-trace-id', 'x-correlation-id']
 
 /** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
-export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace: traced }: Parts): Handler<Context> {
+export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
   const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner, callback: callbackUrl })
@@ -42,7 +44,7 @@ export function routes({ tasks, users, ndjson, bulk, document, demoTokens, trace
   const api = usersApi(users)
   const versioned = versionedUsers(users)
   // Tasks, batches and uploads read the Idempotency-Key themselves.
-  const once = idempotent<Context>({ store: tasks.store })
+  const once = idempotent<Context>({ store })
 
   // A parameter that nobody reads is refused, once it is known that the client may ask at all.
   const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))

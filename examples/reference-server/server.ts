@@ -58,7 +58,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     // Browsers send no token by themselves, so a page of any origin can only do what it has a token for.
     cors({ origins: '*', maxAge: 600 }),
     identify(tokens), limited, timeouts({ readMs }),
-    routes({ tasks, users, ndjson, bulk, document, demoTokens: publicTokens(tokens), trace }),
+    routes({ store, tasks, users, ndjson, bulk, document, demoTokens: publicTokens(tokens), trace }),
   )
   document.of(handler)
 

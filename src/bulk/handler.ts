@@ -12,6 +12,7 @@ import type { BulkBackground } from './options.js'
 import type { Plan } from './plan.js'
 import type { Shown } from './report.js'
 import { shownTo } from './shown.js'
+import { serviceOf } from '../tasks/service-of.js'
 
 /** The handler of a plan. Throws a `TypeError` where the background does not fit. */
 export function bulkHandler<T, C>(name: string, plan: Plan<T>, background: BulkBackground<C> | undefined, operation: Operation): Handler<C> {
@@ -66,7 +67,7 @@ function checkBackground<T, C>(name: string, { kind }: Plan<T>, background: Bulk
   const { tasks } = endpoints
   if (task.kind !== kind) throw new TypeError(`${name}: background.task is of the other bulk endpoint; make it with ${name}Task`)
   if (tasks.definition(task.name) !== task) throw new TypeError(`${name}: ${task.name} is not among the definitions of createTasks; add it there`)
-  const { maxResultBytes } = tasks
+  const { maxResultBytes } = serviceOf(tasks, name)
   if (task.maxInlineBytes + 1024 <= maxResultBytes) return
   throw new TypeError(`${name}: maxInlineBytes of the task must be 1024 or more below maxResultBytes of createTasks, which is ${maxResultBytes}`)
 }

@@ -113,7 +113,7 @@ const cases: Cases<Bench> = {
  * makes a fresh, empty index for each test.
  *
  * @example
- * taskIndexConformance(runner, async () => ({ index: new MyIndex(randomName()) }))
+ * taskIndexConformance(runner, async () => ({ index: await openIndex() }))
  */
 export function taskIndexConformance(
   runner: Runner, factory: () => Promise<TaskIndexFixture>, options: TaskIndexConformanceOptions = {},

@@ -5,8 +5,8 @@ import type {
 } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
-import { commonErrorResponses } from '../openapi/common-errors.js'
-import { commonFields, commonRequestFields } from '../openapi/common-fields.js'
+import { errorResponses } from '../openapi/errors.js'
+import { fields, requestFields } from '../openapi/fields.js'
 import type { Store } from '../stores/store.js'
 import { buffered } from './buffered.js'
 import { parseIdempotencyKey } from './key.js'
@@ -57,7 +57,7 @@ const PLACE: PolicyPlace = {
   },
 }
 
-const RESPONSES = commonErrorResponses(
+const RESPONSES = errorResponses(
   'invalid_idempotency_key', 'idempotent_request_running', 'body_too_large', 'idempotency_key_reused', 'store_unavailable',
 )
 
@@ -83,8 +83,7 @@ const RESPONSES = commonErrorResponses(
  * 422 `idempotency_key_reused`.
  *
  * @example
- * const users = compose(authenticate({ schemes }), idempotent({ store }), collection({ repository,
- * schema }))
+ * const createUser = compose(authenticate({ schemes }), idempotent({ store }), handler)
  *
  * @throws {TypeError} when an option makes no sense
  */
@@ -126,8 +125,8 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   }
   const describe = (operation: Operation): Operation => {
     if (!counted.has(operation.method)) return operation
-    const described = addResponses(addParameters(operation, [commonRequestFields.idempotencyKey]), RESPONSES)
-    return addResponseHeaders(described, commonFields('Idempotent-Replayed'))
+    const described = addResponses(addParameters(operation, [requestFields.idempotencyKey]), RESPONSES)
+    return addResponseHeaders(described, fields('Idempotent-Replayed'))
   }
   return Object.assign(policy, { place: PLACE, describe })
 }

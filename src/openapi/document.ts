@@ -1,6 +1,6 @@
 import type { Handler, Operation } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
-import { errorContent, errorSchema, problemSchema } from './common-errors.js'
+import { errorContent, errorSchema, problemSchema } from './errors.js'
 import { requestFields, responseFields } from './fields.js'
 import { mergeOperations } from './merge.js'
 import { operationIds } from './operation-id.js'

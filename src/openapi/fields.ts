@@ -1,29 +1,51 @@
-import { commonRequestFields, commonResponseFields } from './common-fields.js'
 import { header, parameter, type Fragment } from './operation.js'
 
 /** Request header fields that several operations read. */
 export const requestFields = {
-  ...commonRequestFields,
-  ifMatch: parameter('header', 'If-Match', { description: 'Go on only if one of these entity tags is current (RFC 9110 section 13.1.1)' }),
+  prefer: parameter('header', 'Prefer', {
+    description: 'Preferences (RFC 7240), such as `respond-async` or `wait=10`',
+  }),
+  idempotencyKey: parameter('header', 'Idempotency-Key', {
+    description: 'Makes retries of this request take effect once',
+  }),
+  ifNoneMatch: parameter('header', 'If-None-Match', {
+    description: 'Entity tags that the client has (RFC 9110 section 13.1.2)',
+  }),
+  ifMatch: parameter('header', 'If-Match', {
+    description: 'Go on only if one of these entity tags is current (RFC 9110 section 13.1.1)',
+  }),
   range: parameter('header', 'Range', { description: 'The part that is wanted (RFC 9110 section 14.2)' }),
 } as const satisfies Record<string, Fragment>
 
-/**
- * Response header fields that several operations send, by the name they have in a response object.
- */
+/** Response header fields that several operations send, by their name in a response object. */
 export const responseFields = {
-  ...commonResponseFields,
+  'Location': header('Path of the resource that was made (RFC 9110 section 10.2.2)'),
+  'Content-Location': header('Path of the resource that this body represents (RFC 9110 section 8.7)'),
+  'Preference-Applied': header('The preferences that were honoured (RFC 7240 section 3)'),
+  'Retry-After': header('Seconds until it is worth asking again (RFC 9110 section 10.2.3)', {
+    type: 'integer', minimum: 0,
+  }),
+  'ETag': header('Changes with the representation (RFC 9110 section 8.8.3)'),
   'Last-Modified': header('HTTP date of the last change (RFC 9110 section 8.8.2)'),
+  'Vary': header('The request fields that this answer depends on (RFC 9110 section 12.5.5)'),
+  'Cache-Control': header('How long it may be reused, and by whom (RFC 9111 section 5.2)'),
   'Link': header('Related resources (RFC 8288)'),
   'Allow': header('The methods that are allowed (RFC 9110 section 10.2.1)'),
   'Content-Range': header('Which part this is (RFC 9110 section 14.4)'),
   'Accept-Ranges': header('The range units that are understood (RFC 9110 section 14.3)'),
   'Deprecation': header('When this became, or becomes, deprecated'),
+  'Sunset': header('HTTP date when this resource is expected to go (RFC 8594)'),
+  'Idempotent-Replayed': header('`true` when an earlier request with this Idempotency-Key was answered'),
 } as const satisfies Record<string, Fragment>
 
 /**
- * Some of `responseFields`, for the headers of one response: `fields('Location', 'Retry-After')`.
+ * Picks some of `responseFields` for the headers of one response.
+ *
+ * @example
+ * fields('Location', 'Retry-After')
  */
-export function fields(...names: readonly (keyof typeof responseFields)[]): Record<string, Fragment> {
+export function fields(
+  ...names: readonly (keyof typeof responseFields)[]
+): Record<string, Fragment> {
   return Object.fromEntries(names.map((name) => [name, responseFields[name]]))
 }

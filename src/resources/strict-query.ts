@@ -29,7 +29,7 @@ const LONGEST = 64
  * your own gets one from `describe`. A method that the description does not have is not checked.
  *
  * @example
- * router({ 'GET /api/users': compose(authorize, strictQuery(list({ repository }))) })
+ * router({ 'GET /api/users': strictQuery(list({ repository })) })
  *
  * @throws {TypeError} when the handler has no description
  */

@@ -1,4 +1,6 @@
 import { checkNames } from '../runtime/option-names.js'
+import { belongsTo, countedAsOwner, countedWithoutOwner, type Mine } from './record/owner-rules.js'
+import type { Cancelled, TaskService } from './task-service.js'
 import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/accept.js'
 import type { TaskSnapshot } from './record/codec.js'
 import type { AnyTaskDefinition } from './definition/define.js'
@@ -6,30 +8,18 @@ import type { OwnerId } from './record/owner-id.js'
 import type { TaskView, Typed } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 
-/** The calls of `Tasks` that a view of one owner narrows. */
-export interface OwnerCalls {
-  submit(
-    owner: OwnerId, definition: AnyTaskDefinition, input: unknown, options: OwnedSubmitOptions,
-  ): Promise<{ id: string, created: boolean }>
-  look(owner: OwnerId, id: string): Promise<TaskSnapshot | undefined>
-  wait(owner: OwnerId, id: string, options: WaitOptions): Promise<TaskSnapshot | undefined>
-  cancel(owner: OwnerId, id: string): Promise<{ task: TaskSnapshot, moved: boolean } | undefined>
-  redeliver(owner: OwnerId, id: string): Promise<boolean>
-  delete(owner: OwnerId, id: string): Promise<boolean>
-}
-
 /**
  * The tasks of one owner, or those without an owner for an anonymous client. The calls are those of
  * `Tasks`; a task of somebody else is treated as unknown. Made by `tasks.ownedBy`.
  */
 export class OwnedTasks {
   readonly #owner: OwnerId
-  readonly #calls: OwnerCalls
+  readonly #service: TaskService
 
   /** Use `tasks.ownedBy`. */
-  constructor(owner: OwnerId, calls: OwnerCalls) {
+  constructor(owner: OwnerId, service: TaskService) {
     this.#owner = owner
-    this.#calls = calls
+    this.#service = service
   }
 
   /**
@@ -40,7 +30,10 @@ export class OwnedTasks {
     definition: AnyTaskDefinition, input: unknown, options: OwnedSubmitOptions = {},
   ): Promise<{ id: string, created: boolean }> {
     checkNames('ownedBy: submit', options, OWNED_SUBMIT)
-    return this.#calls.submit(this.#owner, definition, input, options)
+    const owner = this.#owner
+    const counted = owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner)
+    const { task, created } = await this.#service.submit(definition, input, { ...options, owner, counted })
+    return { id: task.id, created }
   }
 
   /**
@@ -48,8 +41,8 @@ export class OwnedTasks {
    */
   async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
     checkNames('ownedBy: get', options, { definition: 0 })
-    const task = await this.#calls.look(this.#owner, id)
-    return task && (JSON.parse(task.face) as TaskView<R>)
+    const task = await this.#service.read(id)
+    return task && this.#mine(task) ? JSON.parse(task.face) as TaskView<R> : undefined
   }
 
   /**
@@ -58,15 +51,15 @@ export class OwnedTasks {
    */
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
     checkNames('ownedBy: wait', options, WAIT)
-    return this.#calls.wait(this.#owner, id, options)
+    return this.#service.wait(id, options, this.#mine)
   }
 
   /**
    * Cancels the task. `moved` is false when it had ended before. `undefined` when this owner has no
    * such task.
    */
-  async cancel(id: string): Promise<{ task: TaskSnapshot, moved: boolean } | undefined> {
-    return this.#calls.cancel(this.#owner, id)
+  async cancel(id: string): Promise<Cancelled | undefined> {
+    return this.#service.cancel(id, this.#mine)
   }
 
   /**
@@ -74,13 +67,16 @@ export class OwnedTasks {
    * task.
    */
   async redeliver(id: string): Promise<boolean> {
-    return this.#calls.redeliver(this.#owner, id)
+    const task = await this.#service.read(id)
+    return task !== undefined && this.#mine(task) && this.#service.redeliver(id)
   }
 
   /**
    * Deletes a task that has ended. `false` when this owner has no such task, or it has not ended.
    */
   async delete(id: string): Promise<boolean> {
-    return this.#calls.delete(this.#owner, id)
+    return this.#service.delete(id, this.#mine)
   }
+
+  readonly #mine: Mine = (task) => belongsTo(task, this.#owner)
 }

@@ -1,7 +1,6 @@
 import type { Handler, Operation } from '../http/exchange.js'
 import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
-import { errorContent } from '../openapi/common-errors.js'
-import { errorResponses } from '../openapi/errors.js'
+import { errorContent, errorResponses } from '../openapi/errors.js'
 import { fields } from '../openapi/fields.js'
 import { header, type Fragment } from '../openapi/operation.js'
 import type { Selector } from './selectors.js'

@@ -10,7 +10,7 @@ import { BullMQQueue } from 'longhaul/bullmq'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { RedisStore } from 'longhaul/redis'
 import { eventually } from '../../src/conformance/waiting.js'
-import { SECRET } from '../http/callbacks-kit.js'
+import { SECRET } from '../http/callbacks/kit.js'
 import { redisForFile } from '../servers/redis-server.js'
 
 const { url } = await redisForFile()

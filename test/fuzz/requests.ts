@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { parseTokens } from '../../examples/reference-server/auth.js'
 import { startServer, type RunningServer } from '../../examples/reference-server/server.js'
-import { AnswerWatch } from '../http/openapi-watch.js'
+import { AnswerWatch } from '../http/kit/openapi-watch.js'
 import { answersIn, send } from './frame/answers.js'
 import { mutated } from './frame/mutate.js'
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ServerProcess } from '../http/reference-process.js'
+import { ServerProcess } from '../http/kit/process.js'
 import type { WorkerControl } from './chaos.js'
 import type { Vitals } from './terms.js'
 

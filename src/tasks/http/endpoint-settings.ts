@@ -4,11 +4,11 @@ import type { Requester } from './requester.js'
 import type { SharedFace } from './shared-face.js'
 import type { StatusPath } from './status-path.js'
 import type { FindCallback } from './submission.js'
-import type { Tasks } from '../tasks.js'
+import type { TaskService } from '../task-service.js'
 
 /** The options with their defaults, as the two handlers use them. */
 export interface EndpointSettings<C> {
-  readonly tasks: Tasks
+  readonly service: TaskService
   readonly path: StatusPath
   readonly face: Face
   /** The face as bytes, for those who wait for a change. */

@@ -15,6 +15,7 @@ import { answerOnce } from './respond-once.js'
 import { createStatus } from './status.js'
 import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submission.js'
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
+import { serviceOf } from '../service-of.js'
 import type { Tasks } from '../tasks.js'
 
 /** How a pair of endpoints, one that takes tasks and one that shows them, meets its clients. */
@@ -110,22 +111,24 @@ const KNOWN = {
  * Creates the two handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
  * @example
- * const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal'
+ * const { submit, status } = taskEndpoints(tasks, {
+ *   statusPath: '/tasks/{id}',
+ *   owner: 'principal',
  * })
  *
  * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option makes no sense.
  */
 export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsOptions<C>): TaskEndpoints<C> {
   checkBounds('taskEndpoints', options, KNOWN)
-  if (!tasks?.names) throw new TypeError('taskEndpoints: pass what createTasks made, then options')
-  const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = tasks.maxInputBytes } = options
+  const service = serviceOf(tasks, 'taskEndpoints')
+  const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes } = options
   const { face = taskFace } = options
   const settings: EndpointSettings<C> = {
-    tasks, path: statusPath(options.statusPath), face, shared: new SharedFace(face),
+    service, path: statusPath(options.statusPath), face, shared: new SharedFace(face),
     requester: findRequester(options.owner),
     context: contextOf(options.context), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
   }
-  mustHaveCallbacks(tasks, settings.callback)
+  mustHaveCallbacks(service, settings.callback)
   return {
     submit: (what: AnyTaskDefinition | Select<C>, how?: SubmitEndpointOptions<C>) => createSubmit(settings, what, how),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
@@ -153,7 +156,7 @@ async function find<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, b
   const id = path.endsWith(below) ? settings.path.idIn(mountPath, path.slice(0, -below.length)) ?? request.params['id'] : undefined
   if (id === undefined) return undefined
   const { owner } = settings.requester(request)
-  const task = await settings.tasks.look(id)
+  const task = await settings.service.read(id)
   if (!task || !belongsTo(task, owner)) throw httpError(settings.face.notFound)
   return task
 }

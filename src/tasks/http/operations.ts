@@ -3,10 +3,8 @@ import { addResponseHeaders } from '../../openapi/merge.js'
 import {
   body, header, operation, parameter, response, type Fragment,
 } from '../../openapi/operation.js'
-import { commonErrorResponses as errorResponses } from '../../openapi/common-errors.js'
-import {
-  commonFields as fields, commonRequestFields as requestFields,
-} from '../../openapi/common-fields.js'
+import { errorResponses } from '../../openapi/errors.js'
+import { fields, requestFields } from '../../openapi/fields.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { Face } from './faces.js'
 

@@ -38,7 +38,7 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
 
 function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
   const requester = settings.requester(request)
-  return after(settings.tasks.glance(id), (task) => showTask(settings, request, requester, task))
+  return after(settings.service.read(id), (task) => showTask(settings, request, requester, task))
 }
 
 function showTask<C>(
@@ -75,7 +75,7 @@ function answer<C>(
 async function poll<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot, seconds: number,
 ): Promise<HttpResponse> {
-  const { tasks, face } = settings
+  const { service, face } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
     ? (now: TaskSnapshot) => isFinal(now.state)
@@ -83,11 +83,11 @@ async function poll<C>(
   let now: TaskSnapshot | undefined = task
   // A final task can't change: it is not waited for.
   if (!isFinal(task.state) && !until(task)) {
-    const place = tasks.waiters.enter(request.signal, countedAs(requester, request))
+    const place = service.waiters.enter(request.signal, countedAs(requester, request))
     if (!place) return answer(settings, request, task)
     try {
       const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner), until }
-      now = await waitFor(tasks.feeds, task.id, options, true)
+      now = await waitFor(service.feeds, task.id, options, true)
     } finally {
       place.leave()
     }
@@ -101,16 +101,16 @@ async function poll<C>(
 function events<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot,
 ): HttpResponse {
-  const { tasks, path, shared } = settings
+  const { service, path, shared } = settings
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
   if (isFinal(task.state) && lastEventId === eventId(task)) return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
   const counted = countedAs(requester, request)
-  const place = tasks.waiters.enter(request.signal, counted)
-  if (!place) throw tooManyStreams(tasks.waiters.isFullFor(counted))
+  const place = service.waiters.enter(request.signal, counted)
+  if (!place) throw tooManyStreams(service.waiters.isFullFor(counted))
   const statusUrl = path.of(request.mountPath, task.id)
-  return stream(200, taskEvents(tasks.feeds, task, (now) => shared.event(now, statusUrl), lastEventId, place), {
+  return stream(200, taskEvents(service.feeds, task, (now) => shared.event(now, statusUrl), lastEventId, place), {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'vary': 'Accept, Authorization',
@@ -126,7 +126,8 @@ function tooManyStreams(own: boolean): HttpError {
 }
 
 async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
-  const outcome = await settings.tasks.ownedBy(settings.requester(request).owner).cancel(id)
+  const { owner } = settings.requester(request)
+  const outcome = await settings.service.cancel(id, (task) => belongsTo(task, owner))
   if (!outcome) throw httpError(settings.face.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
   return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))

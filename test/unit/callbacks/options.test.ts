@@ -6,6 +6,7 @@ import type { Job, ProcessOptions, Queue, RunJob } from '../../../src/queues/que
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import type { Callbacks } from '../../../src/tasks/record/callbacks.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)
@@ -84,10 +85,10 @@ describe('callbacks()', () => {
 
   test('sends over HTTP to public addresses, unless another sender is named', async () => {
     const tasks = make(callbacks({ secrets }))
-    assert.equal(await tasks.checkCallback('https://example.com/hook', 'ann'), 'https://example.com/hook')
-    await assert.rejects(tasks.checkCallback('http://127.0.0.1/', 'ann'), { code: 'callback_url_forbidden' })
+    assert.equal(await serviceOf(tasks).checkCallback('https://example.com/hook', 'ann'), 'https://example.com/hook')
+    await assert.rejects(serviceOf(tasks).checkCallback('http://127.0.0.1/', 'ann'), { code: 'callback_url_forbidden' })
     const open = make(callbacks({ secrets, sender: httpSender({ allow: ['127.0.0.1'] }) }))
-    assert.equal(await open.checkCallback('http://127.0.0.1/', 'ann'), 'http://127.0.0.1/')
+    assert.equal(await serviceOf(open).checkCallback('http://127.0.0.1/', 'ann'), 'http://127.0.0.1/')
   })
 })
 

@@ -7,13 +7,8 @@ import { ERROR_CODES, httpError, type ErrorCode } from '../../../src/http/errors
 import type { HttpRequest } from '../../../src/http/exchange.js'
 import { errorResponse } from '../../../src/http/respond.js'
 import { body, header, operation, parameter, response } from '../../../src/openapi/operation.js'
-import {
-  commonErrorResponses, errorSchema, problemSchema,
-} from '../../../src/openapi/common-errors.js'
-import { errorResponses } from '../../../src/openapi/errors.js'
+import { errorResponses, errorSchema, problemSchema } from '../../../src/openapi/errors.js'
 import { fields, requestFields, responseFields } from '../../../src/openapi/fields.js'
-import { taskFace } from '../../../src/tasks/http/faces.js'
-import { statusOperations, submitOperations } from '../../../src/tasks/http/operations.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 
 /** Nothing of OpenAPI's outer shape is left to taste: what each object must and may have (OpenAPI 3.1.1 section 4.8). */
@@ -83,13 +78,6 @@ describe('errorResponses', () => {
     assert.equal(found['400']?.['description'], '`invalid_input`: The input is not valid. `malformed_json`: The body is not valid JSON.')
     assert.deepEqual(['400', '401', '405', '503'].map((status) => Object.keys(found[status]?.['headers'] ?? {}).slice(2)), [[], ['WWW-Authenticate'], ['Allow'], ['Retry-After']])
     assert.deepEqual(Object.keys(found['400']?.['headers'] ?? {}), ['Cache-Control', 'Vary'])
-  })
-
-  test('what the 202 flow says of its failures is the same', () => {
-    const codes = (Object.keys(ERROR_CODES) as ErrorCode[]).filter((code) => ![401, 405, 412, 416].includes(ERROR_CODES[code][0]))
-    assert.deepEqual(commonErrorResponses(...codes), errorResponses(...codes))
-    const told = submitOperations(taskFace, undefined, { always: false, emptyBody: false }).concat(statusOperations('/tasks/{id}', taskFace))
-    for (const { openapi } of told) for (const status of ['401', '405', '412', '416']) assert.equal(status in (openapi['responses'] as object), false, status)
   })
 
   test('every code can be described', () => {

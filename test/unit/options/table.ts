@@ -10,6 +10,7 @@ import { fileSource, FolderBlobs, folderSource } from '../../../adapters/files/i
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
+import { testClock, testContext } from '../../../src/testing/index.js'
 import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
@@ -50,7 +51,7 @@ export async function close(): Promise<void> {
   await tasks.close()
 }
 
-/** Every function with options, named as `functionsWithOptions` names it. */
+/** Every function with options, named as `publicOptions` names it. */
 export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: apiKey': (options) => api.apiKey(options),
   'longhaul/policies: authenticate': (options) => api.authenticate(options),
@@ -110,7 +111,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: OwnedTasks#get': (options) => tasks.ownedBy('ann').get('a', options),
   'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
-  'longhaul: Tasks': (options) => new api.Tasks(options),
   'longhaul: Tasks#cancel': (options) => tasks.cancel('a', options),
   'longhaul: Tasks#close': (options) => tasks.close(options),
   'longhaul: Tasks#get': (options) => tasks.get('a', options),
@@ -171,6 +171,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: MemoryQueue#close': (options) => new MemoryQueue().close(options),
   'longhaul/memory: MemoryStore': (options) => new MemoryStore(options),
   'longhaul/memory: MemoryTaskIndex': (options) => new MemoryTaskIndex(options),
+  'longhaul/testing: testClock': (options) => testClock(options),
+  'longhaul/testing: testContext': (options) => testContext(report, options),
   'longhaul/node: attach': (options) => attach(createServer(), handler, options),
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
@@ -203,11 +205,6 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 /** Functions with options that need no check, and why. */
 export const EXEMPT: Readonly<Record<string, string>> = {
   'longhaul/bulk: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
-  'longhaul: RunPlaces#hold': CONTRACT,
-  'longhaul: Store#create': CONTRACT,
-  'longhaul: Store#increment': CONTRACT,
-  'longhaul: Store#replace': CONTRACT,
-  'longhaul: Tasks#accept': CONTRACT,
   'longhaul/bullmq: BullMQQueue#enqueue': CONTRACT,
   'longhaul/bullmq: BullMQQueue#process': CONTRACT,
   'longhaul/memory: MemoryQueue#enqueue': CONTRACT,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { BodySource, Handler } from '../../../src/http/exchange.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { assertTellsNothing } from '../../http/tells-nothing.js'
+import { assertTellsNothing } from '../../http/kit/no-leaks.js'
 import { ask, type Ask } from './request.js'
 
 export const SECRET = 'connect ECONNREFUSED 127.0.0.1:6379 secret at /home/ann/app/node_modules/ioredis/built/redis.js:12'

@@ -6,6 +6,7 @@ import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask, type TaskContext } from '../../../src/tasks/definition/define.js'
 import { HandQueue } from './hand-queue.js'
 import { eventually, Spy, SpyStore } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)
@@ -98,7 +99,7 @@ describe('a run that fails, with attempts left', () => {
     })
     const { id } = await tasks.submit(work, 1)
     assert.equal(await queue.deliver(1, false), false)
-    assert.deepEqual([(await tasks.look(id))?.state, (await tasks.get(id))?.progress?.done], ['queued', 2])
+    assert.deepEqual([(await serviceOf(tasks).read(id))?.state, (await tasks.get(id))?.progress?.done], ['queued', 2])
     assert.deepEqual(heard.map((error) => (error as Error).message), ['not yet'])
   })
 })

@@ -9,6 +9,7 @@ import { Feeds } from '../../../src/tasks/record/feed.js'
 import { taskFace } from '../../../src/tasks/http/faces.js'
 import { SharedFace } from '../../../src/tasks/http/shared-face.js'
 import { bench, deferred, Spy, SpyStore, within } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)
@@ -206,7 +207,7 @@ test('tasks.wait for many callers reads each change once', async (t) => {
   t.after(close)
   const { id } = await tasks.submit(work, 1)
   const waits = Array.from({ length: 50 }, () => tasks.wait(id, { timeoutMs: 60_000 }))
-  while (tasks.feeds.size === 0) await turn()
+  while (serviceOf(tasks).feeds.size === 0) await turn()
   for (let n = 0; n < 10; n++) await turn()
   spy.calls.length = 0
   gate.resolve()

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { pollAfter } from '../../../src/tasks/http/status-headers.js'
 import { bench, deferred, ended, eventually } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const HOUR = 3_600_000
 
@@ -12,7 +13,7 @@ test('a task that starts in an hour says when, and Retry-After fits (15.19)', as
   const { tasks, close } = bench({ definitions: [work] })
   t.after(close)
   const { id } = await tasks.submit(work, 1, { delayMs: HOUR })
-  const task = await tasks.look(id)
+  const task = await serviceOf(tasks).read(id)
   const view = await tasks.get(id)
   assert.ok(task && view?.startAt)
   assert.equal(Date.parse(view.startAt), Date.parse(view.createdAt) + HOUR)
@@ -20,7 +21,7 @@ test('a task that starts in an hour says when, and Retry-After fits (15.19)', as
   const seconds = Number(pollAfter(task))
   assert.ok(seconds > 3590 && seconds <= 3600, String(seconds))
   const far = await tasks.submit(work, 1, { delayMs: 300 * 24 * HOUR })
-  const later = await tasks.look(far.id)
+  const later = await serviceOf(tasks).read(far.id)
   assert.equal(later && pollAfter(later), '3600', 'it may be cancelled meanwhile')
   const soon = await tasks.submit(work, 1)
   const now = await tasks.get(soon.id)
@@ -34,7 +35,7 @@ test('a task whose time has come says no more that it starts later, and is polle
   t.after(close)
   const { id } = await tasks.submit(work, 1, { delayMs: 30 })
   await eventually(async () => (await tasks.get(id))?.startedAt !== undefined)
-  const task = await tasks.look(id)
+  const task = await serviceOf(tasks).read(id)
   const view = await tasks.get(id)
   assert.ok(task && view)
   assert.equal(view.message, 'The task was accepted and is being processed.')
@@ -55,7 +56,7 @@ test('the status counts the runs, so that progress which falls back is explained
   const { id } = await tasks.submit(work, 1)
   await eventually(async () => (await tasks.get(id))?.progress?.done === 5)
   assert.equal((await tasks.get(id))?.attempt, 2)
-  const before = await tasks.look(id)
+  const before = await serviceOf(tasks).read(id)
   gate.resolve()
   const { attempt } = await ended(tasks, id)
   assert.equal(attempt, 2)
@@ -66,6 +67,6 @@ test('the 202 of a task for later tells it too', async (t) => {
   const work = defineTask({ name: 'work', run: () => undefined })
   const { tasks, close } = bench({ definitions: [work] })
   t.after(close)
-  const { task } = await tasks.accept(work, 1, { owner: undefined, delayMs: HOUR })
+  const { task } = await serviceOf(tasks).accept(work, 1, { owner: undefined, delayMs: HOUR })
   assert.match(task.face, /"startAt":"/)
 })

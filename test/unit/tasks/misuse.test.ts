@@ -67,7 +67,7 @@ describe('taskEndpoints', () => {
   const path = (given: string) => `taskEndpoints: statusPath must be a path with one {id}, such as '/tasks/{id}', not ${given}`
   refuses([
     ['no options', endpoints(tasks), 'taskEndpoints: pass options, such as { statusPath }'],
-    ['no tasks', endpoints(undefined, { statusPath: '/t/{id}' }), 'taskEndpoints: pass what createTasks made, then options'],
+    ['no tasks', endpoints(undefined, { statusPath: '/t/{id}' }), 'taskEndpoints: pass what createTasks returned, then options'],
     ['no path', endpoints(tasks, {}), path('undefined')],
     ['the path of Express', endpoints(tasks, { statusPath: '/t/:id' }), path('"/t/:id"')],
     ['an option that is misspelt', endpoints(tasks, { statusPath: '/t/{id}', ownr: run }), 'taskEndpoints: there is no option "ownr"; did you mean "owner"?'],

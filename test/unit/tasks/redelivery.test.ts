@@ -7,6 +7,7 @@ import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { HandQueue } from './hand-queue.js'
 import { deferred, eventually, Spy, SpyStore } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)
@@ -131,7 +132,7 @@ describe('a worker that closes', () => {
       await started.promise
       closing.abort(new QueueClosingError())
       assert.equal(await delivered, !durable)
-      assert.equal((await tasks.look(id))?.state, durable ? 'queued' : 'failed')
+      assert.equal((await serviceOf(tasks).read(id))?.state, durable ? 'queued' : 'failed')
       assert.deepEqual(heard, [])
     })
   }

@@ -10,6 +10,7 @@ import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask, type TaskContext } from '../../../src/tasks/definition/define.js'
 import { permanent } from '../../../src/tasks/run/failure.js'
 import { bench, deferred, ended, eventually, Spy, spyQueue, SpyStore, within } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
 
 const echo = defineTask({ name: 'echo', run: (input) => ({ message: 'done', input }) })
 const fast = { type: 'fixed', delayMs: 1 } as const
@@ -204,7 +205,7 @@ describe('what run may do', () => {
     const { tasks } = use(t, { definitions: [broken] })
     const { id } = await tasks.submit(broken, 1)
     assert.deepEqual((await ended(tasks, id)).error, { code: 'no_room', message: 'No room left.' })
-    assert.equal((await tasks.look(id))?.errorStatus, 409)
+    assert.equal((await serviceOf(tasks).read(id))?.errorStatus, 409)
   })
 
   for (const [title, value, code] of [
@@ -229,7 +230,7 @@ describe('what run may do', () => {
     const view = await ended(tasks, id)
     assert.deepEqual(view.error, { code: 'task_timeout', message: 'The task took longer than it may.' })
     assert.equal(signals[0]?.aborted, true)
-    assert.equal((await tasks.look(id))?.errorStatus, 504)
+    assert.equal((await serviceOf(tasks).read(id))?.errorStatus, 504)
     assert.equal((await ended(tasks, next.id)).status, 'completed')
   })
 
@@ -360,7 +361,7 @@ describe('attempts', () => {
     const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: { type: 'fixed', delayMs: 60_000 }, run: () => { runs++; throw new Error('x') } })
     const { tasks, queue } = use(t, { definitions: [flaky] })
     const { id } = await tasks.submit(flaky, 1)
-    await eventually(async () => runs === 1 && (await tasks.look(id))?.state === 'queued' && queue.usage().running === 0)
+    await eventually(async () => runs === 1 && (await serviceOf(tasks).read(id))?.state === 'queued' && queue.usage().running === 0)
     assert.equal((await tasks.get(id))?.status, 'processing')
     assert.equal((await tasks.cancel(id))?.moved, true)
     assert.deepEqual(queue.usage(), { running: 0, waiting: 0, bytes: 0 })

@@ -1,0 +1,122 @@
+// Writes docs/guide/options.md, the reference of all options with their defaults, from the docstrings:
+// npm run options
+import { writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { argv } from 'node:process'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+import { publicOptions } from './public-options.mjs'
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
+const PAGE = resolve(root, 'docs/guide/options.md')
+
+/** The page of the guide that explains the functions of an entry point. */
+const GUIDE = {
+  longhaul: 'tasks.md',
+  'longhaul/bulk': 'bulk.md',
+  'longhaul/ndjson': 'ndjson.md',
+  'longhaul/content': 'files.md',
+  'longhaul/files': 'files.md',
+  'longhaul/resources': 'resources.md',
+  'longhaul/policies': 'limits.md',
+  'longhaul/versions': 'versions.md',
+  'longhaul/openapi': 'openapi.md',
+  'longhaul/callbacks': 'callbacks.md',
+  'longhaul/client': 'client.md',
+  'longhaul/conformance': 'writing-an-adapter.md',
+  'longhaul/stores': 'writing-an-adapter.md',
+  'longhaul/testing': 'testing-your-handlers.md',
+  'longhaul/memory': 'getting-started.md',
+  'longhaul/redis': 'redis-and-workers.md',
+  'longhaul/bullmq': 'redis-and-workers.md',
+  'longhaul/node': 'embedding.md',
+  'longhaul/fetch': 'embedding.md',
+  'longhaul/fastify': 'embedding.md',
+  'longhaul/koa': 'embedding.md'
+}
+
+const HEAD = `# Options
+
+All options of all functions, with their defaults. \`npm run options\` writes this page from the docstrings, and a test checks that it is
+up to date. Times that end in \`Ms\` are milliseconds, sizes that end in \`Bytes\` are bytes. A function that gets an option that it does
+not know throws a \`TypeError\` that lists the options it knows.
+`
+
+/** «Default 10.» or «Default: the id of the owner.», up to the period that ends the sentence. */
+const DEFAULT_SENTENCE = /(?:^|(?<=[.:] ))Default:? ((?:`[^`]*`|[^.`]|\.(?! |$))+)(?:\.|$) ?/
+
+/** Methods that the author of an adapter writes, not the application. */
+const OF_ADAPTERS = /^(?:Store|Blobs|Queue|TaskIndex|RunPlaces)#/
+
+/** Returns the text of docs/guide/options.md as the sources have it now. */
+export function optionsReference() {
+  const { found, checker } = publicOptions()
+  const entries = new Map()
+  for (const each of found) {
+    if (!OF_ADAPTERS.test(each.name)) entries.set(each.entry, [...entries.get(each.entry) ?? [], each])
+  }
+  return HEAD + [...entries].map(([entry, functions]) => entrySection(entry, functions, checker)).join('')
+}
+
+/** Functions with the same options share a table. */
+function entrySection(entry, functions, checker) {
+  const tables = new Map()
+  for (const { name, type } of functions) {
+    const table = tableOf(type, checker)
+    if (table !== '') tables.set(table, [...tables.get(table) ?? [], name])
+  }
+  const guide = GUIDE[entry]
+  const head = `\n## \`${entry}\`\n${guide === undefined ? '' : `\nGuide: [${guide}](${guide})\n`}`
+  return head + [...tables].map(([table, names]) => `\n### ${names.map((name) => `\`${shown(name)}\``).join(', ')}\n\n${table}`).join('')
+}
+
+/** `Tasks#close` is a method, written `tasks.close`. */
+function shown(name) {
+  const [owner = '', method] = name.replace(/^what (\w+) is$/, '$1').split('#')
+  return method === undefined ? owner : `${owner[0].toLowerCase()}${owner.slice(1)}.${method}`
+}
+
+function tableOf(type, checker) {
+  const rows = checker.getPropertiesOfType(type).map((option) => row(option, checker)).filter((each) => each !== undefined)
+  if (rows.length === 0) return ''
+  return `| Option | Type | Default | Meaning |\n|---|---|---|---|\n${rows.join('')}`
+}
+
+function row(option, checker) {
+  const [declaration] = option.declarations ?? []
+  if (!declaration || !/\/(src|adapters)\//.test(declaration.getSourceFile().fileName)) return undefined
+  const { meaning, byDefault } = docsOf(option, checker)
+  const optional = (option.flags & ts.SymbolFlags.Optional) !== 0
+  const cells = [`\`${option.name}\``, `\`${typeText(option, declaration, checker)}\``, optional ? byDefault : 'required', meaning]
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
+}
+
+function typeText(option, declaration, checker) {
+  const written = declaration.type?.getText()
+  const text = written ?? checker.typeToString(checker.getTypeOfSymbol(option), undefined, ts.TypeFormatFlags.NoTruncation)
+  return text.replaceAll(/\/\*[^]*?\*\//g, '').replaceAll(/\s+/g, ' ').replace(/^\| /, '').replaceAll('readonly ', '')
+}
+
+/** Returns the first paragraph of a docstring, with its list if it ends in a colon, and the default. */
+function docsOf(option, checker) {
+  const paragraphs = ts.displayPartsToString(option.getDocumentationComment(checker)).split(/\n\s*\n|\n(?=- )/)
+    .map((each) => each.replaceAll(/\s+/g, ' ').trim())
+  const tag = option.getJsDocTags(checker).find(({ name }) => name === 'default')
+  const tagged = ts.displayPartsToString(tag?.text).replaceAll(/\s+/g, ' ').trim()
+  let sentence = ''
+  const [first = '', ...rest] = paragraphs.map((each) => each.replace(DEFAULT_SENTENCE, (_whole, found) => {
+    sentence = found
+    return ''
+  }).trim())
+  const list = first.endsWith(':') ? rest.filter((each) => each.startsWith('- ')).map((each) => each.slice(2)) : []
+  const [, value = '', comment = ''] = /^((?:`[^`]*`|[^;`])*)(?:; (.*))?$/.exec(sentence) ?? []
+  const more = comment === '' ? '' : `${comment[0].toUpperCase()}${comment.slice(1)}.`
+  const [, marked = ''] = /(`[^`]+`) \(default\b/.exec(paragraphs.join(' ')) ?? []
+  return { meaning: [first, ...list, more].filter((each) => each).join(' '), byDefault: tagged || value.trim() || marked }
+}
+
+if (argv[1] === fileURLToPath(import.meta.url)) {
+  const text = optionsReference()
+  writeFileSync(PAGE, text)
+  console.log(`docs/guide/options.md: ${text.match(/^### /gm)?.length ?? 0} functions, ${text.match(/^\| `/gm)?.length ?? 0} options`)
+}

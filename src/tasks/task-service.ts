@@ -1,0 +1,293 @@
+import { httpError } from '../http/errors.js'
+import { after, type MaybePromise } from '../runtime/maybe-promise.js'
+import { newId } from '../runtime/random-id.js'
+import type { ProcessOptions, RunJob } from '../queues/queue.js'
+import type { Store } from '../stores/store.js'
+import { checkOptions } from './check-options.js'
+import { MAX_TIMER } from './definition/bounds.js'
+import type { AnyTaskDefinition } from './definition/define.js'
+import {
+  Intake, type AcceptOptions, type Accepted, type IntakeSettings,
+} from './intake/accept.js'
+import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './record/callbacks.js'
+import { taskEvents, tellAccepted } from './record/channels.js'
+import { snapshotOf, type TaskSnapshot } from './record/codec.js'
+import { Feeds } from './record/feed.js'
+import { isTaskId } from './record/ids.js'
+import { jobId } from './record/job-id.js'
+import { Ledger, taskKey } from './record/ledger.js'
+import type { Mine } from './record/owner-rules.js'
+import type { TaskRecord } from './record/record.js'
+import { isFinal } from './record/state.js'
+import { StoreIdentity } from './record/store-identity.js'
+import { warnOfTask } from './record/tell.js'
+import { answers, waitFor, Waiters, type WaitOptions } from './record/wait.js'
+import type { ExecutorSettings } from './run/attempt.js'
+import { runCallback } from './run/callback-run.js'
+import { DirectRuns, shuttingDown } from './run/direct-runs.js'
+import { Executor } from './run/execute.js'
+import { HandBacks } from './run/hand-back.js'
+import { Leases } from './run/leases.js'
+import { judgeInput } from './run/run.js'
+import { RunPlaces } from './run/run-places.js'
+import { Sweep } from './run/sweep.js'
+import { hasTies, untie } from './run/ties.js'
+import type { TasksOptions } from './tasks-options.js'
+
+/**
+ * Accepts tasks, keeps their records and runs them. Internal: applications have `Tasks`, and
+ * `serviceOf` finds the service behind it for endpoints.
+ */
+export class TaskService {
+  readonly store: Store
+  /** Limits how many long polls and event streams wait at once. */
+  readonly waiters: Waiters
+  /** The tasks that long polls, event streams and `wait` follow. */
+  readonly feeds: Feeds
+  /** The active runs of direct answers. */
+  readonly direct = new DirectRuns()
+  /** Places for runs, shared by queued tasks and direct answers. */
+  readonly places: RunPlaces
+  /** Whether direct answers run in this process. */
+  readonly directHere: boolean
+  readonly maxInputBytes: number
+  readonly maxResultBytes: number
+  readonly retentionMs: number
+  readonly pendingMs: number
+  private readonly ledger: Ledger
+  private readonly executor: Executor
+  private readonly courier: CallbackCourier | undefined
+  private readonly leases: Leases | undefined
+  private readonly settings: ExecutorSettings
+  private readonly intake: IntakeSettings
+  private sweep: Sweep | undefined
+  private closing: Promise<void> | undefined
+
+  constructor(options: TasksOptions) {
+    checkOptions(options)
+    const { store, queue, index, definitions, worker = true, concurrency = 10 } = options
+    const { retentionMs = 86_400_000, onError = warnOfTask } = options
+    const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
+    this.store = store
+    this.retentionMs = retentionMs
+    this.pendingMs = options.pendingMs ?? 7 * 86_400_000
+    this.maxInputBytes = options.maxInputBytes ?? 1_048_576
+    this.maxResultBytes = options.maxResultBytes ?? 1_048_576
+    this.places = new RunPlaces(concurrency)
+    this.directHere = (options.direct ?? (worker ? 'here' : 'queue')) === 'here'
+    this.feeds = new Feeds(store, this.noteRead)
+    this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
+    const holder = store.shared && !queue.durable ? newId() : undefined
+    this.ledger = new Ledger(store, holder)
+    const identity = new StoreIdentity(store)
+    const { ledger, maxResultBytes, pendingMs } = this
+    this.intake = { ledger, queue, index, identity, pendingMs, sweepMs }
+    this.settings = {
+      ledger, durable: queue.durable, retentionMs, unknownTaskMs, onError, identity,
+      definitions: new Map(definitions.map((definition) => [definition.name, definition])),
+      handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
+      maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
+    }
+    const executor = new Executor(this.settings)
+    this.executor = executor
+    this.courier = options.callbacks?.open({
+      ledger, shared: store.shared, queue, concurrency, onError, storeId: () => identity.read(),
+    })
+    if (holder !== undefined) {
+      const interrupt = (id: string, of: string) => executor.interrupt(id, of)
+      this.leases = new Leases(store, holder, interrupt, options.leaseMs ?? 15_000)
+    }
+    if (!worker) return
+    queue.process(this.run, { concurrency, onDead: this.bury })
+    const { leases } = this
+    if (index) this.sweep = new Sweep({ ...this.settings, index, queue, sweepMs, executor, leases })
+    this.courier?.work(this.run, this.bury)
+  }
+
+  /** Whether `close` was called. */
+  get isClosing(): boolean {
+    return this.closing !== undefined
+  }
+
+  /** Whether tasks may have callbacks here. */
+  get hasCallbacks(): boolean {
+    return this.courier !== undefined
+  }
+
+  /** Returns the definition of this name. */
+  definition(name: string): AnyTaskDefinition | undefined {
+    return this.settings.definitions.get(name)
+  }
+
+  /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
+  async submit(
+    definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
+  ): Promise<Accepted> {
+    // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
+    // at once.
+    const text = JSON.stringify(input) as string | undefined
+    if (text !== undefined && Buffer.byteLength(text) > this.maxInputBytes) {
+      throw httpError('body_too_large')
+    }
+    const copy: unknown = text === undefined ? undefined : JSON.parse(text)
+    await this.judge(definition, copy)
+    const { callbackUrl, owner } = options
+    if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
+    return this.accept(definition, copy, options)
+  }
+
+  /** Validates input by the schema and `check` of its definition. Throws what clients may see. */
+  judge(definition: AnyTaskDefinition, input: unknown): MaybePromise<void> {
+    if (this.settings.definitions.get(definition.name) !== definition) {
+      throw new TypeError(`${definition.name} is not among the definitions of createTasks`)
+    }
+    if (definition.input || definition.check) return judgeInput(definition, input)
+  }
+
+  /**
+   * Checks the callback URL of a task of this owner.
+   *
+   * @throws {HttpError} 400 `invalid_callback_url` or `callback_url_forbidden`
+   * @throws {TypeError} `createTasks` has no `callbacks`, or no secret for this owner
+   */
+  async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
+    return this.mustHaveCourier().check(url, owner)
+  }
+
+  /** Accepts a task whose input and callback URL are validated. See `Intake`. */
+  accept(
+    definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
+  ): MaybePromise<Accepted> {
+    if (options.callbackUrl !== undefined) this.mustHaveCourier()
+    if (this.closing) throw shuttingDown()
+    this.sweep?.start()
+    const taken = new Intake(this.intake, definition, input, options).take()
+    return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
+  }
+
+  /** Call for every record that is read. Fails the task if the process that owned it has died. */
+  readonly noteRead = (task: TaskSnapshot): void => { this.leases?.see(task) }
+
+  private readonly noted = (task: TaskSnapshot | undefined): TaskSnapshot | undefined => {
+    if (task) this.noteRead(task)
+    return task
+  }
+
+  /** Reads a task, whoever owns it. Returns no promise where the store needs none. */
+  read(id: string): MaybePromise<TaskSnapshot | undefined> {
+    return isTaskId(id) ? after(this.ledger.glance(id), this.noted) : undefined
+  }
+
+  /** Waits until a task is final, for up to `timeoutMs`. The process stays alive meanwhile. */
+  async wait(id: string, options: WaitOptions, mine: Mine): Promise<TaskSnapshot | undefined> {
+    if (!isTaskId(id)) return undefined
+    return waitFor(this.feeds, id, { ...options, isVisible: mine }, true)
+  }
+
+  /** Cancels a task. `moved` is `false` if it was final before. */
+  async cancel(id: string, mine: Mine): Promise<Cancelled | undefined> {
+    const held = isTaskId(id) ? await this.ledger.load(id) : undefined
+    if (!held || !mine(held.record)) return undefined
+    const finishedAt = Date.now()
+    const expiresAt = finishedAt + this.executor.retention(held.record.name)
+    const now = await this.ledger.move(held, (record) => (
+      isFinal(record.state) || !mine(record)
+        ? undefined : { state: 'cancelled', finishedAt, expiresAt }
+    ))
+    // The id may have been deleted and used again meanwhile.
+    if (!now || !mine(now.record)) return undefined
+    if (now.moved) {
+      this.executor.abort(jobId(now.record))
+      // Before the job is removed: if this process dies here, the job finds the final record and
+      // does the cleanup.
+      await this.afterFinal(now.record)
+      await this.intake.queue.remove(jobId(now.record)).catch(() => false)
+    }
+    return { task: snapshotOf(now.record), moved: now.moved }
+  }
+
+  /** Sends the callback of a final task again. See `Tasks.redeliver`. */
+  async redeliver(id: string): Promise<boolean> {
+    const courier = this.mustHaveCourier()
+    return isTaskId(id) && courier.redeliver(id)
+  }
+
+  /** Deletes a final task. */
+  async delete(id: string, mine: Mine): Promise<boolean> {
+    const held = isTaskId(id) ? await this.ledger.load(id) : undefined
+    if (!held || !mine(held.record) || !isFinal(held.record.state)) return false
+    return this.store.delete(taskKey(id), held.revision)
+  }
+
+  /** Reports whether the store answers, and the load of this process. Never rejects. */
+  async health(): Promise<Health> {
+    const ok = !this.closing && await answers(this.store)
+    const running = this.executor.size + this.direct.size
+    return { ok, running, waiting: this.waiters.size }
+  }
+
+  /** Drains this process. See `Tasks.close`. */
+  close(drainMs: number): Promise<void> {
+    this.closing ??= this.drain(drainMs)
+    return this.closing
+  }
+
+  private async drain(drainMs: number): Promise<void> {
+    const end = performance.now() + drainMs
+    // Writing an outcome may wait minutes for a store that is away, but not beyond the drain time.
+    const endPatience = () => { this.ledger.patience.end() }
+    const patience = setTimeout(endPatience, Math.min(drainMs, MAX_TIMER))
+    this.courier?.hurry()
+    const swept = this.sweep?.close()
+    const direct = this.direct.close(drainMs)
+    try {
+      await this.intake.queue.close({ drainMs })
+      await this.courier?.close(Math.max(end - performance.now(), 0))
+    } finally {
+      clearTimeout(patience)
+      endPatience()
+      this.waiters.close()
+      await swept
+      await this.leases?.close()
+      await direct
+    }
+  }
+
+  private readonly run: RunJob = (job, attempt) => (
+    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.courier)
+      : this.places.hold(attempt, () => this.executor.run(job, attempt))
+  )
+
+  private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
+    job.name === CALLBACK_JOB ? this.mustHaveCourier().bury(job) : this.executor.bury(job, reason)
+  )
+
+  private mustHaveCourier(): CallbackCourier {
+    if (this.courier) return this.courier
+    throw noCallbacks()
+  }
+
+  private async afterFinal(record: TaskRecord): Promise<void> {
+    if (hasTies(record)) {
+      const announce = (final: TaskRecord) => this.mustHaveCourier().announce(final)
+      await untie(record, this.store, this.settings.definitions, announce)
+    }
+    this.intake.index?.remove(jobId(record))
+  }
+}
+
+/** A cancelled task, or one that was final before. */
+export interface Cancelled {
+  readonly task: TaskSnapshot
+  readonly moved: boolean
+}
+
+/** The state of one process. */
+export interface Health {
+  /** The store answers and `close` was not called. */
+  readonly ok: boolean
+  /** Active runs, those of direct answers included. */
+  readonly running: number
+  /** Requests that wait for a task. */
+  readonly waiting: number
+}

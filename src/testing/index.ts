@@ -1,0 +1,7 @@
+export type { Clock } from '../runtime/clock.js'
+export { inject, type InjectOptions, type InjectRequest } from './inject.js'
+export { InjectedResponse } from './injected-response.js'
+export { testClock, type TestClock, type TestClockOptions } from './test-clock.js'
+export {
+  testContext, type ProgressReport, type TestContext, type TestContextOptions,
+} from './test-context.js'

@@ -1,0 +1,167 @@
+import {
+  closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce,
+} from '../http/body/source.js'
+import { guard, type OnError } from '../http/boundary.js'
+import { notFound } from '../http/declined.js'
+import type {
+  Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
+} from '../http/exchange.js'
+import { isFieldValue } from '../http/fields/fields.js'
+import { keepFields } from '../http/kept-fields.js'
+import { cleanMountPath, pathUnder, splitTarget } from '../http/target.js'
+import { checkNames } from '../runtime/option-names.js'
+import { InjectedBody } from './injected-body.js'
+import { InjectedResponse } from './injected-response.js'
+
+/** A request for `inject`. */
+export interface InjectOptions<C = unknown> {
+  /** @default 'GET' */
+  readonly method?: string
+  /** The path with its query, such as `/tasks?limit=5`. */
+  readonly path: string
+  /** Names in any case. `content-type` and `content-length` of a JSON value are added. */
+  readonly headers?: RequestHeaders
+  /**
+   * A text, bytes or a stream is sent as it is. Any other value is sent as JSON, with
+   * `content-type: application/json` unless `headers` names a type. Default: no body.
+   */
+  readonly body?: unknown
+  /** Path parameters of the host's router, decoded. @default {} */
+  readonly params?: Readonly<Record<string, string>>
+  /** The front of the path under which the handler is mounted. @default '' */
+  readonly mountPath?: string
+  /** The address of the client. @default '127.0.0.1' */
+  readonly peerAddress?: string
+  /** Abort it to disconnect the client. */
+  readonly signal?: AbortSignal
+  /** Receives the errors that are masked to the client. Default: a process warning. */
+  readonly onError?: OnError
+  /** What the host knows of the request, such as its user. Required by handlers that read it. */
+  readonly context?: C
+}
+
+/** A request whose `context` is required where the handler needs one. */
+export type InjectRequest<C> = InjectOptions<C> & (
+  Record<never, never> extends C ? unknown : { readonly context: C }
+)
+
+const KNOWN = {
+  method: 0, path: 0, headers: 0, body: 0, params: 0, mountPath: 0, peerAddress: 0, signal: 0,
+  onError: 0, context: 0,
+} satisfies Record<keyof InjectOptions, 0>
+const NO_BODY = new Uint8Array(0)
+
+/**
+ * Calls a handler with a request and returns its answer, without a server and without a port. The
+ * error boundary is that of a server: what the handler throws becomes an error answer. A request
+ * that the handler declines is a 404.
+ *
+ * @example
+ * const answer = await inject(handler, { method: 'POST', path: '/reports', body: { year: 2025 } })
+ * answer.status // 200
+ * await answer.json()
+ *
+ * @throws {TypeError} `path` does not start with `/`, `body` cannot be sent, or an option is unknown.
+ */
+export async function inject<C>(
+  handler: Handler<C>, request: InjectRequest<C>,
+): Promise<InjectedResponse> {
+  checkNames('inject', request, KNOWN)
+  const exchange = toRequest<C>(request)
+  const { onError } = request
+  const boundary = { onError }
+  const answer = await guard(handler, boundary)(exchange)
+  const rescue = async (error: unknown): Promise<HttpResponse> =>
+    await guard<C>(() => { throw error }, boundary)(exchange) as HttpResponse
+  if (answer === undefined) return received(exchange, await rescue(notFound(exchange)), rescue)
+  try {
+    return await received(exchange, answer, rescue)
+  } catch (error) {
+    keepFields(error, answer)
+    return received(exchange, await rescue(error), rescue)
+  }
+}
+
+function toRequest<C>(options: InjectOptions<C>): HttpRequest<C> {
+  const { method = 'GET', params = {}, peerAddress = '127.0.0.1' } = options
+  if (typeof options.path !== 'string' || !options.path.startsWith('/')) {
+    throw new TypeError('inject: path must start with "/", such as /tasks?limit=5')
+  }
+  const target = splitTarget(options.path)
+  const mountPath = cleanMountPath(options.mountPath ?? '')
+  const headers: Record<string, string | string[] | undefined> = { host: 'localhost' }
+  for (const [name, value] of Object.entries(options.headers ?? {})) {
+    headers[name.toLowerCase()] = value
+  }
+  const content = contentOf(options.body, headers)
+  if (content instanceof Uint8Array && options.body !== undefined) {
+    headers['content-length'] ??= String(content.byteLength)
+  }
+  return {
+    method, params, peerAddress, headers, mountPath,
+    path: pathUnder(mountPath, target.path, ''),
+    search: target.search,
+    query: new URLSearchParams(target.search),
+    body: new InjectedBody(content, headers),
+    signal: options.signal ?? new AbortController().signal,
+    context: (options.context ?? {}) as C,
+    raw: options,
+  }
+}
+
+/** Returns the body as it is sent. Adds the content type of a JSON value. */
+function contentOf(
+  body: unknown, headers: Record<string, string | string[] | undefined>,
+): Uint8Array | AsyncIterable<Uint8Array | string> {
+  if (body === undefined) return NO_BODY
+  if (typeof body === 'string') return Buffer.from(body)
+  if (body instanceof Uint8Array) return body
+  if (isStream(body)) return body
+  const text = JSON.stringify(body) as string | undefined
+  if (text === undefined) throw new TypeError('inject: body must be JSON, a text, bytes or a stream')
+  headers['content-type'] ??= 'application/json'
+  return Buffer.from(text)
+}
+
+function isStream(body: unknown): body is AsyncIterable<Uint8Array | string> {
+  return typeof body === 'object' && body !== null && Symbol.asyncIterator in body
+}
+
+/** Rejects when a server could not send the answer: a refused header, a stream that fails at once. */
+async function received(
+  request: HttpRequest, { status, headers, body }: HttpResponse,
+  rescue: (error: unknown) => Promise<HttpResponse>,
+): Promise<InjectedResponse> {
+  checkValues(headers)
+  const report = (error: unknown): void => { void rescue(error) }
+  const hasNoBody = request.method === 'HEAD' || status === 204 || status === 304
+  if (!isStreamed(body)) {
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body ?? NO_BODY
+    const hasLength = body !== undefined || !hasNoBody
+    const sent = hasLength && status !== 204 && status !== 304
+      ? { ...headers, 'content-length': String(bytes.byteLength) } : headers
+    return new InjectedResponse(status, sent, hasNoBody ? NO_BODY : bytes, report)
+  }
+  if (hasNoBody || request.signal.aborted) {
+    closeUnread(body)
+    return new InjectedResponse(status, headers, NO_BODY, report)
+  }
+  const source = new Source(body)
+  request.signal.addEventListener('abort', () => { source.close() }, { once: true })
+  try {
+    if (!wantsHeadAtOnce(headers) && await source.firstWithin(HEAD_WAIT_MS)) await source.settled()
+  } catch (error) {
+    source.close()
+    throw error
+  }
+  return new InjectedResponse(status, headers, source, report)
+}
+
+function checkValues(headers: ResponseHeaders): void {
+  for (const [name, value] of Object.entries(headers)) {
+    for (const line of typeof value === 'string' ? [value] : value) {
+      if (isFieldValue(line)) continue
+      throw new TypeError(`The response header ${name} has characters that no header may have`)
+    }
+  }
+}

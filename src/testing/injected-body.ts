@@ -1,0 +1,42 @@
+import { ContentDigest } from '../http/fields/content-digest.js'
+import type { BodySource, RequestHeaders } from '../http/exchange.js'
+import { Gathered } from '../runtime/byte-buffer.js'
+
+/** The body of an injected request, which is read once. */
+export class InjectedBody implements BodySource {
+  readonly parsed = undefined
+  readonly #content: Uint8Array | AsyncIterable<Uint8Array | string>
+  readonly #headers: RequestHeaders
+  #read = false
+
+  constructor(content: Uint8Array | AsyncIterable<Uint8Array | string>, headers: RequestHeaders) {
+    this.#content = content
+    this.#headers = headers
+  }
+
+  async bytes(limit: number): Promise<Uint8Array | undefined> {
+    const gathered = new Gathered()
+    for await (const piece of this.stream()) {
+      if (gathered.size + piece.byteLength > limit) return undefined
+      gathered.add(piece)
+    }
+    return gathered.bytes
+  }
+
+  stream(): AsyncGenerator<Uint8Array, void, undefined> {
+    const digest = ContentDigest.of(this.#headers)
+    return digest === undefined ? this.#pieces() : digest.checked(this.#pieces())
+  }
+
+  async* #pieces(): AsyncGenerator<Uint8Array, void, undefined> {
+    if (this.#read) throw new Error('The body of this request can be read only once')
+    this.#read = true
+    if (this.#content instanceof Uint8Array) {
+      if (this.#content.byteLength > 0) yield this.#content
+      return
+    }
+    for await (const piece of this.#content) {
+      yield typeof piece === 'string' ? Buffer.from(piece) : piece
+    }
+  }
+}

@@ -1,0 +1,149 @@
+import timers from 'node:timers'
+import type { Clock } from '../runtime/clock.js'
+import { checkNames } from '../runtime/option-names.js'
+
+// Read when the module loads, so that fake timers of a test runner do not stop the clock.
+const { setImmediate, setTimeout, clearTimeout } = timers
+
+/** Turns of the event loop without work after which the engine counts as idle. */
+const IDLE_TURNS = 3
+
+/** Options of `testClock`. */
+export interface TestClockOptions {
+  /**
+   * How long `advance` waits in real time for running work to end, in milliseconds. Then it rejects.
+   * @default 5000
+   */
+  readonly maxRunMs?: number
+}
+
+/** A clock that stands still until a test advances it. */
+export interface TestClock extends Clock {
+  /**
+   * Moves the time forward by `ms` milliseconds. Runs everything that becomes due on the way, in
+   * order of time: delayed starts, retries after a back-off, and the retries of those. Resolves once
+   * no work runs.
+   *
+   * @throws {TypeError} `ms` is not 0 or more.
+   * @throws {Error} Work has run for longer than `maxRunMs`.
+   */
+  advance(ms: number): Promise<void>
+}
+
+interface Timer {
+  readonly dueAt: number
+  readonly callback: () => void
+}
+
+const KNOWN = { maxRunMs: 0 } satisfies Record<keyof TestClockOptions, 0>
+
+/**
+ * Creates a clock for `memory({ clock })`. Delays, back-off, retention and rate limits of that
+ * engine follow it. Time-outs of runs, long polls and dates in records stay in real time.
+ *
+ * @example
+ * const clock = testClock()
+ * const tasks = createTasks({ ...memory({ clock }), definitions: [report] })
+ * const { id } = await tasks.submit(report, { year: 2025 }, { delayMs: 3_600_000 })
+ * await clock.advance(3_600_000)
+ * await tasks.get(id) // has run
+ *
+ * @throws {TypeError} `maxRunMs` is not above 0, or an option is unknown.
+ */
+export function testClock(options: TestClockOptions = {}): TestClock {
+  checkNames('testClock', options, KNOWN)
+  const { maxRunMs = 5000 } = options
+  if (!(maxRunMs > 0)) throw new TypeError('testClock: maxRunMs must be above 0')
+  return new ManualClock(maxRunMs)
+}
+
+class ManualClock implements TestClock {
+  readonly #maxRunMs: number
+  /** In the order in which they were scheduled. */
+  readonly #timers = new Set<Timer>()
+  #now = 0
+  /** Work that has begun and not ended. */
+  #running = 0
+  #onIdle: (() => void) | undefined
+  /** Calls of `advance` run one after the other. */
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(maxRunMs: number) {
+    this.#maxRunMs = maxRunMs
+  }
+
+  now(): number {
+    return this.#now
+  }
+
+  schedule(delayMs: number, callback: () => void): () => void {
+    const timer = { dueAt: this.#now + Math.max(delayMs, 0), callback }
+    this.#timers.add(timer)
+    return () => { this.#timers.delete(timer) }
+  }
+
+  hold(): () => void {
+    let held = true
+    this.#running++
+    return () => {
+      if (!held) return
+      held = false
+      this.#running--
+      if (this.#running === 0) this.#onIdle?.()
+    }
+  }
+
+  async advance(ms: number): Promise<void> {
+    if (!(ms >= 0 && Number.isFinite(ms))) {
+      throw new TypeError(`advance: pass 0 or more milliseconds, not ${String(ms)}`)
+    }
+    const advanced = this.#last.then(() => this.#advanceTo(this.#now + ms))
+    this.#last = advanced.catch(() => undefined)
+    await advanced
+  }
+
+  async #advanceTo(end: number): Promise<void> {
+    await this.#idle()
+    for (let timer = this.#nextUntil(end); timer !== undefined; timer = this.#nextUntil(end)) {
+      this.#timers.delete(timer)
+      this.#now = timer.dueAt
+      timer.callback()
+      await this.#idle()
+    }
+    this.#now = end
+  }
+
+  /** Returns the timer that is due first, at `end` or before. */
+  #nextUntil(end: number): Timer | undefined {
+    let next: Timer | undefined
+    for (const timer of this.#timers) {
+      if (timer.dueAt <= end && (next === undefined || timer.dueAt < next.dueAt)) next = timer
+    }
+    return next
+  }
+
+  /** Resolves once no work has run for a few turns of the event loop. */
+  async #idle(): Promise<void> {
+    for (let turns = 0; turns < IDLE_TURNS; turns++) {
+      await new Promise<void>((resolve) => { setImmediate(resolve) })
+      if (this.#running === 0) continue
+      await this.#workEnds()
+      turns = -1
+    }
+  }
+
+  #workEnds(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#onIdle = undefined
+        reject(new Error(`advance: work has run for ${this.#maxRunMs} ms of real time and has not ended; ` +
+          'give testClock a longer maxRunMs, or end the work before you advance the clock'))
+      }, this.#maxRunMs)
+      this.#onIdle = () => {
+        this.#onIdle = undefined
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+}

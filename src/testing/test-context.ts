@@ -1,0 +1,69 @@
+import { checkNames } from '../runtime/option-names.js'
+import type { AnyTaskDefinition } from '../tasks/definition/define.js'
+
+/** The context that `run` of a definition takes. */
+type ContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
+
+/** Options of `testContext`. */
+export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinition> {
+  /** @default 'test' */
+  readonly taskId?: string | undefined
+  /** Number of the attempt, from 1. `lastAttempt` follows from it. @default 1 */
+  readonly attempt?: number
+  /** The owner of the task. Default: none. */
+  readonly owner?: string | undefined
+  /** What the endpoint passed on from the request. Default: nothing. */
+  readonly context?: ContextOf<D>['context']
+}
+
+/** One call of `progress`. */
+export interface ProgressReport {
+  readonly done: number
+  readonly total: number | undefined
+  readonly message: string | undefined
+}
+
+/** A context that records what `run` reports, and that a test can abort. */
+export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = ContextOf<D> & {
+  /** The calls of `progress` so far, oldest first. */
+  readonly reports: readonly ProgressReport[]
+  /** Aborts `signal`, as a cancelled task does. */
+  readonly abort: (reason?: unknown) => void
+}
+
+const KNOWN = {
+  taskId: 0, attempt: 0, owner: 0, context: 0,
+} satisfies Record<keyof TestContextOptions, 0>
+
+/**
+ * Creates the second argument for a definition's `run`, so that a test calls it as a function.
+ *
+ * @example
+ * const context = testContext(report, { attempt: 2 })
+ * await report.run({ year: 2025 }, context)
+ * context.reports // [{ done: 1, total: 12, message: undefined }, …]
+ *
+ * @throws {TypeError} `attempt` is not one of the attempts of the definition, or an option is
+ * unknown.
+ */
+export function testContext<D extends AnyTaskDefinition>(
+  definition: D, options: TestContextOptions<D> = {},
+): TestContext<D> {
+  checkNames('testContext', options, KNOWN)
+  const { attempt = 1, owner, context } = options
+  const { name, attempts } = definition
+  if (!(Number.isInteger(attempt) && attempt >= 1 && attempt <= attempts)) {
+    throw new TypeError(`testContext: attempt must be from 1 to ${attempts}, the attempts of ${name}`)
+  }
+  const controller = new AbortController()
+  const reports: ProgressReport[] = []
+  const made: TestContext = {
+    taskId: 'taskId' in options ? options.taskId : 'test',
+    attempt, lastAttempt: attempt === attempts, owner, context,
+    signal: controller.signal,
+    progress: (done, total, message) => { reports.push({ done, total, message }) },
+    reports,
+    abort: (reason) => { controller.abort(reason) },
+  }
+  return made
+}

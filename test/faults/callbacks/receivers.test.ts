@@ -1,0 +1,271 @@
+// Receivers that do what receivers do.
+import assert from 'node:assert/strict'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { describe, test, type TestContext } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { httpSender } from '../../../src/callbacks/index.js'
+import { eventually } from '../../unit/tasks/kit.js'
+import { receiver, site } from '../../http/callbacks/kit.js'
+
+/** A receiver without manners; `serve` gets each connection. */
+async function rude(t: TestContext, serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<{ url: string, sockets: Set<Socket>, total: () => number }> {
+  const sockets = new Set<Socket>()
+  let total = 0
+  const server = createServer((socket) => {
+    total++
+    sockets.add(socket)
+    socket.on('error', () => undefined).on('close', () => { sockets.delete(socket) })
+    serve(socket)
+    // Unread, an end is never seen.
+    socket.resume()
+  })
+  await new Promise<void>((resolve) => { server.listen(0, host, resolve) })
+  t.after(() => new Promise<void>((resolve) => {
+    server.close(() => { resolve() })
+    for (const socket of sockets) socket.destroy()
+  }))
+  return { url: `http://${host}:${(server.address() as AddressInfo).port}/`, sockets, total: () => total }
+}
+
+describe('a receiver', () => {
+  for (const status of [301, 302, 307, 308]) {
+    test(`that redirects (${status}) is not followed: it failed`, async (t) => {
+      const canary = await receiver(t)
+      const { url, seen } = await receiver(t, (res) => { res.writeHead(status, { location: canary.url }).end() })
+      const { submit, settled } = site(t)
+      const { state, lastStatus, attempts } = await settled(await submit(url))
+      assert.deepEqual([state, lastStatus, attempts, seen.length, canary.seen.length], ['failed', status, 3, 3, 0])
+    })
+  }
+
+  test('that is gone (410) is asked once', async (t) => {
+    const { url, seen } = await receiver(t, (res) => { res.writeHead(410).end() })
+    const { submit, settled } = site(t)
+    const { state, fault, attempts } = await settled(await submit(url))
+    assert.deepEqual([state, fault, attempts, seen.length], ['failed', 'gone', 1, 1])
+  })
+
+  test('that says Retry-After is left alone for at least as long, and the status says until when', async (t) => {
+    const { url, seen } = await receiver(t, (res, nth) => {
+      if (nth === 1) res.writeHead(503, { 'retry-after': '1' }).end()
+      else res.end()
+    })
+    const { submit, settled, tasks } = site(t)
+    const id = await submit(url)
+    await eventually(async () => (await tasks.get(id))?.callback?.nextAttemptAt !== undefined)
+    const [first] = seen
+    assert.ok(Date.parse((await tasks.get(id))?.callback?.nextAttemptAt ?? '') >= (first?.at ?? 0) + 1000)
+    assert.equal((await settled(id)).state, 'delivered')
+    const [, second] = seen
+    assert.ok(first && second && second.at - first.at >= 990, `${String(second && first && second.at - first.at)} ms`)
+  })
+
+  test('that hangs, with no answer or after half a head, fails in time', async (t) => {
+    for (const start of ['', 'HTTP/1.1 200 OK\r\nx: ']) {
+      const { url, sockets } = await rude(t, (socket) => { socket.write(start) })
+      const { submit, settled } = site(t, { timeoutMs: 100, attempts: 2 })
+      const { state, fault, attempts } = await settled(await submit(url))
+      assert.deepEqual([state, fault, attempts], ['failed', 'timeout', 2])
+      await eventually(() => sockets.size === 0)
+    }
+  })
+
+  test('that resets, speaks nonsense, sends endless interim answers or a head without end is unreachable', async (t) => {
+    const kinds: ((socket: Socket) => void)[] = [
+      (socket) => { socket.resetAndDestroy() },
+      (socket) => { socket.once('data', () => { socket.resetAndDestroy() }) },
+      (socket) => { socket.end() },
+      (socket) => { socket.end('SSH-2.0-OpenSSH_9.6\r\n') },
+      (socket) => { socket.write('HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1000)) },
+      (socket) => { socket.write(`HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(10_000)}`) },
+      (socket) => { socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n') },
+    ]
+    for (const serve of kinds) {
+      const { url, sockets } = await rude(t, serve)
+      const { submit, settled } = site(t, { attempts: 2 })
+      const { state, fault, attempts } = await settled(await submit(url))
+      assert.deepEqual([state, fault, attempts], ['failed', 'unreachable', 2], serve.toString())
+      await eventually(() => sockets.size === 0)
+    }
+  })
+
+  test('that nobody is at is unreachable', async (t) => {
+    const { url } = await rude(t, () => undefined)
+    const free = createServer()
+    await new Promise<void>((resolve) => { free.listen(0, '127.0.0.1', resolve) })
+    const { port } = free.address() as AddressInfo
+    await new Promise((resolve) => { free.close(resolve) })
+    const { submit, settled } = site(t)
+    const { state, fault } = await settled(await submit(url.replace(/:\d+/, `:${port}`)))
+    assert.deepEqual([state, fault], ['failed', 'unreachable'])
+  })
+
+  test('that sends 200 MB is cut off after some kilobytes; its status counts', async (t) => {
+    let written = 0
+    const { url, sockets } = await rude(t, (socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 209715200\r\n\r\n')
+        const chunk = Buffer.alloc(65_536)
+        const pump = (): void => {
+          if (written >= 209_715_200 || socket.destroyed) return
+          written += chunk.length
+          socket.write(chunk, pump)
+        }
+        pump()
+      })
+    })
+    const before = process.memoryUsage().rss
+    const { submit, settled } = site(t)
+    assert.equal((await settled(await submit(url))).state, 'delivered')
+    await eventually(() => sockets.size === 0)
+    assert.ok(written < 20_000_000, `${written} bytes were taken from us`)
+    assert.ok(process.memoryUsage().rss - before < 60_000_000, 'its body was kept')
+  })
+
+  test('that sends a gzip bomb wastes its own time: nothing is decompressed', async (t) => {
+    const bomb = gzipSync(Buffer.alloc(50_000_000))
+    const { url, seen } = await receiver(t, (res) => { res.writeHead(500, { 'content-encoding': 'gzip', 'content-length': bomb.length }).end(bomb) })
+    const { submit, settled } = site(t, { attempts: 1 })
+    const before = process.memoryUsage()
+    const { state, lastStatus } = await settled(await submit(url))
+    assert.deepEqual([state, lastStatus, seen[0]?.headers['accept-encoding']], ['failed', 500, 'identity'])
+    assert.ok(process.memoryUsage().arrayBuffers - before.arrayBuffers < 10_000_000)
+  })
+
+  test('that answers 200 and then dribbles for ever has its callback, and its socket is let go', async (t) => {
+    const { url, sockets } = await rude(t, (socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
+        const timer = setInterval(() => socket.write('1\r\nx\r\n'), 20)
+        socket.on('close', () => { clearInterval(timer) })
+      })
+    })
+    const { submit, settled } = site(t, { timeoutMs: 300 })
+    assert.equal((await settled(await submit(url))).state, 'delivered')
+    await eventually(() => sockets.size === 0)
+  })
+
+  test('that leaves while the body is being sent may have said what it thinks', async (t) => {
+    const { url } = await rude(t, (socket) => { socket.end('HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n') })
+    const sender = httpSender({ allow: ['127.0.0.1'] })
+    const reply = await sender.send({ url, headers: {}, body: 'x'.repeat(1_000_000), signal: new AbortController().signal, admit: () => true })
+    assert.ok('status' in reply ? reply.status === 410 : reply.fault === 'unreachable', JSON.stringify(reply))
+  })
+
+  test('is left at once when the process stops', async (t) => {
+    const { url, sockets } = await rude(t, () => undefined)
+    const stop = new AbortController()
+    const sender = httpSender({ allow: ['127.0.0.1'] })
+    const sent = sender.send({ url, headers: {}, body: '{}', signal: stop.signal, admit: () => true })
+    await eventually(() => sockets.size === 1)
+    const reason = new Error('closing')
+    stop.abort(reason)
+    await assert.rejects(sent, reason)
+    await eventually(() => sockets.size === 0)
+    await assert.rejects(sender.send({ url, headers: {}, body: '{}', signal: stop.signal, admit: () => true }), reason)
+  })
+})
+
+describe('receivers that are slow', () => {
+  for (const ownQueue of [true, false]) {
+    test(`hold up neither others nor tasks, with ${ownQueue ? 'a queue of their own' : 'the queue of the tasks'}`, async (t) => {
+      const slow = await rude(t, () => undefined, '127.0.0.2')
+      let most = 0
+      const counting = setInterval(() => { most = Math.max(most, slow.sockets.size) }, 5)
+      t.after(() => { clearInterval(counting) })
+      const quick = await receiver(t)
+      const { submit, settled, tasks } = site(t, {
+        ownQueue, timeoutMs: 60_000, maxInFlight: 4, maxPerHost: 2, concurrency: 8, allow: ['127.0.0.0/8'],
+      })
+      const stuck: string[] = []
+      for (let n = 0; n < 30; n++) stuck.push(await submit(slow.url))
+      await eventually(() => slow.sockets.size === 2)
+      const start = Date.now()
+      for (let n = 0; n < 10; n++) {
+        const id = await submit(quick.url)
+        await tasks.wait(id, { timeoutMs: 2000 })
+        assert.equal((await settled(id)).state, 'delivered')
+      }
+      assert.ok(Date.now() - start < 5000, `${Date.now() - start} ms`)
+      assert.equal(most, 2, 'more at once than one host may have')
+      assert.equal((await tasks.get(stuck[29] ?? ''))?.callback?.state, 'pending')
+    })
+  }
+
+  test('are put off, not forgotten: in the end each has its callback', async (t) => {
+    const { url, seen } = await receiver(t, (res) => { setTimeout(() => { res.end() }, 30) })
+    const { submit, settled } = site(t, { maxInFlight: 3, maxPerHost: 2 })
+    const ids = await Promise.all(Array.from({ length: 12 }, () => submit(url)))
+    for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
+    assert.equal(new Set(seen.map(({ headers }) => headers['webhook-id'])).size, 12)
+    assert.equal(seen.length, 12)
+  })
+
+  test('are given up where no room is left for them in memory, and the status says so', async (t) => {
+    const { url } = await rude(t, () => undefined)
+    const { submit, tasks, heard } = site(t, { maxWaiting: 4, timeoutMs: 60_000 })
+    const ids: string[] = []
+    for (let n = 0; n < 3; n++) ids.push(await submit(url))
+    await eventually(() => heard.length === 1)
+    const views = await Promise.all(ids.map(async (id) => (await tasks.get(id))?.callback))
+    const failed = views.filter((view) => view?.state === 'failed')
+    assert.deepEqual(failed, [{ state: 'failed', attempts: 0, fault: 'no_room' }], JSON.stringify(views))
+  })
+})
+
+describe('callbacks are fair (15.12)', () => {
+  /** Holds connections open without an answer; gives its URL on a host of its own. */
+  const dead = async (t: TestContext, host: string) => rude(t, () => undefined, host)
+
+  test('two dead ports of one machine hold none of another owner\'s callbacks', async (t) => {
+    const ports = [await dead(t, '127.0.0.2'), await dead(t, '127.0.0.2')]
+    const good = await receiver(t, undefined, '127.0.0.3')
+    const { submit, settled } = site(t, { ownQueue: false, concurrency: 10, timeoutMs: 60_000, allow: ['127.0.0.0/8'] })
+    for (let n = 0; n < 20; n++) await submit(ports[n % 2]?.url ?? '', {}, 'ann')
+    await eventually(() => ports.some(({ sockets }) => sockets.size > 0))
+    const ids = await Promise.all(Array.from({ length: 10 }, () => submit(good.url, {}, 'bob')))
+    for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
+    const held = ports.reduce((sum, { sockets }) => sum + sockets.size, 0)
+    assert.ok(held > 0, 'the dead ports hold their requests all the while')
+    assert.ok(held <= 4, `${held} requests to one machine, whatever the ports`)
+  })
+
+  test('dead receivers of one owner on many machines leave places for another owner', async (t) => {
+    const machines = await Promise.all(Array.from({ length: 20 }, (_, n) => dead(t, `127.0.1.${n + 1}`)))
+    const good = await receiver(t, undefined, '127.0.0.3')
+    const { submit, settled } = site(t, { timeoutMs: 60_000, maxInFlight: 8, allow: ['127.0.0.0/8'] })
+    for (const { url } of machines) await submit(url, {}, 'ann')
+    const held = () => machines.reduce((sum, { sockets }) => sum + sockets.size, 0)
+    await eventually(() => held() === 6)
+    const ids = await Promise.all(Array.from({ length: 10 }, () => submit(good.url, {}, 'bob')))
+    for (const id of ids) assert.equal((await settled(id)).state, 'delivered')
+    assert.equal(held(), 6, 'three quarters of maxInFlight')
+  })
+
+  test('names of one address share its limit', async (t) => {
+    const machine = await dead(t, '127.0.0.2')
+    const { port } = new URL(machine.url)
+    const good = await receiver(t, undefined, '127.0.0.3')
+    const resolve = () => Promise.resolve([{ address: '127.0.0.2', family: 4 }])
+    const allow = ['127.0.0.0/8', ...Array.from({ length: 8 }, (_, n) => `name${n}.example.com`)]
+    const { submit, settled } = site(t, { timeoutMs: 60_000, maxInFlight: 8, maxPerHost: 2, allow, resolve })
+    for (let n = 0; n < 8; n++) await submit(`http://name${n}.example.com:${port}/`, {}, `owner${n}`)
+    await eventually(() => machine.sockets.size === 2)
+    const id = await submit(good.url, {}, 'bob')
+    assert.equal((await settled(id)).state, 'delivered')
+    assert.equal(machine.sockets.size, 2)
+  })
+
+  test('500 waiting callbacks of one owner leave room for another owner\'s', async (t) => {
+    const machine = await dead(t, '127.0.0.2')
+    const good = await receiver(t, undefined, '127.0.0.3')
+    const { submit, settled, tasks } = site(t, { timeoutMs: 60_000, allow: ['127.0.0.0/8'] })
+    const ids: string[] = []
+    for (let n = 0; n < 500; n++) ids.push(await submit(machine.url, {}, 'ann'))
+    const states = () => Promise.all(ids.map(async (id) => (await tasks.get(id))?.callback))
+    await eventually(async () => (await states()).every((callback) => callback?.state !== 'waiting'))
+    const id = await submit(good.url, {}, 'bob')
+    assert.equal((await settled(id)).state, 'delivered')
+    await eventually(async () => (await states()).filter((callback) => callback?.fault === 'no_room').length === 250)
+  })
+})

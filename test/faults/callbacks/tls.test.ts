@@ -1,0 +1,72 @@
+// Receivers behind TLS, with a certificate made here by openssl.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, test, type TestContext } from 'node:test'
+import { httpSender } from '../../../src/callbacks/index.js'
+
+interface Certificate { readonly key: string, readonly cert: string }
+
+/** A certificate that signs itself, for one name. */
+function certificateFor(name: string): Certificate {
+  const folder = mkdtempSync(join(tmpdir(), 'longhaul-tls-'))
+  try {
+    execFileSync('openssl', [
+      'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', `/CN=${name}`,
+      '-addext', `subjectAltName=DNS:${name}`, '-keyout', join(folder, 'key.pem'), '-out', join(folder, 'cert.pem'),
+    ], { stdio: 'pipe' })
+    return { key: readFileSync(join(folder, 'key.pem'), 'utf8'), cert: readFileSync(join(folder, 'cert.pem'), 'utf8') }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const NAME = 'hooks.example.com'
+const own = certificateFor(NAME)
+const other = certificateFor('other.example.com')
+
+async function receiver(t: TestContext, { key, cert }: Certificate): Promise<{ url: string, seen: { body: string, name: unknown }[] }> {
+  const seen: { body: string, name: unknown }[] = []
+  const server = createServer({ key, cert }, (req, res) => {
+    let body = ''
+    req.setEncoding('utf8').on('data', (text: string) => { body += text }).on('end', () => {
+      seen.push({ body, name: (req.socket as { servername?: unknown }).servername })
+      res.end()
+    })
+  })
+  server.on('tlsClientError', () => undefined)
+  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  t.after(() => new Promise<void>((resolve) => {
+    server.close(() => { resolve() })
+    server.closeAllConnections()
+  }))
+  return { url: `https://${NAME}:${String((server.address() as AddressInfo).port)}/hook`, seen }
+}
+
+const send = (url: string, ca?: string | string[]) => httpSender({
+  allow: ['127.0.0.1'], timeoutMs: 5000, resolve: async () => [{ address: '127.0.0.1', family: 4 }], ...(ca === undefined ? {} : { ca }),
+}).send({ url, headers: {}, body: '{"a":1}', signal: new AbortController().signal, admit: () => true })
+
+describe('a receiver behind TLS', () => {
+  test('whose certificate is among `ca` is called by its name, though its address is pinned', async (t) => {
+    const { url, seen } = await receiver(t, own)
+    for (const ca of [own.cert, [other.cert, own.cert]]) assert.deepEqual(await send(url, ca), { status: 200, retryAfter: undefined })
+    assert.deepEqual(seen, [{ body: '{"a":1}', name: NAME }, { body: '{"a":1}', name: NAME }])
+  })
+
+  test('whom nobody vouches for is sent nothing', async (t) => {
+    const { url, seen } = await receiver(t, own)
+    for (const ca of [undefined, other.cert]) assert.deepEqual(await send(url, ca), { fault: 'unreachable' })
+    assert.deepEqual(seen, [])
+  })
+
+  test('whose certificate is another name\'s is sent nothing', async (t) => {
+    const { url, seen } = await receiver(t, other)
+    assert.deepEqual(await send(url, other.cert), { fault: 'unreachable' })
+    assert.deepEqual(seen, [])
+  })
+})

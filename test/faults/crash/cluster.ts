@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { after, afterEach } from 'node:test'
+import { Redis } from 'ioredis'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { Client, type Answer } from '../../http/kit/reference.js'
+import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
+import { redisForFile } from '../../servers/redis-server.js'
+
+/** Processes that end where they are told, behind one Redis of the file. */
+export async function crashCluster() {
+  stopAfterwards()
+  const { url } = await redisForFile()
+  const redis = new Redis(url)
+  const jobs = new Redis(url, { maxRetriesPerRequest: null })
+  const board = new BullMQQueue({ connection: jobs })
+  after(async () => {
+    await board.close()
+    for (const client of [redis, jobs]) client.disconnect()
+  })
+
+  const workers: ServerProcess[] = []
+  // Whatever became of a test, the next one's jobs are not for its workers.
+  afterEach(async () => {
+    for (const { child, exited } of workers.splice(0)) {
+      child.kill('SIGKILL')
+      await exited
+    }
+  })
+
+  const start = async (role: 'web' | 'worker', where = '-', stalls = 1): Promise<ServerProcess> => {
+    const file = join(import.meta.dirname, 'process.ts')
+    const child = new ServerProcess(process.execPath, ['--import', 'tsx', file, url, role, where, String(stalls)], {})
+    if (role === 'worker') workers.push(child)
+    while (!child.out.includes('ready')) {
+      // Some worker meets its end before it has said anything.
+      if (child.child.exitCode !== null || child.child.signalCode !== null || !child.child.stdout) break
+      await Promise.race([once(child.child.stdout, 'data'), child.exited])
+    }
+    return child
+  }
+
+  return {
+    redis, jobs, board, start,
+    /** Ended by its own hand. */
+    died: async (child: ServerProcess): Promise<void> => { assert.deepEqual(await child.exited, { code: null, signal: 'SIGKILL' }, child.err) },
+    /** Ends a process, which is gone when this resolves: what comes next has the queue to itself. */
+    end: async (child: ServerProcess): Promise<void> => {
+      child.child.kill('SIGKILL')
+      await child.exited
+    },
+    /** How often the work of a task was begun. */
+    runs: async (id: string): Promise<number> => Number(await redis.get(`runs:${id}`) ?? 0),
+    /** Resolves when the queue holds no job any more. */
+    idle: (): Promise<void> => eventually(async () => {
+      const counts = await board.bull.getJobCounts('wait', 'active', 'delayed', 'failed', 'prioritized')
+      return Object.values(counts).every((count) => count === 0)
+    }, 30_000, 'the queue is empty'),
+    /** A web process that lives. */
+    client: new Client(await (await start('web')).url()),
+    submit: (to: Client, body: object, key?: string): Promise<Answer> => to.ask('POST', '/tasks', { body, headers: key === undefined ? {} : { 'idempotency-key': key } }),
+  }
+}

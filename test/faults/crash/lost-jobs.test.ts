@@ -1,0 +1,73 @@
+// Records without a job (issue 15, B5), by real processes on a real Redis and BullMQ.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { Client } from '../../http/kit/reference.js'
+import { crashCluster } from './cluster.js'
+
+const { redis, client, submit, start, died, end, runs, idle } = await crashCluster()
+
+/** What the shard of the queue loses when it fails over. */
+async function loseJobs(): Promise<void> {
+  const keys = await redis.keys('{longhaul}:tasks:*')
+  assert.ok(keys.length > 0)
+  await redis.del(...keys)
+}
+
+test('15.5: a web process that dies between record and job leaves a task that a worker finds and runs', async () => {
+  const crashing = await start('web', 'created task')
+  // With a key its client knows of the task before the answer: a retry would be told of it.
+  await assert.rejects(submit(new Client(await crashing.url()), {}, 'before-the-job'))
+  await died(crashing)
+  const [key = ''] = await redis.keys('longhaul:e:task:*')
+  const id = key.slice('longhaul:e:task:'.length)
+  assert.equal((await client.ask('GET', `/tasks/${id}`)).json.status, 'processing')
+  const worker = await start('worker')
+  assert.equal((await client.ended(`/tasks/${id}`)).json.status, 'completed')
+  await idle()
+  assert.equal(await runs(id), 1)
+  await end(worker)
+})
+
+test('15.5: accepted tasks whose jobs are lost run all the same', async () => {
+  const ids = await Promise.all(Array.from({ length: 10 }, async () => String((await submit(client, {})).json.taskId)))
+  await loseJobs()
+  const [one, two] = await Promise.all([start('worker'), start('worker')])
+  for (const id of ids) assert.equal((await client.ended(`/tasks/${id}`)).json.status, 'completed')
+  await idle()
+  for (const id of ids) assert.equal(await runs(id), 1)
+  await eventually(async () => await redis.zcard('longhaul:unfinished') === 0, 10_000, 'the index holds unfinished tasks only')
+  await Promise.all([end(one), end(two)])
+})
+
+test('15.5: a task whose input was too large to be kept with its record fails, task_lost, when its job is lost', async () => {
+  const { json: { taskId } } = await submit(client, { filling: 'x'.repeat(20_000) })
+  await loseJobs()
+  const worker = await start('worker')
+  const { json } = await client.ended(`/tasks/${String(taskId)}`)
+  assert.deepEqual([json.status, json.error.code], ['failed', 'task_lost'])
+  await end(worker)
+})
+
+test('15.5: a task whose worker died and whose job is lost fails, task_lost, once a run may not take longer', async () => {
+  const { json: { taskId } } = await submit(client, { endless: true })
+  const killed = await start('worker')
+  await eventually(async () => await runs(taskId) === 1, 30_000, 'the work runs')
+  await end(killed)
+  await loseJobs()
+  const worker = await start('worker')
+  const { json } = await client.ended(`/tasks/${String(taskId)}`)
+  assert.deepEqual([json.status, json.error.code], ['failed', 'task_lost'])
+  await end(worker)
+})
+
+test('15.5: a run that goes on although its job is lost is left to its end', async () => {
+  const worker = await start('worker')
+  const { json: { taskId } } = await submit(client, { ms: 4000 })
+  await eventually(async () => await runs(taskId) === 1, 30_000, 'the work runs')
+  await loseJobs()
+  const other = await start('worker')
+  assert.equal((await client.ended(`/tasks/${String(taskId)}`)).json.status, 'completed')
+  assert.equal(await runs(taskId), 1)
+  await Promise.all([end(worker), end(other)])
+})

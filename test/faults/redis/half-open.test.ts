@@ -1,0 +1,150 @@
+// Connections to Redis that go silent for ever while new ones work: a load balancer or NAT has lost its state.
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { Cluster, Redis } from 'ioredis'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { RedisStore } from 'longhaul/redis'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { Client } from '../../http/kit/reference.js'
+import { startProcess, stopAfterwards } from '../../http/kit/process.js'
+import { clusterForFile } from '../../servers/redis-cluster.js'
+import { redisForFile, type RedisServer } from '../../servers/redis-server.js'
+import { TcpProxy } from '../../servers/tcp-proxy.js'
+
+stopAfterwards()
+const redis = await redisForFile()
+
+/** How long a connection may be silent until all works again. */
+const HEALED_MS = 10_000
+
+async function proxyTo(t: TestContext, { port }: Pick<RedisServer, 'port'> = redis): Promise<TcpProxy> {
+  const proxy = await TcpProxy.to(port)
+  t.after(() => { proxy.close() })
+  return proxy
+}
+
+function clientOf(t: TestContext, proxy: TcpProxy): Redis {
+  const client = new Redis(proxy.port, '127.0.0.1', { maxRetriesPerRequest: null, retryStrategy: () => 50 })
+  client.on('error', () => undefined)
+  t.after(() => { client.disconnect() })
+  return client
+}
+
+describe('issue 15.10: a connection that is half-open is replaced:', () => {
+  test('that of the store', async (t) => {
+    const proxy = await proxyTo(t)
+    const store = new RedisStore({ client: clientOf(t, proxy) })
+    t.after(() => store.close())
+    await store.create('store', 'a', { ttlMs: 60_000 })
+    proxy.forget()
+    const failed = performance.now()
+    await assert.rejects(async () => store.get('store'), { reason: 'unavailable' })
+    await eventually(async () => (await store.get('store').catch(() => undefined))?.value === 'a', HEALED_MS, 'the store answers again')
+    assert.ok(performance.now() - failed < HEALED_MS)
+  })
+
+  test('not where Redis itself has stopped answering: nothing is gained by it', async (t) => {
+    const proxy = await proxyTo(t)
+    const client = clientOf(t, proxy)
+    const store = new RedisStore({ client, timeoutMs: 100 })
+    t.after(() => store.close())
+    await store.create('stopped', 'a', { ttlMs: 60_000 })
+    const { stream } = client
+    const { opened } = proxy
+    redis.freeze()
+    for (let tries = 0; tries < 5; tries++) await assert.rejects(async () => store.get('stopped'), { reason: 'unavailable' })
+    redis.thaw()
+    await eventually(async () => (await store.get('stopped').catch(() => undefined))?.value === 'a', HEALED_MS, 'the store answers again')
+    assert.equal(client.stream, stream)
+    assert.ok(proxy.opened > opened, 'a new connection was tried')
+  })
+
+  test('that of the change notices', async (t) => {
+    const proxy = await proxyTo(t)
+    const near = new RedisStore({ client: clientOf(t, proxy) })
+    const direct = new Redis(redis.url)
+    const far = new RedisStore({ client: direct })
+    t.after(async () => {
+      await Promise.all([near.close(), far.close()])
+      direct.disconnect()
+    })
+    let notices = 0
+    await near.watch('noticed', () => { notices++ })
+    const made = await far.create('noticed', 'a', { ttlMs: 60_000 })
+    assert.ok(made.created)
+    await eventually(() => notices > 0, 5000, 'a notice comes')
+    proxy.forget()
+    notices = 0
+    await eventually(() => notices > 0, HEALED_MS, 'a notice comes of the new connection')
+    notices = 0
+    assert.ok((await far.replace('noticed', 'b', made.revision, {})).replaced)
+    await eventually(() => notices > 0, 5000, 'a notice comes of the next write')
+    await near.watch('another', () => undefined)
+  })
+
+  for (const how of ['a client of the host', 'one that BullMQ makes'] as const) {
+    test(`that of a queue, and of its worker: ${how}`, async (t) => {
+      const proxy = await proxyTo(t)
+      const connection = () => (how === 'a client of the host' ? clientOf(t, proxy) : { host: '127.0.0.1', port: proxy.port })
+      const name = `half-open-${how.replaceAll(' ', '-')}`
+      const producer = new BullMQQueue({ connection: connection(), name })
+      const worker = new BullMQQueue({ connection: connection(), name, lockDurationMs: 4000, stalledIntervalMs: 2000 })
+      t.after(() => Promise.all([producer.close(), worker.close({ drainMs: 0 })]))
+      const ran: string[] = []
+      worker.process(async ({ taskId }) => { ran.push(taskId) }, { concurrency: 2, onDead: () => undefined })
+      await producer.enqueue({ id: 'before', taskId: 'before', name: 'work', input: 1 })
+      await eventually(() => ran.includes('before'), 10_000, 'the queue works')
+      proxy.forget()
+      const began = performance.now()
+      let nth = 0
+      await eventually(async () => {
+        const id = `after-${String(nth++)}`
+        return await producer.enqueue({ id, taskId: id, name: 'work', input: 1 }).catch(() => undefined) === 'accepted'
+      }, HEALED_MS, 'the queue takes jobs again')
+      await eventually(() => ran.includes(`after-${String(nth - 1)}`), HEALED_MS + 3000, 'the worker runs what was taken')
+      assert.ok(performance.now() - began < HEALED_MS + 5000, String(performance.now() - began))
+    })
+  }
+})
+
+test('issue 15.10: in a cluster the connection of each silent node is replaced', async (t) => {
+  const servers = await clusterForFile()
+  const proxies = await Promise.all(servers.map((server) => proxyTo(t, server)))
+  const natMap = Object.fromEntries(servers.map(({ port }, at) => [`127.0.0.1:${String(port)}`, { host: '127.0.0.1', port: proxies[at]?.port ?? 0 }]))
+  const client = new Cluster([{ host: '127.0.0.1', port: proxies[0]?.port ?? 0 }], { natMap, clusterRetryStrategy: () => 50 })
+  client.on('error', () => undefined)
+  t.after(() => { client.disconnect() })
+  const store = new RedisStore({ client })
+  t.after(() => store.close())
+  const keys = Array.from({ length: 12 }, (_, n) => `cluster-${String(n)}`)
+  for (const key of keys) await store.create(key, 'a', { ttlMs: 60_000 })
+  for (const proxy of proxies) proxy.forget()
+  await eventually(async () => {
+    for (const key of keys) if ((await store.get(key).catch(() => undefined))?.value !== 'a') return false
+    return true
+  }, 2 * HEALED_MS, 'all nodes answer again')
+})
+
+test('issue 15.10: two web processes behind it answer again within seconds, and what they had accepted goes on', async (t) => {
+  const proxy = await proxyTo(t)
+  const env = { REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/2`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' }
+  const processes = [startProcess(env), startProcess(env)]
+  const clients = (await Promise.all(processes.map((each) => each.url()))).map((url) => new Client(url))
+  const [one, other] = clients as [Client, Client]
+  const paths = await Promise.all(clients.map(async (client) => {
+    const { status, headers } = await client.submit('wait', { ms: 2000 })
+    assert.equal(status, 202)
+    return headers.get('location') ?? ''
+  }))
+  proxy.forget()
+  const began = performance.now()
+  await Promise.all(clients.map((client) => eventually(
+    async () => (await client.submit('wait', { ms: 0 })).status === 202, HEALED_MS, 'the process takes work again',
+  )))
+  await Promise.all(paths.map((path, at) => eventually(
+    async () => (await (at === 0 ? other : one).ask('GET', path)).json?.status === 'completed', 2 * HEALED_MS, 'what was accepted ends',
+  )))
+  assert.ok(performance.now() - began < 2 * HEALED_MS, String(performance.now() - began))
+  for (const { child } of processes) child.kill('SIGTERM')
+  for (const each of processes) assert.deepEqual(await each.exited, { code: 0, signal: null }, each.err)
+})

@@ -1,0 +1,92 @@
+// SIGTERM while Redis can't be reached: the drain time is a promise, whatever Redis does.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { after, describe, test } from 'node:test'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { Client } from '../../http/kit/reference.js'
+import { ServerProcess, startProcess, stopAfterwards } from '../../http/kit/process.js'
+import { RedisServer } from '../../servers/redis-server.js'
+
+stopAfterwards()
+
+const DRAIN_MS = 1000
+/** What a process may take beyond its drain time; most of it is for the connections to end, and for this machine. */
+const BEYOND_MS = 6000
+const TOKENS = 'writer-1=will:writer'
+
+const FAULTS = {
+  'refuses connections': (redis: RedisServer) => redis.kill(),
+  'has stopped answering': (redis: RedisServer) => { redis.freeze() },
+}
+
+function exampleProcess(file: 'main' | 'web', url: string): ServerProcess {
+  const env = { REDIS_URL: url, PORT: '0', DRAIN_MS: String(DRAIN_MS) }
+  return new ServerProcess(process.execPath, ['--import', 'tsx', `examples/worker/${file}.ts`], env)
+}
+
+function referenceProcess(worker: 'on' | 'only', url: string): ServerProcess {
+  // A database of its own: its queue has the name of that of the examples.
+  return startProcess({ REDIS_URL: `${url}/1`, WORKER: worker, AUTH_TOKENS: TOKENS, DRAIN_MS: String(DRAIN_MS) })
+}
+
+async function ready(worker: ServerProcess): Promise<void> {
+  while (!worker.out.includes('The worker is ready')) {
+    if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.err}`)
+    await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
+  }
+}
+
+/** Sends SIGTERM to all and waits until they end; each has to, by itself and in time. */
+async function endInTime(processes: Readonly<Record<string, ServerProcess>>): Promise<void> {
+  const began = performance.now()
+  for (const { child } of Object.values(processes)) child.kill('SIGTERM')
+  await Promise.all(Object.entries(processes).map(async ([name, each]) => {
+    const kill = setTimeout(() => { each.child.kill('SIGKILL') }, DRAIN_MS + BEYOND_MS)
+    const exit = await each.exited
+    clearTimeout(kill)
+    const took = `${name} after ${String(Math.round(performance.now() - began))} ms: ${each.err}`
+    assert.deepEqual(exit, { code: 0, signal: null }, took)
+    assert.doesNotMatch(each.err, /unhandled/i, took)
+  }))
+}
+
+for (const [fault, strike] of Object.entries(FAULTS)) {
+  describe(`issue 15.10: on SIGTERM, while Redis ${fault},`, () => {
+    test('idle processes end within their drain time', async () => {
+      const redis = await RedisServer.start()
+      after(() => redis.stop())
+      const web = exampleProcess('web', redis.url)
+      const worker = exampleProcess('main', redis.url)
+      const server = referenceProcess('on', redis.url)
+      const serverWorker = referenceProcess('only', redis.url)
+      // BullMQ makes its connections.
+      const other = await RedisServer.start()
+      after(() => other.stop())
+      const bare = new ServerProcess(process.execPath, ['--import', 'tsx', 'test/faults/redis/queue-closer.ts', String(other.port)], {})
+      await Promise.all([web.url(), server.url(), ready(worker), ready(serverWorker), ready(bare)])
+      await strike(other)
+      await strike(redis)
+      await endInTime({ web, worker, server, 'worker of the reference server': serverWorker, bare })
+    })
+
+    test('processes whose work goes on end within their drain time', async () => {
+      const redis = await RedisServer.start()
+      after(() => redis.stop())
+      const web = exampleProcess('web', redis.url)
+      const worker = exampleProcess('main', redis.url)
+      const server = referenceProcess('on', redis.url)
+      const [webUrl, serverUrl] = await Promise.all([web.url(), server.url(), ready(worker)])
+      const reports = new Client(webUrl)
+      const tasks = new Client(serverUrl)
+      const report = (await reports.ask('POST', '/reports', { body: { year: 2025 }, headers: { prefer: 'respond-async' } }))
+      const task = await tasks.submit('wait', { ms: 60_000 })
+      assert.deepEqual([report.status, task.status], [202, 202])
+      await eventually(async () => (
+        (await reports.ask('GET', report.headers.get('location') ?? '')).json.progress !== undefined
+        && (await tasks.ask('GET', task.headers.get('location') ?? '')).json.startedAt !== undefined
+      ), 20_000, 'both tasks run')
+      await strike(redis)
+      await endInTime({ web, worker, server })
+    })
+  })
+}

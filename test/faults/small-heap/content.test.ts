@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes, randomInt } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdtemp, open as openFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ask, open } from '../../http/kit/wire.js'
+import { SmallProcess } from './small-process.js'
+
+const MIB = 1 << 20
+/** `npm run test:large` serves more than 32 bits can count. */
+const SIZE = process.env['LONGHAUL_LARGE'] === undefined ? 96 * MIB + 17 : 5 * 1024 * MIB + 17
+const CEILING_MS = 2000
+
+describe('a large file from a process with a heap of 64 MiB', () => {
+  let folder = ''
+  let path = ''
+  let server: SmallProcess
+  let whole = ''
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'longhaul-'))
+    path = join(folder, 'large.bin')
+    // Each MiB begins with bytes of its own, and holes follow: no place can be taken for another, and the disk is spared.
+    const file = await openFile(path, 'w')
+    for (let at = 0; at < SIZE; at += MIB) await file.write(randomBytes(16), 0, Math.min(16, SIZE - at), at)
+    await file.truncate(SIZE)
+    await file.close()
+    const hash = createHash('sha256')
+    for await (const chunk of createReadStream(path, { highWaterMark: MIB })) hash.update(chunk as Buffer)
+    whole = hash.digest('hex')
+    process.env['LONGHAUL_TEST_FILE'] = path
+    server = await SmallProcess.start('content-server.ts')
+  })
+  after(async () => {
+    await server.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  test('SPEC 4.5: a slow client that is cut at 20 random places has all of it in the end, and others are answered meanwhile', async () => {
+    const cuts = [...Array.from({ length: 20 }, () => randomInt(1, SIZE)).sort((a, b) => a - b), SIZE]
+    let over = false
+    let slowest = 0
+    const pings = (async () => {
+      while (!over) {
+        const began = performance.now()
+        assert.equal((await ask(server.port, 'GET', '/ping')).status, 200)
+        slowest = Math.max(slowest, performance.now() - began)
+        await sleep(20)
+      }
+    })()
+    const hash = createHash('sha256')
+    let at = 0
+    let etag = ''
+    let rests = 0
+    for (const cut of cuts) {
+      if (cut === at) continue
+      const response = await open(server.port, 'GET', '/file', { headers: at === 0 ? {} : { 'range': `bytes=${at}-`, 'if-range': etag } })
+      assert.equal(response.statusCode, at === 0 ? 200 : 206)
+      assert.equal(response.headers['content-length'], String(SIZE - at))
+      etag = response.headers.etag ?? ''
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        const kept = chunk.subarray(0, cut - at)
+        hash.update(kept)
+        at += kept.byteLength
+        if (at === cut) break
+        if (at > rests * 16 * MIB) {
+          rests++
+          await sleep(10)
+        }
+      }
+      assert.equal(at, cut)
+      response.destroy()
+    }
+    over = true
+    await pings
+    assert.equal(hash.digest('hex'), whole, `cut at ${cuts.join(', ')}`)
+    assert.ok(slowest < CEILING_MS, `another request waited for ${slowest} ms`)
+  })
+
+  test('SPEC 4.5: the last bytes, and none behind them', async () => {
+    const { status, headers } = await ask(server.port, 'GET', '/file', { headers: { range: 'bytes=-17' } })
+    assert.deepEqual([status, headers['content-range']], [206, `bytes ${SIZE - 17}-${SIZE - 1}/${SIZE}`])
+    assert.equal((await ask(server.port, 'GET', '/file', { headers: { range: `bytes=${SIZE}-` } })).status, 416)
+    assert.equal((await ask(server.port, 'HEAD', '/file')).headers['content-length'], String(SIZE))
+  })
+
+  test('has taken little memory for it', async () => {
+    const { maxRss } = await server.memory()
+    assert.ok(maxRss < 300 * MIB, `${Math.round(maxRss / MIB)} MiB`)
+  })
+})

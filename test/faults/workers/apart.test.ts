@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import { stopAfterwards } from '../../http/kit/process.js'
+import { redisForFile } from '../../servers/redis-server.js'
+import { startWeb, startWorker, type Web } from './reference-cluster.js'
+
+stopAfterwards()
+const { url } = await redisForFile()
+
+describe('two web processes and a worker', () => {
+  let one: Web
+  let other: Web
+  before(async () => {
+    ;[one, other] = await Promise.all([startWeb(url), startWeb(url), startWorker(url)])
+  })
+
+  const submit = async (ms: number): Promise<string> => {
+    const { status, headers } = await one.client.submit('wait', { ms })
+    assert.equal(status, 202)
+    return headers.get('location') ?? ''
+  }
+
+  test('a task taken in by one shows at the other, and a long poll there is woken by its end', async () => {
+    const path = await submit(800)
+    const first = await other.client.ask('GET', path)
+    assert.equal(first.json.status, 'processing')
+    const final = await other.client.ended(path)
+    const answered = Date.now()
+    assert.equal(final.json.status, 'completed')
+    // A reader that has only its own clock would have looked after 3 s.
+    assert.ok(answered - Date.parse(final.json.finishedAt) < 1000, 'the change itself wakes the poll')
+  })
+
+  test('its events arrive at the other as they happen', async () => {
+    const path = await submit(1500)
+    const response = await other.client.open('GET', path, { headers: { accept: 'text/event-stream' } })
+    const text = await response.text()
+    const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data) as { status: string, progress?: { done: number } })
+    assert.equal(events.at(-1)?.status, 'completed')
+    assert.ok(events.filter(({ progress }) => progress).length >= 4, `${String(events.length)} events came`)
+  })
+
+  test('a cancel at the other reaches the running function in the worker', async () => {
+    const path = await submit(20_000)
+    while (!(await other.client.ask('GET', path)).json.progress) continue
+    assert.equal((await other.client.ask('DELETE', path)).json.status, 'cancelled')
+    // Ten such runs fill the worker; the next task starts at once only if they were stopped.
+    const more = await Promise.all(Array.from({ length: 10 }, () => submit(20_000)))
+    for (const each of more) while (!(await one.client.ask('GET', each)).json.progress) continue
+    await Promise.all(more.map((each) => other.client.ask('DELETE', each)))
+    const started = performance.now()
+    assert.equal((await other.client.ended(await submit(0))).json.status, 'completed')
+    assert.ok(performance.now() - started < 3000, 'the cancelled runs gave their places back')
+  })
+
+  test('a direct request is answered by the web process itself', async () => {
+    const { status, json } = await one.client.ask('POST', '/api/long-running-task', { body: { task: 'wait', data: { ms: 50 } } })
+    assert.deepEqual([status, json.ms], [200, 50])
+  })
+
+  test('thirty requests with one Idempotency-Key, over both, make one task', async () => {
+    const answers = await Promise.all(Array.from({ length: 30 }, (_, at) => (
+      (at % 2 === 0 ? one : other).client.submit('wait', { ms: 300 }, { headers: { 'idempotency-key': 'thirty' } })
+    )))
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([202]))
+    assert.equal(new Set(answers.map(({ json }) => json.taskId)).size, 1)
+    assert.equal(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null).length, 1)
+  })
+})

@@ -1,0 +1,63 @@
+// The worker of examples/worker, apart from its web processes; also what SIGTERM does to a busy one.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { Client } from '../../http/kit/reference.js'
+import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
+import { redisForFile } from '../../servers/redis-server.js'
+
+stopAfterwards()
+const { url } = await redisForFile()
+
+async function startWorker(env: Record<string, string> = {}): Promise<ServerProcess> {
+  const worker = new ServerProcess(process.execPath, ['--import', 'tsx', 'examples/worker/main.ts'], { REDIS_URL: url, ...env })
+  while (!worker.out.includes('The worker is ready')) {
+    if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.err}`)
+    await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
+  }
+  return worker
+}
+
+const web = new ServerProcess(process.execPath, ['--import', 'tsx', 'examples/worker/web.ts'], { REDIS_URL: url, PORT: '0' })
+const client = new Client(await web.url())
+
+async function begin(): Promise<string> {
+  const { status, headers } = await client.ask('POST', '/reports', { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
+  assert.equal(status, 202)
+  return headers.get('location') ?? ''
+}
+
+async function running(path: string): Promise<void> {
+  await eventually(async () => (await client.ask('GET', path)).json.progress !== undefined, 15_000, 'the task runs')
+}
+
+test('a worker on SIGTERM finishes what runs within its limit, and takes nothing new', async () => {
+  const path = await begin()
+  const worker = await startWorker({ DRAIN_MS: '15000' })
+  await running(path)
+  worker.child.kill('SIGTERM')
+  const [exit, final] = await Promise.all([worker.exited, client.ended(path)])
+  assert.deepEqual(exit, { code: 0, signal: null }, worker.err)
+  assert.deepEqual(final.json.result, { message: 'The report of 2025 is ready.', months: 12 })
+  assert.equal(worker.err, '')
+})
+
+test('a busy worker whose limit is over hands back what runs, and another one starts it at once', async () => {
+  const paths = await Promise.all([begin(), begin()])
+  const worker = await startWorker({ DRAIN_MS: '200' })
+  for (const path of paths) await running(path)
+  const stopped = performance.now()
+  worker.child.kill('SIGTERM')
+  assert.deepEqual(await worker.exited, { code: 0, signal: null }, worker.err)
+  assert.ok(performance.now() - stopped < 5200, `${String(Math.round(performance.now() - stopped))} ms`)
+  for (const path of paths) assert.equal((await client.ask('GET', path)).json.status, 'processing')
+  const next = await startWorker()
+  const started = performance.now()
+  for (const path of paths) assert.equal((await client.ended(path)).json.status, 'completed')
+  // Three seconds of work: nobody waited for the lock of the old worker (8 s) to end.
+  assert.ok(performance.now() - started < 7500, `${String(Math.round(performance.now() - started))} ms`)
+  next.child.kill('SIGTERM')
+  web.child.kill('SIGTERM')
+  assert.deepEqual([await next.exited, await web.exited], [{ code: 0, signal: null }, { code: 0, signal: null }], next.err + web.err)
+})

@@ -1,0 +1,60 @@
+// Ids of the host's own that are used again, on a real BullMQ (issue 15, B4).
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { Redis } from 'ioredis'
+import { createTasks, defineTask } from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { redis } from 'longhaul/redis'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { redisForFile } from '../../servers/redis-server.js'
+
+const { url } = await redisForFile()
+
+function setUp(t: TestContext) {
+  const client = new Redis(url)
+  const connection = new Redis(url, { maxRetriesPerRequest: null })
+  const engine = redis({ client })
+  const began: string[] = []
+  let release = () => undefined as void
+  const gate = new Promise<void>((resolve) => { release = resolve })
+  const work = defineTask({ name: 'work', run: async (input) => {
+    began.push(String(input))
+    // Deaf to its signal, so that its job stays in the engine.
+    if (input === 'old') await gate
+    return { message: String(input) }
+  } })
+  const tasks = createTasks({ ...engine, queue: new BullMQQueue({ connection }), definitions: [work], onError: () => undefined })
+  t.after(async () => {
+    release()
+    await tasks.close()
+    await engine.store.close()
+    for (const each of [client, connection]) each.disconnect()
+  })
+  return { tasks, work, began, release }
+}
+
+test('15.4: an id is used again after cancel and delete, while the old job is still active: the new task completes', async (t) => {
+  const { tasks, work, began, release } = setUp(t)
+  await tasks.submit(work, 'old', { id: 'order-7' })
+  await eventually(() => began.length === 1, 10_000, 'the old task runs')
+  await tasks.cancel('order-7')
+  assert.equal(await tasks.delete('order-7'), true)
+  assert.equal((await tasks.submit(work, 'new', { id: 'order-7' })).created, true)
+  assert.equal((await tasks.wait('order-7', { timeoutMs: 10_000 }))?.state, 'completed')
+  release()
+  assert.deepEqual([began, (await tasks.get('order-7'))?.result], [['old', 'new'], { message: 'new' }])
+})
+
+test('15.4: an id is used again and again after its end; 5, id-5, NaN and -5 are four tasks', async (t) => {
+  const { tasks, work, began } = setUp(t)
+  const ids = ['5', 'id-5', 'NaN', '-5']
+  for (const round of ['a', 'b', 'c']) {
+    for (const id of ids) assert.equal((await tasks.submit(work, round + id, { id })).created, true)
+    for (const id of ids) {
+      assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.state, 'completed')
+      assert.deepEqual((await tasks.get(id))?.result, { message: round + id })
+      assert.equal(await tasks.delete(id), true)
+    }
+  }
+  assert.equal(began.length, 12)
+})

@@ -1,0 +1,27 @@
+// The reference server in several processes behind one Redis.
+import { once } from 'node:events'
+import { Client } from '../../http/kit/reference.js'
+import { startProcess, type ServerProcess } from '../../http/kit/process.js'
+
+const TOKENS = 'writer-1=will:writer'
+
+export interface Web {
+  readonly process: ServerProcess
+  readonly client: Client
+}
+
+/** A process that answers requests and runs no tasks. */
+export async function startWeb(redisUrl: string): Promise<Web> {
+  const process = startProcess({ REDIS_URL: redisUrl, WORKER: 'off', AUTH_TOKENS: TOKENS, RATE_LIMIT: '1000000' })
+  return { process, client: new Client(await process.url()) }
+}
+
+/** A process that runs tasks and answers nothing. */
+export async function startWorker(redisUrl: string): Promise<ServerProcess> {
+  const worker = startProcess({ REDIS_URL: redisUrl, WORKER: 'only' })
+  while (!worker.out.includes('The worker is ready')) {
+    if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.out}${worker.err}`)
+    await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
+  }
+  return worker
+}

@@ -1,0 +1,37 @@
+// An old worker and a new one on one Redis, and two applications with one queue (issue 15, B7 and B8), by real processes.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { stopAfterwards } from '../../http/kit/process.js'
+import { redisForFile } from '../../servers/redis-server.js'
+import { completed, startWorker, webOf } from './life-cluster.js'
+
+stopAfterwards()
+const { url } = await redisForFile()
+const numbers = Array.from({ length: 20 }, (_, n) => n)
+
+test('15.7: in a rolling deploy an old worker hands back what only a new one can run: all 20 tasks complete, and onError hears of each once', async (t) => {
+  const web = webOf(t, url, 'new')
+  const old = await startWorker(t, url, 'old')
+  const ids = await Promise.all(numbers.map((n) => (n % 2 === 0 ? web.submit('audit', {}) : web.submit('report', { year: n, currency: 'EUR' }))))
+  await eventually(() => ids.every((id) => old.out.includes(`heard ${id} `)), 30_000, 'the old worker has met all tasks')
+  for (const id of ids) assert.equal((await web.tasks.get(id))?.status, 'processing')
+  await startWorker(t, url, 'new')
+  await completed(web, ids, ['new'])
+  const heard = old.out.split('\n').filter((line) => line.startsWith('heard ')).map((line) => line.split(' ')[1])
+  assert.deepEqual(heard.sort(), [...ids].sort())
+  const both = await web.submit('report', { year: 2026 })
+  await completed(web, [both], ['old', 'new'])
+})
+
+test('15.8: two applications on one Redis with one queue: a worker of the other one hands back and reports, and all 40 tasks complete', async (t) => {
+  const [shop, blog] = [webOf(t, url, 'shop'), webOf(t, url, 'blog')]
+  const theirs = await startWorker(t, url, 'blog')
+  const shops = await Promise.all(numbers.map((n) => shop.submit('report', { year: n })))
+  const blogs = await Promise.all(numbers.map((n) => blog.submit('report', { year: n })))
+  await eventually(() => shops.every((id) => theirs.out.includes(`heard ${id} The record of this task is in another store`)), 30_000, 'each is reported')
+  for (const id of shops) assert.equal((await shop.tasks.get(id))?.status, 'processing')
+  await startWorker(t, url, 'shop')
+  await completed(shop, shops, ['shop'])
+  await completed(blog, blogs, ['blog'])
+})

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Webhook } from 'standardwebhooks'
+import { memory } from '../../../adapters/memory/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { eventually } from '../../unit/tasks/kit.js'
+import { receiver, SECRET, site } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
+
+const OTHER = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD'
+
+describe('a callback', () => {
+  test('SPEC 4.8, 6.1: is a POST that the standardwebhooks package verifies, and tells of the result', async (t) => {
+    const { url, seen } = await receiver(t)
+    const { submit, settled, tasks } = site(t)
+    const id = await submit(url)
+    const callback = await settled(id)
+    assert.equal(callback.state, 'delivered')
+    assert.deepEqual([callback.attempts, callback.lastStatus, seen.length], [1, 200, 1])
+    const [first] = seen
+    assert.ok(first, 'nothing was received')
+    assert.deepEqual([first.method, first.path, first.headers['content-type']], ['POST', '/hook?a=1', 'application/json'])
+    const payload = new Webhook(SECRET).verify(first.body, first.headers) as { timestamp: string }
+    const view = await tasks.get(id)
+    assert.deepEqual(payload, {
+      type: 'task.completed', timestamp: view?.finishedAt, data: { taskId: id, status: 'completed', result: { message: 'ünïcode "quoted"' } },
+    })
+    assert.throws(() => new Webhook(OTHER).verify(first.body, first.headers), 'another secret must not verify')
+    assert.throws(() => new Webhook(SECRET).verify(`${first.body} `, first.headers), 'other bytes must not verify')
+  })
+
+  test('of a task that failed tells the masked error, of a cancelled one that it was', async (t) => {
+    const { url, seen } = await receiver(t)
+    const { submit, settled, tasks } = site(t)
+    await settled(await submit(url, { fail: true }))
+    const id = await submit(url, { ms: 60_000 })
+    await eventually(async () => (await tasks.get(id))?.startedAt !== undefined)
+    assert.equal((await tasks.get(id))?.callback?.state, 'waiting')
+    const outcome = await tasks.cancel(id)
+    assert.equal(outcome?.moved, true)
+    await settled(id)
+    const [failed, cancelled] = seen.map(({ body }) => JSON.parse(body) as { type: string, data: { error: unknown } })
+    assert.deepEqual([failed?.type, failed?.data.error], ['task.failed', { code: 'task_failed', message: 'The task failed.' }])
+    assert.equal(cancelled?.type, 'task.cancelled')
+    assert.deepEqual(cancelled.data.error, { code: 'task_cancelled', message: 'The task was cancelled.' })
+    assert.equal(seen.length, 2)
+  })
+
+  test('is signed with each secret of its owner while they are being changed', async (t) => {
+    const { url, seen } = await receiver(t)
+    const { submit, settled } = site(t, { secrets: (owner) => (owner === 'ann' ? [OTHER, SECRET] : [OTHER]) })
+    await settled(await submit(url, {}, 'ann'))
+    await settled(await submit(url, {}, 'bob'))
+    const [ann, bob] = seen
+    assert.ok(ann && bob, 'two were expected')
+    for (const secret of [SECRET, OTHER]) new Webhook(secret).verify(ann.body, ann.headers)
+    new Webhook(OTHER).verify(bob.body, bob.headers)
+    assert.throws(() => new Webhook(SECRET).verify(bob.body, bob.headers), 'one receiver must not forge for another')
+  })
+
+  test('keeps its id and its bytes over retries and redelivery, and shows how often it was tried', async (t) => {
+    const { url, seen } = await receiver(t, (res, nth) => { res.writeHead(nth < 3 ? 500 : 204).end() })
+    const { submit, settled, tasks } = site(t)
+    const id = await submit(url)
+    const { state, attempts, lastStatus } = await settled(id)
+    assert.deepEqual([state, attempts, lastStatus], ['delivered', 3, 204])
+    assert.equal(await tasks.redeliver(id), true)
+    await eventually(() => seen.length === 4)
+    await eventually(async () => (await tasks.get(id))?.callback?.attempts === 4)
+    assert.equal((await settled(id)).state, 'delivered')
+    assert.equal(new Set(seen.map(({ headers }) => headers['webhook-id'])).size, 1)
+    assert.equal(new Set(seen.map(({ body }) => body)).size, 1)
+    for (const { body, headers } of seen) new Webhook(SECRET).verify(body, headers)
+    assert.equal(await tasks.redeliver('nobody'), false)
+  })
+
+  test('is given up after its attempts, and can be made again by code', async (t) => {
+    let status = 500
+    const { url, seen } = await receiver(t, (res) => { res.writeHead(status).end() })
+    const { submit, settled, tasks } = site(t, { ownQueue: false })
+    const id = await submit(url)
+    const failed = await settled(id)
+    assert.deepEqual([failed.state, failed.attempts, failed.fault, failed.lastStatus], ['failed', 3, 'status', 500])
+    status = 200
+    await tasks.redeliver(id)
+    await eventually(async () => (await tasks.get(id))?.callback?.state === 'delivered')
+    assert.equal(seen.length, 4)
+  })
+
+  test('a new ETag comes with every change of it, though the task has ended', async (t) => {
+    const { url } = await receiver(t)
+    const { submit, settled, tasks } = site(t)
+    const id = await submit(url)
+    const versions = new Set<number>()
+    await eventually(async () => {
+      const task = await serviceOf(tasks).read(id)
+      if (task) versions.add(task.version)
+      return task?.face.includes('"delivered"') === true
+    })
+    await settled(id)
+    assert.ok(versions.size > 1, `one version only: ${[...versions].join()}`)
+  })
+})
+
+describe('without callbacks', () => {
+  const work = defineTask({ name: 'work', run: () => 1 })
+  test('a callback URL is a mistake that shows, never dropped', async (t) => {
+    const { store, queue } = memory()
+    const tasks = createTasks({ store, queue, definitions: [work] })
+    t.after(() => tasks.close({ drainMs: 0 }))
+    await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
+    await assert.rejects(async () => serviceOf(tasks).accept(work, 1, { owner: undefined, callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
+    assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
+    const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
+    assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
+  })
+
+  test('an owner without a usable secret is found out when the task comes in', async (t) => {
+    for (const secrets of [[], ['whsec_%%%'], ['']]) {
+      const { submit } = site(t, { secrets: () => secrets })
+      await assert.rejects(submit('http://127.0.0.1:1/'), TypeError, secrets.join())
+    }
+  })
+})

@@ -1,0 +1,63 @@
+// The console of the reference server: its tasks, as somebody with a browser meets them.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { between, hashOfFile, share, state, submitWait, useConsole } from './kit.js'
+
+const kit = useConsole()
+
+describe('tasks', () => {
+  test('a task shows its progress by events, and its result', async () => {
+    const page = await kit.open()
+    const asked: (string | undefined)[] = []
+    page.on('request', (request) => { if (request.url().includes('/api/status/')) asked.push(request.headers()['accept']) })
+    const row = await submitWait(page, 4)
+    await between(page, '.task progress', 5, 95)
+    await state(row, 'completed')
+    assert.equal(await share(row.locator('progress')), 100)
+    await row.getByText('Waited for 4000 ms.', { exact: true }).waitFor()
+    assert.equal(asked.length, 1, 'one stream of events, and nothing else')
+    assert.match(asked[0] ?? '', /^text\/event-stream/)
+    await page.locator('#announcer', { hasText: 'The task wait is completed.' }).waitFor({ state: 'attached' })
+  })
+
+  test('a task is cancelled; the focus stays with it', async () => {
+    const page = await kit.open()
+    const row = await submitWait(page, 60)
+    await state(row, 'runs')
+    await row.getByRole('button', { name: 'Cancel' }).focus()
+    await page.keyboard.press('Enter')
+    await state(row, 'cancelled')
+    assert.equal(await row.getByRole('button', { name: 'Cancel' }).count(), 0)
+    assert.equal(await row.locator('h3').evaluate((heading) => heading === heading.ownerDocument.activeElement), true)
+  })
+
+  test('a failure and a refusal have their code and their words', async () => {
+    const page = await kit.open()
+    await page.getByLabel('Fail in the end').check()
+    const row = await submitWait(page, 0.1)
+    await state(row, 'failed')
+    assert.match(await row.locator('.error').innerText(), /^told_to_fail The task failed, as it was told to\.$/)
+
+    await page.getByLabel('Task', { exact: true }).selectOption('export-users')
+    await page.locator('#task-role').fill('nobody')
+    await page.getByRole('button', { name: 'Submit the task' }).click()
+    const refused = page.locator('#task-error .error')
+    await refused.waitFor()
+    assert.match(await refused.innerText(), /^unprocessable \(422\) There is no user with this role\.\s+\/data\/role must be one of admin, editor, viewer$/)
+
+    await page.locator('#task-role').fill('admin')
+    await page.getByRole('button', { name: 'Submit the task' }).click()
+    await page.locator('.task', { hasText: /Exported 1\d\d users\./ }).waitFor()
+    assert.equal(await refused.count(), 0, 'what was refused is gone from the page')
+  })
+
+  test('the checksum of the large file is a task, too', async () => {
+    const page = await kit.open()
+    await page.getByLabel('Task', { exact: true }).selectOption('checksum')
+    await page.getByRole('button', { name: 'Submit the task' }).click()
+    const row = page.locator('.task')
+    await state(row, 'completed')
+    await row.getByText('The whole result').click()
+    assert.match(await row.locator('pre').innerText(), new RegExp(`"sha256": "${hashOfFile()}"`))
+  })
+})

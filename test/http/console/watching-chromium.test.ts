@@ -1,0 +1,87 @@
+// The console of the reference server: how it follows tasks, as somebody with a browser meets it.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, test } from 'node:test'
+import { state, submitWait, useConsole } from './kit.js'
+
+const kit = useConsole()
+
+describe('following tasks', () => {
+  test('a callback is shown until it is delivered, or refused', async () => {
+    const got: string[] = []
+    const receiver = createServer((req, res) => {
+      req.on('data', (chunk) => got.push(String(chunk))).on('end', () => { res.writeHead(204).end() })
+    })
+    receiver.listen(0, '127.0.0.1')
+    await once(receiver, 'listening')
+    try {
+      const page = await kit.open()
+      await page.getByLabel('Callback URL').fill(`http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`)
+      const row = await submitWait(page, 3)
+      await row.getByText(/^Callback: waiting/).waitFor()
+      await row.getByText(/^Callback: delivered, 1 attempt, the last answer was 204, at /).waitFor()
+      assert.match(got.join(''), /"type":"task.completed"/)
+
+      await page.getByLabel('Callback URL').fill('http://10.0.0.1/hook')
+      await page.getByRole('button', { name: 'Submit the task' }).click()
+      await page.locator('#task-error', { hasText: 'callback_url_forbidden' }).waitFor()
+    } finally {
+      receiver.close()
+      receiver.closeAllConnections()
+    }
+  })
+
+  test('a page that is loaded again takes its tasks up again; those of another token are not shown', async () => {
+    const page = await kit.open()
+    const row = await submitWait(page, 60)
+    await state(row, 'runs')
+    const first = await row.getAttribute('data-id')
+    await page.reload()
+    await state(page.locator('.task'), 'runs')
+    assert.equal(await page.locator('.task').getAttribute('data-id'), first)
+    await page.getByRole('button', { name: 'demo-admin' }).click()
+    await page.getByText('No tasks yet.').waitFor()
+    await page.getByRole('button', { name: 'demo-writer' }).click()
+    await page.locator('.task').getByRole('button', { name: 'Cancel' }).click()
+    await state(page.locator('.task'), 'cancelled')
+    await page.getByRole('button', { name: 'Clear ended ones' }).click()
+    await page.getByText('No tasks yet.').waitFor()
+  })
+
+  test('a task that the server has forgotten is not asked for again', async () => {
+    const page = await kit.open()
+    await page.evaluate('sessionStorage.setItem(\'longhaul.tasks\', JSON.stringify({ \'demo-writer\': [{ task: \'wait\', handle: { id: \'gone\', statusUrl: \'/api/status/gone\' } }] }))')
+    await page.reload()
+    await page.locator('.task .error', { hasText: 'task_not_found (404)' }).waitFor()
+    assert.equal(await page.locator('.task button').count(), 0)
+    assert.equal(await page.evaluate("JSON.parse(sessionStorage.getItem('longhaul.tasks'))['demo-writer'].length"), 0)
+    await page.getByRole('button', { name: 'Clear ended ones' }).click()
+    await page.getByText('No tasks yet.').waitFor()
+  })
+
+  test('a task that could not be watched is watched again when one says so', async () => {
+    const page = await kit.open()
+    await page.route('**/api/status/*', (route) => route.fulfill({ status: 400, contentType: 'application/json', body: '{"error": "Not like this.", "code": "made_up"}' }))
+    const row = await submitWait(page, 3)
+    await row.locator('.error', { hasText: 'made_up (400) Not like this.' }).waitFor()
+    await page.unroute('**/api/status/*')
+    await row.getByRole('button', { name: 'Watch again' }).click()
+    await state(row, 'completed')
+    assert.equal(await row.locator('.error').count(), 0)
+  })
+
+  test('more tasks than a browser has connections leave room for the rest of the page', async () => {
+    const page = await kit.open()
+    for (let count = 0; count < 9; count++) await submitWait(page, 60)
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.locator('#users-state', { hasText: '11 to 20 of' }).waitFor()
+    for (const at of [0, 4, 8]) await page.locator('.task').nth(at).getByRole('button', { name: 'Cancel' }).click()
+    for (const at of [0, 4, 8]) await state(page.locator('.task').nth(at), 'cancelled')
+    // Those that had no stream of their own are looked at all the same.
+    for (const at of [1, 7]) await state(page.locator('.task').nth(at), 'runs')
+    await page.evaluate("document.querySelectorAll('.task button').forEach((button) => button.click())")
+    await page.locator('.badge.cancelled').nth(8).waitFor()
+  })
+})

@@ -1,0 +1,128 @@
+// Content-Digest (RFC 9530) on everything that takes a body, from outside.
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { readBytes, readJson } from '../../../src/http/body/body.js'
+import { isHttpError } from '../../../src/http/errors.js'
+import { toFetch } from 'longhaul/fetch'
+import { collection } from 'longhaul/resources'
+import { ndjsonUpload } from 'longhaul/ndjson'
+import type { Handler } from 'longhaul'
+import { fakeRequest } from '../../unit/http/fake-request.js'
+import { useReference } from '../kit/reference.js'
+
+const digestOf = (body: string | Buffer, name = 'sha-256'): string => `${name}=:${createHash(name.replace('-', '')).update(body).digest('base64')}:`
+
+interface Upload { readonly method: string, readonly path: string, readonly type: string, readonly body: string | Buffer, readonly headers?: Record<string, string> }
+
+const users = (count: number, tag: string): { email: string }[] => Array.from({ length: count }, (_, at) => ({ email: `${tag}-${at}@digest.example` }))
+const lines = (records: readonly object[]): string => records.map((record) => `${JSON.stringify(record)}\n`).join('')
+const JSON_TYPE = 'application/json'
+const NDJSON = 'application/x-ndjson'
+
+/** Every endpoint that takes a body, each in the ways in which it may be read. */
+const uploads = (tag: string): Record<string, Upload> => ({
+  'a task, directly': { method: 'POST', path: '/api/long-running-task', type: JSON_TYPE, body: '{"task":"wait","data":{"ms":1}}' },
+  'a task, in the background': { method: 'POST', path: '/api/long-running-task', type: JSON_TYPE, body: '{"task":"wait","data":{"ms":1}}', headers: { prefer: 'respond-async' } },
+  'a job': { method: 'POST', path: '/start-job', type: JSON_TYPE, body: '{"ms":1}' },
+  'a task with a callback': { method: 'POST', path: '/start-task', type: JSON_TYPE, body: '{"taskData":"x"}' },
+  'a record that is made': { method: 'POST', path: '/api/users', type: JSON_TYPE, body: JSON.stringify(users(1, `${tag}-post`)[0]) },
+  'a record that is replaced': { method: 'PUT', path: '/api/users/3', type: JSON_TYPE, body: JSON.stringify(users(1, `${tag}-put`)[0]) },
+  'a patch': { method: 'PATCH', path: '/api/users/3', type: 'application/merge-patch+json', body: '{"name":"Patched"}' },
+  'a bulk': { method: 'POST', path: '/api/users/bulk', type: JSON_TYPE, body: JSON.stringify(users(2, `${tag}-bulk`)) },
+  'a bulk that is streamed': { method: 'POST', path: '/api/users/bulk', type: JSON_TYPE, body: `${JSON.stringify(users(10, `${tag}-long`))}${' '.repeat(1_200_000)}` },
+  'a bulk, in the background': { method: 'POST', path: '/api/users/bulk', type: JSON_TYPE, body: JSON.stringify(users(2, `${tag}-later`)), headers: { prefer: 'respond-async' } },
+  'a bulk update': { method: 'PATCH', path: '/api/users/bulk-update', type: JSON_TYPE, body: '{"updates":[{"userId":4,"role":"editor"}]}' },
+  'lines': { method: 'POST', path: '/upload-ndjson', type: NDJSON, body: lines(users(2, `${tag}-lines`)) },
+  'coded lines': { method: 'POST', path: '/upload-ndjson', type: NDJSON, body: gzipSync(lines(users(2, `${tag}-coded`))), headers: { 'content-encoding': 'gzip' } },
+  'lines, in the background': { method: 'POST', path: '/upload-ndjson', type: NDJSON, body: lines(users(2, `${tag}-spooled`)), headers: { prefer: 'respond-async' } },
+})
+
+describe('issue 15: Content-Digest', () => {
+  const client = useReference()
+  const send = async ({ method, path, type, body, headers }: Upload, digest: string) => {
+    const response = await fetch(client.url + path, { method, body, headers: { 'authorization': 'Bearer writer-1', 'content-type': type, 'content-digest': digest, ...headers } })
+    return { status: response.status, json: JSON.parse(await response.text() || 'null') as { code?: string, summary?: object } }
+  }
+
+  for (const [name, upload] of Object.entries(uploads('bad'))) {
+    test(`of ${name} is a 400 digest_mismatch when it is wrong`, async () => {
+      const { status, json } = await send(upload, digestOf('something else'))
+      assert.deepEqual([status, json.code], [400, 'digest_mismatch'])
+    })
+  }
+  for (const [name, upload] of Object.entries(uploads('good'))) {
+    test(`of ${name} is fine when it is right`, async () => {
+      const { status } = await send(upload, `${digestOf(upload.body, 'sha-512')}, ${digestOf(upload.body)}`)
+      assert.ok(status >= 200 && status < 300, String(status))
+    })
+  }
+
+  test('nothing was made by what was refused before it was written', async () => {
+    const all = await (await client.open('GET', '/bulk-data')).text()
+    for (const tag of ['bad-post', 'bad-put', 'bad-bulk', 'bad-later', 'bad-lines', 'bad-coded', 'bad-spooled']) assert.ok(!all.includes(`"${tag}-`), tag)
+    assert.ok(all.includes('good-lines-1@digest.example'))
+  })
+
+  test('of an upload that was written in part lists what was', async () => {
+    const body = lines(users(600, 'part'))
+    const { status, json } = await send({ method: 'POST', path: '/upload-ndjson', type: NDJSON, body }, digestOf('other'))
+    assert.deepEqual([status, json.code, json.summary], [400, 'digest_mismatch', { total: 500, succeeded: 500, failed: 0 }])
+  })
+
+  test('one of several that is wrong is wrong, of a name given twice the last counts, and other algorithms are ignored', async () => {
+    const job: Upload = { method: 'POST', path: '/start-job', type: JSON_TYPE, body: '{"ms":1}' }
+    assert.equal((await send(job, `${digestOf(job.body)}, ${digestOf('x', 'sha-512')}`)).json.code, 'digest_mismatch')
+    assert.equal((await send(job, `${digestOf('x')}, ${digestOf(job.body)}`)).status, 202)
+    assert.equal((await send(job, `${digestOf(job.body)}, ${digestOf('x')}`)).status, 400)
+    assert.equal((await send(job, 'md5=:abcd:, sha=:x:, sha-256-new="a, sha-256=:x:", unixsum=1')).status, 202)
+    assert.equal((await send(job, `${digestOf(job.body)};p=1`)).status, 202)
+  })
+
+  test('that is no digest is a 400 invalid_header, before anything is read', async () => {
+    for (const field of ['sha-256', 'sha-256=abc', 'sha-256=:abc:', 'sha-256=::', `sha-512=${digestOf('{}').slice(8)}`, 'sha-256=":x:"']) {
+      const { status, json } = await send({ method: 'POST', path: '/start-job', type: JSON_TYPE, body: '{}' }, field)
+      assert.deepEqual([field, status, json.code], [field, 400, 'invalid_header'])
+    }
+  })
+})
+
+describe('issue 15: Content-Digest elsewhere', () => {
+  const made: object[] = []
+  const handlers: Record<string, Handler> = {
+    'application/json': collection({ repository: { create: (draft: object) => { made.push(draft); return { id: 'a', ...draft } } }, schema: { '~standard': { version: 1, vendor: 'x', validate: (value: unknown) => ({ value: value as object }) } } }),
+    'application/x-ndjson': ndjsonUpload({ write: (records) => { made.push(...records) } }),
+  }
+
+  test('is checked by the fetch binding, of a body at once and of a stream', async () => {
+    for (const [type, handler] of Object.entries(handlers)) {
+      const handle = toFetch(handler)
+      const ask = (digest: string, headers: Record<string, string> = {}) =>
+        handle(new Request('http://x/', { method: 'POST', body: '{"a":1}\n', headers: { 'content-type': type, 'content-digest': digest, ...headers } }))
+      for (const headers of [{}, { 'content-length': '8' }]) {
+        assert.equal((await ask(digestOf('other'), headers)).status, 400)
+        assert.deepEqual(made, [])
+        assert.ok((await ask(digestOf('{"a":1}\n'), headers)).ok)
+        assert.equal(made.splice(0).length, 1)
+      }
+    }
+  })
+
+  test('is checked where the host\'s parser left the bytes that were sent, and not where it undid a coding', async () => {
+    const value = Buffer.from('{"a":1}')
+    const read = async (work: typeof readJson | typeof readBytes, digest: string, headers: Record<string, string> = {}): Promise<string> => {
+      try {
+        await work(fakeRequest({ headers: { 'content-type': 'application/json', 'content-digest': digest, ...headers }, parsed: { value } }), { maxBytes: 100 })
+        return 'read'
+      } catch (error) {
+        return isHttpError(error) ? error.code : String(error)
+      }
+    }
+    for (const work of [readJson, readBytes]) {
+      assert.equal(await read(work, digestOf(value)), 'read')
+      assert.equal(await read(work, digestOf('x')), 'digest_mismatch')
+      assert.equal(await read(work, digestOf('x'), { 'content-encoding': 'gzip' }), 'read')
+    }
+  })
+})

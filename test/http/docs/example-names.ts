@@ -1,0 +1,56 @@
+// The names that an `@example` of a docstring may use without declaring them. They stand for what an
+// application has: its server, its users, and what it made with longhaul. Never loaded, only compiled.
+import type { Express, Request as ExpressRequest } from 'express'
+import type { FastifyInstance } from 'fastify'
+import type { Redis } from 'ioredis'
+import type Koa from 'koa'
+import type { Runner } from 'longhaul/conformance'
+import type { AnyTaskDefinition, Handler, HttpRequest, Schema, TaskDefinition, TaskEndpoints, Tasks } from 'longhaul'
+import type { memory } from 'longhaul/memory'
+import type { Scheme } from 'longhaul/policies'
+import type { Queue } from 'longhaul/queues'
+import type { Repository } from 'longhaul/resources'
+import type { Blobs, Store, TaskIndex } from 'longhaul/stores'
+import type { Server } from 'node:http'
+
+/** A record of the application. */
+export interface User { readonly id: string, readonly name: string, readonly role: string }
+
+/** The host's server, as Express, Fastify, Koa and node:http. */
+export declare const app: Express
+export declare const fastifyApp: FastifyInstance
+export declare const koaApp: Koa
+export declare const server: Server
+/** A request of Express, with the user whom the host has authenticated. */
+export declare const req: ExpressRequest & { readonly user?: User }
+export declare const user: User
+export declare const users: readonly User[]
+
+/** A handler of the application, and a request to it. */
+export declare const handler: Handler
+export declare const request: HttpRequest
+
+/** A definition with typed input, the tasks that know it, and their endpoints. */
+export declare const report: TaskDefinition<{ year: number }, { message: string }>
+export declare const definitions: readonly AnyTaskDefinition[]
+export declare const tasks: Tasks
+export declare const endpoints: TaskEndpoints
+
+/** Storage. */
+export declare const engine: ReturnType<typeof memory>
+export declare const store: Store
+export declare const blobs: Blobs
+export declare const queue: Queue
+export declare const client: Redis
+
+/** The application's records, and the rules for them. */
+export declare const repository: Required<Repository<User, Omit<User, 'id'>>>
+export declare const schema: Schema<Omit<User, 'id'>>
+export declare const schemes: readonly Scheme[]
+
+/** A test runner, and what opens a fresh adapter for each test. */
+export declare const runner: Runner
+export declare function openStore(): Promise<Store>
+export declare function openQueue(): Promise<Queue>
+export declare function openBlobs(): Promise<Blobs>
+export declare function openIndex(): Promise<TaskIndex>

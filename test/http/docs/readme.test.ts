@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { parseTokens } from '../../../examples/reference-server/auth.js'
+import { DEMO_TOKENS } from '../../../examples/reference-server/config.js'
+import { startServer, type RunningServer } from '../../../examples/reference-server/server.js'
+import { blocks, section } from '../kit/doc-page.js'
+import { root } from '../kit/process.js'
+
+const readme = readFileSync(join(root, 'README.md'), 'utf8')
+
+let server: RunningServer
+before(async () => {
+  server = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(DEMO_TOKENS) })
+})
+after(() => server.stop())
+
+/** The blocks in one shell, as somebody pastes them; what each wrote. */
+async function paste(script: readonly string[]): Promise<string[]> {
+  const curl = (process.env['PATH'] ?? '').split(delimiter).some((folder) => existsSync(join(folder, 'curl')))
+  assert.ok(curl, 'The commands of README.md need curl 7.84 or later on the PATH; install it (Debian: apt-get install curl).')
+  const marked = script.map((block) => `${block.replaceAll('http://127.0.0.1:3000', server.url)}\necho "=== end"\n`)
+  const shell = spawn('sh', ['-e', '-c', marked.join('')], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, NO_PROXY: '127.0.0.1' } })
+  let text = ''
+  let complaints = ''
+  shell.stderr.on('data', (chunk) => { complaints += String(chunk) })
+  shell.stdout.on('data', (chunk) => { text += String(chunk) })
+  const [code] = await once(shell, 'close') as [number | null]
+  assert.equal(code, 0, text + complaints)
+  return text.split('=== end\n').slice(0, -1)
+}
+
+describe('the first screen of README.md', () => {
+  test('starts with npm ci && npm start', () => {
+    assert.equal(blocks(section(readme, 'Try it'), 'sh')[0], 'npm ci && npm start\n')
+  })
+
+  test('SPEC 4.6, 4.7: its commands do what it says', async () => {
+    const commands = blocks(section(readme, 'Try it'), 'sh').slice(1)
+    assert.equal(commands.length, 5)
+    const [submitted = '', watched = '', waited = '', cancelled = '', direct = ''] = await paste(commands)
+
+    assert.match(submitted, /^HTTP\/1\.1 202 /)
+    assert.match(submitted, /^location: \/api\/status\//m)
+    assert.match(submitted, /"taskId":"/)
+
+    assert.match(watched, /^HTTP\/1\.1 200 [^]*"status":"processing"/)
+    assert.match(watched, /"progress":\{"done":[0-9]+,"total":5000\}/)
+    assert.match(watched, /\ndata: \{[^\n]*"status":"completed"[^\n]*"message":"Waited for 5000 ms\."[^\n]*\n\n$/)
+
+    assert.match(waited, /^HTTP\/1\.1 200 [^]*\npreference-applied: wait=20\r\n[^]*"state":"completed"/)
+    assert.match(cancelled, /^HTTP\/1\.1 200 [^]*"state":"cancelled"/)
+    assert.match(direct, /^HTTP\/1\.1 200 [^]*"sha256":"[0-9a-f]{64}"/)
+  })
+})
+
+describe('the links of the pages', () => {
+  const guide = readdirSync(join(root, 'docs/guide')).map((name) => `docs/guide/${name}`)
+  for (const page of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs/README.md', 'docs/guarantees.md', 'docs/errors.md', ...guide]) {
+    test(`${page} leads to what is there`, () => {
+      const links = [...readFileSync(join(root, page), 'utf8').matchAll(/\]\(([^)#:]+)\)/g)].map(([, target]) => target ?? '')
+      // Made by npm run docs.
+      const made = ['spec-map.md']
+      assert.deepEqual(links.filter((target) => !made.includes(target) && !existsSync(join(root, dirname(page), target))), [])
+    })
+  }
+})

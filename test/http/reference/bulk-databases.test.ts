@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { bulkCreate, bulkUpdate, type BulkItem, type BulkReport } from 'longhaul/bulk'
+import type { Call, Outcome } from 'longhaul/resources'
+import type { Handler } from 'longhaul'
+import type { Database } from '../../../examples/reference-server/users/database.js'
+import { MemoryUsers } from '../../../examples/reference-server/users/memory-users.js'
+import { openPglite } from '../../../examples/reference-server/users/pglite.js'
+import { openPostgres } from '../../../examples/reference-server/users/postgres.js'
+import type { Users } from '../../../examples/reference-server/users/repository.js'
+import { userDraft, userRole, type UserRoleChange } from '../../../examples/reference-server/users/schemas.js'
+import { seededUsers } from '../../../examples/reference-server/users/seed.js'
+import { SqlUsers } from '../../../examples/reference-server/users/sql-users.js'
+import { createTable } from '../../../examples/reference-server/users/table.js'
+import { emailKey, type User, type UserDraft } from '../../../examples/reference-server/users/user.js'
+import { startPostgres } from '../../servers/postgres-server.js'
+import { fakeRequest } from '../../unit/http/fake-request.js'
+
+const EXPLODES = 'explodes'
+const AT = 516
+
+/** Fails for one name, in the middle of what it writes. */
+class ExplodingUsers extends MemoryUsers {
+  override async createMany(drafts: readonly UserDraft[]): Promise<readonly Outcome<User>[]> {
+    const outcomes: Outcome<User>[] = []
+    for (const draft of drafts) {
+      if (draft.name === EXPLODES) throw new Error('secret')
+      outcomes.push(...await super.createMany([draft]))
+    }
+    return outcomes
+  }
+
+  override async create(draft: UserDraft): Promise<User> {
+    if (draft.name === EXPLODES) throw new Error('secret')
+    return super.create(draft)
+  }
+
+  override async transaction<R>(work: (inside: Users) => Promise<R>, call: Call): Promise<R> {
+    return super.transaction((inside) => work(Object.assign({ updateMany: inside.updateMany.bind(inside) } as unknown as Users, {
+      createMany: async (drafts: readonly UserDraft[]) => {
+        const at = drafts.findIndex(({ name }) => name === EXPLODES)
+        const outcomes = await inside.createMany(at < 0 ? drafts : drafts.slice(0, at), call)
+        if (at >= 0) throw new Error('secret')
+        return outcomes
+      },
+      create: async (draft: UserDraft) => {
+        if (draft.name === EXPLODES) throw new Error('secret')
+        return inside.create(draft, call)
+      },
+    })), call)
+  }
+}
+
+/** Users in a database that fails for one name by itself. */
+async function exploding(db: Database): Promise<Users> {
+  await createTable(db, seededUsers())
+  await db.query(`CREATE FUNCTION explode() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN IF NEW.name = '${EXPLODES}' THEN RAISE EXCEPTION 'secret'; END IF; RETURN NEW; END $$`)
+  await db.query('CREATE TRIGGER explode BEFORE INSERT OR UPDATE ON longhaul_users FOR EACH ROW EXECUTE FUNCTION explode()')
+  return new SqlUsers(db)
+}
+
+let made = 0
+const drafts = (count: number): UserDraft[] => Array.from({ length: count }, (_, at) => ({ name: `Nr ${at}`, email: `Bulk-${++made}@example.org` }))
+/** A thousand, of which the 517th explodes. */
+const thousand = (): UserDraft[] => drafts(1000).map((draft, at) => (at === AT ? { ...draft, name: EXPLODES } : draft))
+
+type Told = BulkReport & { readonly status: number, readonly code?: string, readonly items: BulkItem[], readonly position?: { readonly item: number } }
+
+async function send(handler: Handler, body: unknown): Promise<Told> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const method = text.startsWith('[') ? 'POST' : 'PATCH'
+  const answer = await handler({ ...fakeRequest({ body: text, headers: { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) } }), method })
+  let told = ''
+  if (typeof answer?.body === 'string') told = answer.body
+  else for await (const piece of answer?.body as AsyncIterable<Uint8Array | string>) told += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
+  assert.doesNotMatch(told, /secret/)
+  return { ...JSON.parse(told) as Told, status: answer?.status ?? 0 }
+}
+
+async function everybody(users: Users): Promise<User[]> {
+  const all: User[] = []
+  for await (const some of users.all()) all.push(...some)
+  return all
+}
+
+/** The emails that are there now and were not before. */
+async function added(users: Users, before: readonly User[]): Promise<string[]> {
+  const old = new Set(before.map(({ id }) => id))
+  const now = await everybody(users)
+  assert.deepEqual(now.filter(({ id }) => old.has(id)), before)
+  return now.filter(({ id }) => !old.has(id)).map(({ email }) => email).sort()
+}
+
+const emailsOf = (some: readonly UserDraft[]): string[] => some.map(({ email }) => email).sort()
+const common = { schema: userDraft, key: ({ email }: UserDraft) => emailKey(email), onError: () => undefined }
+
+function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
+  const oneByOne = (users: Users) => ({
+    create: users.create.bind(users),
+    transaction: <R>(work: (inside: Pick<Users, 'create'>) => Promise<R>, call: Call) => users.transaction((inside) => work({ create: inside.create.bind(inside) }), call),
+  })
+  const streamed = { streamAboveBytes: 1000 }
+
+  for (const [how, options] of [['a small body', {}], ['a streamed body', streamed]] as const) {
+    test(`SPEC 4.3, 7.4: partial, ${how}: the item that explodes is unknown, 999 others are written`, async () => {
+      const users = await open()
+      const [before, body] = [await everybody(users), thousand()]
+      const { status, items, summary } = await send(bulkCreate<User, UserDraft>({ ...common, ...options, repository: oneByOne(users) }), body)
+      assert.deepEqual([status, summary], [207, { total: 1000, succeeded: 999, failed: 1 }])
+      assert.deepEqual(items.map(({ index, status: its, error }) => [index, its, error?.code]),
+        body.map((_, at) => (at === AT ? [at, 500, 'write_outcome_unknown'] : [at, 201, undefined])))
+      assert.deepEqual(await added(users, before), emailsOf(body.filter((_, at) => at !== AT)))
+      const byId = new Map((await everybody(users)).map((user) => [user.id, user.email]))
+      assert.ok(items.every(({ index, id }) => id === undefined || byId.get(id as number) === body[index]?.email), 'an id is that of another')
+    })
+    test(`SPEC 4.4.1: atomic, ${how}: nothing has changed`, async () => {
+      const users = await open()
+      const before = await everybody(users)
+      for (const repository of [users, oneByOne(users)]) {
+        const { status, code, items, summary } = await send(bulkCreate<User, UserDraft>({ ...common, ...options, atomic: true, repository }), thousand())
+        assert.deepEqual([status, code, summary], [500, 'internal_error', { total: 1000, succeeded: 0, failed: 1000 }])
+        assert.deepEqual(items.map(({ index }) => index), items.map((_, at) => at))
+        assert.ok(items.every(({ index, status: its }) => its === (index === AT && repository !== users ? 500 : 424)), 'one is told something else')
+        assert.deepEqual(await everybody(users), before)
+      }
+    })
+  }
+  test('SPEC 4.3, 4.4.1: a streamed body that breaks off: exactly what is told was written, or nothing', async () => {
+    const users = await open()
+    const body = drafts(3000)
+    const text = JSON.stringify(body).slice(0, 150_000)
+    const before = await everybody(users)
+    const create = (atomic: boolean) => bulkCreate<User, UserDraft>({ ...common, ...streamed, atomic, repository: users })
+    const none = await send(create(true), text)
+    assert.deepEqual([none.status, none.code, none.summary.succeeded], [400, 'malformed_json', 0])
+    assert.deepEqual(none.items.map(({ index, status }) => [index, status]), body.slice(0, none.position?.item).map((_, at) => [at, 424]))
+    assert.deepEqual(await everybody(users), before)
+    const some = await send(create(false), text)
+    assert.deepEqual([some.status, some.position], [400, none.position])
+    assert.ok(some.items.length > 2000, `${some.items.length}`)
+    assert.deepEqual(some.items.map(({ index, status }) => [index, status]), body.slice(0, some.position?.item).map((_, at) => [at, 201]))
+    assert.deepEqual(await added(users, before), emailsOf(body.slice(0, some.items.length)))
+  })
+  test('SPEC 7.4: many in one statement: those of the one that fails are unknown, all others are written', async () => {
+    const users = await open()
+    const [before, body] = [await everybody(users), thousand()]
+    const { status, items } = await send(bulkCreate<User, UserDraft>({ ...common, repository: { createMany: users.createMany.bind(users) }, batchSize: 100 }), body)
+    assert.equal(status, 207)
+    const unknown = (at: number): boolean => at >= 500 && at < 600
+    assert.deepEqual(items.map(({ index, status: its }) => [index, its]), body.map((_, at) => [at, unknown(at) ? 500 : 201]))
+    const there = await added(users, before)
+    assert.deepEqual(there, emailsOf(body.filter((_, at) => !unknown(at) || (!statement && at < AT))))
+  })
+  test('SPEC 4.3.1, 7.4: a mixture of all kinds is told item by item, once and in order', async () => {
+    const users = await open()
+    const before = await everybody(users)
+    const fresh = drafts(300)
+    const kinds: readonly [items: readonly unknown[], status: number][] = [
+      [fresh, 201], [fresh.slice(0, 50).map(({ email }) => ({ email: email?.toUpperCase() })), 409], [before.slice(0, 50).map(({ email }) => ({ email })), 409], [before.slice(50, 60), 400],
+      [drafts(50).map(({ name }) => ({ name })), 400], [[null, 7, 'x', [], { email: 7 }], 400], [drafts(20).map((draft) => ({ ...draft, name: EXPLODES })), 500],
+    ]
+    // The first of two wins, so those that are there twice come behind; everything else is dealt out.
+    const order = kinds.flatMap(([items, status], kind) => items.map((item, at) => ({ item, status, place: (at * 7919) % 997 + (kind === 1 ? 1000 : 0) })))
+    order.sort((one, other) => one.place - other.place)
+    const { status, items } = await send(bulkCreate<User, UserDraft>({ ...common, repository: oneByOne(users) }), order.map(({ item }) => item))
+    assert.equal(status, 207)
+    assert.deepEqual(items.map(({ index, status: its }) => [index, its]), order.map((its, at) => [at, its.status]))
+    assert.deepEqual(await added(users, before), emailsOf(fresh))
+  })
+  test('SPEC 4.4.1, 4.4.2: a thousand updates of which one is of nobody: none or 999 have changed', async () => {
+    const users = await open()
+    const handler = (atomic: boolean) => bulkUpdate<UserRoleChange, Partial<User>, number>({
+      schema: userRole, repository: users, atomic, id: ({ userId }) => userId, change: ({ role }) => ({ role }),
+    })
+    const before = await everybody(users)
+    const updates = before.slice(0, 1000).map(({ id }, at) => ({ userId: at === AT ? 999_999_999 : id, role: 'viewer' }))
+    const none = await send(handler(true), { updates })
+    assert.deepEqual([none.status, none.items.map(({ status }) => status)], [422, updates.map((_, at) => (at === AT ? 404 : 424))])
+    assert.deepEqual(await everybody(users), before)
+    const some = await send(handler(false), { updates })
+    assert.deepEqual([some.status, some.summary], [207, { total: 1000, succeeded: 999, failed: 1 }])
+    assert.deepEqual(await everybody(users), before.map((user, at) => (at < 1000 && at !== AT ? { ...user, role: 'viewer' } : user)))
+  })
+}
+
+describe('batches of users in memory', () => {
+  const users = new ExplodingUsers(seededUsers())
+  bulkSuite(async () => users, false)
+})
+
+describe('batches of users in pglite', async () => {
+  const db = await openPglite()
+  const users = await exploding(db)
+  after(() => db.close())
+  bulkSuite(async () => users, true)
+})
+
+describe('batches of users in a PostgreSQL', async () => {
+  const server = await startPostgres()
+  const db = openPostgres(server.url)
+  const users = await exploding(db)
+  after(async () => {
+    await db.close()
+    await server.stop()
+  })
+  bulkSuite(async () => users, true)
+})

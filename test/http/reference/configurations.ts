@@ -1,0 +1,151 @@
+// Every endpoint of the specification, for the reference server in any configuration, as processes of their own.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { after, before, describe, test } from 'node:test'
+import { startProcess, type ServerProcess } from '../kit/process.js'
+import { Client, TOKENS, type Answer } from '../kit/reference.js'
+
+/** One configuration. */
+export interface Configuration {
+  readonly env: () => Readonly<Record<string, string>>
+  /** Whether requests and tasks are in processes of their own. */
+  readonly workerApart?: boolean
+}
+
+const LATER = { prefer: 'respond-async' }
+const NDJSON = { 'content-type': 'application/x-ndjson' }
+const lines = (...records: object[]): string => records.map((record) => `${JSON.stringify(record)}\n`).join('')
+type Ask = (method: string, path: string, what?: Parameters<Client['ask']>[2]) => Promise<Answer>
+
+/** A task that was accepted, once it has ended well. */
+async function completed(client: Client, { status, headers, text }: Answer): Promise<Answer> {
+  assert.equal(status, 202, text)
+  const ended = await client.ended(headers.get('location') ?? '')
+  assert.deepEqual([ended.status, ended.json.status ?? ended.json.state], [200, 'completed'], ended.text)
+  return ended
+}
+
+/** Each endpoint of SPEC 4 and 9; `tag` makes the names of users differ between configurations that share a database. */
+const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> = {
+  'GET /api/users in pages': async (client) => {
+    const { status, json } = await client.ask('GET', '/api/users?batch_size=2&start=1')
+    assert.deepEqual([status, json.items.map(({ id }: { id: number }) => id)], [200, [2, 3]])
+  },
+  'POST, GET, PUT, PATCH, DELETE and HEAD of a user': async (client, tag) => {
+    const ask: Ask = (...all) => client.ask(...all)
+    const made = await ask('POST', '/api/users', { body: { email: `one@${tag}.example` } })
+    assert.equal(made.status, 201)
+    const path = made.headers.get('location') ?? ''
+    assert.equal((await ask('GET', path)).json.role, 'viewer')
+    assert.equal((await ask('PUT', path, { body: { email: `two@${tag}.example`, name: 'Two' } })).status, 200)
+    assert.equal((await ask('PATCH', path, { body: { role: 'editor' } })).json.role, 'editor')
+    assert.equal((await ask('HEAD', path)).status, 200)
+    assert.equal((await ask('DELETE', path)).status, 204)
+    assert.equal((await ask('GET', path)).status, 404)
+  },
+  'POST /api/users/bulk, directly': async (client, tag) => {
+    const { status, json } = await client.ask('POST', '/api/users/bulk', { body: [{ email: `a@${tag}.example` }, { email: 'none' }] })
+    assert.deepEqual([status, json.summary], [207, { total: 2, succeeded: 1, failed: 1 }])
+  },
+  'POST /api/users/bulk, in the background': async (client, tag) => {
+    const body = [{ email: `b@${tag}.example` }, { email: 'none' }]
+    const accepted = await client.ask('POST', '/api/users/bulk', { body, headers: LATER })
+    const { json } = await completed(client, accepted)
+    assert.deepEqual(json.result.summary, { total: 2, succeeded: 1, failed: 1 })
+    const items = await client.ask('GET', `${accepted.headers.get('location') ?? ''}/items`)
+    assert.deepEqual([items.status, items.text.trim().split('\n').length], [200, 2])
+    const { id } = json.result.items[0] as { id: number }
+    assert.equal((await client.ask('GET', `/api/users/${id}`)).json.email, `b@${tag}.example`)
+  },
+  'PATCH /api/users/bulk-update, directly and in the background': async (client) => {
+    const to = (role: string) => ({ updates: [{ userId: 7, role }, { userId: 8, role }] })
+    assert.equal((await client.ask('PATCH', '/api/users/bulk-update', { body: to('admin') })).status, 200)
+    const { json } = await completed(client, await client.ask('PATCH', '/api/users/bulk-update', { body: to('editor'), headers: LATER }))
+    assert.equal(json.result.summary.succeeded, 2)
+    assert.equal((await client.ask('GET', '/api/users/8')).json.role, 'editor')
+  },
+  'a bulk with an Idempotency-Key is done once': async (client, tag) => {
+    const what = { body: [{ email: `once@${tag}.example` }], headers: { 'idempotency-key': `"${tag}"` } }
+    const first = await client.ask('POST', '/api/users/bulk', what)
+    const second = await client.ask('POST', '/api/users/bulk', what)
+    assert.deepEqual([first.status, second.status, second.text], [201, 201, first.text])
+  },
+  'GET /api/files/large-file, a part': async (client) => {
+    const response = await client.open('GET', '/api/files/large-file', { headers: { range: 'bytes=0-9' } })
+    assert.deepEqual([response.status, (await response.arrayBuffer()).byteLength], [206, 10])
+  },
+  'POST /api/long-running-task, directly': async (client) => {
+    const { status, json } = await client.ask('POST', '/api/long-running-task', { body: { task: 'wait', data: { ms: 1 } } })
+    assert.deepEqual([status, json.message], [200, 'Waited for 1 ms.'])
+  },
+  'POST /api/long-running-task, in the background, and its status': async (client) => {
+    assert.equal((await completed(client, await client.submit('wait', { ms: 1 }))).json.result.ms, 1)
+    const exported = await completed(client, await client.submit('export-users', { role: 'admin' }))
+    assert.ok(exported.json.result.count >= 1)
+  },
+  'a task is cancelled': async (client) => {
+    const { headers } = await client.submit('wait', { ms: 50_000 })
+    assert.equal((await client.ask('DELETE', headers.get('location') ?? '')).status, 200)
+  },
+  'POST /start-job and GET /job-status/{id}': async (client) => {
+    const { json } = await completed(client, await client.ask('POST', '/start-job', { body: { any: ['job', 'data'] } }))
+    assert.equal(json.state, 'completed')
+  },
+  'POST /start-task and GET /task-status/{id}': async (client) => {
+    assert.equal((await completed(client, await client.ask('POST', '/start-task', { body: { taskData: 'a b' } }))).json.result.words, 2)
+  },
+  'GET /bulk-data': async (client) => {
+    const { status, text } = await client.ask('GET', '/bulk-data')
+    assert.ok(status === 200 && text.trim().split('\n').length >= 1200)
+  },
+  'POST /upload-ndjson, directly': async (client, tag) => {
+    const { status, json } = await client.ask('POST', '/upload-ndjson', { body: `${lines({ email: `l1@${tag}.example` })}bad\n`, headers: NDJSON })
+    assert.deepEqual([status, json.summary], [200, { total: 2, succeeded: 1, failed: 1 }])
+  },
+  'POST /upload-ndjson, in the background': async (client, tag) => {
+    const body = lines({ email: `l2@${tag}.example` }, { id: 9, name: `Nine of ${tag}` })
+    const { json } = await completed(client, await client.ask('POST', '/upload-ndjson', { body, headers: { ...NDJSON, ...LATER } }))
+    assert.deepEqual(json.result.summary, { total: 2, succeeded: 2, failed: 0 })
+    assert.equal((await client.ask('GET', '/api/users/9')).json.name, `Nine of ${tag}`)
+  },
+  'each way to choose a version': async (client) => {
+    for (const [path, accept] of [['/v2/users', '*/*'], ['/users?version=2', '*/*'], ['/users', 'application/vnd.longhaul.v2+json'], ['/users', 'application/vnd.longhaul+json;version=2']] as const) {
+      const response = await client.open('GET', path, { headers: { accept } })
+      assert.deepEqual([response.status, ((await response.json()) as { items: object[] }).items.length], [200, 20])
+    }
+  },
+  'GET / and GET /openapi.json': async (client) => {
+    for (const path of ['/', '/openapi.json']) assert.equal((await client.ask('GET', path, { token: null })).status, 200)
+  },
+}
+
+async function ready(worker: ServerProcess): Promise<void> {
+  while (!worker.out.includes('The worker is ready')) {
+    if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.out}${worker.err}`)
+    await Promise.race([once(worker.child.stdout, 'data'), worker.exited])
+  }
+}
+
+/** The tests of all endpoints in one configuration. */
+export function worksWith(name: string, { env, workerApart = false }: Configuration): void {
+  describe(`issue 15: every endpoint works with ${name}`, () => {
+    const client = new Client('')
+    const processes: ServerProcess[] = []
+    before(async () => {
+      const settings = { ...env(), AUTH_TOKENS: TOKENS, RATE_LIMIT: '1000000' }
+      const server = startProcess({ ...settings, ...workerApart && { WORKER: 'off' } })
+      processes.push(server)
+      const worker = workerApart ? startProcess({ ...settings, WORKER: 'only' }) : undefined
+      if (worker) processes.push(worker)
+      client.url = await server.url()
+      if (worker) await ready(worker)
+    })
+    after(async () => {
+      for (const { child } of processes) child.kill('SIGTERM')
+      for (const each of processes) assert.deepEqual([await each.exited, each.err], [{ code: 0, signal: null }, ''])
+    })
+    for (const [endpoint, check] of Object.entries(endpoints)) {
+      test(endpoint, () => check(client, name.replaceAll(/[^a-z]/g, '')))
+    }
+  })
+}

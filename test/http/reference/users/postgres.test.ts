@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { isHttpError } from 'longhaul'
+import { openUsers } from '../../../../examples/reference-server/users/open.js'
+import { ownCall } from '../../../../examples/reference-server/users/repository.js'
+import { startPostgres } from '../../../servers/postgres-server.js'
+import { PgliteServer } from '../../../servers/pglite-server.js'
+import { usersSuite } from './suite.js'
+
+describe('the users of the reference server in a PostgreSQL', async () => {
+  const server = await startPostgres()
+  const { url } = server
+  // Three processes that start at once make one table.
+  const [users, others] = await Promise.all([openUsers(url), openUsers(url), openUsers(url).then((third) => third.close())])
+  after(async () => {
+    await Promise.all([users.close(), others.close()])
+    await server.stop()
+  })
+
+  usersSuite(async () => users, true)
+  test('others see them', async () => {
+    const created = await users.create({ email: 'seen@example.com' }, ownCall())
+    assert.deepEqual(await others.get(created.id, ownCall()), created)
+  })
+  test('two that give out ids and choose them at once don\'t collide', async () => {
+    const call = ownCall()
+    const { id } = await users.create({ email: 'ids@example.com' }, call)
+    const given = await Promise.all(Array.from({ length: 20 }, async (_, at) => {
+      const [[one, two]] = await Promise.all([
+        users.createMany([{ email: `given-${at}@example.com` }, { email: `given-too-${at}@example.com` }], call),
+        others.replace(id + 1 + at * 2, { email: `chosen-${at}@example.com` }, call),
+      ])
+      return [one, two]
+    }))
+    assert.ok(given.flat().every((outcome) => outcome !== undefined && !isHttpError(outcome)))
+  })
+})
+
+describe('the users of the reference server behind the wire of a PostgreSQL that has one session', async () => {
+  const server = await PgliteServer.start()
+  const users = await openUsers(server.url)
+  after(async () => {
+    await users.close()
+    await server.stop()
+  })
+  usersSuite(async () => users, true)
+})
+
+test('a PostgreSQL that has gone is a 503, and one that is not there stops the start', async () => {
+  const server = await startPostgres()
+  const users = await openUsers(server.url)
+  await server.stop()
+  const unavailable = (error: unknown): boolean => isHttpError(error) && error.status === 503 && error.headers['retry-after'] !== undefined
+  await assert.rejects(async () => users.get(1, ownCall()), unavailable)
+  await assert.rejects(users.transaction(async (inside) => inside.get(1, ownCall()), ownCall()), unavailable)
+  await users.close()
+  await assert.rejects(openUsers(server.url), unavailable)
+})

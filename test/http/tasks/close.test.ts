@@ -1,0 +1,167 @@
+// What a process that stops does with the runs of direct answers.
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { isQueueClosing } from '../../../src/queues/queue.js'
+import { toFetch } from '../../../adapters/fetch/index.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { deferred, eventually, within } from '../../unit/tasks/kit.js'
+import { BINDINGS, members, site } from './kit.js'
+
+async function refused(response: Response): Promise<void> {
+  assert.deepEqual([response.status, response.headers.get('retry-after'), (await members(response))['code']], [503, '5', 'shutting_down'])
+}
+
+/** Stopped while it ran: nobody is asked to send again what may have been done. */
+async function stopped(response: Response): Promise<void> {
+  assert.deepEqual([response.status, response.headers.get('retry-after'), (await members(response))['code']], [503, null, 'shutting_down'])
+}
+
+/** Runs until its gate is opened, and tells of its signal. */
+function gated() {
+  const gate = deferred()
+  const signals: AbortSignal[] = []
+  const order: string[] = []
+  const work = defineTask({ name: 'gated', run: async (_, { signal }) => { signals.push(signal); await gate.promise; order.push('run'); return { message: 'done' } } })
+  return { gate, signals, order, work }
+}
+
+/** How long all timers take that are made from now on. */
+function spyOnTimers(t: TestContext): number[] {
+  const real = setTimeout
+  const waits: number[] = []
+  t.mock.method(globalThis, 'setTimeout', (run: () => void, ms: number) => { waits.push(ms); return real(run, ms) })
+  return waits
+}
+
+for (const binding of BINDINGS) {
+  describe(`closing with direct runs under way, over ${binding}`, () => {
+    test('lets them finish, counts them, and takes no more', async (t) => {
+      const { gate, signals, order, work } = gated()
+      const { call, start, tasks } = await site(t, binding, work)
+      const answer = call('POST', '/api/work', { body: {} })
+      await eventually(() => signals.length === 1)
+      assert.deepEqual(await tasks.health(), { ok: true, running: 1, waiting: 0 })
+      const closing = tasks.close({ drainMs: 60_000 }).then(() => order.push('closed'))
+      await refused(await call('POST', '/api/work', { body: {} }))
+      await refused(await call('POST', '/api/work', { body: {}, headers: { 'idempotency-key': 'late' } }))
+      await refused(await start())
+      assert.deepEqual([order, signals.length], [[], 1])
+      gate.resolve()
+      assert.equal((await answer).status, 200)
+      await within(closing)
+      assert.deepEqual([order, signals[0]?.aborted], [['run', 'closed'], false])
+      assert.deepEqual(await tasks.health(), { ok: false, running: 0, waiting: 0 })
+    })
+
+    test('aborts them when the drain is over, waits for what they do then, and tells their clients', async (t) => {
+      const order: string[] = []
+      const cleaned = deferred()
+      const reasons: unknown[] = []
+      const work = defineTask({
+        name: 'tidy',
+        run: (_, { signal }) => new Promise((_, reject) => {
+          order.push('begun')
+          signal.addEventListener('abort', () => {
+            reasons.push(signal.reason)
+            cleaned.promise.then(() => { order.push('cleaned'); reject(signal.reason as Error) }, reject)
+          })
+        }),
+      })
+      const { call, tasks, noise } = await site(t, binding, work)
+      const answer = call('POST', '/api/work', { body: {} })
+      await eventually(() => order.length === 1)
+      const closing = tasks.close({ drainMs: 0 }).then(() => order.push('closed'))
+      await eventually(() => reasons.length === 1)
+      assert.equal(isQueueClosing(reasons[0]), true)
+      cleaned.resolve()
+      await stopped(await within(answer))
+      await within(closing)
+      assert.deepEqual(order, ['begun', 'cleaned', 'closed'])
+      assert.equal(noise.filter(isQueueClosing).length, 0)
+    })
+
+    test('one that does not listen is left behind', async (t) => {
+      const begun = deferred()
+      const deaf = defineTask({ name: 'deaf', run: () => { begun.resolve(); return new Promise(() => undefined) } })
+      const { call, tasks } = await site(t, binding, deaf)
+      const answer = call('POST', '/api/work', { body: {} })
+      await within(begun.promise)
+      await within(tasks.close({ drainMs: 0 }))
+      await stopped(await within(answer))
+      assert.equal((await tasks.health()).running, 0)
+    })
+
+    test('one with an Idempotency-Key that was stopped is a task that was interrupted, and a retry is told the same', async (t) => {
+      const { gate, signals, work } = gated()
+      const { call, tasks, store } = await site(t, binding, work)
+      t.after(() => { gate.resolve() })
+      const answer = call('POST', '/api/work', { body: {}, headers: { 'idempotency-key': 'mine' } })
+      await eventually(() => signals.length === 1)
+      await within(tasks.close({ drainMs: 0 }))
+      const response = await within(answer)
+      assert.deepEqual([response.status, (await members(response))['code']], [500, 'task_interrupted'])
+      const later = createTasks({ store, queue: memory().queue, definitions: [work] })
+      t.after(() => later.close({ drainMs: 0 }))
+      const handle = toFetch(taskEndpoints(later, { statusPath: '/api/status/{id}', owner: 'anyone' }).submit(work))
+      const again = await handle(new Request('http://x/api/work', {
+        method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'idempotency-key': 'mine' },
+      }))
+      assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), (await members(again))['code']], [500, 'true', 'task_interrupted'])
+      assert.equal(signals.length, 1)
+    })
+  })
+}
+
+describe('closing', () => {
+  test('one that had not begun yet, since the store was slow, does not begin, and leaves no claim', async (t) => {
+    const { signals, work } = gated()
+    const { call, tasks, spy, store } = await site(t, 'fetch', work)
+    const [asked, answered] = [deferred(), deferred()]
+    const around = spy.around.bind(spy)
+    t.mock.method(spy, 'around', async (name: string, what: () => unknown) => {
+      if (name.startsWith('create')) {
+        asked.resolve()
+        await answered.promise
+      }
+      return around(name, what)
+    })
+    const answer = call('POST', '/api/work', { body: {}, headers: { 'idempotency-key': 'mine' } })
+    await within(asked.promise)
+    await within(tasks.close({ drainMs: 0 }))
+    answered.resolve()
+    await refused(await within(answer))
+    assert.deepEqual([signals.length, store.usage().entries], [0, 0])
+  })
+
+  test('the queue and direct runs have the same time, side by side', async (t) => {
+    for (const [drainMs, each] of [[12_345, 12_345], [Infinity, 2 ** 31 - 1]] as const) {
+      const { gate, signals, work } = gated()
+      const { call, start, tasks } = await site(t, 'fetch', work)
+      const answer = call('POST', '/api/work', { body: {} })
+      await start()
+      await eventually(() => signals.length === 2)
+      const waits = spyOnTimers(t)
+      const closing = tasks.close({ drainMs })
+      t.mock.restoreAll()
+      assert.deepEqual([...new Set(waits)], [each])
+      gate.resolve()
+      assert.equal((await within(answer)).status, 200)
+      await within(closing)
+    }
+  })
+
+  test('a client that has gone gets what nobody reads', async (t) => {
+    const { gate, signals, work } = gated()
+    const { call } = await site(t, 'fetch', work)
+    t.after(() => { gate.resolve() })
+    const client = new AbortController()
+    const answer = call('POST', '/api/work', { body: {}, signal: client.signal })
+    await eventually(() => signals.length === 1)
+    client.abort()
+    const response = await within(answer)
+    assert.deepEqual([response.status, await response.text()], [503, ''])
+  })
+})

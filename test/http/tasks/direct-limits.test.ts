@@ -1,0 +1,168 @@
+// Direct answers obey the limits of queued work (issue 15, C15).
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { toFetch } from '../../../adapters/fetch/index.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import type { TasksOptions } from '../../../src/tasks/tasks-options.js'
+import { deferred, eventually, within } from '../../unit/tasks/kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
+
+type Options = Partial<TasksOptions> & { readonly syncTimeoutMs?: number, readonly parts?: ReturnType<typeof memory> }
+
+function api(t: TestContext, work: AnyTaskDefinition, { syncTimeoutMs = 5000, parts = memory(), ...options }: Options = {}) {
+  const tasks = createTasks({ ...parts, definitions: [work], onError: () => undefined, ...options })
+  const owner = ({ headers }: { headers: Readonly<Record<string, unknown>> }) => headers['x-user'] as string | undefined
+  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner, syncTimeoutMs })
+  const handle = toFetch(submit(work), { onError: () => undefined })
+  t.after(() => tasks.close({ drainMs: 0 }))
+  const send = (headers: Record<string, string> = {}, signal?: AbortSignal) => handle(new Request('http://x/work', {
+    method: 'POST', body: '{}', headers: { 'content-type': 'application/json', ...headers }, ...signal && { signal },
+  }))
+  return { tasks, send, store: parts.store }
+}
+
+/** Counts how many run at once. */
+function counted() {
+  const gate = deferred()
+  const seen = { running: 0, most: 0, begun: 0 }
+  const work = defineTask({
+    name: 'work', run: async () => {
+      seen.begun++
+      seen.most = Math.max(seen.most, ++seen.running)
+      await gate.promise
+      seen.running--
+    },
+  })
+  return { work, gate, seen }
+}
+
+async function codeOf(response: Response): Promise<unknown> {
+  return (await response.json() as { code?: unknown }).code
+}
+
+describe('concurrency', () => {
+  for (const direct of ['here', 'queue'] as const) {
+    test(`holds for direct answers and queued work together; direct: ${direct}`, async (t) => {
+      const { work, gate, seen } = counted()
+      const { send, tasks } = api(t, work, { concurrency: 3, direct })
+      const answers = Array.from({ length: 6 }, () => send())
+      const accepted = await Promise.all(Array.from({ length: 6 }, () => send({ prefer: 'respond-async' })))
+      assert.ok(accepted.every(({ status }) => status === 202))
+      await eventually(() => seen.begun === 3)
+      await new Promise((resolve) => { setTimeout(resolve, 50) })
+      assert.equal(seen.begun, 3)
+      gate.resolve()
+      assert.deepEqual((await Promise.all(answers)).map(({ status }) => status), Array(6).fill(200))
+      await eventually(() => seen.begun === 12)
+      assert.equal(seen.most, 3)
+      await eventually(async () => (await tasks.health()).running === 0)
+    })
+  }
+
+  test('what finds no place in time was not begun, and is asked to come again; one more than may wait is refused', async (t) => {
+    const { work, gate, seen } = counted()
+    const { send } = api(t, work, { concurrency: 1, maxWaiters: 1, syncTimeoutMs: 100 })
+    const first = send()
+    await eventually(() => seen.begun === 1)
+    const waiting = send()
+    const full = await send()
+    assert.deepEqual([full.status, full.headers.get('retry-after'), await codeOf(full)], [503, '1', 'overloaded'])
+    const late = await waiting
+    assert.deepEqual([late.status, late.headers.get('retry-after'), await codeOf(late)], [503, '1', 'sync_timeout'])
+    const stopped = await first
+    assert.deepEqual([stopped.status, stopped.headers.get('retry-after'), await codeOf(stopped)], [503, null, 'sync_timeout'])
+    assert.equal(seen.begun, 1)
+    gate.resolve()
+  })
+
+  test('the work of a client that goes while it waits never begins', async (t) => {
+    const { work, gate, seen } = counted()
+    const { send, tasks } = api(t, work, { concurrency: 1 })
+    const first = send()
+    await eventually(() => seen.begun === 1)
+    const client = new AbortController()
+    const second = send({}, client.signal)
+    await eventually(() => serviceOf(tasks).places.waiting === 1)
+    client.abort()
+    await within(second)
+    await eventually(() => serviceOf(tasks).waiters.size === 0)
+    gate.resolve()
+    assert.equal((await first).status, 200)
+    await eventually(() => serviceOf(tasks).places.waiting === 0)
+    assert.equal(seen.begun, 1)
+  })
+
+  test('a queue that closes lets its work wait for direct answers no longer than it may', async (t) => {
+    const { work, gate, seen } = counted()
+    const { send, tasks } = api(t, work, { concurrency: 1 })
+    const first = send()
+    await eventually(() => seen.begun === 1)
+    await send({ prefer: 'respond-async' })
+    await eventually(() => serviceOf(tasks).places.waiting === 1)
+    await within(tasks.close({ drainMs: 0 }))
+    assert.equal((await first).status, 503)
+    assert.equal(seen.begun, 1)
+    gate.resolve()
+  })
+})
+
+describe('worker: false', () => {
+  test('a direct answer is worked on by a worker: where nobody works, nothing runs', async (t) => {
+    const { work, gate, seen } = counted()
+    gate.resolve()
+    const { send, store } = api(t, work, { worker: false, syncTimeoutMs: 100 })
+    const late = await send()
+    assert.deepEqual([late.status, late.headers.get('retry-after'), await codeOf(late), seen.begun], [503, '1', 'sync_timeout', 0])
+    await eventually(() => store.usage().entries === 0)
+  })
+
+  test("direct: 'here' is the host's word", async (t) => {
+    const { work, gate, seen } = counted()
+    gate.resolve()
+    const { send } = api(t, work, { worker: false, direct: 'here' })
+    assert.deepEqual([(await send()).status, seen.begun], [200, 1])
+  })
+})
+
+describe('limits that are counted on record', () => {
+  test('maxPerOwner: one direct answer too many is 429, for this owner', async (t) => {
+    const gate = deferred()
+    const work = defineTask({ name: 'work', maxPerOwner: 1, run: () => gate.promise })
+    const { send, store, tasks } = api(t, work)
+    const first = send({ 'x-user': 'ann' })
+    await eventually(async () => (await tasks.health()).running === 1)
+    for (const headers of [{}, { prefer: 'respond-async' }] as Record<string, string>[]) {
+      const refused = await send({ 'x-user': 'ann', ...headers })
+      assert.deepEqual([refused.status, await codeOf(refused)], [429, 'too_many_tasks'])
+    }
+    const other = send({ 'x-user': 'bob' })
+    gate.resolve()
+    assert.deepEqual([(await first).status, (await other).status, (await send({ 'x-user': 'ann' })).status], [200, 200, 200])
+    await eventually(() => store.usage().entries === 0, 5000)
+  })
+
+  test('attempts: a direct answer is tried again after its back-off', async (t) => {
+    const tried: number[] = []
+    const work = defineTask({
+      name: 'work', attempts: 3, backoff: { type: 'fixed', delayMs: 5 },
+      run: (_, { attempt }) => {
+        tried.push(attempt)
+        if (attempt < 3) throw new Error('on purpose')
+        return { message: 'third' }
+      },
+    })
+    const { send, store } = api(t, work)
+    const hold = setInterval(() => undefined, 60_000)
+    t.after(() => { clearInterval(hold) })
+    const response = await send()
+    assert.deepEqual([response.status, await response.json(), tried], [200, { message: 'third' }, [1, 2, 3]])
+    await eventually(() => store.usage().entries === 0)
+  })
+})
+
+test('direct: anything else throws at construction', () => {
+  assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'here' }), { name: 'TypeError', message: /here.*queue/ })
+})

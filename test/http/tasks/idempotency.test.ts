@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { MemoryStore, memory } from '../../../adapters/memory/index.js'
+import type { ReplaceOptions } from '../../../src/stores/store.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { toFetch } from '../../../adapters/fetch/index.js'
+import { HttpError } from '../../../src/http/errors.js'
+import { deferred, ended, eventually } from '../../unit/tasks/kit.js'
+import { BINDINGS, members, site } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
+
+const key = (value: string) => ({ 'idempotency-key': value })
+
+function counted() {
+  const runs: unknown[] = []
+  const work = defineTask({ name: 'counted', run: (input) => { runs.push(input); return { message: `run ${String(runs.length)}` } } })
+  return { runs, work }
+}
+
+for (const binding of BINDINGS) {
+  describe(`Idempotency-Key over ${binding}`, () => {
+    test('quoted or bare, the same key and body: the same task, 202 and Idempotent-Replayed', async (t) => {
+      const { work, runs } = counted()
+      const { start, tasks } = await site(t, binding, work)
+      const first = await start({ a: 1 }, key('k1'))
+      assert.deepEqual([first.status, first.headers.get('idempotent-replayed')], [202, null])
+      const { taskId } = await members(first)
+      const soon = await start({ a: 1 }, key('"k1"'))
+      await ended(tasks, String(taskId))
+      const late = await start({ a: 1 }, key('k1'))
+      for (const again of [soon, late]) {
+        assert.deepEqual([again.status, again.headers.get('idempotent-replayed')], [202, 'true'])
+        assert.equal(again.headers.get('location'), first.headers.get('location'))
+        assert.equal(again.headers.get('content-location'), first.headers.get('location'))
+      }
+      const shown = await members(late)
+      assert.deepEqual([shown['taskId'], shown['status'], late.headers.get('retry-after')], [taskId, 'completed', null])
+      assert.equal(runs.length, 1)
+    })
+
+    test('malformed is 400, on direct work too, and starts nothing', async (t) => {
+      const { work, runs } = counted()
+      const { start, spy } = await site(t, binding, work)
+      for (const value of ['""', '"a', 'a b', 'a, b', 'x'.repeat(256)]) {
+        for (const prefer of ['respond-async', 'x']) {
+          const response = await start({}, { ...key(value), prefer })
+          assert.deepEqual([response.status, (await members(response))['code']], [400, 'invalid_idempotency_key'], value)
+        }
+      }
+      assert.deepEqual([spy.calls, runs], [[], []])
+    })
+
+    test('another body is 422, whatever was asked for', async (t) => {
+      const { work, runs } = counted()
+      const { start } = await site(t, binding, work)
+      await start({ a: 1 }, key('async'))
+      await start({ a: 1 }, { ...key('sync'), prefer: 'x' })
+      for (const name of ['async', 'sync']) {
+        for (const prefer of ['respond-async', 'x']) {
+          const response = await start({ a: 2 }, { ...key(name), prefer })
+          assert.deepEqual([response.status, (await members(response))['code']], [422, 'idempotency_key_reused'])
+        }
+      }
+      await eventually(() => runs.length === 2)
+    })
+
+    test('the scope is caller, method and path', async (t) => {
+      const { work, runs } = counted()
+      const { start, call } = await site(t, binding, work)
+      const ids = new Set<unknown>()
+      ids.add((await members(await start({}, key('k'))))['taskId'])
+      for (const user of ['ann', 'bob']) ids.add((await members(await start({}, { ...key('k'), 'x-user': user })))['taskId'])
+      ids.add((await members(await call('POST', '/api/other', { body: {}, headers: { ...key('k'), prefer: 'respond-async' } })))['taskId'])
+      ids.add((await members(await start({}, key('K'))))['taskId'])
+      assert.equal(ids.size, 5)
+      await eventually(() => runs.length === 5)
+    })
+
+    test('30 requests at once with one key are one task', async (t) => {
+      const { work, runs } = counted()
+      const { start, tasks } = await site(t, binding, work)
+      const answers = await Promise.all(Array.from({ length: 30 }, () => start({ a: 1 }, key('k'))))
+      assert.ok(answers.every(({ status }) => status === 202), String(answers.map(({ status }) => status)))
+      const ids = new Set(answers.map(({ headers }) => headers.get('location')))
+      assert.equal(ids.size, 1)
+      assert.equal(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null).length, 1)
+      await ended(tasks, String((await members(answers[0] as Response))['taskId']))
+      assert.equal(runs.length, 1)
+    })
+
+    test('direct work: a retry waits for the run that is under way, and gets its result as 200 (issue 15, A2)', async (t) => {
+      const gate = deferred()
+      let runs = 0
+      const slow = defineTask({ name: 'slow', run: async () => { runs++; await gate.promise; return { message: `run ${String(runs)}` } } })
+      const { start, tasks } = await site(t, binding, slow)
+      const direct = () => start({}, { ...key('k'), prefer: 'x' })
+      const first = direct()
+      await eventually(() => runs === 1)
+      const running = await start({}, { ...key('k'), prefer: 'respond-async' })
+      assert.deepEqual([running.status, running.headers.get('retry-after'), (await members(running))['code']], [409, '1', 'idempotent_request_running'])
+      const waiting = [direct(), start({}, { ...key('k'), prefer: 'respond-async, wait=20' })]
+      await eventually(() => serviceOf(tasks).waiters.size === 3)
+      gate.resolve()
+      assert.deepEqual([(await first).status, (await first).headers.get('idempotent-replayed')], [200, null])
+      waiting.push(direct(), start({}, { ...key('k'), prefer: 'respond-async' }))
+      for (const again of await Promise.all(waiting)) {
+        assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), await members(again)], [200, 'true', { message: 'run 1' }])
+      }
+      assert.equal(runs, 1)
+    })
+
+    test('the first request decides on the kind of the answer, and each one for itself how long it waits (issue 15, A2)', async (t) => {
+      const gate = deferred()
+      const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'done' } } })
+      const { start, tasks } = await site(t, binding, slow)
+      const { taskId } = await members(await start({}, key('k')))
+      assert.equal((await start({}, { ...key('k'), prefer: 'x' })).status, 202)
+      const waiting = start({}, { ...key('k'), prefer: 'respond-async, wait=20' })
+      await eventually(() => serviceOf(tasks).waiters.size === 1)
+      gate.resolve()
+      const done = await waiting
+      assert.deepEqual([done.status, done.headers.get('idempotent-replayed'), await members(done)], [200, 'true', { message: 'done' }])
+      const late = await start({}, { ...key('k'), prefer: 'x' })
+      assert.deepEqual([late.status, (await members(late))['taskId']], [202, taskId])
+    })
+
+    test('the order of members and the spaces of a body do not matter (issue 15, A2)', async (t) => {
+      const { work, runs } = counted()
+      const { call } = await site(t, binding, work)
+      const send = (body: unknown) => call('POST', '/api/work', { body, headers: key('k') })
+      assert.equal((await send({ a: 1, b: { c: [1, { x: 1, y: 2 }], d: null } })).status, 200)
+      assert.equal((await send({ b: { d: null, c: [1, { y: 2, x: 1 }] }, a: 1 })).headers.get('idempotent-replayed'), 'true')
+      assert.equal((await send({ b: { d: null, c: [{ y: 2, x: 1 }, 1] }, a: 1 })).status, 422)
+      assert.equal((await call('POST', '/api/work?more', { body: { a: 1, b: { c: [1, { x: 1, y: 2 }], d: null } }, headers: key('k') })).status, 422, 'the query counts')
+      assert.equal(runs.length, 1)
+    })
+
+    test('direct failures are told again as they were', async (t) => {
+      for (const thrown of [
+        new HttpError(409, 'mine', { message: 'Mine.', details: [{ pointer: '/a', message: 'm' }], headers: { 'x-more': '1' } }), new Error('secret'),
+      ]) {
+        let runs = 0
+        const { start } = await site(t, binding, defineTask({ name: 'broken', run: () => { runs++; throw thrown } }))
+        const direct = () => start({}, { ...key('k'), prefer: 'x' })
+        const [first, again] = [await direct(), await direct()]
+        assert.equal(again.headers.get('idempotent-replayed'), 'true')
+        assert.equal(again.status, first.status)
+        assert.equal(again.headers.get('x-more'), first.headers.get('x-more'))
+        assert.deepEqual(await members(again), await members(first))
+        assert.equal(runs, 1)
+      }
+    })
+
+    test('direct work that takes too long goes on, and a retry gets its result (issue 15, A1)', async (t) => {
+      const gate = deferred()
+      const signals: AbortSignal[] = []
+      const slow = defineTask({ name: 'slow', run: async (_, { signal }) => { signals.push(signal); await gate.promise; return { message: 'done' } } })
+      const { start } = await site(t, binding, slow, { endpoints: { syncTimeoutMs: 30 } })
+      const direct = () => start({}, { ...key('k'), prefer: 'x' })
+      for (let n = 0; n < 2; n++) {
+        const late = await direct()
+        assert.deepEqual([late.status, late.headers.get('retry-after'), (await members(late))['code']], [503, '1', 'sync_timeout'])
+      }
+      gate.resolve()
+      await eventually(async () => (await direct()).status === 200)
+      const again = await direct()
+      assert.deepEqual([again.headers.get('idempotent-replayed'), await members(again)], ['true', { message: 'done' }])
+      assert.deepEqual(signals.map(({ aborted }) => aborted), [false])
+    })
+
+    test('direct work that is done is not done again, though the store fails at its end', async (t) => {
+      const { work, runs } = counted()
+      const { start, spy } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 200 } })
+      const direct = () => start({}, { ...key('k'), prefer: 'x' })
+      let away = false
+      spy.fault = (call) => {
+        away ||= call.startsWith('replace task')
+        return away && call.startsWith('replace') ? 'before' : undefined
+      }
+      assert.equal((await direct()).status, 503)
+      spy.fault = () => undefined
+      await eventually(async () => (await direct()).status === 200)
+      assert.deepEqual(await members(await direct()), { message: 'run 1' })
+      assert.equal(runs.length, 1)
+    })
+
+    test('direct work under the key of a task means that task, also when its maker died before it was on record', async (t) => {
+      const { work, runs } = counted()
+      const { start, tasks, spy } = await site(t, binding, work)
+      spy.fault = (call) => (call.startsWith('create task') ? 'before' : undefined)
+      assert.equal((await start({}, key('k'))).status, 503)
+      spy.fault = () => undefined
+      const again = await start({}, { ...key('k'), prefer: 'x' })
+      assert.deepEqual([again.status, again.headers.get('preference-applied')], [202, null])
+      const { taskId } = await members(again)
+      await ended(tasks, String(taskId))
+      assert.equal((await members(await start({}, key('k'))))['taskId'], taskId)
+      assert.equal(runs.length, 1)
+    })
+
+    test('a task that was accepted and is lost is 410, not a second one', async (t) => {
+      const { work, runs } = counted()
+      const { start, store } = await site(t, binding, work, { worker: false })
+      const { taskId } = await members(await start({}, key('k')))
+      await store.delete(`task:${String(taskId)}`)
+      const gone = await start({}, key('k'))
+      assert.deepEqual([gone.status, (await members(gone))['code']], [410, 'idempotent_task_gone'])
+      assert.deepEqual(runs, [])
+    })
+
+    test('a task that was refused for want of room is taken in by a retry', async (t) => {
+      const gate = deferred()
+      const slow = defineTask({ name: 'slow', run: () => gate.promise })
+      const { start, tasks } = await site(t, binding, slow, { concurrency: 1, maxQueued: 0 })
+      await start()
+      await eventually(async () => (await tasks.health()).running === 1)
+      const refused = await start({}, key('k'))
+      assert.equal(refused.status, 503)
+      gate.resolve()
+      await eventually(async () => (await tasks.health()).running === 0)
+      const again = await start({}, key('k'))
+      assert.equal(again.status, 202)
+      const { taskId } = await members(again)
+      assert.equal((await ended(tasks, String(taskId))).status, 'completed')
+    })
+  })
+}
+
+describe('a process that dies', () => {
+  /** A process: from the n-th call on its store and queue answer nothing. Its record and claim stay. */
+  for (const when of ['before', 'after'] as const) {
+    test(`${when} any of its calls: a retry makes no second task, and nothing acknowledged is lost`, async (t) => {
+      let longest = 0
+      for (let n = 1; n <= Math.max(longest, 4); n++) {
+        const { work, runs } = counted()
+        const { start, tasks, spy } = await site(t, 'fetch', work)
+        let dead = false
+        spy.fault = (call, at) => {
+          // What the worker does is another process's life.
+          if (at < n) return undefined
+          const first = !dead
+          dead = true
+          return first ? when : 'before'
+        }
+        const first = await start({ a: 1 }, key('k'))
+        if (!dead) break
+        longest = n + 1
+        spy.fault = () => undefined
+        const retries = [await start({ a: 1 }, key('k')), await start({ a: 1 }, key('k'))]
+        assert.deepEqual(retries.map(({ status }) => status), [202, 202], `${when} ${String(n)}`)
+        const ids = await Promise.all([...first.status === 202 ? [first] : [], ...retries].map(async (response) => (await members(response))['taskId']))
+        assert.equal(new Set(ids).size, 1, `${when} ${String(n)}`)
+        assert.equal((await ended(tasks, String(ids[0]))).status, 'completed')
+        await new Promise(setImmediate)
+        assert.equal(runs.length, 1, `${when} ${String(n)}: ${spy.calls.join()}`)
+      }
+      assert.ok(longest > 4, 'claim, record, job and claim were all tried')
+    })
+  }
+
+  test('a claim outlives its record: 410, not a second task, however the claim was left', async (t) => {
+    for (const lost of ['nothing', 'the acceptance', 'every update'] as const) {
+      let now = Date.now()
+      t.mock.method(Date, 'now', () => now)
+      const store = new MemoryStore({ now: () => now })
+      const { work, runs } = counted()
+      let away = true
+      const bound = {
+        shared: false, get: store.get.bind(store), create: store.create.bind(store), delete: store.delete.bind(store),
+        increment: store.increment.bind(store), watch: store.watch.bind(store), close: store.close.bind(store),
+        // The process dies, as it were, before it can say that the task was accepted.
+        replace: async (at: string, value: string, revision: string, options: ReplaceOptions) => {
+          const accepts = (options.ttlMs ?? 0) > 10.5 * 86_400_000
+          const loses = away && (lost === 'every update' || (lost === 'the acceptance' && accepts))
+          if (at.startsWith('idempotency') && loses) throw new Error('died')
+          return store.replace(at, value, revision, options)
+        },
+      }
+      const tasks = createTasks({ store: bound, queue: memory().queue, definitions: [work], retentionMs: 10 * 86_400_000, pendingMs: 86_400_000 })
+      const handle = toFetch(taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' }).submit(work))
+      const start = () => handle(new Request('http://x/work', {
+        method: 'POST', body: '{}', headers: { 'content-type': 'application/json', 'prefer': 'respond-async', ...key('k') },
+      }))
+      const first = await start()
+      assert.equal(first.status, 202)
+      const { taskId } = await members(first)
+      await eventually(() => runs.length === 1)
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'completed')
+      await eventually(() => store.usage().watches === 0)
+      away = false
+      // Before its task is known to be accepted, a claim lives for a day.
+      now += (lost === 'every update' ? 0.9 : 9) * 86_400_000
+      assert.equal((await start()).headers.get('idempotent-replayed'), 'true')
+      assert.equal(runs.length, 1)
+      now += 10 * 86_400_000 + 60_000 - (lost === 'every update' ? 0.9 : 9) * 86_400_000
+      assert.equal(await tasks.get(String(taskId)), undefined)
+      const gone = await start()
+      assert.deepEqual([gone.status, (await members(gone))['code']], [410, 'idempotent_task_gone'])
+      now += (lost === 'every update' ? 2 : 0) * 86_400_000 + 3_600_000
+      assert.equal((await start()).status, 202, 'in the end it is a new key')
+      await eventually(() => runs.length === 2)
+      await tasks.close({ drainMs: 100 })
+      await store.close()
+      t.mock.restoreAll()
+    }
+  })
+})

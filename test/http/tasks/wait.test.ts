@@ -1,0 +1,264 @@
+import assert from 'node:assert/strict'
+import { get, type IncomingMessage } from 'node:http'
+import { describe, test } from 'node:test'
+import { EventSource } from 'eventsource'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
+import { BINDINGS, eventsOf, members, site } from './kit.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
+
+/** Work in steps that the test takes. */
+function stepped() {
+  const steps = [deferred(), deferred()]
+  const work = defineTask({
+    name: 'stepped', run: async (_, { progress }) => {
+      await steps[0]?.promise
+      progress(1, 2)
+      await steps[1]?.promise
+      return { message: 'done' }
+    },
+  })
+  return { work, step: (n: number) => { steps[n]?.resolve() } }
+}
+
+for (const binding of BINDINGS) {
+  describe(`waiting over ${binding}`, () => {
+    test('a long poll without If-None-Match answers at the final state, woken by the change', async (t) => {
+      const { work, step } = stepped()
+      const { start, call, store, tasks, spy } = await site(t, binding, work)
+      const path = (await start()).headers.get('location') ?? ''
+      const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
+      await eventually(() => store.usage().watches === 1)
+      step(0)
+      await eventually(async () => (await members(await call('GET', path)))['progress'] !== undefined)
+      const at = Date.now()
+      step(1)
+      const response = await within(polling, 2700)
+      assert.ok(Date.now() - at < 2700, 'by the notice, not by reading again')
+      assert.equal(response.status, 200)
+      assert.equal(response.headers.get('preference-applied'), 'wait=20')
+      assert.equal((await members(response))['status'], 'completed')
+      assert.deepEqual([serviceOf(tasks).waiters.size, store.usage().watches], [0, 0])
+      assert.ok(spy.calls.filter((name) => name.startsWith('watch')).length === 1)
+    })
+
+    test('a long poll with If-None-Match answers once the tag differs', async (t) => {
+      const { work, step } = stepped()
+      const { start, call, store, tasks } = await site(t, binding, work)
+      const { taskId } = await members(await start())
+      const path = `/api/status/${String(taskId)}`
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      const etag = (await call('GET', path)).headers.get('etag') ?? ''
+      const polling = call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': etag } })
+      await eventually(() => store.usage().watches === 1)
+      const at = Date.now()
+      step(0)
+      const response = await within(polling, 2700)
+      assert.ok(Date.now() - at < 2700)
+      assert.notEqual(response.headers.get('etag'), etag)
+      assert.deepEqual((await members(response))['progress'], { done: 1, total: 2 })
+      const stale = await within(call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': etag } }), 1000)
+      assert.equal(stale.status, 200, 'a tag that differs already is answered at once')
+      step(1)
+      await ended(tasks, String(taskId))
+      const last = (await call('GET', path)).headers.get('etag') ?? ''
+      const final = await within(call('GET', path, { headers: { 'prefer': 'wait=20', 'if-none-match': last } }), 1000)
+      assert.equal(final.status, 304, 'what is final is not waited for')
+    })
+
+    test('a long poll ends after N seconds, capped: 304 with a tag, 200 without', async (t) => {
+      const { work } = stepped()
+      const { start, call, tasks } = await site(t, binding, work, { endpoints: { maxWaitSeconds: 0.1 } })
+      const { taskId } = await members(await start())
+      const path = `/api/status/${String(taskId)}`
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      const etag = (await call('GET', path)).headers.get('etag') ?? ''
+      const at = Date.now()
+      const [tagged, plain] = await within(Promise.all([
+        call('GET', path, { headers: { 'prefer': 'wait=100', 'if-none-match': etag } }), call('GET', path, { headers: { prefer: 'wait=100' } }),
+      ]), 2500)
+      assert.ok(Date.now() - at >= 90)
+      assert.deepEqual([tagged.status, tagged.headers.get('preference-applied')], [304, 'wait=0.1'])
+      assert.deepEqual([plain.status, plain.headers.get('preference-applied')], [200, 'wait=0.1'])
+      for (const prefer of ['wait=0', 'wait=x', 'wait', 'respond-async']) {
+        const response = await call('GET', path, { headers: { prefer } })
+        assert.deepEqual([response.status, response.headers.get('preference-applied')], [200, null])
+      }
+      assert.equal(serviceOf(tasks).waiters.size, 0)
+    })
+
+    test('a record that goes while it is waited for is a 404', async (t) => {
+      const { work } = stepped()
+      const { start, call, store, tasks } = await site(t, binding, work)
+      const { taskId } = await members(await start())
+      const polling = call('GET', `/api/status/${String(taskId)}`, { headers: { prefer: 'wait=20' } })
+      await eventually(() => store.usage().watches === 1)
+      await store.delete(`task:${String(taskId)}`)
+      assert.equal((await within(polling, 2700)).status, 404)
+      assert.equal(serviceOf(tasks).waiters.size, 0)
+    })
+
+    test('closing answers those who wait, and ends the streams', async (t) => {
+      const { work } = stepped()
+      const { start, call, tasks } = await site(t, binding, work)
+      const path = (await start()).headers.get('location') ?? ''
+      const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
+      const stream = await call('GET', path, { headers: { accept: 'text/event-stream' } })
+      await eventually(() => serviceOf(tasks).waiters.size === 2)
+      void tasks.close({ drainMs: 10 })
+      assert.deepEqual((await members(await within(polling, 3000)))['error'], { code: 'task_interrupted', message: 'The process that ran this task went away.' })
+      for await (const event of eventsOf(stream)) assert.ok(event)
+      assert.equal(serviceOf(tasks).waiters.size, 0)
+    })
+
+    test('a process that only takes tasks in answers those who wait when it closes', async (t) => {
+      const { work } = stepped()
+      const { start, call, tasks } = await site(t, binding, work, { worker: false })
+      const path = (await start()).headers.get('location') ?? ''
+      const polling = call('GET', path, { headers: { prefer: 'wait=20' } })
+      await eventually(() => serviceOf(tasks).waiters.size === 1)
+      await tasks.close()
+      assert.equal((await members(await within(polling, 1000)))['status'], 'processing')
+      const late = await within(call('GET', path, { headers: { prefer: 'wait=20' } }), 1000)
+      assert.deepEqual([late.status, late.headers.get('preference-applied')], [200, null])
+    })
+
+    test('events: id, retry, every change, an end after the final state', async (t) => {
+      const { work, step } = stepped()
+      const { start, call, tasks, store } = await site(t, binding, work)
+      const { taskId } = await members(await start())
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      const response = await call('GET', `/api/status/${String(taskId)}`, { headers: { accept: 'text/event-stream' } })
+      assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control')], [200, 'text/event-stream; charset=utf-8', 'no-store'])
+      const seen: Record<string, unknown>[] = []
+      const ids: string[] = []
+      let retry: string | undefined
+      const at = Date.now()
+      for await (const event of eventsOf(response)) {
+        retry ??= event['retry']
+        if (event['data'] === undefined) continue
+        ids.push(event['id'] ?? '')
+        const data = JSON.parse(event['data']) as Record<string, unknown>
+        seen.push(data)
+        if (data['progress'] === undefined) step(0)
+        else step(1)
+      }
+      assert.ok(Date.now() - at < 2000)
+      assert.equal(retry, '2000')
+      assert.deepEqual(seen.map(({ status, progress }) => [status, progress]), [['processing', undefined], ['processing', { done: 1, total: 2 }], ['completed', { done: 1, total: 2 }]])
+      assert.deepEqual(seen.at(-1), await tasks.get(String(taskId)))
+      assert.equal(new Set(ids).size, 3)
+      assert.ok(ids.every((id) => /^[^\s"]+$/.test(id)))
+      await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0)
+    })
+
+    test('events: Last-Event-ID resumes, and the final id gets 204', async (t) => {
+      const { work, step } = stepped()
+      const { start, call, tasks } = await site(t, binding, work)
+      const { taskId } = await members(await start())
+      const path = `/api/status/${String(taskId)}`
+      await eventually(async () => (await serviceOf(tasks).read(String(taskId)))?.state === 'processing')
+      const read = async (lastEventId?: string) => {
+        const response = await call('GET', path, { headers: { accept: 'text/event-stream', ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }) } })
+        return { response, events: eventsOf(response) }
+      }
+      const next = async (events: AsyncGenerator<Record<string, string>>) => {
+        for (;;) {
+          const step = await within(events.next(), 2000)
+          if (step.done) return undefined
+          if (step.value['data'] !== undefined) return step.value
+        }
+      }
+      const first = await read()
+      const event = await next(first.events)
+      await first.events.return(undefined)
+      const second = await read(event?.['id'])
+      step(0)
+      assert.match((await next(second.events))?.['data'] ?? '', /"progress"/, 'what the client has does not come again')
+      step(1)
+      const final = await next(second.events)
+      assert.match(final?.['data'] ?? '', /"completed"/)
+      assert.equal(await next(second.events), undefined)
+      const third = await read(event?.['id'])
+      assert.equal((await next(third.events))?.['id'], final?.['id'], 'missed the end: gets it')
+      assert.equal(await next(third.events), undefined)
+      const { response } = await read(final?.['id'])
+      assert.equal(response.status, 204)
+      await eventually(() => serviceOf(tasks).waiters.size === 0)
+    })
+
+    test('events only for those who ask for them', async (t) => {
+      const { work } = stepped()
+      const { start, call, tasks } = await site(t, binding, work)
+      const path = (await start()).headers.get('location') ?? ''
+      for (const accept of ['*/*', 'application/json', 'application/json, text/event-stream', 'text/html', 'text/event-stream;q=0.5, application/json', 'text/event-stream;q=0']) {
+        await members(await call('GET', path, { headers: { accept } }))
+      }
+      const head = await call('HEAD', path, { headers: { accept: 'text/event-stream' } })
+      assert.equal(head.headers.get('content-type'), 'application/json')
+      assert.equal(serviceOf(tasks).waiters.size, 0)
+      assert.equal((await call('GET', '/api/status/x', { headers: { accept: 'text/event-stream' } })).status, 404)
+    })
+
+    test('a stream that its reader leaves gives its place back', async (t) => {
+      const { work } = stepped()
+      const { start, call, tasks, store, noise } = await site(t, binding, work)
+      const path = (await start()).headers.get('location') ?? ''
+      for (const when of ['unread', 'after the first event'] as const) {
+        const controller = new AbortController()
+        const response = await call('GET', path, { headers: { accept: 'text/event-stream' }, signal: controller.signal })
+        await eventually(() => serviceOf(tasks).waiters.size === 1)
+        if (when !== 'unread') {
+          const events = eventsOf(response)
+          await events.next()
+          await events.next()
+          await events.return(undefined)
+        } else await response.body?.cancel()
+        await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0, 2000)
+      }
+      assert.deepEqual(noise, [])
+    })
+  })
+}
+
+describe('events over a real connection', () => {
+  test('EventSource reads them, and stops at the end', async (t) => {
+    const { work, step } = stepped()
+    const { start, port, tasks } = await site(t, 'node', work)
+    const { taskId } = await members(await start())
+    const source = new EventSource(`http://127.0.0.1:${String(port)}/api/status/${String(taskId)}`)
+    t.after(() => { source.close() })
+    const last = deferred<Record<string, unknown>>()
+    let first = true
+    source.onmessage = ({ data }) => {
+      const body = JSON.parse(data as string) as Record<string, unknown>
+      if (first) {
+        step(0)
+        step(1)
+      }
+      first = false
+      if (body['status'] === 'completed') last.resolve(body)
+    }
+    assert.deepEqual((await within(last.promise))['result'], { message: 'done' })
+    const stopped = deferred()
+    source.onerror = () => { if (source.readyState === source.CLOSED) stopped.resolve() }
+    await within(stopped.promise)
+    assert.equal(serviceOf(tasks).waiters.size, 0)
+  })
+
+  test('the head comes at once, and a heartbeat while nothing happens', async (t) => {
+    const { work } = stepped()
+    const { start, port } = await site(t, 'node', work)
+    const path = (await start()).headers.get('location') ?? ''
+    const real = setTimeout
+    t.mock.method(globalThis, 'setTimeout', (work: () => void, ms: number) => real(work, ms === 15_000 ? 50 : ms))
+    const answer = deferred<IncomingMessage>()
+    const request = get({ port, host: '127.0.0.1', path, headers: { accept: 'text/event-stream' } }, answer.resolve)
+    t.after(() => { request.destroy() })
+    const response = await within(answer.promise, 1000)
+    let text = ''
+    response.setEncoding('utf8').on('data', (chunk: string) => { text += chunk }).on('error', () => undefined)
+    await eventually(() => text.includes('data: '))
+    await eventually(() => text.split(': still here\n\n').length > 2, 5000)
+  })
+})

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { createTasks, defineTask, taskEndpoints } from '../../../src/index.js'
+import { memory } from '../../../adapters/memory/index.js'
+import { serviceOf } from '../../../src/tasks/service-of.js'
+
+const report = defineTask({ name: 'report', run: () => 1 })
+const options = { statusPath: '/tasks/{id}', owner: 'anyone' } as const
+
+describe('what createTasks returns', () => {
+  test('shows its own calls only', () => {
+    const tasks = createTasks({ ...memory(), definitions: [report] })
+    assert.deepEqual(Object.keys(tasks), [])
+    assert.equal(serviceOf(tasks).maxInputBytes, 1_048_576)
+  })
+
+  test('does not fit the endpoints of another copy of the package', async () => {
+    const copy = '../../../src/tasks/service-of.js?copy'
+    const other = await import(copy) as typeof import('../../../src/tasks/service-of.js')
+    const tasks = createTasks({ ...memory(), definitions: [report] })
+    assert.throws(() => other.serviceOf(tasks, 'taskEndpoints'), {
+      name: 'TypeError', message: /^taskEndpoints: these tasks come from another copy of longhaul/,
+    })
+  })
+
+  test('is what endpoints need: nothing else passes', () => {
+    for (const wrong of [undefined, null, {}, { definitions: [report] }, 'tasks', 1]) {
+      assert.throws(() => taskEndpoints(wrong as never, options), {
+        name: 'TypeError', message: 'taskEndpoints: pass what createTasks returned, then options',
+      })
+    }
+  })
+})
