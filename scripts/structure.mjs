@@ -10,7 +10,7 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 /** The files that a request to start a task passes, in the order of reading. */
 const SUBMISSION = [
   'src/tasks/http/submit.ts', 'src/tasks/http/respond-once.ts', 'src/tasks/http/respond-async.ts', 'src/tasks/tasks.ts',
-  'src/tasks/intake/accept.ts', 'src/tasks/run/execute.ts'
+  'src/tasks/intake/accept-task.ts', 'src/tasks/run/execute.ts'
 ]
 
 const imports = readImports()

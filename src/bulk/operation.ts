@@ -4,7 +4,7 @@ import {
 } from '../openapi/operation.js'
 import { errorResponses } from '../openapi/errors.js'
 import { fields, requestFields } from '../openapi/fields.js'
-import { taskFace } from '../tasks/http/faces.js'
+import { taskFormat } from '../tasks/http/formats.js'
 import type { Plan } from './plan.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }
@@ -65,7 +65,7 @@ export function bulkOperation<T>(plan: Plan<T>, background: boolean): Operation 
       [status]: answer(!transaction && mixedStatus === status ? 'The items were applied; some may not have been' : 'All items were applied'),
       ...background && {
         202: response('Accepted: the batch is done in the background', {
-          schema: taskFace.schema, headers: fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary', ...replayed),
+          schema: taskFormat.schema, headers: fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary', ...replayed),
         }),
       },
       ...refused,

@@ -2,7 +2,7 @@ import { httpError } from '../http/errors.js'
 import {
   isQueueClosing, QueueClosingError, type Attempt, type Job, type ProcessOptions, type RunJob,
 } from '../queues/queue.js'
-import { tell } from '../tasks/record/tell.js'
+import { reportError } from '../tasks/record/report-error.js'
 import type { CallbackCourier, CallbackHost } from '../tasks/record/callbacks.js'
 import type { CallbackState } from '../tasks/record/callback-state.js'
 import type { TaskRecord } from '../tasks/record/record.js'
@@ -77,12 +77,12 @@ export class Courier implements CallbackCourier {
     } catch (error) {
       // A durable queue makes this attempt again, in another process: nothing that the host has to
       // look at.
-      if (!signal.aborted && !isQueueClosing(error)) tell(this.host, error, job, attempt)
+      if (!signal.aborted && !isQueueClosing(error)) reportError(this.host, error, job, attempt)
       throw error
     }
   }
 
-  async bury(job: Job): Promise<void> {
+  async giveUp(job: Job): Promise<void> {
     const delivery = job.input as Delivery
     this.end(delivery)
     await this.logbook.note(delivery, { state: 'failed', attempts: delivery.attempt, fault: 'interrupted' })
@@ -94,7 +94,7 @@ export class Courier implements CallbackCourier {
     if (ownQueue) queue.process(run, { concurrency: 2 * maxInFlight, onDead })
   }
 
-  hurry(): void {
+  stopWaiting(): void {
     this.closing = !this.settings.ownQueue
   }
 
@@ -151,7 +151,7 @@ export class Courier implements CallbackCourier {
       if (queue.durable) throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })
       this.end(delivery)
       const closing = isQueueClosing(error)
-      if (!closing) tell(this.host, error, toJob(delivery), delivery.attempt)
+      if (!closing) reportError(this.host, error, toJob(delivery), delivery.attempt)
       const fault = closing ? 'interrupted' : 'no_room'
       await this.logbook.note(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault })
     }

@@ -12,6 +12,18 @@ export const watching: Cases<StoreBench> = {
     unwatch()
   },
 
+  'a key that was created without notice is there, and later writes of it give notice': async (bench) => {
+    let notices = 0
+    const unwatch = await bench.store.watch(bench.key(), () => { notices++ })
+    const created = await bench.store.create(bench.key(), 'x', { ...bench.later, notify: false })
+    assert.ok(created.created, 'the entry was not written')
+    assert.equal(await bench.value(bench.key()), 'x')
+    const before = notices
+    await bench.store.replace(bench.key(), 'y', created.revision, bench.later)
+    await bench.eventually(() => notices > before, 'the watch tells of the replace')
+    unwatch()
+  },
+
   'a watch tells of what the second store writes': async (bench) => {
     let notices = 0
     const unwatch = await bench.store.watch(bench.key(), () => { notices++ })

@@ -3,7 +3,7 @@ import { body, operation, response, schemaObject, type Fragment } from '../opena
 import { errorResponses } from '../openapi/errors.js'
 import { fields, requestFields } from '../openapi/fields.js'
 import type { Schema } from '../schema/schema.js'
-import { taskFace } from '../tasks/http/faces.js'
+import { taskFormat } from '../tasks/http/formats.js'
 import { NDJSON_TYPE } from './media-type.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }
@@ -45,7 +45,7 @@ export function uploadOperation(record: Schema | undefined, background: boolean)
       200: { ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } } },
       ...background && {
         202: response('Accepted: the upload is read in the background', {
-          schema: taskFace.schema, headers: fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'),
+          schema: taskFormat.schema, headers: fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'),
         }),
       },
       ...errorResponses(

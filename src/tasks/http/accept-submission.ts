@@ -46,11 +46,12 @@ export async function acceptSubmission<C>(
   const { request, requester, definition, input, callbackUrl, idempotencyKey, direct } = submission
   let isInUse = false
   const accept: Accept = async (claimed) => {
-    isInUse = true
-    return settings.service.accept(definition, input, {
+    const options = {
       owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request),
       callbackUrl, ...claimed,
-    })
+    }
+    isInUse = true
+    return settings.service.accept(definition, input, options)
   }
   try {
     if (idempotencyKey !== undefined) return await acceptOnce(settings, submission, idempotencyKey, accept)
@@ -97,5 +98,6 @@ export function requestFingerprint(request: HttpRequest<unknown>, body: unknown)
 
 /** Returns whether an error says that no task was created. */
 function isRefusal(error: unknown): boolean {
-  return isHttpError(error) ? error.status < 500 : isStoreUnavailable(error) && error.reason === 'full'
+  if (isHttpError(error)) return error.status < 500 || error.code === 'shutting_down'
+  return isStoreUnavailable(error) && error.reason === 'full'
 }

@@ -1,38 +1,39 @@
 import { Buffer } from 'node:buffer'
 import type { TaskSnapshot } from '../record/codec.js'
-import { eventId } from './events.js'
-import { taskFace, type Face } from './faces.js'
+import { eventId } from './event-stream.js'
+import { taskFormat, type TaskFormat } from './formats.js'
 
-/**
- * Below this, a copy for each connection costs less than what it takes to share one. In UTF-16
- * units.
- */
-const LARGE = 16_384
+/** Below this length, a copy for each connection is cheaper than sharing one. In UTF-16 units. */
+const MIN_SHARED_LENGTH = 16_384
 
 /**
  * Encodes each version of a task once, for all requests that have waited for it. A text would be
- * copied for every connection that has not taken it yet.
+ * copied for every connection that has not received it yet.
  */
-export class SharedFace {
+export class EncodedBodies {
   private readonly events = new WeakMap<TaskSnapshot, Encoded>()
   private readonly bodies = new WeakMap<TaskSnapshot, Encoded>()
 
-  constructor(private readonly face: Face) {}
+  constructor(private readonly format: TaskFormat) {}
 
-  /** The server-sent event of this version. */
+  /** Returns the server-sent event of a version. */
   event(task: TaskSnapshot, statusUrl: string): Uint8Array {
-    return this.encoded(this.events, task, statusUrl, () => `id: ${eventId(task)}\ndata: ${this.face.toText(task, statusUrl)}\n\n`)
+    return this.encoded(this.events, task, statusUrl, () => (
+      `id: ${eventId(task)}\ndata: ${this.format.toText(task, statusUrl)}\n\n`
+    ))
   }
 
-  /** The body of a status answer. */
+  /** Returns the body of a status answer. */
   body(task: TaskSnapshot, statusUrl: string): string | Uint8Array {
-    const text = () => this.face.toText(task, statusUrl)
-    return task.face.length < LARGE ? text() : this.encoded(this.bodies, task, statusUrl, text)
+    const text = () => this.format.toText(task, statusUrl)
+    return task.text.length < MIN_SHARED_LENGTH ? text() : this.encoded(this.bodies, task, statusUrl, text)
   }
 
-  private encoded(known: WeakMap<TaskSnapshot, Encoded>, task: TaskSnapshot, statusUrl: string, textOf: () => string): Uint8Array {
-    // The task face is the same at every path.
-    const path = this.face === taskFace ? '' : statusUrl
+  private encoded(
+    known: WeakMap<TaskSnapshot, Encoded>, task: TaskSnapshot, statusUrl: string, textOf: () => string,
+  ): Uint8Array {
+    // The task format is the same at every path.
+    const path = this.format === taskFormat ? '' : statusUrl
     const last = known.get(task)
     if (last?.path === path) return last.bytes
     const bytes = Buffer.from(textOf())

@@ -1,73 +1,66 @@
 import type { TaskSnapshot } from '../record/codec.js'
-import type { Feeds, Follower } from '../record/feed.js'
 import { isFinal } from '../record/state.js'
-
-/** A seat among the waiters. */
-interface Place {
-  readonly signal: AbortSignal
-  readonly leave: () => void
-}
+import type { Subscription, Subscriptions } from '../record/subscriptions.js'
+import type { WaiterSlot } from '../record/waiters.js'
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000
-/**
- * A connection gets its next piece when it has taken the last one, so this much of an event waits
- * in it at the most.
- */
+/** Maximum bytes of an event that wait in a connection. It gets the next piece once it has sent the last. */
 const PIECE_BYTES = 65_536
 
 /**
- * The server-sent events of one task: its face at once (unless `lastEventId` has it) and after
- * every change, with the version as the id; a comment as a heartbeat; an end after the final state.
- * A slow reader skips what has changed again meanwhile.
+ * Returns the server-sent events of one task: the task at once (unless `lastEventId` names this
+ * version) and after every change, with the version as the id. A comment is the heartbeat. Ends
+ * after the final state. A slow client skips versions.
  *
  * @param eventOf - the bytes of the event for a version, shared by all streams
+ * @param slot - released at the end of the stream
  */
-export function taskEvents(
-  feeds: Feeds, task: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array, lastEventId: string | undefined, place: Place,
+export function eventStream(
+  subscriptions: Subscriptions, task: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array,
+  lastEventId: string | undefined, slot: WaiterSlot,
 ): AsyncIterable<string | Uint8Array> {
-  const events = follow(feeds, task, eventOf, lastEventId, place)
+  const events = generate(subscriptions, task, eventOf, lastEventId, slot)
   return {
     [Symbol.asyncIterator]: () => ({
       next: () => events.next(),
-      // A generator that has not begun runs no `finally`, and one that waits hears of this too
-      // late.
+      // A generator that has not begun runs no `finally`, and one that waits runs it too late.
       return: () => {
-        place.leave()
+        slot.release()
         return events.return()
       },
     }),
   }
 }
 
-async function* follow(
-  feeds: Feeds, { id, owner }: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array, lastEventId: string | undefined,
-  { signal, leave }: Place,
+async function* generate(
+  subscriptions: Subscriptions, { id, owner }: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array,
+  lastEventId: string | undefined, { signal, release }: WaiterSlot,
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
-  let seen = lastEventId
-  let follower: Follower | undefined
+  let lastSent = lastEventId
+  let subscription: Subscription | undefined
   try {
     yield `retry: ${String(RETRY_MS)}\n\n`
-    follower = await feeds.follow(id)
+    subscription = await subscriptions.subscribe(id)
     for (let first = true; !signal.aborted; first = false) {
-      const now = await follower.next(HEARTBEAT_MS, signal)
-      // An id that is used again may be somebody else's task.
+      const now = await subscription.next(HEARTBEAT_MS, signal)
+      // The id may have been deleted and used again by another owner.
       if (now?.owner !== owner || !now) return
-      const name = eventId(now)
-      if (name !== seen) {
-        seen = name
+      const version = eventId(now)
+      if (version !== lastSent) {
+        lastSent = version
         const event = eventOf(now)
         for (let at = 0; at < event.byteLength; at += PIECE_BYTES) yield event.subarray(at, at + PIECE_BYTES)
       } else if (!first) yield ': still here\n\n'
       if (isFinal(now.state)) return
     }
   } finally {
-    follower?.close()
-    leave()
+    subscription?.close()
+    release()
   }
 }
 
-/** Names one state of a task; a client that reconnects sends it back as Last-Event-ID. */
+/** Returns the id of a version of a task. A client that reconnects sends it as Last-Event-ID. */
 export function eventId(task: TaskSnapshot): string {
   return `${String(task.createdAt)}-${String(task.version)}`
 }

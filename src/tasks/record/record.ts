@@ -71,7 +71,7 @@ export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: Ta
 
 const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'
 
-/** What a state puts into the task face: its status, and the sentence that goes with it. */
+/** The status and message of each state, as clients see them. */
 const STATUS: Readonly<Record<TaskState, string>> = {
   queued: ACCEPTED,
   processing: ACCEPTED,
@@ -116,10 +116,10 @@ function begun(callback: CallbackState | undefined, state: TaskState): CallbackS
 }
 
 /**
- * The task face (SPEC 2.4, 2.5) as JSON text: what the 202 and the status resource carry. An
- * accepted task reads `processing` at once; only the job face knows `queued`.
+ * Returns the task as clients see it (SPEC 2.4, 2.5), as JSON text: the body of the 202 and of the
+ * status resource. A queued task reads `processing`; only the job format shows `queued`.
  */
-export function toFaceText(record: TaskRecord): string {
+export function toTaskText(record: TaskRecord): string {
   let text = `{"taskId":"${record.id}","status":${statusOf(record)},"task":"${record.name}"`
   if (record.attempt > 0) text += `,"attempt":${record.attempt}`
   if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`

@@ -40,13 +40,13 @@ export interface Typed<R> {
 
 /** The result of a completed task, as JSON text. */
 export function resultText(task: TaskSnapshot): string {
-  return JSON.stringify((JSON.parse(task.face) as { result: unknown }).result)
+  return JSON.stringify((JSON.parse(task.text) as { result: unknown }).result)
 }
 
 /** The error that a failed or cancelled task stands for, to those who waited for its result. */
 export function toTaskError(task: TaskSnapshot): HttpError {
   if (task.state === 'cancelled') return httpError('task_cancelled')
-  const { error } = JSON.parse(task.face) as TaskView
+  const { error } = JSON.parse(task.text) as TaskView
   return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', {
     message: error?.message ?? 'The task failed.', ...error?.details && { details: error.details },
   })

@@ -1,5 +1,4 @@
 import type { TaskSnapshot } from './codec.js'
-import type { IsVisible } from './owner.js'
 import { isFinal } from './state.js'
 import type { Subscriptions } from './subscriptions.js'
 
@@ -18,7 +17,7 @@ export const WAIT = { timeoutMs: 0, signal: 0, until: 0 } satisfies Record<keyof
 /** Options of a wait inside this package. */
 export interface VisibleWaitOptions extends WaitOptions {
   /** Ends the wait if the id was used again for a task that the waiter must not see. */
-  readonly isVisible: IsVisible
+  readonly isVisible: (task: TaskSnapshot) => boolean
 }
 
 /**

@@ -72,9 +72,17 @@ function resultTextOf(name: string, value: unknown): string {
   try {
     return toResultText(value)
   } catch (error) {
-    // A `toJSON` that throws an error of its own keeps it.
-    if (!(error instanceof TypeError) || isPermanent(error)) throw error
-    throw new TypeError(`The result of ${name} is not JSON: ${error.message}`, { cause: error })
+    throw isNotJson(error) ? new TypeError(`The result of ${name} is not JSON: ${error.message}`, { cause: error }) : error
+  }
+}
+
+/** Returns whether this is the error of `JSON.stringify`, not one that a `toJSON` threw on purpose. */
+function isNotJson(error: unknown): error is TypeError {
+  try {
+    return error instanceof TypeError && !isPermanent(error)
+  } catch {
+    // A proxy or a getter of the thrown value threw.
+    return false
   }
 }
 
