@@ -45,7 +45,7 @@ run('types resolve (attw)', bin('attw'), [tarball, '--profile', 'strict', '--no-
 
 // What is packed.
 const packed = pack.files.map((file) => file.path)
-const strays = packed.filter((path) => !/^(?:dist\/esm\/(?:src|adapters)\/[\w/-]+\.js|dist\/cjs\/[\w-]+\.cjs|dist\/types\/[\w.-]+\.d\.c?ts|docs\/(?:adr\/|guide\/)?[\w.-]+\.(?:md|png|svg)|examples\/.+|package\.json|README\.md|LICENSE|CHANGELOG\.md|CONTRIBUTING\.md)$/.test(path))
+const strays = packed.filter((path) => !/^(?:dist\/esm\/(?:src|adapters)\/[\w/-]+\.js|dist\/cjs\/[\w-]+\.cjs|dist\/node\/[\w-]+\.js|dist\/types\/[\w.-]+\.d\.c?ts|docs\/(?:adr\/|guide\/)?[\w.-]+\.(?:md|png|svg)|examples\/.+|package\.json|README\.md|LICENSE|CHANGELOG\.md|CONTRIBUTING\.md)$/.test(path))
 check('packed: nothing but the build, the docs and the examples', strays.length === 0, strays.join(', '))
 const papers = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md'].filter((path) => !packed.includes(path))
 check('packed: README, LICENSE and CHANGELOG', papers.length === 0, `missing ${papers.join(', ')}`)

@@ -7,7 +7,7 @@ import { MAX_TIMER } from './definition/bounds.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import { acceptTask, type Accepted, type AcceptSettings } from './intake/accept-task.js'
 import type { AcceptOptions } from './intake/submit-options.js'
-import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './record/callbacks.js'
+import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from './record/codec.js'
 import { Subscriptions } from './record/subscriptions.js'
 import { isTaskId, jobId, taskKey } from './record/ids.js'
@@ -53,7 +53,7 @@ export class TaskService {
   readonly pendingMs: number
   private readonly ledger: Ledger
   private readonly executor: Executor
-  private readonly courier: CallbackCourier | undefined
+  private readonly dispatcher: CallbackDispatcher | undefined
   private readonly leases: Leases | undefined
   private readonly settings: ExecutorSettings
   private readonly acceptSettings: AcceptSettings
@@ -90,7 +90,7 @@ export class TaskService {
     }
     const executor = new Executor(this.settings)
     this.executor = executor
-    this.courier = options.callbacks?.open({
+    this.dispatcher = options.callbacks?.open({
       ledger, shared: store.shared, queue, concurrency, onError, storeId: () => identity.read(),
     })
     if (holder !== undefined) {
@@ -101,7 +101,7 @@ export class TaskService {
     queue.process(this.run, { concurrency, onDead: this.onDead })
     const { leases } = this
     if (index) this.sweep = new Sweep({ ...this.settings, index, queue, sweepMs, executor, leases })
-    this.courier?.work(this.run, this.onDead)
+    this.dispatcher?.startProcessing(this.run, this.onDead)
   }
 
   /** Whether `close` was called. */
@@ -111,7 +111,7 @@ export class TaskService {
 
   /** Whether tasks may have callbacks here. */
   get hasCallbacks(): boolean {
-    return this.courier !== undefined
+    return this.dispatcher !== undefined
   }
 
   /** Returns the definition of this name. */
@@ -151,7 +151,7 @@ export class TaskService {
    * @throws {TypeError} `createTasks` has no `callbacks`, or no secret for this owner
    */
   async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
-    return this.mustHaveCourier().check(url, owner)
+    return this.requireDispatcher().check(url, owner)
   }
 
   /** Accepts a task whose input and callback URL were validated. See `acceptTask`. */
@@ -201,8 +201,8 @@ export class TaskService {
 
   /** Sends the callback of a final task again. See `Tasks.redeliver`. */
   async redeliver(id: string): Promise<boolean> {
-    const courier = this.mustHaveCourier()
-    return isTaskId(id) && courier.redeliver(id)
+    const dispatcher = this.requireDispatcher()
+    return isTaskId(id) && dispatcher.redeliver(id)
   }
 
   /** Deletes a final task. */
@@ -230,12 +230,12 @@ export class TaskService {
     // Writing an outcome may wait minutes for a store that is away, but not beyond the drain time.
     const stopRetries = () => { this.ledger.retry.stop() }
     const timer = setTimeout(stopRetries, Math.min(drainMs, MAX_TIMER))
-    this.courier?.stopWaiting()
+    this.dispatcher?.beginClose()
     const swept = this.sweep?.close()
     const direct = this.directRuns.close(drainMs)
     try {
       await this.acceptSettings.queue.close({ drainMs })
-      await this.courier?.close(Math.max(end - performance.now(), 0))
+      await this.dispatcher?.close(Math.max(end - performance.now(), 0))
     } finally {
       clearTimeout(timer)
       stopRetries()
@@ -247,23 +247,23 @@ export class TaskService {
   }
 
   private readonly run: RunJob = (job, attempt) => (
-    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.courier)
+    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.dispatcher)
       : this.runSlots.run(attempt, () => this.executor.run(job, attempt))
   )
 
   private readonly onDead: ProcessOptions['onDead'] = (job, reason) => (
-    job.name === CALLBACK_JOB ? this.mustHaveCourier().giveUp(job) : this.executor.failDead(job, reason)
+    job.name === CALLBACK_JOB ? this.requireDispatcher().onDead(job) : this.executor.failDead(job, reason)
   )
 
-  private mustHaveCourier(): CallbackCourier {
-    if (this.courier) return this.courier
+  private requireDispatcher(): CallbackDispatcher {
+    if (this.dispatcher) return this.dispatcher
     throw noCallbacks()
   }
 
   private async afterFinal(record: TaskRecord): Promise<void> {
     if (needsCleanup(record)) {
-      const announce = (final: TaskRecord) => this.mustHaveCourier().announce(final)
-      await cleanUp(record, this.store, this.settings.definitions, announce)
+      const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
+      await cleanUp(record, this.store, this.settings.definitions, dispatch)
     }
     this.acceptSettings.index?.remove(jobId(record))
   }

@@ -26,7 +26,7 @@ export async function respondAccepted<C>(
   const now = await waitForEnd(settings, submitter, task)
   if (!isFinal(now.state)) return accepted(settings, request, now, { replayed, applied: respondAsync && `respond-async, ${wait}` })
   const headers: Record<string, string> = {
-    'location': settings.path.of(request.mountPath, task.id), 'vary': 'Prefer', 'preference-applied': wait,
+    'location': settings.path.location(request.mountPath, task.id), 'vary': 'Prefer', 'preference-applied': wait,
     ...replayed && { 'idempotent-replayed': 'true' },
   }
   if (now.state === 'completed') return jsonText(200, resultText(now), headers)
@@ -55,7 +55,7 @@ function accepted<C>(
   { path, format }: EndpointSettings<C>, { mountPath }: HttpRequest<C>, task: TaskSnapshot,
   { replayed, applied }: { readonly replayed: boolean, readonly applied: string | false },
 ): HttpResponse {
-  const location = path.of(mountPath, task.id)
+  const location = path.location(mountPath, task.id)
   const headers: ResponseHeaders = {
     'content-type': 'application/json', location, 'content-location': location, 'vary': 'Prefer',
   }

@@ -20,7 +20,7 @@ export interface Callbacks {
    * Called by `createTasks`. Throws a `TypeError` if the queues cannot be used together.
    * @internal
    */
-  readonly open: (host: CallbackHost) => CallbackCourier
+  readonly open: (host: CallbackHost) => CallbackDispatcher
 }
 
 /** The parts of a task service that its callbacks use. */
@@ -37,7 +37,7 @@ export interface CallbackHost {
 }
 
 /** Sends callbacks for tasks that have ended. */
-export interface CallbackCourier {
+export interface CallbackDispatcher {
   /**
    * Checks a callback URL. Throws the error that the client is to see if the URL can never be
    * called; a `TypeError` if there is no secret to sign with.
@@ -48,17 +48,17 @@ export interface CallbackCourier {
    * enqueued; if the queue is not durable, gives the callback up instead. May be called again for
    * the same record.
    */
-  announce(record: TaskRecord): Promise<void>
+  dispatch(record: TaskRecord): Promise<void>
   /** Starts another round for a task that has ended. Returns `false` if it has no callback. */
   redeliver(id: string): Promise<boolean>
   /** Makes one attempt. Rejects if the job has to run again. */
   run(job: Job, attempt: Attempt): Promise<void>
   /** Gives up the callback of a job that the queue will not run again. */
-  giveUp(job: Job): Promise<void>
+  onDead(job: Job): Promise<void>
   /** Starts running the jobs of its own queue, if it has one. */
-  work(run: RunJob, onDead: ProcessOptions['onDead']): void
+  startProcessing(run: RunJob, onDead: ProcessOptions['onDead']): void
   /** Stops waiting for space in the queue of the tasks, which is about to close. */
-  stopWaiting(): void
+  beginClose(): void
   /** Closes its own queue, if it has one. Called after the queue of the tasks has drained. */
   close(drainMs: number): Promise<void>
 }

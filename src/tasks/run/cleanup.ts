@@ -18,9 +18,9 @@ export function needsCleanup({ claim, slot, callback, keeps }: TaskRecord): bool
  */
 export async function cleanUp(
   record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>,
-  announce: (record: TaskRecord) => Promise<void>,
+  dispatch: (record: TaskRecord) => Promise<void>,
 ): Promise<void> {
-  if (record.callback?.state === 'pending') await announce(record)
+  if (record.callback?.state === 'pending') await dispatch(record)
   const { claim, expiresAt, createdAt, finishedAt = createdAt } = record
   if (claim !== undefined) {
     const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs: expiresAt - finishedAt }

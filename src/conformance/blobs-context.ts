@@ -30,31 +30,31 @@ export interface BlobsConformanceOptions {
   /** Title of the suite. Default `Blobs conformance`. */
   readonly title?: string
   /** Milliseconds by which the blobs' clock may be off, and that a call may take. Default 50. */
-  readonly tolerance?: number
+  readonly toleranceMs?: number
   /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
-  readonly patience?: number
+  readonly timeoutMs?: number
 }
 
 /** One test's tools. */
-export class BlobsBench {
+export class BlobsContext {
   readonly blobs: Blobs
   /** The second view on the data, or the blobs themselves. */
   readonly second: Blobs
   readonly hasSecond: boolean
   readonly capacity: number | undefined
-  readonly #tolerance: number
-  readonly #patience: number
+  readonly #toleranceMs: number
+  readonly #timeoutMs: number
   readonly #fixture: BlobsFixture
   readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
 
-  constructor(fixture: BlobsFixture, { tolerance = 50, patience = 5000 }: BlobsConformanceOptions) {
+  constructor(fixture: BlobsFixture, { toleranceMs = 50, timeoutMs = 5000 }: BlobsConformanceOptions) {
     this.#fixture = fixture
     this.blobs = fixture.blobs
     this.second = fixture.second ?? fixture.blobs
     this.hasSecond = fixture.second !== undefined
     this.capacity = fixture.capacity
-    this.#tolerance = tolerance
-    this.#patience = patience
+    this.#toleranceMs = toleranceMs
+    this.#timeoutMs = timeoutMs
   }
 
   /** A key that only this test has. */
@@ -71,7 +71,7 @@ export class BlobsBench {
 
   /** Waits until what was written before this call with the lifetime `ttlMs` has expired. */
   async outlive({ ttlMs }: { readonly ttlMs: number }): Promise<void> {
-    const wait = ttlMs + this.#tolerance + 1
+    const wait = ttlMs + this.#toleranceMs + 1
     if (this.#fixture.advance) await this.#fixture.advance(wait)
     else await pause(wait)
   }
@@ -84,13 +84,13 @@ export class BlobsBench {
     body: (life: { readonly ttlMs: number }, key: string) => Promise<T>,
   ): Promise<{ readonly result: T, readonly life: { readonly ttlMs: number }, readonly key: string }> {
     for (const ms of [300, 1500, 6000, 24_000]) {
-      const life = { ttlMs: ms + 2 * this.#tolerance }
+      const life = { ttlMs: ms + 2 * this.#toleranceMs }
       const expiry = this.now() + life.ttlMs
       const key = this.key(`life-${ms}`)
       try {
         return { result: await body(life, key), life, key }
       } catch (error) {
-        if (this.now() < expiry - this.#tolerance || ms === 24_000) throw error
+        if (this.now() < expiry - this.#toleranceMs || ms === 24_000) throw error
       }
     }
     throw new Error('there is a life that is long enough, or a failure')
@@ -103,11 +103,11 @@ export class BlobsBench {
   }
 
   eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
-    return eventually(check, this.#patience, what)
+    return eventually(check, this.#timeoutMs, what)
   }
 
   inTime<T>(promise: Promise<T>, what: string): Promise<T> {
-    return inTime(promise, this.#patience, what)
+    return inTime(promise, this.#timeoutMs, what)
   }
 
   async end(): Promise<void> {

@@ -18,21 +18,21 @@ export interface TaskIndexConformanceOptions {
   /** Title of the suite. Default `TaskIndex conformance`. */
   readonly title?: string
   /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
-  readonly patience?: number
+  readonly timeoutMs?: number
 }
 
-const KNOWN = { title: 0, patience: 0 } satisfies Record<keyof TaskIndexConformanceOptions, 0>
+const KNOWN = { title: 0, timeoutMs: 0 } satisfies Record<keyof TaskIndexConformanceOptions, 0>
 const HOUR = 3_600_000
 
-class Bench {
+class Context {
   readonly index: TaskIndex
   readonly second: TaskIndex
-  readonly patience: number
+  readonly timeoutMs: number
 
-  constructor(private readonly fixture: TaskIndexFixture, { patience = 5000 }: TaskIndexConformanceOptions) {
+  constructor(private readonly fixture: TaskIndexFixture, { timeoutMs = 5000 }: TaskIndexConformanceOptions) {
     this.index = fixture.index
     this.second = fixture.second ?? fixture.index
-    this.patience = patience
+    this.timeoutMs = timeoutMs
   }
 
   /** Takes until as many were taken as are wanted. */
@@ -41,7 +41,7 @@ class Bench {
     await eventually(async () => {
       entries.push(...await this.second.take(100, HOUR))
       return entries.length >= count
-    }, this.patience, `${String(count)} entries are due`)
+    }, this.timeoutMs, `${String(count)} entries are due`)
     return entries
   }
 
@@ -50,8 +50,8 @@ class Bench {
   }
 }
 
-const cases: Cases<Bench> = {
-  'an entry is given once its time has come, and then not before its next': async ({ index, second, patience }) => {
+const cases: Cases<Context> = {
+  'an entry is given once its time has come, and then not before its next': async ({ index, second, timeoutMs }) => {
     await index.add('late', HOUR)
     await index.add('soon', 100)
     const began = performance.now()
@@ -59,7 +59,7 @@ const cases: Cases<Bench> = {
     await eventually(async () => {
       entries.push(...await second.take(10, 100))
       return entries.length >= 2
-    }, patience, 'it is given twice')
+    }, timeoutMs, 'it is given twice')
     assert.deepEqual(entries, ['soon', 'soon'])
     assert.ok(performance.now() - began >= 150, 'given too early')
   },
@@ -73,23 +73,23 @@ const cases: Cases<Bench> = {
     assert.deepEqual(await second.take(2, HOUR), [])
   },
 
-  'an entry that was removed is not given, and may be added again': async (bench) => {
-    const { index } = bench
+  'an entry that was removed is not given, and may be added again': async (context) => {
+    const { index } = context
     for (const entry of ['gone', 'again', 'stays']) await index.add(entry, 0)
     index.remove('gone')
     index.remove('again')
     index.remove('never-was')
     await index.add('again', 0)
-    assert.deepEqual((await bench.taken(2)).sort(), ['again', 'stays'])
+    assert.deepEqual((await context.taken(2)).sort(), ['again', 'stays'])
   },
 
-  'an entry that is added twice is one, at its last time': async (bench) => {
-    const { index, second } = bench
+  'an entry that is added twice is one, at its last time': async (context) => {
+    const { index, second } = context
     await index.add('entry', HOUR)
     await index.add('entry', 0)
     await index.add('other', 0)
     await index.add('other', HOUR)
-    assert.deepEqual(await bench.taken(1), ['entry'])
+    assert.deepEqual(await context.taken(1), ['entry'])
     assert.deepEqual(await second.take(10, 0), [])
   },
 
@@ -101,10 +101,10 @@ const cases: Cases<Bench> = {
     assert.deepEqual(taken.flat().sort(), all.sort())
   },
 
-  'entries are any text': async (bench) => {
+  'entries are any text': async (context) => {
     const odd = ['a~b', '{x}', 'a b\nc', '-', 'é', '😀', '5']
-    for (const entry of odd) await bench.index.add(entry, 0)
-    assert.deepEqual((await bench.taken(odd.length)).sort(), odd.sort())
+    for (const entry of odd) await context.index.add(entry, 0)
+    assert.deepEqual((await context.taken(odd.length)).sort(), odd.sort())
   },
 }
 
@@ -119,5 +119,5 @@ export function taskIndexConformance(
   runner: Runner, factory: () => Promise<TaskIndexFixture>, options: TaskIndexConformanceOptions = {},
 ): void {
   checkNames('taskIndexConformance', options, KNOWN)
-  register(runner, options.title ?? 'TaskIndex conformance', { entries: cases }, async () => new Bench(await factory(), options))
+  register(runner, options.title ?? 'TaskIndex conformance', { entries: cases }, async () => new Context(await factory(), options))
 }

@@ -3,23 +3,22 @@ import {
   isQueueClosing, QueueClosingError, type Attempt, type Job, type ProcessOptions, type RunJob,
 } from '../queues/queue.js'
 import { reportError } from '../tasks/record/report-error.js'
-import type { CallbackCourier, CallbackHost } from '../tasks/record/callbacks.js'
+import type { CallbackDispatcher, CallbackHost } from '../tasks/record/callbacks.js'
 import type { CallbackState } from '../tasks/record/callback-state.js'
 import type { TaskRecord } from '../tasks/record/record.js'
 import { deliveryOf, toJob, type Delivery } from './delivery.js'
-import { callbackEvents, type CallbackEvent } from './event.js'
-import { Gate } from './gate.js'
-import { Logbook } from './logbook.js'
+import { callbackEvents, type CallbackEvent } from './diagnostics.js'
+import { InFlightLimiter, WaitingLimiter } from './limiters.js'
+import { CallbackRecords } from './records.js'
 import { checkSecrets, messageId, signedHeaders } from './message.js'
-import { callbackSettings, type CallbackSettings, type SentOptions } from './options.js'
-import { judgeReply } from './verdict.js'
-import { Waiting } from './waiting.js'
+import { callbackSettings, type CallbackSettings, type ResolvedOptions } from './options.js'
+import { classifyReply } from './reply-outcome.js'
 
 /** A full or failing queue is asked this often, after 0.1 s, 0.2 s, … */
 const TRIES = 5
 /** A callback that finds no place waits from this long to this long. */
-const PARK_MS = 250
-const MAX_PARK_MS = 15_000
+const POSTPONE_MS = 250
+const MAX_POSTPONE_MS = 15_000
 /**
  * What the engine does with a callback's job whose record can't be read or written; a refused
  * delivery is no failure of its job.
@@ -31,20 +30,20 @@ const ENGINE = { attempts: 20, backoff: { type: 'exponential', delayMs: 1000, ma
  * enqueues the next before it ends, so the wait is the queue's, however long, and an attempt that
  * is run twice enqueues one next.
  */
-export class Courier implements CallbackCourier {
+export class Dispatcher implements CallbackDispatcher {
   private readonly settings: CallbackSettings
-  private readonly gate: Gate
-  private readonly logbook: Logbook
+  private readonly inFlight: InFlightLimiter
+  private readonly records: CallbackRecords
   /** Callbacks that wait or run; complete where the queue is not durable. */
-  private readonly waiting: Waiting
+  private readonly waiting: WaitingLimiter
   private closing = false
 
   /** Throws a `TypeError` when the options don't go with these tasks. */
-  constructor(options: SentOptions, private readonly host: CallbackHost) {
+  constructor(options: ResolvedOptions, private readonly host: CallbackHost) {
     this.settings = callbackSettings(options, host)
-    this.gate = new Gate(this.settings)
-    this.waiting = new Waiting(this.settings.maxWaiting, this.settings.maxWaitingPerOwner)
-    this.logbook = new Logbook(host)
+    this.inFlight = new InFlightLimiter(this.settings)
+    this.waiting = new WaitingLimiter(this.settings.maxWaiting, this.settings.maxWaitingPerOwner)
+    this.records = new CallbackRecords(host)
   }
 
   async check(url: unknown, owner: string | undefined): Promise<string> {
@@ -53,14 +52,14 @@ export class Courier implements CallbackCourier {
     return url as string
   }
 
-  async announce(record: TaskRecord): Promise<void> {
+  async dispatch(record: TaskRecord): Promise<void> {
     // With an attempt made, the first was enqueued, and enqueued the next.
     if (record.callback?.state !== 'pending' || record.callback.attempts > 0) return
     await this.begin(deliveryOf(record, record.callback.url, 1, this.settings.attempts))
   }
 
   async redeliver(id: string): Promise<boolean> {
-    const record = await this.logbook.reopen(id)
+    const record = await this.records.reopen(id)
     if (!record?.callback) return false
     const { url, attempts } = record.callback
     const next = attempts + 1
@@ -82,19 +81,19 @@ export class Courier implements CallbackCourier {
     }
   }
 
-  async giveUp(job: Job): Promise<void> {
+  async onDead(job: Job): Promise<void> {
     const delivery = job.input as Delivery
     this.end(delivery)
-    await this.logbook.note(delivery, { state: 'failed', attempts: delivery.attempt, fault: 'interrupted' })
+    await this.records.saveOutcome(delivery, { state: 'failed', attempts: delivery.attempt, fault: 'interrupted' })
   }
 
-  work(run: RunJob, onDead: ProcessOptions['onDead']): void {
+  startProcessing(run: RunJob, onDead: ProcessOptions['onDead']): void {
     const { ownQueue, queue, maxInFlight } = this.settings
     // Callbacks that find no place put themselves off, and some have to be taken up for that.
     if (ownQueue) queue.process(run, { concurrency: 2 * maxInFlight, onDead })
   }
 
-  stopWaiting(): void {
+  beginClose(): void {
     this.closing = !this.settings.ownQueue
   }
 
@@ -104,39 +103,39 @@ export class Courier implements CallbackCourier {
   }
 
   private async deliver(delivery: Delivery, signal: AbortSignal): Promise<void> {
-    if (await this.logbook.isDone(delivery)) return this.end(delivery)
+    if (await this.records.isAttemptDone(delivery)) return this.end(delivery)
     const { url, body } = delivery
-    const pass = this.gate.enter(new URL(url).hostname, delivery.owner)
-    if (!pass) return this.park(delivery)
+    const slot = this.inFlight.acquire(new URL(url).hostname, delivery.owner)
+    if (!slot) return this.postpone(delivery)
     const began = performance.now()
     let reply
     try {
       const headers = { 'content-type': 'application/json', ...await this.sign(delivery) }
-      reply = await this.settings.sender.send({ url, headers, body, signal, admit: pass.admit })
+      reply = await this.settings.sender.send({ url, headers, body, signal, admit: slot.admit })
     } finally {
-      pass.leave()
+      slot.release()
     }
-    if ('fault' in reply && reply.fault === 'busy') return this.park(delivery)
+    if ('fault' in reply && reply.fault === 'busy') return this.postpone(delivery)
     const { attempt, first, last } = delivery
     const now = Date.now()
     const { backoff } = this.settings
-    const verdict = judgeReply(reply, { tried: attempt - first + 1, left: last - attempt, backoff }, now)
+    const outcome = classifyReply(reply, { tried: attempt - first + 1, left: last - attempt, backoff }, now)
     const seen = { attempts: attempt, ...('status' in reply ? { lastStatus: reply.status } : {}) }
     if (callbackEvents.hasSubscribers) {
       const { taskId, owner, host } = delivery
       const status = 'status' in reply ? reply.status : undefined
-      const fault = verdict.kind === 'delivered' ? undefined : verdict.fault
+      const fault = outcome.kind === 'delivered' ? undefined : outcome.fault
       const ms = performance.now() - began
-      callbackEvents.publish({ outcome: verdict.kind, taskId, owner, host, attempt, status, fault, ms } satisfies CallbackEvent)
+      callbackEvents.publish({ outcome: outcome.kind, taskId, owner, host, attempt, status, fault, ms } satisfies CallbackEvent)
     }
-    if (verdict.kind === 'again') {
+    if (outcome.kind === 'retry') {
       // First the next attempt, then the note: between the two lies a repetition, the other way
       // round a loss.
-      const next = { ...delivery, attempt: attempt + 1, parked: 0 }
-      if (!await this.enqueueOrEnd(next, verdict.delayMs, seen)) return
-      await this.logbook.note(delivery, { ...seen, state: 'pending', fault: verdict.fault, nextAttemptAt: now + verdict.delayMs })
+      const next = { ...delivery, attempt: attempt + 1, postponed: 0 }
+      if (!await this.enqueueOrEnd(next, outcome.delayMs, seen)) return
+      await this.records.saveOutcome(delivery, { ...seen, state: 'pending', fault: outcome.fault, nextAttemptAt: now + outcome.delayMs })
     } else {
-      await this.logbook.note(delivery, verdict.kind === 'delivered' ? { ...seen, state: 'delivered', deliveredAt: now } : { ...seen, state: 'failed', fault: verdict.fault })
+      await this.records.saveOutcome(delivery, outcome.kind === 'delivered' ? { ...seen, state: 'delivered', deliveredAt: now } : { ...seen, state: 'failed', fault: outcome.fault })
       this.end(delivery)
     }
   }
@@ -153,7 +152,7 @@ export class Courier implements CallbackCourier {
       const closing = isQueueClosing(error)
       if (!closing) reportError(this.host, error, toJob(delivery), delivery.attempt)
       const fault = closing ? 'interrupted' : 'no_room'
-      await this.logbook.note(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault })
+      await this.records.saveOutcome(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault })
     }
   }
 
@@ -176,10 +175,10 @@ export class Courier implements CallbackCourier {
    * Puts the attempt off: it is not held here, where it would take the place of one to another
    * host.
    */
-  private async park(delivery: Delivery): Promise<void> {
-    const wait = Math.min(PARK_MS * 2 ** Math.min(delivery.parked, 16), MAX_PARK_MS) * (0.5 + Math.random() / 2)
-    const parked = { ...delivery, parked: delivery.parked + 1 }
-    await this.enqueueOrEnd(parked, Math.round(wait), { attempts: delivery.attempt - 1 })
+  private async postpone(delivery: Delivery): Promise<void> {
+    const wait = Math.min(POSTPONE_MS * 2 ** Math.min(delivery.postponed, 16), MAX_POSTPONE_MS) * (0.5 + Math.random() / 2)
+    const postponed = { ...delivery, postponed: delivery.postponed + 1 }
+    await this.enqueueOrEnd(postponed, Math.round(wait), { attempts: delivery.attempt - 1 })
   }
 
   /**
@@ -193,7 +192,7 @@ export class Courier implements CallbackCourier {
     } catch (error) {
       if (this.settings.queue.durable || !isQueueClosing(error)) throw error
       this.end(next)
-      await this.logbook.note(next, { ...seen, state: 'failed', fault: 'interrupted' })
+      await this.records.saveOutcome(next, { ...seen, state: 'failed', fault: 'interrupted' })
       return false
     }
   }

@@ -8,23 +8,23 @@ import type { CallbackReply } from './sender.js'
 const MAX_WAIT_MS = 86_400_000
 
 /** What one reply means: it is done, it never will be, or it is tried again after a while. */
-export type Verdict =
+export type ReplyOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'failed'; readonly fault: CallbackFault }
-  | { readonly kind: 'again'; readonly fault: CallbackFault; readonly delayMs: number }
+  | { readonly kind: 'retry'; readonly fault: CallbackFault; readonly delayMs: number }
 
 /**
  * Judges a reply. `tried` counts the attempts of this round, with this one; `left` those that are
  * still allowed.
  */
-export function judgeReply(reply: Exclude<CallbackReply, { readonly fault: 'busy' }>, { tried, left, backoff }: { tried: number; left: number; backoff: Backoff }, now: number): Verdict {
+export function classifyReply(reply: Exclude<CallbackReply, { readonly fault: 'busy' }>, { tried, left, backoff }: { tried: number; left: number; backoff: Backoff }, now: number): ReplyOutcome {
   if ('status' in reply && reply.status >= 200 && reply.status < 300) return { kind: 'delivered' }
   const fault: CallbackFault = 'fault' in reply ? reply.fault : reply.status === 410 ? 'gone' : 'status'
   // 410: the receiver wants no more. Forbidden: to ask again is to give a name the time to resolve
   // to something else.
   if (fault === 'gone' || fault === 'forbidden' || left <= 0) return { kind: 'failed', fault }
   const asked = 'status' in reply ? retryAfterMs(reply.retryAfter, now) : 0
-  return { kind: 'again', fault, delayMs: Math.max(retryDelay(backoff, tried), asked) }
+  return { kind: 'retry', fault, delayMs: Math.max(retryDelay(backoff, tried), asked) }
 }
 
 /**

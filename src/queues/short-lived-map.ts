@@ -6,7 +6,7 @@ const MANY = 256
  * its entries change; once the Map is old, each table left behind keeps what it held until the next
  * full collection of garbage. So, when nothing is under way, a new one takes its place.
  */
-export class Transit<V, K = string> {
+export class ShortLivedMap<V, K = string> {
   #map = new Map<K, V>()
   #added = 0
 

@@ -23,39 +23,39 @@ export interface QueueConformanceOptions {
   /** Title of the suite. Default `Queue conformance`. */
   readonly title?: string
   /** Milliseconds by which a delay may be short, and that a call may take. Default 50. */
-  readonly tolerance?: number
+  readonly toleranceMs?: number
   /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
-  readonly patience?: number
+  readonly timeoutMs?: number
 }
 
 /** One call of `run`. */
 export interface Ran { readonly job: Job, readonly attempt: number, readonly lastAttempt: boolean, readonly at: number }
 
 /** One test's tools. */
-export class QueueBench {
+export class QueueContext {
   readonly queue: Queue
   readonly producer: Queue
   readonly capacity: number | undefined
-  readonly tolerance: number
-  readonly patience: number
+  readonly toleranceMs: number
+  readonly timeoutMs: number
   /** What ran so far, and what was reported dead. */
   readonly runs: Ran[] = []
   readonly dead: { readonly id: string, readonly reason: DeadReason }[] = []
   readonly #fixture: QueueFixture
   readonly #prefix = Math.random().toString(36).slice(2)
 
-  constructor(fixture: QueueFixture, { tolerance = 50, patience = 5000 }: QueueConformanceOptions) {
+  constructor(fixture: QueueFixture, { toleranceMs = 50, timeoutMs = 5000 }: QueueConformanceOptions) {
     this.#fixture = fixture
     this.queue = fixture.queue
     this.producer = fixture.producer ?? fixture.queue
     this.capacity = fixture.capacity
-    this.tolerance = tolerance
-    this.patience = patience
+    this.toleranceMs = toleranceMs
+    this.timeoutMs = timeoutMs
   }
 
   /** A delay that can be told from none. */
   get delay(): number {
-    return 2 * this.tolerance + 50
+    return 2 * this.toleranceMs + 50
   }
 
   job(name: string | number = 'job', input: unknown = { name }): Job {
@@ -92,16 +92,16 @@ export class QueueBench {
   }
 
   eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
-    return eventually(check, this.patience, what)
+    return eventually(check, this.timeoutMs, what)
   }
 
   inTime<T>(promise: Promise<T>, what: string): Promise<T> {
-    return inTime(promise, this.patience, what)
+    return inTime(promise, this.timeoutMs, what)
   }
 
   /** Time in which what should not happen would have. */
   quiet(): Promise<void> {
-    return pause(this.tolerance)
+    return pause(this.toleranceMs)
   }
 
   async end(): Promise<void> {

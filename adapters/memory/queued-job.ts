@@ -2,7 +2,7 @@ import { checkBackoff } from '../../src/queues/backoff.js'
 import { type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
 import type { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { hasAtMost } from '../../src/schema/size.js'
-import { JobText } from './job-text.js'
+import { textBytes } from './text.js'
 
 /** A job whose input has so many members and items at most is small. */
 const SMALL = 100
@@ -11,7 +11,7 @@ const SMALL = 100
 export type QueuedState = 'ready' | 'delayed' | 'running' | 'ended'
 
 /** A job in the queue and how far it got. */
-export class Queued {
+export class QueuedJob {
   readonly id: string
   readonly attempts: number
   readonly backoff: Backoff | undefined
@@ -30,8 +30,8 @@ export class Queued {
   releaseClock: (() => void) | undefined
   /** While running. */
   running: RunningAttempt | undefined
-  previous: Queued | undefined
-  next: Queued | undefined
+  previous: QueuedJob | undefined
+  next: QueuedJob | undefined
 
   /**
    * Keeps the job as text until it ends, because a parsed body takes up to 25 times the memory of
@@ -73,7 +73,7 @@ export class Queued {
 
   /**
    * Lets go of what it carries: V8 may keep what a map held for longer than it is there, see
-   * `Transit`.
+   * `ShortLivedMap`.
    */
   end(): void {
     this.state = 'ended'
@@ -86,18 +86,18 @@ export class Queued {
 }
 
 /** First in, first out, and out of the middle, all in constant time. */
-export class Line {
-  #first: Queued | undefined
-  #last: Queued | undefined
+export class ReadyList {
+  #first: QueuedJob | undefined
+  #last: QueuedJob | undefined
 
   /** Number of jobs in the line. */
   size = 0
 
-  get first(): Queued | undefined {
+  get first(): QueuedJob | undefined {
     return this.#first
   }
 
-  push(item: Queued): void {
+  push(item: QueuedJob): void {
     this.size++
     item.previous = this.#last
     if (this.#last === undefined) this.#first = item
@@ -105,7 +105,7 @@ export class Line {
     this.#last = item
   }
 
-  remove(item: Queued): void {
+  remove(item: QueuedJob): void {
     this.size--
     if (item.previous === undefined) this.#first = item.next
     else item.previous.next = item.next
@@ -113,5 +113,37 @@ export class Line {
     else item.next.previous = item.previous
     item.previous = undefined
     item.next = undefined
+  }
+}
+
+type Parts = Pick<Job, 'input' | 'context'>
+
+/** A job as JSON text, with the little beside it that tells what job it is. */
+class JobText {
+  /** Bytes of memory that the text takes. */
+  readonly bytes: number
+  readonly #text: string
+  readonly #job: Omit<Job, 'input' | 'context' | 'record'>
+  readonly #hasContext: boolean
+
+  /** Throws a TypeError for a job that is not JSON. */
+  constructor({ id, taskId, name, store, input, context }: Job) {
+    this.#job = { id, taskId, name, ...store !== undefined && { store } }
+    this.#hasContext = context !== undefined
+    this.#text = JSON.stringify({ input, context } satisfies Parts)
+    // Counting the bytes makes the text flat.
+    this.bytes = textBytes(this.#text)
+  }
+
+  /**
+   * The job. Its text is parsed when the input or the context is read, so a job that waits for a
+   * place costs no more than before.
+   */
+  open(): Job {
+    const text = this.#text
+    let parts: Parts | undefined
+    const read = (): Parts => parts ??= JSON.parse(text) as Parts
+    const job = { ...this.#job, get input() { return read().input } }
+    return this.#hasContext ? Object.defineProperty(job, 'context', { enumerable: true, get: () => read().context }) : job
   }
 }

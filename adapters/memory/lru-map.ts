@@ -12,7 +12,7 @@ const SMALL = 1024
  * - An item above `maxSize` can cost others their place; `set` here expects its caller to ask
  *   first.
  */
-export class Recency<V extends object> {
+export class LruMap<V extends object> {
   readonly maxWeight: number
   readonly #weigh: (value: V, key: string) => number
   readonly #onEvict: ((key: string) => void) | undefined

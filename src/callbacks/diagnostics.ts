@@ -6,8 +6,8 @@ import type { CallbackFault } from '../tasks/record/callback-state.js'
  * it.
  */
 export interface CallbackEvent {
-  /** `again`: another attempt will follow. */
-  readonly outcome: 'delivered' | 'again' | 'failed'
+  /** `retry`: another attempt will follow. */
+  readonly outcome: 'delivered' | 'retry' | 'failed'
   readonly taskId: string
   readonly owner: string | undefined
   /** Host and port of the receiver; the rest of its URL may hold a secret. */

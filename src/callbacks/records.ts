@@ -7,13 +7,13 @@ import type { TaskRecord } from '../tasks/record/record.js'
 import type { Delivery } from './delivery.js'
 
 /** What the records of tasks say of their callbacks. */
-export class Logbook {
+export class CallbackRecords {
   constructor(private readonly host: Pick<CallbackHost, 'ledger' | 'onError'>) {}
 
   /**
    * Whether the record says that this attempt was made. Without a record it is not known, and made.
    */
-  async isDone({ taskId, job, attempt }: Delivery): Promise<boolean> {
+  async isAttemptDone({ taskId, job, attempt }: Delivery): Promise<boolean> {
     const { ledger } = this.host
     const held = await ledger.loadWithRetry(taskId)
     if (held?.record.job !== job || !held.record.callback) return false
@@ -23,7 +23,7 @@ export class Logbook {
   /**
    * Writes what came of an attempt to the record, if that is still there and knows of no later one.
    */
-  async note({ taskId, job, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
+  async saveOutcome({ taskId, job, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
     const { ledger } = this.host
     try {
       const held = await ledger.loadWithRetry(taskId)

@@ -27,29 +27,29 @@ export interface StoreConformanceOptions {
   /** Title of the suite. Default `Store conformance`. */
   readonly title?: string
   /** Milliseconds by which the store's clock may be off, and that a call may take. Default 50. */
-  readonly tolerance?: number
+  readonly toleranceMs?: number
   /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
-  readonly patience?: number
+  readonly timeoutMs?: number
 }
 
 /** One test's tools. */
-export class StoreBench {
+export class StoreContext {
   readonly store: Store
   /** The second view on the data, or the store itself. */
   readonly second: Store
   readonly hasSecond: boolean
-  readonly patience: number
-  readonly tolerance: number
+  readonly timeoutMs: number
+  readonly toleranceMs: number
   readonly #fixture: StoreFixture
   readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
 
-  constructor(fixture: StoreFixture, { tolerance = 50, patience = 5000 }: StoreConformanceOptions) {
+  constructor(fixture: StoreFixture, { toleranceMs = 50, timeoutMs = 5000 }: StoreConformanceOptions) {
     this.#fixture = fixture
     this.store = fixture.store
     this.second = fixture.second ?? fixture.store
     this.hasSecond = fixture.second !== undefined
-    this.tolerance = tolerance
-    this.patience = patience
+    this.toleranceMs = toleranceMs
+    this.timeoutMs = timeoutMs
   }
 
   /** A key that only this test has. */
@@ -66,12 +66,12 @@ export class StoreBench {
 
   /** A lifetime that a test can wait for. */
   get soon(): { readonly ttlMs: number } {
-    return { ttlMs: 2 * this.tolerance + 20 }
+    return { ttlMs: 2 * this.toleranceMs + 20 }
   }
 
   /** Waits until what was written before this call with the lifetime `ttlMs` has expired. */
   async outlive({ ttlMs }: { readonly ttlMs: number }): Promise<void> {
-    const wait = ttlMs + this.tolerance + 1
+    const wait = ttlMs + this.toleranceMs + 1
     if (this.#fixture.advance) await this.#fixture.advance(wait)
     else await pause(wait)
   }
@@ -85,14 +85,14 @@ export class StoreBench {
     body: (key: string, life: { readonly ttlMs: number }) => Promise<void>,
   ): Promise<{ readonly key: string, readonly life: { readonly ttlMs: number } }> {
     for (let ms = 300; ; ms *= 5) {
-      const life = { ttlMs: ms + 2 * this.tolerance }
+      const life = { ttlMs: ms + 2 * this.toleranceMs }
       const begun = this.now()
       const key = this.key(`life-${ms}`)
       try {
         await body(key, life)
         return { key, life }
       } catch (error) {
-        if (this.now() < begun + life.ttlMs - this.tolerance || ms > 10_000) throw error
+        if (this.now() < begun + life.ttlMs - this.toleranceMs || ms > 10_000) throw error
       }
     }
   }
@@ -109,16 +109,16 @@ export class StoreBench {
   }
 
   eventually(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
-    return eventually(check, this.patience, what)
+    return eventually(check, this.timeoutMs, what)
   }
 
   inTime<T>(promise: MaybePromise<T>, what: string): Promise<T> {
-    return inTime(promise, this.patience, what)
+    return inTime(promise, this.timeoutMs, what)
   }
 
   /** Time in which what should not happen would have. */
   quiet(): Promise<void> {
-    return pause(this.tolerance)
+    return pause(this.toleranceMs)
   }
 
   async end(): Promise<void> {

@@ -15,7 +15,7 @@ const STRIDE = 128
  * million entries take some hundred slices of 2 ms. It only gives memory back: what has expired is
  * gone for readers at once.
  */
-export class Sweeper {
+export class ExpiryScanner {
   readonly #walk: () => Iterator<boolean>
   readonly #pace: number
   #steps: Iterator<boolean> | undefined

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Sweeper } from '../../../adapters/memory/sweeper.js'
+import { ExpiryScanner } from '../../../adapters/memory/expiry-scanner.js'
 import { MemoryStore } from '../../../adapters/memory/index.js'
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-describe('Sweeper', () => {
+describe('ExpiryScanner', () => {
   test('works in slices, so that a walk of a million steps holds up nothing', async () => {
     let steps = 0
     const stretches: number[] = []
     let entered = 0
-    const sweeper = new Sweeper(function* () {
+    const scanner = new ExpiryScanner(function* () {
       for (; steps < 300_000; steps++) {
         const now = performance.now()
         // A new slice: the caller was away for longer than a step takes.
@@ -20,76 +20,76 @@ describe('Sweeper', () => {
         yield true
       }
     }, 5)
-    sweeper.start()
+    scanner.start()
     while (steps < 300_000) await wait(10)
-    sweeper.stop()
+    scanner.stop()
     assert.ok(stretches.length > 5, `${stretches.length} slices`)
   })
 
   test('its timer ends when nothing is held, and starts again', async () => {
     let walks = 0
     let held = 3
-    const sweeper = new Sweeper(function* () {
+    const scanner = new ExpiryScanner(function* () {
       walks++
       while (held > 0) {
         held--
         yield true
       }
     }, 2)
-    sweeper.start()
-    sweeper.start()
+    scanner.start()
+    scanner.start()
     while (walks < 2) await wait(2)
     await wait(30)
     assert.equal(walks, 2)
-    sweeper.start()
+    scanner.start()
     while (walks < 3) await wait(2)
-    sweeper.stop()
+    scanner.stop()
   })
 
   test('goes on after fake timers that it was started under', async (t) => {
     let walked: () => void = () => undefined
-    const sweeper = new Sweeper(function* () {
+    const scanner = new ExpiryScanner(function* () {
       walked()
       yield false
     }, 2)
     t.mock.timers.enable()
-    sweeper.start()
+    scanner.start()
     t.mock.timers.reset()
     // Its timer keeps no process, so this one has to.
     const kept = setTimeout(() => undefined, 10_000)
     await new Promise<void>((resolve) => {
       walked = resolve
-      sweeper.start()
+      scanner.start()
     })
     clearTimeout(kept)
-    sweeper.stop()
+    scanner.stop()
   })
 
   test('stop ends it at once', async () => {
     let walks = 0
-    const sweeper = new Sweeper(function* () {
+    const scanner = new ExpiryScanner(function* () {
       walks++
       yield false
     }, 2)
-    sweeper.start()
-    sweeper.stop()
+    scanner.start()
+    scanner.stop()
     await wait(20)
     assert.equal(walks, 0)
   })
 
   test('advance goes round no more than once and takes no more steps than it may', () => {
     let steps = 0
-    const sweeper = new Sweeper(function* () {
+    const scanner = new ExpiryScanner(function* () {
       for (let i = 0; i < 100; i++) {
         steps++
         yield false
       }
     })
-    sweeper.advance(10)
+    scanner.advance(10)
     assert.equal(steps, 10)
-    sweeper.advance(1000)
+    scanner.advance(1000)
     assert.equal(steps, 200)
-    const empty = new Sweeper(function* () { /* nothing is held */ })
+    const empty = new ExpiryScanner(function* () { /* nothing is held */ })
     empty.advance(1_000_000_000)
   })
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Recency } from '../../../adapters/memory/recency.js'
+import { LruMap } from '../../../adapters/memory/lru-map.js'
 
-describe('Recency', () => {
+describe('LruMap', () => {
   test('emptying it costs no more after it was large', () => {
-    const list = new Recency<object>(1_000_000, () => 1)
+    const list = new LruMap<object>(1_000_000, () => 1)
     for (let i = 0; i < 200_000; i++) list.set(`k${i}`, {})
     for (let i = 0; i < 200_000; i++) list.delete(`k${i}`)
     assert.equal(list.size, 0)
@@ -19,7 +19,7 @@ describe('Recency', () => {
   })
 
   test('the last of many is only dropped by its own key', () => {
-    const list = new Recency<object>(10_000, () => 1)
+    const list = new LruMap<object>(10_000, () => 1)
     for (let i = 0; i < 5000; i++) list.set(`k${i}`, {})
     for (let i = 1; i < 5000; i++) list.delete(`k${i}`)
     assert.equal(list.delete('other'), false)
@@ -29,7 +29,7 @@ describe('Recency', () => {
   })
 
   test('a walk survives changes in between, and ends', () => {
-    const list = new Recency<{ n: number }>(1000, () => 1)
+    const list = new LruMap<{ n: number }>(1000, () => 1)
     for (let i = 0; i < 100; i++) list.set(`k${i}`, { n: i })
     let steps = 0
     for (const [key, { n }] of list.entries()) {
@@ -43,7 +43,7 @@ describe('Recency', () => {
 
   test('says which one was evicted, and nothing of those deleted or replaced', () => {
     const evicted: string[] = []
-    const list = new Recency<object>(2, () => 1, (key) => evicted.push(key))
+    const list = new LruMap<object>(2, () => 1, (key) => evicted.push(key))
     list.set('a', {})
     list.set('a', {})
     list.delete('a')
