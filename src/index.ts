@@ -41,5 +41,6 @@ export {
   jobFormat, taskFormat, type TaskFormat, type TaskFormatAnswer, type TaskFormatDescription,
 } from './tasks/http/formats.js'
 export type { OwnerOption } from './tasks/http/requester.js'
-export type { FindCallback, ReadWork, Select, Selected } from './tasks/http/submission.js'
-export type { SubmitEndpointOptions } from './tasks/http/submit.js'
+export type {
+  FindCallback, ReadWork, Select, Selected, SubmitEndpointOptions,
+} from './tasks/http/submit-endpoint-options.js'

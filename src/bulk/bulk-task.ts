@@ -7,7 +7,7 @@ import {
   failedAfter, spooledTask, type SpooledTaskOptions,
 } from '../tasks/definition/spooled-task.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
-import type { ReadWork } from '../tasks/http/submission.js'
+import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import type { TaskContext, TaskDefinition } from '../tasks/definition/define.js'
 import { intakeOfPieces, type Intake } from './intake.js'
 import { startRun, type Plan } from './plan.js'

@@ -3,7 +3,7 @@ import type { TaskFormat } from './formats.js'
 import type { Requester } from './requester.js'
 import type { EncodedBodies } from './encoded-bodies.js'
 import type { StatusPath } from './status-path.js'
-import type { FindCallback } from './submission.js'
+import type { FindCallback } from './submit-endpoint-options.js'
 import type { TaskService } from '../task-service.js'
 
 /** The options of `taskEndpoints` with their defaults. */

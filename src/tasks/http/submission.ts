@@ -10,41 +10,7 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskService } from '../task-service.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import type { Requester } from './requester.js'
-
-/**
- * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if there
- * is none.
- */
-export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
-
-/** One kind of work and its input. */
-export interface Selected {
-  readonly definition: AnyTaskDefinition
-  readonly input: unknown
-  /**
-   * JSON pointer to the input in the body, such as `/data`. Pointers of validation errors begin with
-   * it. Default `''`: the input is the whole body.
-   */
-  readonly pointer?: string
-}
-
-/**
- * Finds the callback URL of a submission; `undefined` for none. `body` is the JSON body, or `{}` if
- * that is no object. The URL is checked afterwards.
- */
-export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
-
-/** Input that a handler of the host has read from a request, for `TaskEndpoints.accept`. */
-export interface ReadWork {
-  readonly input: unknown
-  /** Distinguishes requests with the same Idempotency-Key. Has to survive JSON. */
-  readonly body: unknown
-  /**
-   * Called when no task will ever use this input: it was refused, or an earlier request had started
-   * the task.
-   */
-  readonly discard?: () => unknown
-}
+import type { FindCallback, ReadWork, Selected } from './submit-endpoint-options.js'
 
 /** A submission before its body is read. */
 export interface SubmissionSource<C> {

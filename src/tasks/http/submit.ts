@@ -13,26 +13,9 @@ import { respondAccepted } from './respond-async.js'
 import { acquireWaiterSlot, respondTemporary, respondWithResult } from './respond-direct.js'
 import { acquireRunSlot, runHere } from './run-here.js'
 import {
-  readBody, readSubmission, type FindCallback, type ReadWork, type Select,
-  type Submission, type SubmissionSource, type Submitter,
+  readBody, readSubmission, type Submission, type SubmissionSource, type Submitter,
 } from './submission.js'
-
-/** Options of one submit endpoint. */
-export interface SubmitEndpointOptions<C = unknown> {
-  /**
-   * `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets
-   * a 202.
-   */
-  readonly respond?: 'prefer' | 'always'
-  /**
-   * The input of a request without a body. Such a request is refused with 403 `cross_site` if the
-   * browser says that a page of another site has sent it (`Sec-Fetch-Site: cross-site`) and it has
-   * no Content-Type. Default: a body is required, 400 `missing_body`.
-   */
-  readonly emptyBody?: unknown
-  /** Replaces `callback` of `taskEndpoints`. */
-  readonly callback?: FindCallback<C>
-}
+import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submit-endpoint-options.js'
 
 const KNOWN = { respond: 1, emptyBody: 1, callback: 1 } satisfies Record<keyof SubmitEndpointOptions, unknown>
 
