@@ -1,4 +1,4 @@
-import { type TaskFailure, type TaskProgress, type TaskRecord, toTaskText } from './record.js'
+import { type ErrorFields, type TaskFailure, type TaskProgress, type TaskRecord, toTaskText } from './record.js'
 import type { TaskState } from './state.js'
 
 /**
@@ -18,9 +18,9 @@ export function encodeHead(record: TaskRecord): string {
   return `["${state}",${times},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)},"${job}"${rare(record)}]`
 }
 
-function rare({ callback, holder, keeps, startAt }: TaskRecord): string {
-  if ((callback ?? holder ?? keeps ?? startAt) === undefined) return ''
-  return `,${JSON.stringify({ callback, holder, keeps, startAt } satisfies Rare)}`
+function rare({ callback, holder, keeps, startAt, errorFields }: TaskRecord): string {
+  if ((callback ?? holder ?? keeps ?? startAt ?? errorFields) === undefined) return ''
+  return `,${JSON.stringify({ callback, holder, keeps, startAt, errorFields } satisfies Rare)}`
 }
 
 function textOr0(text: string | undefined): string {
@@ -34,7 +34,7 @@ type Head = [
 ]
 
 /** Members that most records do not have. */
-type Rare = Pick<TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt'>
+type Rare = Pick<TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields'>
 
 /** The members of the JSON text that are needed to write the record again. */
 interface TaskBody {
@@ -57,6 +57,7 @@ export interface TaskSnapshot {
   readonly expiresAt: number
   readonly owner: string | undefined
   readonly errorStatus: number | undefined
+  readonly errorFields: ErrorFields | undefined
   /** The process that the work ends with, if the store outlives it. */
   readonly holder: string | undefined
   /** The task as clients see it, as JSON text. */
@@ -75,14 +76,14 @@ export function toSnapshot(id: string, value: string): TaskSnapshot {
   const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , rare], text] = split(value)
   return {
     id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined,
-    startAt: rare?.startAt, holder: rare?.holder, text,
+    errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder, text,
   }
 }
 
 /** Returns the snapshot of a record that this process has just written. */
 export function snapshotOf(record: TaskRecord, text = toTaskText(record)): TaskSnapshot {
-  const { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, holder } = record
-  return { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, holder, text }
+  const { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder } = record
+  return { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder, text }
 }
 
 /** Decodes a whole record, to change it and write it again. */
@@ -109,6 +110,7 @@ function toRecord(
     holder: rare?.holder,
     keeps: rare?.keeps,
     startAt: rare?.startAt,
+    errorFields: rare?.errorFields,
     work,
     progress: body.progress,
     result: 'result' in body ? JSON.stringify(body.result) : undefined,

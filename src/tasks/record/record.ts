@@ -17,6 +17,9 @@ export interface TaskFailure {
   readonly details?: readonly ErrorDetail[]
 }
 
+/** Header fields of a stored error by their lower-case names. */
+export type ErrorFields = Readonly<Record<string, string>>
+
 /** One task as it is stored. Times are milliseconds since 1970. */
 export interface TaskRecord {
   readonly id: string
@@ -45,6 +48,8 @@ export interface TaskRecord {
   readonly error: TaskFailure | undefined
   /** The HTTP status of `error`, for answers that wait for the work. */
   readonly errorStatus: number | undefined
+  /** Header fields of `error`, such as Retry-After, for answers that wait for the work. */
+  readonly errorFields?: ErrorFields | undefined
   /**
    * Keys of other entries that live and die with this one: an idempotency claim, a slot of
    * `maxPerOwner`.
@@ -92,6 +97,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   const { state = record.state, job = record.job, attempt = record.attempt, expiresAt = record.expiresAt } = to
   const { startedAt = record.startedAt, finishedAt = record.finishedAt } = to
   const { progress = record.progress, result = record.result, error = record.error, errorStatus = record.errorStatus } = to
+  const { errorFields = record.errorFields } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const { startAt, holder, keeps } = record
   const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
@@ -99,7 +105,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
     || callback !== record.callback
   return {
     id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt, startAt, startedAt, finishedAt, expiresAt,
-    progress, result, error, errorStatus, claim, slot, callback, holder, keeps,
+    progress, result, error, errorStatus, errorFields, claim, slot, callback, holder, keeps,
     work: state === 'queued' ? record.work : undefined,
   }
 }

@@ -49,5 +49,6 @@ export function toTaskError(task: TaskSnapshot): HttpError {
   const { error } = JSON.parse(task.text) as TaskView
   return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', {
     message: error?.message ?? 'The task failed.', ...error?.details && { details: error.details },
+    ...task.errorFields && { headers: task.errorFields },
   })
 }

@@ -261,16 +261,16 @@ export async function finish(
 }
 
 /** The members of a record that the end of a run sets. */
-type Ending = Pick<TaskChange, 'state' | 'result' | 'error' | 'errorStatus'>
+type Ending = Pick<TaskChange, 'state' | 'result' | 'error' | 'errorStatus' | 'errorFields'>
 
 function endingOf(outcome: Outcome): Ending {
   if (outcome.kind === 'completed') return { state: 'completed', result: outcome.result }
   return failed(outcome.kind === 'failed' ? outcome.failure : failureOf('task_interrupted'))
 }
 
-function ended({ state, result, error, errorStatus }: Ending, progress: TaskProgress | undefined, retentionMs: number): TaskChange {
+function ended({ state, result, error, errorStatus, errorFields }: Ending, progress: TaskProgress | undefined, retentionMs: number): TaskChange {
   const finishedAt = Date.now()
-  return { state, result, error, errorStatus, progress, finishedAt, expiresAt: finishedAt + retentionMs }
+  return { state, result, error, errorStatus, errorFields, progress, finishedAt, expiresAt: finishedAt + retentionMs }
 }
 
 /** The error that the queue gets for a failed attempt: enough for a log line, nothing masked. */
@@ -279,6 +279,6 @@ export class AttemptFailed extends Error {
 }
 
 /** Returns the change to a record for a failure. */
-export function failed({ status, ...error }: Failure): Ending {
-  return { state: 'failed', error, errorStatus: status }
+export function failed({ status, fields, ...error }: Failure): Ending {
+  return { state: 'failed', error, errorStatus: status, errorFields: fields }
 }
