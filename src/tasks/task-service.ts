@@ -16,7 +16,7 @@ import type { IsVisible } from './record/owner.js'
 import type { TaskRecord } from './record/record.js'
 import { isFinal } from './record/state.js'
 import { StoreIdentity } from './record/store-identity.js'
-import { warnOfTask } from './record/report-error.js'
+import { reportingTo } from './record/report-error.js'
 import { waitFor, type WaitOptions } from './record/wait.js'
 import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/attempt.js'
@@ -63,7 +63,8 @@ export class TaskService {
   constructor(options: TasksOptions) {
     checkOptions(options)
     const { store, queue, index, definitions, worker = true, concurrency = 10 } = options
-    const { retentionMs = 86_400_000, onError = warnOfTask } = options
+    const { retentionMs = 86_400_000 } = options
+    const onError = reportingTo(options.onError)
     const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
     this.store = store
     this.retentionMs = retentionMs

@@ -22,7 +22,8 @@ export function failureOf(code: ErrorCode): Failure {
 export function toFailure(error: unknown): Failure {
   const { code, message, status, details, headers } = readFailure(error)
   if (code === 'internal_error') return failureOf('task_failed')
-  return { code, message, status, ...details && { details }, fields: storedFields(headers) }
+  const fields = storedFields(headers)
+  return { code, message, status, ...details && { details }, ...fields && { fields } }
 }
 
 function storedFields(headers: Readonly<Record<string, string>>): ErrorFields | undefined {

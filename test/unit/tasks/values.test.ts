@@ -19,7 +19,7 @@ import { StatusPath } from '../../../src/tasks/http/status-path.js'
 const STATES: TaskState[] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
 const record: TaskRecord = {
   id: 'a1', name: 'export', owner: undefined, state: 'queued', job: 'j1', attempt: 0, version: 1, createdAt: 1_700_000_000_000, startedAt: undefined, finishedAt: undefined,
-  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: undefined, slot: undefined, callback: undefined,
+  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, errorFields: undefined, claim: undefined, slot: undefined, callback: undefined,
 }
 
 describe('states', () => {
@@ -37,7 +37,7 @@ describe('records', () => {
   test('a change that clients see is a new version, a hidden one is not', () => {
     assert.equal(change(record, { state: 'processing', startedAt: 5 })?.version, 2)
     assert.equal(change(record, { progress: { done: 1 } })?.version, 2)
-    for (const hidden of [{ job: 'j2' }, { expiresAt: 9 }, { errorStatus: 404 }, { claim: 'c' }, { slot: 's' }]) {
+    for (const hidden of [{ job: 'j2' }, { expiresAt: 9 }, { errorStatus: 404 }, { errorFields: { 'retry-after': '1' } }, { claim: 'c' }, { slot: 's' }]) {
       assert.equal(change(record, hidden)?.version, 1, JSON.stringify(hidden))
     }
   })
@@ -72,7 +72,7 @@ describe('records', () => {
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
       holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
-      claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
+      errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
       callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
     fc.assert(fc.property(any, (made) => {
