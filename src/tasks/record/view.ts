@@ -10,7 +10,7 @@ export type TaskResult<R> = R extends readonly unknown[] ? { message: string; va
   : R extends object ? { message: string } & R
     : { message: string; value: R }
 
-/** A task as `get` shows it: the task face, parsed. Times are ISO 8601. */
+/** A task as `get` shows it: the task format, parsed. Times are ISO 8601. */
 export interface TaskView<R = unknown> {
   readonly taskId: string
   readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
