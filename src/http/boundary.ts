@@ -7,18 +7,19 @@ import { getRequestId } from './derived-request.js'
 import { telling, warn } from '../runtime/warning.js'
 
 /**
- * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that
- * failed, and `HttpError`s with a `cause`. Not of a plain 404, 422 or 501, and not of what stopped
- * because the client has gone. What it throws or rejects with is swallowed.
+ * Receives every failure that is not simply the client's: unknown errors, 5xx, a store that failed,
+ * and each `HttpError` with a `cause`. Does not receive a plain 404, 422 or 501, nor an error
+ * caused by a disconnect. An error that it throws is ignored.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
-/** What `guard` may be told. */
+/** Options of `guard`. */
 export interface GuardOptions {
   /**
-   * Default: a process warning named `LonghaulError`, which Node prints on stderr. It has method,
-   * path and id of the request, and the stacks of the error and its causes; a refusal such as 503
-   * `queue_full` is one line without a stack.
+   * Receives failures that the host should see. Default: a process warning named `LonghaulError`,
+   * which Node prints to stderr. The warning has the method, path and id of the request, and the
+   * stacks of the error and its causes. A refusal such as 503 `queue_full` takes one line without a
+   * stack.
    */
   readonly onError?: OnError | undefined
 }
@@ -28,9 +29,14 @@ const KNOWN = { onError: 0 } satisfies Record<keyof GuardOptions, 0>
 type Result = MaybePromise<HttpResponse | undefined>
 
 /**
- * The one error boundary, outside all policies. Whatever `handler` throws, rejects with, or gives
- * instead of a response is answered by `errorResponse`; the result never throws and never rejects.
- * Where the handler answers directly, so does this.
+ * Wraps a handler in the error boundary, which belongs outside all policies. Answers an error, a
+ * rejection or a value that is not a response with `errorResponse`. The result never throws or
+ * rejects, and is synchronous if `handler` is.
+ *
+ * @example
+ * const safe = guard(handler, { onError: (error) => logger.error(error) })
+ *
+ * @throws {TypeError} An option is unknown.
  */
 export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
   checkNames('guard', options, KNOWN)
@@ -47,7 +53,7 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
   return handler.operations ? describe(guarded, handler.operations) : guarded
 }
 
-/** No async function: each answer that comes late would pay for two more turns. */
+/** Not an async function, which would cost each late response two more microtasks. */
 function settle(pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined): Promise<HttpResponse | undefined> {
   return Promise.resolve(pending).then(
     (result) => {
@@ -80,7 +86,7 @@ function report(error: unknown, request: HttpRequest, onError: OnError | undefin
   else telling(() => onError(error, request))
 }
 
-/** Names a request in a warning. Its query is left out, because secrets may be in it. */
+/** Names a request in a warning. Leaves out the query, because it may contain secrets. */
 function aboutRequest(request: HttpRequest): string {
   const id = getRequestId(request)
   return `${request.method} ${request.path}${id === undefined ? '' : ` (request ${id})`}`

@@ -1,23 +1,22 @@
 import type { BodySource, HttpRequest, RequestHeaders } from './exchange.js'
 
-/**
- * What a derived request says instead of the one underneath. What is absent stays as it is there.
- */
+/** Members that replace those of the original request. An absent member keeps its value. */
 export interface RequestChanges<C> {
   readonly params?: Readonly<Record<string, string>>
   readonly mountPath?: string
   readonly version?: string
   readonly headers?: RequestHeaders
   readonly body?: BodySource
-  /** Called once, when the signal is first asked for. */
+  /** Creates the signal. Called once, when the signal is first read. */
   readonly signal?: () => AbortSignal
-  /** In a box, so that `undefined` is a context too. */
+  /** Wrapped, so that `undefined` is a possible context. */
   readonly context?: { readonly value: C }
 }
 
 /**
- * A request that differs in some members. All else is asked of the request underneath, when it is
- * asked for: copying would run its lazy getters, and a prototype would lose its private fields.
+ * A request that differs from another one in some members. Reads all other members from the
+ * original when they are needed. A copy would run lazy getters, and a prototype would lose private
+ * fields.
  */
 export class DerivedRequest<C> implements HttpRequest<C> {
   readonly #request: HttpRequest<unknown>
@@ -29,7 +28,7 @@ export class DerivedRequest<C> implements HttpRequest<C> {
     this.#changes = changes
   }
 
-  /** The request underneath all derived ones: the binding's. */
+  /** Returns the binding's request, which all derived requests start from. */
   static root(request: HttpRequest<unknown>): HttpRequest<unknown> {
     let root = request
     while (root instanceof DerivedRequest) root = (root as DerivedRequest<unknown>).#request
@@ -52,8 +51,8 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   get raw(): unknown { return this.#request.raw }
 
   /**
-   * The same with another context. Beside the one before it, not on top, unless a signal is made
-   * there: the fewer in a row the better.
+   * Returns this request with another context. Wraps the original request rather than this one,
+   * unless this one creates a signal. This keeps chains short.
    */
   withContext(value: C): DerivedRequest<C> {
     const { signal } = this.#changes
@@ -64,7 +63,8 @@ export class DerivedRequest<C> implements HttpRequest<C> {
 }
 
 /**
- * The same request with more in its context: for policies that tell those behind them something.
+ * Returns the request with more members in its context. Policies use it to pass values to the
+ * handlers behind them.
  */
 export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
   const value: C = Object.assign({}, request.context, more)

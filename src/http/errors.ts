@@ -1,13 +1,15 @@
 import { checkNames } from '../runtime/option-names.js'
-/** One thing that is wrong, with a JSON pointer (RFC 6901) to where. `''` is the whole body. */
+/**
+ * One problem of a request. `pointer` is a JSON Pointer (RFC 6901) to it; `''` is the whole body.
+ */
 export interface ErrorDetail {
   readonly pointer: string
   readonly message: string
 }
 
 /**
- * Every code that longhaul itself answers with, its status and its sentence. Codes are stable:
- * clients may branch on them; sentences may be improved. Each has an entry in docs/errors.md.
+ * All error codes of longhaul, with status and message. Codes are stable, so clients may depend on
+ * them. Messages may change. docs/errors.md explains each code.
  */
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
@@ -86,22 +88,22 @@ export const ERROR_CODES = {
   task_timeout: [504, 'The task took longer than it may.'],
 } as const satisfies Record<string, readonly [number, string]>
 
-/** A code of longhaul's own. */
+/** An error code of longhaul. */
 export type ErrorCode = keyof typeof ERROR_CODES
 
-/** What an `HttpError` may say beside its status and code. */
+/** Optional parts of an `HttpError`. */
 export interface HttpErrorOptions {
-  /** The sentence that the client sees. It must give nothing away. */
+  /** Message for the client. Must not reveal internals. Default: the message of the code. */
   readonly message?: string
   readonly details?: readonly ErrorDetail[]
   /**
-   * Further members of the error body, such as a report of what was done before. They can't replace
-   * those that it has anyway.
+   * Further members of the error body, such as a report of items that were written. They cannot
+   * replace `error`, `code` and `details`.
    */
   readonly members?: Readonly<Record<string, unknown>>
-  /** Lower-case names. */
+  /** Response headers, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
-  /** What really happened; goes to `onError`, never to the client. */
+  /** The underlying error. Passed to `onError`, never to the client. */
   readonly cause?: unknown
 }
 
@@ -109,9 +111,15 @@ const KNOWN = { message: 0, details: 0, members: 0, headers: 0, cause: 0 } satis
 const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
- * A failure that the client may see: its status, code, message and details are answered as they
- * are. Anything else that is thrown is masked as `internal_error`. Hosts throw it from their own
- * code with codes of their own; recognise it by `isHttpError`.
+ * A failure that the client may see. Its status, code, message and details are sent as they are.
+ * Any other thrown value is masked as `internal_error`. Hosts throw it with codes of their own.
+ * Test for it with `isHttpError`, because `instanceof` fails across copies of this package.
+ *
+ * @example
+ * throw new HttpError(409, 'seat_taken', { message: 'The seat is taken.' })
+ *
+ * @throws {RangeError} The status is not a whole number from 400 to 599.
+ * @throws {TypeError} An option is unknown.
  */
 export class HttpError extends Error {
   override readonly name = 'HttpError'
@@ -135,12 +143,21 @@ export class HttpError extends Error {
   }
 }
 
-/** Whether `error` is an `HttpError` of any copy of this package. */
+/** Returns whether `error` is an `HttpError` of any copy of this package. */
 export function isHttpError(error: unknown): error is HttpError {
   return typeof error === 'object' && error !== null && BRAND in error
 }
 
-/** An `HttpError` with the status and the sentence that belong to one of longhaul's codes. */
+/**
+ * Creates an `HttpError` with the status and message of one of longhaul's codes.
+ *
+ * @example
+ * throw httpError('conflict', {
+ *   details: [{ pointer: '/email', message: 'The address is in use.' }],
+ * })
+ *
+ * @throws {TypeError} The code is not in `ERROR_CODES`, or an option is unknown.
+ */
 export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): HttpError {
   const known = ERROR_CODES[code] as (typeof ERROR_CODES)[ErrorCode] | undefined
   if (!known) throw new TypeError(`httpError: there is no code ${String(code)}; for one of your own: new HttpError(status, code)`)

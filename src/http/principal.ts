@@ -1,20 +1,23 @@
 import type { HttpRequest } from './exchange.js'
 
-/** Who sent a request. Hosts add what they like: roles, a tenant, the claims of a token. */
+/**
+ * Authenticated sender of a request. Hosts may add members such as roles, a tenant or the claims of
+ * a token.
+ */
 export interface Principal {
   /**
-   * Names the caller for good, whatever the credentials: tasks belong to it, limits are counted by
-   * it.
+   * Permanent id of the caller, independent of the credentials. Tasks belong to it and limits are
+   * counted for it.
    */
   readonly subject: string
 }
 
 /**
- * Returns the principal, for code that treats a request without one as anonymous. A user that the
- * host has put into `context.user` (Express' `req.user`, say) is no principal, and its requests
- * must not pass as anonymous.
+ * Returns the principal, for code that treats a request without one as anonymous. Rejects a user in
+ * `context.user` (such as Express' `req.user`) without a principal, because its requests must not
+ * count as anonymous.
  *
- * @throws {TypeError} the context has a `user` but no `principal`.
+ * @throws {TypeError} The context has a `user` but no `principal`.
  */
 export function principalOrNobody<P extends Principal = Principal>(request: HttpRequest<unknown>, where: string): P | undefined {
   const principal = principalOf<P>(request)
@@ -27,8 +30,11 @@ export function principalOrNobody<P extends Principal = Principal>(request: Http
 }
 
 /**
- * Who sent the request, as `authenticate` or the host (`context.principal`) has found out;
- * `undefined` for nobody known.
+ * Returns the principal that `authenticate` or the host stored in `context.principal`, or
+ * `undefined` for an anonymous request.
+ *
+ * @example
+ * const subject = principalOf(request)?.subject
  */
 export function principalOf<P extends Principal = Principal>(request: HttpRequest<unknown>): P | undefined {
   return (request.context as { readonly principal?: P } | null | undefined)?.principal

@@ -1,6 +1,8 @@
 import type { Attempt } from './queue.js'
 
-/** What `run` gets. The signal is made when it is asked for: most runs never look at it. */
+/**
+ * Attempt that `run` receives. Creates its signal on first access, because most runs never read it.
+ */
 export class RunningAttempt implements Attempt {
   readonly attempt: number
   readonly lastAttempt: boolean
@@ -20,12 +22,12 @@ export class RunningAttempt implements Attempt {
     return this.#controller.signal
   }
 
-  /** Why it was stopped, if it was. */
+  /** Reason for the abort, if the attempt was aborted. */
   get reason(): Error | undefined {
     return this.#reason
   }
 
-  /** Tells the run to stop. */
+  /** Aborts the attempt. */
   abort(reason: Error): void {
     this.#reason = reason
     this.#controller?.abort(reason)

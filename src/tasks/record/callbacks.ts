@@ -3,65 +3,65 @@ import type { Ledger } from './ledger.js'
 import type { TaskRecord } from './record.js'
 import type { OnTaskError } from './tell.js'
 
-/** The name of jobs that are callbacks. */
+/** Name of the jobs that make callbacks. */
 export const CALLBACK_JOB = 'longhaul.callback'
 
-/** What is thrown where a callback URL is given, or could be, but nobody would call it. */
+/** Error for a callback URL without `callbacks`. */
 export function noCallbacks(): TypeError {
   return new TypeError('There may be a callback URL but createTasks has no callbacks: give it callbacks({ secrets }) of longhaul/callbacks')
 }
 
 /**
- * How callback URLs are told that tasks have ended. Made by `callbacks()` of `longhaul/callbacks`:
- * what it brings, only those who use it get.
+ * Callbacks of ended tasks. Created by `callbacks()` of `longhaul/callbacks`, so that only
+ * applications that use it load the code.
  */
 export interface Callbacks {
   /**
-   * Called by `createTasks`. Throws a `TypeError` when the queues don't go together.
+   * Called by `createTasks`.
    * @internal
+   * @throws {TypeError} The queues do not fit.
    */
   readonly open: (host: CallbackHost) => CallbackDispatcher
 }
 
-/** The tasks, as those who make their callbacks see them. */
+/** Access to the tasks for the dispatcher of callbacks. */
 export interface CallbackHost {
   readonly ledger: Pick<Ledger, 'load' | 'move' | 'patience'>
-  /** Whether records are seen by other processes. */
+  /** True if other processes read the same records. */
   readonly shared: boolean
   readonly queue: Queue
-  /** Identifies the store, in jobs of a queue that several applications may share. */
+  /** Returns the id of the store. Jobs carry it, because several applications may share a queue. */
   readonly storeId: () => Promise<string>
-  /** Tasks that run at once in this process. */
+  /** Maximum number of concurrent tasks in this process. */
   readonly concurrency: number
   readonly onError: OnTaskError
 }
 
-/** Brings the news of ended tasks to their callback URLs. */
+/** Sends the callbacks of ended tasks. */
 export interface CallbackDispatcher {
   /**
-   * Throws what the client is to see of a URL that can never be called; a `TypeError` when there is
-   * nothing to sign with.
+   * Checks a callback URL. Throws an `HttpError` for a URL that can never be called, and a
+   * `TypeError` without a secret to sign with.
    */
   check(url: unknown, owner: string | undefined): Promise<string>
   /**
-   * Enqueues the first attempt for a record that has become final. Rejects when it could not be
-   * enqueued; where the queue is not durable, it is given up instead. May be called again for one
-   * record.
+   * Enqueues the first attempt for a final record. If that fails, rejects with a durable queue and
+   * gives the callback up otherwise. May be called again for the same record.
    */
   dispatch(record: TaskRecord): Promise<void>
-  /** Starts another round for a task that has ended; `false` when there is nothing to tell. */
+  /** Starts another round for an ended task. Resolves to `false` if it has no callback. */
   redeliver(id: string): Promise<boolean>
-  /** Makes one attempt. Rejects when the job has to be run again. */
+  /** Makes one attempt. Rejects if the job must run again. */
   run(job: Job, attempt: Attempt): Promise<void>
-  /** The engine gave a callback's job up. */
+  /** Handles a callback's job that the queue gave up. */
   onDead(job: Job): Promise<void>
-  /** Has jobs run that wait in a queue of their own, if they have one. */
+  /** Starts processing the separate queue of the callbacks, if there is one. */
   startProcessing(run: RunJob, onDead: ProcessOptions['onDead']): void
-  /** The queue of the tasks is about to close: no room in it is waited for any more. */
+  /** Stops waiting for room in the tasks' queue, which is about to close. */
   beginClose(): void
   /**
-   * Closes the queue of its own, if there is one. Called after that of the tasks: what ends while
-   * it drains has callbacks too.
+   * Closes the separate queue, if there is one. Called after the tasks' queue has closed, because
+   * tasks that end while it drains have callbacks too.
    */
   close(drainMs: number): Promise<void>
 }
