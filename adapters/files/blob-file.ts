@@ -8,7 +8,7 @@ export interface OpenBlob extends BlobHeader {
   readonly handle: FileHandle
 }
 
-/** Opens a blob's file; `undefined` when there is none that is whole. */
+/** Opens the file of a blob. Returns `undefined` if there is no complete one. */
 export async function openBlob(path: string): Promise<OpenBlob | undefined> {
   let handle: FileHandle
   try {
@@ -29,17 +29,14 @@ export async function openBlob(path: string): Promise<OpenBlob | undefined> {
   }
 }
 
-/** What a blob's file says of itself. */
+/** Reads the header of a blob's file. */
 export async function blobHeader(path: string): Promise<BlobHeader | undefined> {
   const blob = await openBlob(path)
   await blob?.handle.close()
   return blob
 }
 
-/**
- * Bytes of an open blob. Its file is never changed once it has its name, so there is nothing to
- * watch for.
- */
+/** Yields bytes of an open blob. A complete file is never changed, so no check is needed. */
 export async function* readBlob({ handle }: OpenBlob, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
   for (let at = start; at < end;) {
     const length = Math.min(CHUNK, end - at)
@@ -50,7 +47,7 @@ export async function* readBlob({ handle }: OpenBlob, start: number, end: number
   }
 }
 
-/** Writes all of `bytes`; the system may take less at a time. */
+/** Writes all of `bytes`. The operating system may write less at a time. */
 export async function writeAll(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
   for (let done = 0; done < bytes.byteLength;) {
     const { bytesWritten } = await handle.write(bytes, done, bytes.byteLength - done, position + done)

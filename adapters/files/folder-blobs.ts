@@ -16,30 +16,30 @@ import { FolderClock } from './folder-clock.js'
 const KNOWN = { shared: 0, sweepMs: 0, now: 0 } satisfies Record<keyof FolderBlobsOptions, 0>
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
-/** What `FolderBlobs` takes beside the folder. */
+/** Options of `FolderBlobs`. */
 export interface FolderBlobsOptions {
   /**
-   * Whether all processes that use these blobs see this folder: true for several processes on one
-   * machine, or on a file system that the machines share. A queue that spans processes wants it to
-   * be true. Default: false.
+   * True if all processes that use these blobs see this folder, on one machine or on a shared file
+   * system. A queue that spans processes requires it. Default: false.
    */
   readonly shared?: boolean
-  /**
-   * Milliseconds from one sweep for what has expired to the next, 100 or more. Default: a minute.
-   */
+  /** Milliseconds between two sweeps for expired blobs, 100 or more. Default: one minute. */
   readonly sweepMs?: number
   /**
-   * A clock, in milliseconds since 1970. For tests; the default is that of the file system, which
-   * all who share the folder have in common.
+   * Clock in milliseconds since 1970. For tests. Default: the clock of the file system, which all
+   * processes share.
    */
   readonly now?: () => number
 }
 
 /**
- * Blobs as files in a folder of their own, which is made if there is none; readable for this user
- * only. A blob gets its name by a rename once it is complete, so a process that dies midway leaves
- * no half of one. It is not synced: after a loss of power the last ones may be gone. No room on the
- * disk rejects with reason `full`; how much room there is, is the disk's matter.
+ * Blobs as files in a folder. Creates the folder if necessary, readable for this user only. A blob
+ * gets its name by a rename when it is complete, so a crash leaves no incomplete blob. Files are
+ * not synced: a power failure may lose the last ones. A full disk rejects with the reason `full`.
+ * The folder has no size limit of its own.
+ *
+ * @example
+ * const blobs = new FolderBlobs('/var/lib/app/blobs')
  */
 export class FolderBlobs implements Blobs {
   readonly shared: boolean
@@ -49,7 +49,7 @@ export class FolderBlobs implements Blobs {
   #sweeping: Promise<void> | undefined
   #closed = false
 
-  /** Throws a TypeError when the folder can't be made, or an option makes no sense. */
+  /** @throws {TypeError} The folder cannot be created, or an option is unknown or out of range. */
   constructor(folder: string, options: FolderBlobsOptions = {}) {
     checkNames('FolderBlobs', options, KNOWN)
     const { shared = false, sweepMs = 60_000, now } = options
@@ -82,7 +82,7 @@ export class FolderBlobs implements Blobs {
       else await disk(rm(path, { force: true }))
       return infoOf(tag, size)
     } finally {
-      // After a rename there is nothing by this name.
+      // After the rename this file does not exist.
       await rm(partial, { force: true }).catch(() => undefined)
     }
   }
@@ -112,7 +112,7 @@ export class FolderBlobs implements Blobs {
     }
   }
 
-  /** Takes away what has expired now. It happens by itself as well. */
+  /** Removes expired blobs now. Also runs every `sweepMs`. */
   async sweep(): Promise<void> {
     this.#assertOpen()
     this.#sweeping ??= disk(this.#clock.now().then((now) => sweepFolder(this.#folder, now, () => this.#closed)))
@@ -120,7 +120,7 @@ export class FolderBlobs implements Blobs {
     await this.#sweeping
   }
 
-  /** The files stay for whoever opens the folder next; who reads already gets the rest. */
+  /** Stops sweeping. Files stay, and running readers get the rest of theirs. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)

@@ -19,8 +19,8 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 /**
- * The media type that the end of a file's name stands for, first in `own`;
- * `application/octet-stream` when it is not known.
+ * Returns the media type of a file name by its extension, first from `own`. Default:
+ * `application/octet-stream`.
  */
 export function typeOfName(name: string, own: Readonly<Record<string, string>> = {}): string {
   const dot = name.lastIndexOf('.')

@@ -2,26 +2,26 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import { ShortLivedMap } from '../../src/queues/short-lived-map.js'
 import type { TaskIndex } from '../../src/stores/task-index.js'
 
-/** An entry and when it is to be looked at, on the clock of the index. */
+/** An entry and the time of its next check, by the clock of the index. */
 interface Listed {
   readonly entry: string
   due: number
 }
 
-/** A task index in the memory of this process, as large as its unfinished tasks are many. */
+/** Task index in the memory of this process. Its size is the number of unfinished tasks. */
 export class MemoryTaskIndex implements TaskIndex {
   readonly shared = false
   readonly #listed = new ShortLivedMap<Listed>()
   readonly #now: () => number
 
-  /** `now`: a clock in milliseconds. Default: the monotonic clock of the process. */
+  /** `now`: clock in milliseconds. Default: the monotonic clock of the process. */
   constructor(options: { readonly now?: () => number } = {}) {
     checkNames('MemoryTaskIndex', options, { now: 0 })
     const { now = () => performance.now() } = options
     this.#now = now
   }
 
-  /** How many entries there are. */
+  /** Number of entries. */
   get size(): number {
     return this.#listed.size
   }
