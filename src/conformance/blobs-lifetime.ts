@@ -3,7 +3,7 @@ import { isStoreUnavailable } from '../stores/store.js'
 import { chunks, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
 
-/** Expiry, the end, and what two of them share. */
+/** Tests of expiry, `close` and shared data. */
 export const lifetime: Cases<BlobsContext> = {
   'an expired blob is gone': async (context) => {
     await context.blobs.put(context.key('other'), chunks('def'), context.later)

@@ -6,7 +6,7 @@ import { together } from './waiting.js'
 
 const SIZE = 300_001
 
-/** What is read: all, parts, at the same time, and while it goes. */
+/** Tests of reading. */
 export const reading: Cases<BlobsContext> = {
   'what is not there is undefined or false': async (context) => {
     assert.equal(await context.blobs.stat(context.key()), undefined)

@@ -8,15 +8,20 @@ import { register, type Runner } from './runner.js'
 const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof BlobsConformanceOptions, 0>
 
 /**
- * The behaviour that all `Blobs` have to show. Give it your test runner and a factory that makes a
- * fixture for each test; data that is left over from others does no harm.
+ * Registers the tests that every implementation of `Blobs` must pass. `runner` is a test runner
+ * such as node:test, vitest, jest or mocha. `factory` creates the blobs of one test; data of other
+ * tests does no harm.
  *
- * ```ts
+ * @example
  * import * as runner from 'node:test'
  * import { blobsConformance } from 'longhaul/conformance'
  *
- * blobsConformance(runner, async () => ({ blobs: new MyBlobs(bucket), second: new MyBlobs(bucket) }))
- * ```
+ * blobsConformance(runner, async () => ({
+ *   blobs: new MyBlobs(bucket),
+ *   second: new MyBlobs(bucket),
+ * }))
+ *
+ * @throws {TypeError} An option is unknown.
  */
 export function blobsConformance(runner: Runner, factory: () => Promise<BlobsFixture>, options: BlobsConformanceOptions = {}): void {
   checkNames('blobsConformance', options, KNOWN)

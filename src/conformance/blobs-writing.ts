@@ -4,7 +4,7 @@ import { bytes, chunks, collect, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
 import { Latch } from './waiting.js'
 
-/** What is written, and what is not. */
+/** Tests of writing. */
 export const writing: Cases<BlobsContext> = {
   'what was put can be read, and stat tells its size and tag': async (context) => {
     const info = await context.blobs.put(context.key(), chunks('one ', 'two'), context.later)

@@ -3,7 +3,7 @@ import { type QueueContext } from './queue-context.js'
 import { type Cases } from './runner.js'
 import { Latch } from './waiting.js'
 
-/** Taking jobs out, and having no room for more. */
+/** Tests of `remove`, `has` and a full queue. */
 export const capacity: Cases<QueueContext> = {
   'remove takes a waiting job out, once': async (context) => {
     const gone = await context.accepted(context.job('gone'))

@@ -4,7 +4,7 @@ import { type QueueContext } from './queue-context.js'
 import { type Cases } from './runner.js'
 import { Latch, pause } from './waiting.js'
 
-/** The end of a queue. */
+/** Tests of `close`. */
 export const closing: Cases<QueueContext> = {
   'close of an idle queue resolves, and again': async (context) => {
     context.process()

@@ -3,7 +3,7 @@ import { HandBackError } from '../queues/queue.js'
 import { type QueueContext } from './queue-context.js'
 import { type Cases } from './runner.js'
 
-/** Jobs that a process hands back because another one may be able to run them. */
+/** Tests of `HandBackError`. */
 export const handBack: Cases<QueueContext> = {
   'a job that is handed back runs again after the delay, and no attempt is used up': async (context) => {
     context.process(() => {

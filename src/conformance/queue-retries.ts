@@ -7,7 +7,7 @@ const fails = (): never => {
   throw new Error('fails, on purpose')
 }
 
-/** What happens when `run` fails. */
+/** Tests of failed runs. */
 export const retries: Cases<QueueContext> = {
   'a job that fails is tried as often as it may be, then reported once': async (context) => {
     context.process(fails)
@@ -111,12 +111,12 @@ export const retries: Cases<QueueContext> = {
     await context.accepted(context.job(2, 'reject'))
     const good = await context.accepted(context.job(3, 'good'))
     await context.eventually(() => context.count(good) === 1, 'the job behind them runs')
-    // A queue may tell again what was not heard.
+    // A queue may repeat a report that failed.
     assert.equal(new Set(context.dead.map(({ id }) => id)).size, 2, 'each dead job is told of')
   }
 }
 
-/** Milliseconds between the attempts of a job that always fails. */
+/** Returns the milliseconds between the attempts of a job that always fails. */
 async function gapsOf(context: QueueContext, backoff: Backoff, attempts: number): Promise<number[]> {
   context.process(fails)
   await context.accepted(context.job(), { attempts, backoff })

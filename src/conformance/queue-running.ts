@@ -3,7 +3,7 @@ import { type QueueContext } from './queue-context.js'
 import { type Cases } from './runner.js'
 import { Latch, pause, rejects, together } from './waiting.js'
 
-/** How jobs get to `run`. */
+/** Tests of successful runs. */
 export const running: Cases<QueueContext> = {
   'a job runs once, with all its data': async (context) => {
     context.process()

@@ -4,7 +4,7 @@ import { type Cases } from './runner.js'
 import { type StoreContext } from './store-context.js'
 import { rejects } from './waiting.js'
 
-/** The end of a store, and what two of them share. */
+/** Tests of `close` and shared data. */
 export const closing: Cases<StoreContext> = {
   'after close every call rejects with a StoreUnavailableError': async (context) => {
     const { store } = context

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type Cases } from './runner.js'
 import { type StoreContext } from './store-context.js'
 
-/** Counters, alone; store-races.ts has the crowds. */
+/** Tests of counters without concurrent callers. store-races.ts tests concurrent ones. */
 export const counters: Cases<StoreContext> = {
   'a counter starts at 0 and adds what it is told': async (context) => {
     const add = async (by: number) => (await context.store.increment(context.key(), by, context.later)).value

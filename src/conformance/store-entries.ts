@@ -4,7 +4,7 @@ import { type Cases } from './runner.js'
 import { type StoreContext } from './store-context.js'
 import { rejects } from './waiting.js'
 
-/** What each verb does while nobody else is there. */
+/** Tests of each method without concurrent callers. */
 export const entries: Cases<StoreContext> = {
   'get gives undefined where nothing is': async (context) => {
     assert.equal(await context.store.get(context.key()), undefined)

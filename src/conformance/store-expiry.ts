@@ -5,7 +5,7 @@ import { type StoreContext } from './store-context.js'
 const DECADE = { ttlMs: 10 * 365 * 86_400_000 }
 const NONE = { ttlMs: -1000 }
 
-/** When entries go. */
+/** Tests of expiry. */
 export const expiry: Cases<StoreContext> = {
   'an entry is there before its expiry and gone after it': async (context) => {
     const { key, life } = await context.whileLive(async (key, life) => {

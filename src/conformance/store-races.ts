@@ -5,7 +5,10 @@ import { together } from './waiting.js'
 
 const CROWD = 50
 
-/** Atomicity, tried by many at once; half of them through the second store, when there is one. */
+/**
+ * Tests of atomicity with many concurrent callers. Half of them use the second store, if there is
+ * one.
+ */
 export const races: Cases<StoreContext> = {
   'of many creates one wins, and everybody else is given what it wrote': async (context) => {
     const outcomes = await together(CROWD, (i) => side(context, i).create(context.key(), `writer ${i}`, context.later))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type Cases } from './runner.js'
 import { type StoreContext } from './store-context.js'
 
-/** Keys that a store might take for one another, or for something of its own. */
+/** Keys that a store might confuse or misinterpret. */
 const KEYS = [
   'a', 'A', 'ab', 'a ', ' a', 'a:b', 'a::b', 'a:', ':a', 'a/b', 'a\\b', 'a.b', 'a%b', 'a_b', 'a%62', 'a+b', 'a*', 'a?', 'a[b]', 'a{b}', '{a}b',
   "a'b", 'a"b', 'a`b', 'a;--', '$1', 'a$$b', 'a\nb', 'a\r\nb', 'a\tb', '__proto__', 'constructor', 'toString', 'null', 'undefined', '0', '00',
@@ -14,7 +14,7 @@ const VALUES = [
   'caf\u00e9 cafe\u0301 \u6771\u4eac \u{1f469}\u200d\u{1f680}', '\u2028\u2029\u0001\u001f\u007f', ' leading and trailing \n'
 ]
 
-/** That text comes back as it was. */
+/** Tests that keys and values are stored unchanged. */
 export const text: Cases<StoreContext> = {
   'keys that look alike are different keys': async (context) => {
     for (const [i, key] of KEYS.entries()) await context.created(context.key(key), `value ${i}`)

@@ -3,7 +3,7 @@ import { type Cases } from './runner.js'
 import { type StoreContext } from './store-context.js'
 import { together } from './waiting.js'
 
-/** Change notice. A notice may be repeated, so these tests count from one up. */
+/** Tests of `watch`. A notice may be repeated, so the tests expect at least one. */
 export const watching: Cases<StoreContext> = {
   'a watch is active once its promise resolves, and tells of create, replace and delete': async (context) => {
     let notices = 0
@@ -126,9 +126,7 @@ export const watching: Cases<StoreContext> = {
   }
 }
 
-/**
- * Creates, replaces and deletes the test's entry, and waits for what `expect` waits for after each.
- */
+/** Creates, replaces and deletes the entry of the test. Waits for `expect` after each step. */
 async function changes(context: StoreContext, expect: (what: string) => () => Promise<void>): Promise<void> {
   let told = expect('create')
   const revision = await context.created(context.key(), 'one')
@@ -141,7 +139,7 @@ async function changes(context: StoreContext, expect: (what: string) => () => Pr
   await told()
 }
 
-/** Remembers how many notices there are now, and later waits until there are more. */
+/** Returns a function that waits for a notice after this call. */
 function heard(context: StoreContext, notices: () => number, what: string): () => Promise<void> {
   const before = notices()
   return () => context.eventually(() => notices() > before, `the watch tells of the ${what}`)

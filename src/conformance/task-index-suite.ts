@@ -4,20 +4,20 @@ import type { TaskIndex } from '../stores/task-index.js'
 import { register, type Cases, type Runner } from './runner.js'
 import { eventually, pause, together } from './waiting.js'
 
-/** What an index's tests are run on: a fresh, empty index for each test. */
+/** A fresh, empty index for one test. */
 export interface TaskIndexFixture {
   readonly index: TaskIndex
-  /** The same index as another process has it. */
+  /** Second index on the same data, as in another process. */
   readonly second?: TaskIndex
-  /** Cleans up after the test. Default: nothing. */
+  /** Cleans up after the test. Default: does nothing. */
   readonly close?: () => Promise<void> | void
 }
 
-/** How the index suite is run. */
+/** Options of `taskIndexConformance`. */
 export interface TaskIndexConformanceOptions {
-  /** Title of the suite. Default `TaskIndex conformance`. */
+  /** Title of the suite. Default: `TaskIndex conformance`. */
   readonly title?: string
-  /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
+  /** Time limit for each expected event, in milliseconds. Default 5000. */
   readonly timeoutMs?: number
 }
 
@@ -35,7 +35,7 @@ class Context {
     this.timeoutMs = timeoutMs
   }
 
-  /** Takes until as many were taken as are wanted. */
+  /** Takes entries until there are at least `count`. */
   async taken(count: number): Promise<string[]> {
     const entries: string[] = []
     await eventually(async () => {
@@ -109,11 +109,13 @@ const cases: Cases<Context> = {
 }
 
 /**
- * The behaviour that every `TaskIndex` has to show. Give it your test runner and a factory that
- * makes a fresh, empty index for each test.
+ * Registers the tests that every implementation of `TaskIndex` must pass. `runner` is a test runner
+ * such as node:test, vitest, jest or mocha. `factory` creates a fresh, empty index for each test.
  *
  * @example
- * taskIndexConformance(runner, async () => ({ index: await openIndex() }))
+ * taskIndexConformance(runner, async () => ({ index: new MyIndex(randomName()) }))
+ *
+ * @throws {TypeError} An option is unknown.
  */
 export function taskIndexConformance(
   runner: Runner, factory: () => Promise<TaskIndexFixture>, options: TaskIndexConformanceOptions = {},
