@@ -102,9 +102,13 @@ export interface Handler<C = unknown> {
   readonly places?: readonly PolicyPlace[]
 }
 
-/** A rule around handlers. It answers itself, or calls `next` and may change the response. */
+/**
+ * A rule around handlers. It answers itself, or calls `next` and may change the response. `C` is
+ * the context that it reads. It passes the whole context on, so it fits in front of handlers that
+ * read more.
+ */
 export interface Policy<C = unknown> {
-  (request: HttpRequest<C>, next: Handler<C>): MaybePromise<HttpResponse | undefined>
+  (request: HttpRequest<C>, next: NextHandler<NoInfer<C>>): MaybePromise<HttpResponse | undefined>
   /** Position among other policies. A policy without a place fits everywhere. */
   readonly place?: PolicyPlace
   /**
@@ -112,6 +116,15 @@ export interface Policy<C = unknown> {
    */
   readonly describe?: (operation: Operation) => Operation
 }
+
+/**
+ * The handler behind a policy. Its call is typed as a method, because TypeScript compares parameters
+ * of methods in both directions: a policy passes on all of the context, so it fits in front of a
+ * handler that reads more than the policy does.
+ */
+export type NextHandler<C> =
+  & { handle(request: HttpRequest<C>): ReturnType<Handler<C>> }['handle']
+  & Pick<Handler, 'operations' | 'places'>
 
 /** Position of a policy among others. `compose` rejects an order that would not work. */
 export interface PolicyPlace {

@@ -12,6 +12,15 @@ export interface Principal {
   readonly subject: string
 }
 
+/** The context that the bindings of Express, Connect, Fastify and Koa make by default. */
+export interface HostContext {
+  /**
+   * What authentication of the host has found: `req.user`, `request.user` or `ctx.state.user`. Its
+   * type is known to the host only.
+   */
+  readonly user?: any
+}
+
 /**
  * Returns the principal, for code that treats a request without one as anonymous. Rejects a user in
  * `context.user` (such as Express' `req.user`) without a principal, because its requests must not
