@@ -37,10 +37,19 @@ export async function blobHeader(path: string): Promise<BlobHeader | undefined> 
 }
 
 /** Yields bytes of an open blob. A complete file is never changed, so no check is needed. */
-export async function* readBlob({ handle }: OpenBlob, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
-  for (let at = start; at < end;) {
+export async function* readBlob(
+  { handle }: OpenBlob,
+  start: number,
+  end: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let at = start; at < end; ) {
     const length = Math.min(CHUNK, end - at)
-    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(length), 0, length, HEADER_BYTES + at)
+    const { bytesRead, buffer } = await handle.read(
+      Buffer.allocUnsafeSlow(length),
+      0,
+      length,
+      HEADER_BYTES + at,
+    )
     if (bytesRead === 0) throw new Error('The file of a blob was cut short by somebody else')
     at += bytesRead
     yield bytesRead === length ? buffer : buffer.subarray(0, bytesRead)
@@ -48,9 +57,18 @@ export async function* readBlob({ handle }: OpenBlob, start: number, end: number
 }
 
 /** Writes all of `bytes`. The operating system may write less at a time. */
-export async function writeAll(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
-  for (let done = 0; done < bytes.byteLength;) {
-    const { bytesWritten } = await handle.write(bytes, done, bytes.byteLength - done, position + done)
+export async function writeAll(
+  handle: FileHandle,
+  bytes: Uint8Array,
+  position: number,
+): Promise<void> {
+  for (let done = 0; done < bytes.byteLength; ) {
+    const { bytesWritten } = await handle.write(
+      bytes,
+      done,
+      bytes.byteLength - done,
+      position + done,
+    )
     done += bytesWritten
   }
 }

@@ -38,7 +38,10 @@ export function writeHeader(key: string, tag: Uint8Array, size: number, expiresA
 }
 
 export function infoOf(tag: Uint8Array, size: number): BlobInfo {
-  return { size, etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"` }
+  return {
+    size,
+    etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"`,
+  }
 }
 
 /**
@@ -46,8 +49,12 @@ export function infoOf(tag: Uint8Array, size: number): BlobInfo {
  * length because the disk failed midway.
  */
 export function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
-  if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) return undefined
+  if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC)
+  {return undefined}
   const size = header.readDoubleBE(24)
   if (size + HEADER_BYTES !== fileSize) return undefined
-  return { info: infoOf(header.subarray(32, 32 + TAG_BYTES), size), expiresAt: header.readDoubleBE(16) }
+  return {
+    info: infoOf(header.subarray(32, 32 + TAG_BYTES), size),
+    expiresAt: header.readDoubleBE(16),
+  }
 }

@@ -17,7 +17,11 @@ export function partialName(): string {
  * Removes expired blobs from a folder, one file at a time. Calls `stopped` before each file. `now`
  * is the time by the folder's clock.
  */
-export async function sweepFolder(folder: string, now: number, stopped: () => boolean): Promise<void> {
+export async function sweepFolder(
+  folder: string,
+  now: number,
+  stopped: () => boolean,
+): Promise<void> {
   for (const name of await readdir(folder)) {
     if (stopped()) return
     const path = join(folder, name)

@@ -51,19 +51,28 @@ export function fileSource(path: string, options: FileSourceOptions = {}): FindC
   return async () => {
     const version = await versionOf(absolute, 'follow')
     const file = version && { path: absolute, version, exact: false }
-    return file && sourceOf(file, { type: type ?? typeOfName(absolute), name: name ?? basename(absolute), etag })
+    return (
+      file &&
+      sourceOf(file, { type: type ?? typeOfName(absolute), name: name ?? basename(absolute), etag })
+    )
   }
 }
 
 /** Returns the content source of a file. */
 export async function sourceOf(
-  file: FoundFile, { type, name, etag }: { readonly type: string, readonly name: string, readonly etag: EtagOptions['etag'] },
+  file: FoundFile,
+  {
+    type,
+    name,
+    etag,
+  }: { readonly type: string; readonly name: string; readonly etag: EtagOptions['etag'] },
 ): Promise<ContentSource> {
   const { path, version } = file
   return {
     // Above 2^53 the number is not exact, and `content()` rejects it.
     size: Number(version.size),
-    type, name,
+    type,
+    name,
     etag: etag === undefined ? etagOf(version) : await etag({ path, stats: version }),
     lastModified: Number(version.mtimeMs),
     open: (start, end) => readFilePart(file, start, end),

@@ -57,18 +57,29 @@ export class FolderBlobs implements Blobs {
     this.shared = shared
     this.#clock = new FolderClock(this.#folder, now)
     if (!Number.isFinite(sweepMs) || sweepMs < 100 || sweepMs > 2 ** 31 - 1) {
-      throw new TypeError(`sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`)
+      throw new TypeError(
+        `sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`,
+      )
     }
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     } catch (cause) {
-      throw new TypeError(`FolderBlobs: ${this.#folder} can not be made; name a folder that this process may write to`, { cause })
+      throw new TypeError(
+        `FolderBlobs: ${
+          this.#folder
+        } can not be made; name a folder that this process may write to`,
+        { cause },
+      )
     }
     this.#timer = setInterval(() => void this.sweep().catch(() => undefined), sweepMs)
     this.#timer.unref()
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
+  async put(
+    key: string,
+    content: AsyncIterable<Uint8Array>,
+    options: BlobPutOptions,
+  ): Promise<BlobInfo> {
     this.#check(key)
     checkNames('FolderBlobs: put', options, BLOB_PUT)
     const { ttlMs, signal } = options
@@ -90,19 +101,22 @@ export class FolderBlobs implements Blobs {
   async stat(key: string): Promise<BlobInfo | undefined> {
     this.#check(key)
     const header = await disk(blobHeader(this.#path(key)))
-    return header !== undefined && header.expiresAt > await disk(this.#clock.now()) ? header.info : undefined
+    return header !== undefined && header.expiresAt > (await disk(this.#clock.now()))
+      ? header.info
+      : undefined
   }
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
     checkNames('FolderBlobs: open', range, BLOB_RANGE)
     const info = await this.stat(key)
-    if (info === undefined || (range.etag !== undefined && range.etag !== info.etag)) return undefined
+    if (info === undefined || (range.etag !== undefined && range.etag !== info.etag))
+    {return undefined}
     const { start, end } = blobRange(range, info.size)
     return this.#read(this.#path(key), info.etag, start, end)
   }
 
   async delete(key: string): Promise<boolean> {
-    if (await this.stat(key) === undefined) return false
+    if ((await this.stat(key)) === undefined) return false
     try {
       await rm(this.#path(key))
       return true
@@ -115,8 +129,11 @@ export class FolderBlobs implements Blobs {
   /** Removes expired blobs now. Also runs every `sweepMs`. */
   async sweep(): Promise<void> {
     this.#assertOpen()
-    this.#sweeping ??= disk(this.#clock.now().then((now) => sweepFolder(this.#folder, now, () => this.#closed)))
-      .finally(() => { this.#sweeping = undefined })
+    this.#sweeping ??= disk(
+      this.#clock.now().then((now) => sweepFolder(this.#folder, now, () => this.#closed)),
+    ).finally(() => {
+      this.#sweeping = undefined
+    })
     await this.#sweeping
   }
 
@@ -128,7 +145,12 @@ export class FolderBlobs implements Blobs {
   }
 
   async #write(
-    path: string, key: string, tag: Uint8Array, content: AsyncIterable<Uint8Array>, ttlMs: number, signal: AbortSignal | undefined,
+    path: string,
+    key: string,
+    tag: Uint8Array,
+    content: AsyncIterable<Uint8Array>,
+    ttlMs: number,
+    signal: AbortSignal | undefined,
   ): Promise<number> {
     const handle = await disk(open(path, 'wx', 0o600))
     try {
@@ -139,7 +161,7 @@ export class FolderBlobs implements Blobs {
         size += chunk.byteLength
       })
       this.#assertOpen()
-      const expiresAt = await disk(this.#clock.now()) + ttlMs
+      const expiresAt = (await disk(this.#clock.now())) + ttlMs
       await disk(writeAll(handle, writeHeader(key, tag, size, expiresAt), 0))
       return size
     } finally {
@@ -147,11 +169,17 @@ export class FolderBlobs implements Blobs {
     }
   }
 
-  async* #read(path: string, etag: string, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
+  async *#read(
+    path: string,
+    etag: string,
+    start: number,
+    end: number,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
     const blob = await disk(openBlob(path))
     if (blob === undefined) throw new StoreUnavailableError('The blob went before it was read')
     try {
-      if (blob.info.etag !== etag) throw new StoreUnavailableError('The blob was replaced before it was read')
+      if (blob.info.etag !== etag)
+      {throw new StoreUnavailableError('The blob was replaced before it was read')}
       yield* readBlob(blob, start, end)
     } catch (error) {
       throw failed(error)
@@ -185,7 +213,11 @@ async function disk<T>(work: Promise<T>): Promise<T> {
 function failed(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error
   const full = FULL.has((error as NodeJS.ErrnoException).code ?? '')
-  return new StoreUnavailableError(full ? 'There is no room for more blobs' : 'The folder of the blobs failed', {
-    reason: full ? 'full' : 'unavailable', cause: error,
-  })
+  return new StoreUnavailableError(
+    full ? 'There is no room for more blobs' : 'The folder of the blobs failed',
+    {
+      reason: full ? 'full' : 'unavailable',
+      cause: error,
+    },
+  )
 }

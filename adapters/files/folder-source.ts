@@ -43,12 +43,17 @@ const KNOWN = {
  *
  * @throws {TypeError} The folder does not exist, or an option is unknown.
  */
-export function folderSource<C = unknown>(folder: string, options: FolderSourceOptions<C> = {}): FindContent<C> {
+export function folderSource<C = unknown>(
+  folder: string,
+  options: FolderSourceOptions<C> = {},
+): FindContent<C> {
   checkNames('folderSource', options, KNOWN)
   const root = resolve(folder)
   const { hidden = false, symlinks = 'refuse', types, path, etag } = options
   if (!['refuse', 'inside', 'follow'].includes(symlinks)) {
-    throw new TypeError(`symlinks must be 'refuse', 'inside' or 'follow', not ${JSON.stringify(symlinks)}`)
+    throw new TypeError(
+      `symlinks must be 'refuse', 'inside' or 'follow', not ${JSON.stringify(symlinks)}`,
+    )
   }
   if (statSync(root, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new TypeError(`folderSource: ${root} is no folder; make it first, or name another`)
@@ -60,6 +65,9 @@ export function folderSource<C = unknown>(folder: string, options: FolderSourceO
     const version = real === undefined ? undefined : await versionOf(real, 'refuse')
     if (real === undefined || version === undefined) return undefined
     const name = names.at(-1) as string
-    return sourceOf({ path: real, version, exact: true }, { type: typeOfName(name, types), name, etag })
+    return sourceOf(
+      { path: real, version, exact: true },
+      { type: typeOfName(name, types), name, etag },
+    )
   }
 }

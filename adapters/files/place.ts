@@ -35,23 +35,36 @@ export function localPath({ path, mountPath }: HttpRequest): readonly string[] |
  * folder.
  */
 export function areNames(names: readonly string[], hidden: boolean): boolean {
-  return names.length > 0 && names.every((name) => (
-    name !== '' && name !== '.' && name !== '..' && (hidden || !name.startsWith('.')) && !UNSAFE.test(name)
-  ))
+  return (
+    names.length > 0 &&
+    names.every(
+      (name) =>
+        name !== '' &&
+        name !== '.' &&
+        name !== '..' &&
+        (hidden || !name.startsWith('.')) &&
+        !UNSAFE.test(name),
+    )
+  )
 }
 
 /**
  * Resolves `names` below `root` to a real path. Returns `undefined` if there is nothing, or a link
  * that is not allowed.
  */
-export async function realPlace(root: string, names: readonly string[], symlinks: Symlinks): Promise<string | undefined> {
+export async function realPlace(
+  root: string,
+  names: readonly string[],
+  symlinks: Symlinks,
+): Promise<string | undefined> {
   try {
     // Resolved for each call, because the folder may be a link that changes.
     const base = await realpath(root)
     const asked = join(base, ...names)
     const real = await realpath(asked)
     if (symlinks === 'refuse') return real === asked ? real : undefined
-    if (symlinks === 'inside') return real.startsWith(base.endsWith(sep) ? base : base + sep) ? real : undefined
+    if (symlinks === 'inside')
+    {return real.startsWith(base.endsWith(sep) ? base : base + sep) ? real : undefined}
     return real
   } catch (error) {
     if (isAbsent(error)) return undefined

@@ -12,7 +12,11 @@ const CHUNK = 128 * 1024
 const LOOK_EVERY = 16
 
 /** Windows has neither flag. */
-const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants as Partial<typeof constants> & typeof constants
+const {
+  O_RDONLY,
+  O_NOFOLLOW = 0,
+  O_NONBLOCK = 0,
+} = constants as Partial<typeof constants> & typeof constants
 
 /** A file and its state when it was found. */
 export interface FoundFile {
@@ -26,16 +30,21 @@ export interface FoundFile {
  * Yields a range of one version of a file. If the file is replaced, the old one is read to its end.
  * If it is changed in place, fails before the last byte, so that no client gets a mixture.
  */
-export async function* readFilePart(file: FoundFile, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* readFilePart(
+  file: FoundFile,
+  start: number,
+  end: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const handle = await openVersion(file)
   try {
     let taken = 0
-    for (let at = start; at < end;) {
+    for (let at = start; at < end; ) {
       const chunk = await readChunk(handle.fd, at, end)
       if (chunk.byteLength === 0) throw changedMidway()
       at += chunk.byteLength
       const look = at === end || ++taken % LOOK_EVERY === 0
-      if (look && !hasSameContent(await handle.stat({ bigint: true }), file.version)) throw changedMidway()
+      if (look && !hasSameContent(await handle.stat({ bigint: true }), file.version))
+      {throw changedMidway()}
       yield chunk
     }
   } finally {
@@ -69,8 +78,10 @@ async function openVersion({ path, version, exact }: FoundFile): Promise<FileHan
     throw error
   }
   try {
-    if (!isSameVersion(await handle.stat({ bigint: true }), version)) throw busy('The file changed between its being found and opened')
-    if (exact && !await liesAt(handle, path)) throw busy('The file was reached by another way than it was found')
+    if (!isSameVersion(await handle.stat({ bigint: true }), version))
+    {throw busy('The file changed between its being found and opened')}
+    if (exact && !(await liesAt(handle, path)))
+    {throw busy('The file was reached by another way than it was found')}
     return handle
   } catch (error) {
     await handle.close()

@@ -20,8 +20,12 @@ export function isAbsent(error: unknown): boolean {
 }
 
 /** Returns the state of a file, or `undefined` if there is no such regular file. */
-export async function versionOf(path: string, links: 'follow' | 'refuse'): Promise<BigIntStats | undefined> {
-  const look = (): Promise<BigIntStats> => (links === 'follow' ? stat : lstat)(path, { bigint: true })
+export async function versionOf(
+  path: string,
+  links: 'follow' | 'refuse',
+): Promise<BigIntStats | undefined> {
+  const look = (): Promise<BigIntStats> =>
+    (links === 'follow' ? stat : lstat)(path, { bigint: true })
   try {
     let stats = await look()
     const age = Date.now() - Number(stats.ctimeMs)
@@ -52,6 +56,8 @@ export function hasSameContent(a: BigIntStats, b: BigIntStats): boolean {
 
 /** Returns a strong entity tag. Hashed, because inode numbers are private. */
 export function etagOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
-  const hash = createHash('sha256').update(`${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`).digest('base64url')
+  const hash = createHash('sha256')
+    .update(`${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`)
+    .digest('base64url')
   return `"${hash.slice(0, 22)}"`
 }

@@ -67,7 +67,12 @@ export class Blob {
   #readers = 0
   #gone = false
 
-  constructor(info: BlobInfo, expiresAt: number, blocks: readonly Uint8Array[], release: () => void) {
+  constructor(
+    info: BlobInfo,
+    expiresAt: number,
+    blocks: readonly Uint8Array[],
+    release: () => void,
+  ) {
     this.info = info
     this.expiresAt = expiresAt
     this.#blocks = blocks
@@ -89,11 +94,15 @@ export class Blob {
    * Yields copies of the bytes, so that a reader cannot change the blob. `begin` may throw to
    * reject the reader.
    */
-  async* read(start: number, end: number, begin: () => void): AsyncGenerator<Uint8Array, void, undefined> {
+  async *read(
+    start: number,
+    end: number,
+    begin: () => void,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
     begin()
     this.#readers++
     try {
-      for (let at = start; at < end;) {
+      for (let at = start; at < end; ) {
         const offset = at % BLOCK
         const block = this.#blocks[(at - offset) / BLOCK] as Uint8Array
         const chunk = block.slice(offset, offset + end - at)

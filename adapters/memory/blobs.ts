@@ -53,21 +53,32 @@ export class MemoryBlobs implements Blobs {
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryBlobsOptions = {}) {
     checkNames('MemoryBlobs', options, MEMORY_BLOBS)
-    this.#maxBytes = wholeNumber('maxBytes', options.maxBytes ?? 256 * MIB, 1, Number.MAX_SAFE_INTEGER)
+    this.#maxBytes = wholeNumber(
+      'maxBytes',
+      options.maxBytes ?? 256 * MIB,
+      1,
+      Number.MAX_SAFE_INTEGER,
+    )
     this.#now = options.now ?? (() => performance.now())
   }
 
   /** Returns the number of blobs and the bytes that `maxBytes` limits. */
-  usage(): { blobs: number, bytes: number } {
+  usage(): { blobs: number; bytes: number } {
     return { blobs: this.#blobs.size, bytes: this.#bytes }
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
+  async put(
+    key: string,
+    content: AsyncIterable<Uint8Array>,
+    options: BlobPutOptions,
+  ): Promise<BlobInfo> {
     this.#check(key)
     checkNames('MemoryBlobs: put', options, BLOB_PUT)
     const { ttlMs, signal } = options
     checkBlobLifetime(ttlMs)
-    const writer = new BlobWriter((bytes) => { this.#reserve(bytes) })
+    const writer = new BlobWriter((bytes) => {
+      this.#reserve(bytes)
+    })
     let held = 0
     try {
       await takeContent(content, signal, (chunk) => {
@@ -84,7 +95,9 @@ export class MemoryBlobs implements Blobs {
       const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"` }
       const bytes = held + writer.bytes
       this.#drop(key)
-      const blob = new Blob(info, this.#now() + ttlMs, blocks, () => { this.#bytes -= bytes })
+      const blob = new Blob(info, this.#now() + ttlMs, blocks, () => {
+        this.#bytes -= bytes
+      })
       if (ttlMs > 0) {
         this.#blobs.set(key, blob)
         this.#scanner.start()
@@ -105,7 +118,8 @@ export class MemoryBlobs implements Blobs {
     this.#check(key)
     checkNames('MemoryBlobs: open', range, BLOB_RANGE)
     const blob = this.#live(key)
-    if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag)) return undefined
+    if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag))
+    {return undefined}
     const { start, end } = blobRange(range, blob.info.size)
     return blob.read(start, end, () => {
       if (blob.gone) throw new StoreUnavailableError('The blob went before it was read')
@@ -150,7 +164,8 @@ export class MemoryBlobs implements Blobs {
   #reserve(bytes: number): void {
     if (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
       for (const key of [...this.#blobs.keys()]) this.#live(key)
-      if (this.#bytes + bytes > this.#maxBytes) throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })
+      if (this.#bytes + bytes > this.#maxBytes)
+      {throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })}
     }
     this.#bytes += bytes
   }

@@ -35,7 +35,13 @@ export class StoredEntry {
   previous: StoredEntry | undefined = undefined
   next: StoredEntry | undefined = undefined
 
-  constructor(key: string, value: string, revision: number, expiresAt: number, evictable: Evictable) {
+  constructor(
+    key: string,
+    value: string,
+    revision: number,
+    expiresAt: number,
+    evictable: Evictable,
+  ) {
     this.#text = value + END
     this.revision = revision
     this.expiresAt = expiresAt
@@ -131,7 +137,10 @@ export class Entries {
       others--
       this.#leave(before)
     }
-    while (this.#oldest !== undefined && (others >= this.#maxEntries || this.bytes + stored.bytes > this.#maxBytes)) {
+    while (
+      this.#oldest !== undefined &&
+      (others >= this.#maxEntries || this.bytes + stored.bytes > this.#maxBytes)
+    ) {
       others--
       this.#evict(this.#oldest)
     }
@@ -187,7 +196,10 @@ export class Entries {
     let count = this.#pinned + 1
     let bytes = this.#pinnedBytes + stored.bytes
     const leaving = before === undefined ? [] : [before]
-    const staying = before === undefined ? [] : [...this.#followers.get(stored.key) ?? []].filter((each) => each !== before)
+    const staying =
+      before === undefined
+        ? []
+        : [...(this.#followers.get(stored.key) ?? [])].filter((each) => each !== before)
     for (const each of [...leaving, ...staying]) {
       if (each.eviction !== 'pinned') continue
       count--

@@ -9,7 +9,9 @@ const UNKNOWN_HEAP = 128 * MIB
  */
 export function wholeNumber(option: string, value: number, min: number, max: number): number {
   if (Number.isSafeInteger(value) && value >= min && value <= max) return value
-  throw new TypeError(`${option} must be a whole number from ${min} to ${max}, not ${String(value)}`)
+  throw new TypeError(
+    `${option} must be a whole number from ${min} to ${max}, not ${String(value)}`,
+  )
 }
 
 /** Returns one of `parts` equal shares of the heap limit in bytes, at most `maxMiB`. */

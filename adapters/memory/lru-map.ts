@@ -17,7 +17,11 @@ export class LruMap<V extends object> {
   #cache: LRUCache<string, V>
   #peak = 0
 
-  constructor(maxWeight: number, weigh: (value: V, key: string) => number, onEvict?: (key: string) => void) {
+  constructor(
+    maxWeight: number,
+    weigh: (value: V, key: string) => number,
+    onEvict?: (key: string) => void,
+  ) {
     this.maxWeight = maxWeight
     this.#weigh = weigh
     this.#onEvict = onEvict
@@ -87,11 +91,11 @@ export class LruMap<V extends object> {
     return new LRUCache<string, V>({
       maxSize: this.maxWeight,
       sizeCalculation: this.#weigh,
-      ...onEvict && {
+      ...(onEvict && {
         dispose: (_value: V, key: string, reason: LRUCache.DisposeReason) => {
           if (reason === 'evict') onEvict(key)
-        }
-      }
+        },
+      }),
     })
   }
 }

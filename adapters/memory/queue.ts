@@ -9,8 +9,9 @@ import {
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { ShortLivedMap } from '../../src/queues/short-lived-map.js'
-import { DeadJobReports } from './dead-job-reports.js'
+import { atMost, DeadJobReports } from './dead-job-reports.js'
 import { heapShare, wholeNumber } from './limits.js'
+import { MEMORY_QUEUE, type MemoryQueueOptions } from './queue-options.js'
 import { QueuedJob, ReadyList } from './queued-job.js'
 
 // Captured at import, so that fake timers of a test do not stop the queue.
@@ -28,30 +29,6 @@ const ON_DEAD_TIMEOUT_MS = 5000
 const KEEP_ALIVE_MS = 1000
 
 const NO_OPTIONS: EnqueueOptions = {}
-
-/** Options of `MemoryQueue`. */
-export interface MemoryQueueOptions {
-  /**
-   * Maximum number of jobs that wait for their turn, their delay or their next attempt. Running
-   * jobs (`concurrency`) come in addition. An accepted job keeps its place until it ends, so a
-   * retry is never refused. 0 to 1,000,000. Default 1000.
-   */
-  readonly maxQueued?: number
-  /**
-   * Maximum size of all jobs as JSON text, in bytes. Small jobs that start at once do not count. A
-   * single larger job is accepted if there is no other. An accepted job keeps its place until it
-   * ends. Default: an eighth of the heap limit, at most 128 MiB.
-   */
-  readonly maxQueuedBytes?: number
-  /**
-   * Time and timers of delays and back-off. Tests pass `testClock()` of `longhaul/testing`.
-   * Default: the monotonic clock of the process.
-   */
-  readonly clock?: Clock
-}
-
-/** Names of the options. */
-export const MEMORY_QUEUE = { maxQueued: 0, maxQueuedBytes: 0, clock: 0 } satisfies Record<keyof MemoryQueueOptions, 0>
 
 /**
  * First-in, first-out queue in the memory of this process. Not durable: unfinished jobs are lost
@@ -95,7 +72,8 @@ export class MemoryQueue implements Queue {
   constructor(options: MemoryQueueOptions = {}) {
     checkNames('MemoryQueue', options, MEMORY_QUEUE)
     this.#maxQueued = wholeNumber('maxQueued', options.maxQueued ?? 1000, 0, 1_000_000)
-    this.#maxBytes = wholeNumber('maxQueuedBytes', options.maxQueuedBytes ?? heapShare(8, 128), 0, Number.MAX_SAFE_INTEGER)
+    const maxBytes = options.maxQueuedBytes ?? heapShare(8, 128)
+    this.#maxBytes = wholeNumber('maxQueuedBytes', maxBytes, 0, Number.MAX_SAFE_INTEGER)
     this.#clock = options.clock ?? systemClock
   }
 
@@ -111,14 +89,21 @@ export class MemoryQueue implements Queue {
     if (this.#jobs.has(job.id)) return 'accepted'
     if (this.#jobs.size >= this.#maxQueued + this.#concurrency) return 'full'
     const delay = options.delayMs ?? 0
-    if (!(delay >= 0 && Number.isFinite(delay))) return Promise.reject(new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`))
+    if (!(delay >= 0 && Number.isFinite(delay)))
+    {return Promise.reject(
+      new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`),
+    )}
     let item
     try {
-      item = new QueuedJob(job, options, delay === 0 && this.#running + this.#ready.size < this.#concurrency)
+      const startsAtOnce = delay === 0 && this.#running + this.#ready.size < this.#concurrency
+      item = new QueuedJob(job, options, startsAtOnce)
     } catch (error) {
-      return Promise.reject(error instanceof Error ? error : new TypeError('A job must be JSON', { cause: error }))
+      return Promise.reject(
+        error instanceof Error ? error : new TypeError('A job must be JSON', { cause: error }),
+      )
     }
-    if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) return 'full'
+    if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes)
+    {return 'full'}
     this.#bytes += item.bytes
     this.#jobs.set(item.id, item)
     this.#schedule(item, delay)
@@ -132,7 +117,8 @@ export class MemoryQueue implements Queue {
    * @throws {TypeError} `concurrency` is not a whole number from 1.
    */
   process(run: RunJob, options: ProcessOptions): void {
-    if (this.#run) throw new Error('process() was called already: one queue has one processor in a process')
+    if (this.#run)
+    {throw new Error('process() was called already: one queue has one processor in a process')}
     this.#concurrency = wholeNumber('concurrency', options.concurrency, 1, 1_000_000)
     this.#deadReports.listen(options.onDead)
     this.#run = run
@@ -189,7 +175,12 @@ export class MemoryQueue implements Queue {
   }
 
   #scheduleTurn(): void {
-    if (this.#turn !== undefined || this.#running >= this.#concurrency || this.#ready.first === undefined) return
+    if (
+      this.#turn !== undefined ||
+      this.#running >= this.#concurrency ||
+      this.#ready.first === undefined
+    )
+    {return}
     this.#turn = setImmediate(() => {
       this.#turn = undefined
       this.#turns++
@@ -200,7 +191,11 @@ export class MemoryQueue implements Queue {
 
   /** Starts the jobs that were enqueued before this turn. */
   #startDue(): void {
-    for (let item = this.#ready.first; item !== undefined && item.turn < this.#turns && this.#running < this.#concurrency; item = this.#ready.first) {
+    for (
+      let item = this.#ready.first;
+      item !== undefined && item.turn < this.#turns && this.#running < this.#concurrency;
+      item = this.#ready.first
+    ) {
       this.#start(item)
     }
   }
@@ -216,7 +211,10 @@ export class MemoryQueue implements Queue {
     item.running = new RunningAttempt(item.attempt, item.attempt >= item.attempts)
     try {
       // `run` is the caller's code: it may throw, or return anything.
-      Promise.resolve(run(item.job, item.running)).then(() => this.#remove(item), (error) => this.#handleFailure(item, error))
+      Promise.resolve(run(item.job, item.running)).then(
+        () => this.#remove(item),
+        (error) => this.#handleFailure(item, error),
+      )
     } catch (error) {
       this.#handleFailure(item, error)
     }
@@ -278,18 +276,20 @@ export class MemoryQueue implements Queue {
     this.#deadline = this.#clock.now() + (this.#clock.hold === undefined ? drainMs : 0)
     for (const item of this.#jobs.values()) {
       if (this.#run === undefined) this.#remove(item)
-      else if (item.state === 'delayed' && item.dueAt > this.#deadline) this.#reportDead(item, 'closed')
+      else if (item.state === 'delayed' && item.dueAt > this.#deadline)
+      {this.#reportDead(item, 'closed')}
     }
-    await within(this.#whenIdle(), drainMs)
+    await atMost(drainMs, this.#whenIdle())
     this.#aborted = true
     const reason = new QueueClosingError()
     for (const item of this.#jobs.values()) {
       if (item.state === 'running') item.running?.abort(reason)
       else this.#reportDead(item, 'closed')
     }
-    await within(this.#whenIdle(), ABORT_GRACE_MS)
-    for (const item of this.#jobs.values()) if (item.running !== undefined) this.#reportDead(item, 'closed')
-    await within(this.#deadReports.settled(), ON_DEAD_TIMEOUT_MS)
+    await atMost(ABORT_GRACE_MS, this.#whenIdle())
+    for (const item of this.#jobs.values())
+    {if (item.running !== undefined) this.#reportDead(item, 'closed')}
+    await this.#deadReports.settled(ON_DEAD_TIMEOUT_MS)
     if (this.#turn !== undefined) clearImmediate(this.#turn)
   }
 
@@ -298,14 +298,4 @@ export class MemoryQueue implements Queue {
     if (this.#jobs.size === 0) return Promise.resolve()
     return new Promise((resolve) => { this.#onIdle.push(resolve) })
   }
-}
-
-/**
- * Waits for `done`, at most `ms` milliseconds. The timer keeps the process alive, so that draining
- * is not cut short.
- */
-async function within(done: Promise<unknown>, ms: number): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])
-  clearTimeout(timer)
 }

@@ -2,8 +2,17 @@ import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import {
   StoreUnavailableError,
-  type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision,
-  type Store, type Unsubscribe, type WriteOptions
+  type Conflict,
+  type Counter,
+  type Created,
+  type Entry,
+  type Existing,
+  type Replaced,
+  type ReplaceOptions,
+  type Revision,
+  type Store,
+  type Unsubscribe,
+  type WriteOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, StoredEntry } from './entries.js'
@@ -75,18 +84,26 @@ export class MemoryStore implements Store {
     this.#entries = new Entries(
       wholeNumber('maxEntries', options.maxEntries ?? 1_000_000, 1, MAP_LIMIT),
       wholeNumber('maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER),
-      (key) => this.#watches.notify(key)
+      (key) => this.#watches.notify(key),
     )
-    this.#counters = new Counters(wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT))
+    this.#counters = new Counters(
+      wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT),
+    )
     this.#maxWatches = wholeNumber('maxWatches', options.maxWatches ?? 100_000, 1, MAP_LIMIT)
     this.#now = options.now ?? (() => performance.now())
     this.#scanner = new ExpiryScanner(() => this.#walk())
   }
 
   /** Returns the numbers of entries, counters and watches, and the bytes that `maxBytes` limits. */
-  usage(): { entries: number, pinned: number, bytes: number, counters: number, watches: number } {
+  usage(): { entries: number; pinned: number; bytes: number; counters: number; watches: number } {
     const { size, pinned, bytes } = this.#entries
-    return { entries: size, pinned, bytes, counters: this.#counters.size, watches: this.#watches.size }
+    return {
+      entries: size,
+      pinned,
+      bytes,
+      counters: this.#counters.size,
+      watches: this.#watches.size,
+    }
   }
 
   get(key: string): MaybePromise<Entry | undefined> {
@@ -100,22 +117,32 @@ export class MemoryStore implements Store {
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
     const failure = this.#write(key, undefined, value, options)
-    return failure === undefined ? { created: true, revision: String(this.#revision) } : Promise.reject(failure)
+    return failure === undefined
+      ? { created: true, revision: String(this.#revision) }
+      : Promise.reject(failure)
   }
 
-  replace(key: string, value: string, revision: Revision, options: ReplaceOptions): MaybePromise<Replaced | Conflict> {
+  replace(
+    key: string,
+    value: string,
+    revision: Revision,
+    options: ReplaceOptions,
+  ): MaybePromise<Replaced | Conflict> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there === undefined) return { replaced: false, entry: undefined }
     if (String(there.revision) !== revision) return { replaced: false, entry: entryOf(there) }
     const failure = this.#write(key, there, value, options)
-    return failure === undefined ? { replaced: true, revision: String(this.#revision) } : Promise.reject(failure)
+    return failure === undefined
+      ? { replaced: true, revision: String(this.#revision) }
+      : Promise.reject(failure)
   }
 
   delete(key: string, revision?: Revision): MaybePromise<boolean> {
     if (this.#closed) return closed()
     const there = this.#live(key)
-    if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) return false
+    if (there === undefined || (revision !== undefined && String(there.revision) !== revision))
+    {return false}
     this.#entries.remove(key)
     this.#watches.notify(key)
     return true
@@ -136,7 +163,8 @@ export class MemoryStore implements Store {
 
   watch(key: string, listener: () => void): MaybePromise<Unsubscribe> {
     if (this.#closed) return closed()
-    if (this.#watches.size >= this.#maxWatches) return Promise.reject(full('The store has as many watches as it may'))
+    if (this.#watches.size >= this.#maxWatches)
+    {return Promise.reject(full('The store has as many watches as it may'))}
     return this.#watches.add(key, listener)
   }
 
@@ -159,7 +187,12 @@ export class MemoryStore implements Store {
   }
 
   /** Writes in place of the current entry `there`. Returns an error if nothing was written. */
-  #write(key: string, there: StoredEntry | undefined, value: string, { ttlMs, evictable = false }: ReplaceOptions): Error | undefined {
+  #write(
+    key: string,
+    there: StoredEntry | undefined,
+    value: string,
+    { ttlMs, evictable = false }: ReplaceOptions,
+  ): Error | undefined {
     if (ttlMs !== undefined && !Number.isFinite(ttlMs)) return noDuration(ttlMs)
     const now = this.#now()
     const expiresAt = ttlMs === undefined ? there?.expiresAt ?? now : now + ttlMs
@@ -188,8 +221,10 @@ export class MemoryStore implements Store {
    * removed.
    */
   *#walk(): Generator<boolean> {
-    if (this.#entries.size > 0) for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)
-    for (const [key, stored] of this.#entries.each()) yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)
+    if (this.#entries.size > 0)
+    {for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)}
+    for (const [key, stored] of this.#entries.each())
+    {yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)}
     yield* this.#counters.sweep(this.#now)
   }
 

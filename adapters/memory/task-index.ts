@@ -36,7 +36,10 @@ export class MemoryTaskIndex implements TaskIndex {
 
   take(limit: number, againMs: number): string[] {
     const now = this.#now()
-    const due = [...this.#listed.values()].filter((each) => each.due <= now).sort((one, other) => one.due - other.due).slice(0, limit)
+    const due = [...this.#listed.values()]
+      .filter((each) => each.due <= now)
+      .sort((one, other) => one.due - other.due)
+      .slice(0, limit)
     for (const each of due) each.due = now + againMs
     return due.map(({ entry }) => entry)
   }

@@ -8,7 +8,20 @@ const HOST = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,62})\.)*[a-z_][a-z0-9_-]
  * Names that are never on the public internet, with their subdomains (RFC 6761, 6762, 7686, 8375,
  * and ICANN's `internal`).
  */
-const LOCAL_NAMES = new Set(['localhost', 'local', 'internal', 'intranet', 'lan', 'home', 'corp', 'private', 'localdomain', 'arpa', 'onion', 'alt'])
+const LOCAL_NAMES = new Set([
+  'localhost',
+  'local',
+  'internal',
+  'intranet',
+  'lan',
+  'home',
+  'corp',
+  'private',
+  'localdomain',
+  'arpa',
+  'onion',
+  'alt',
+])
 
 /**
  * Decides which addresses and host names may be called: public ones, and those that the operator
@@ -42,7 +55,10 @@ export class AddressRules {
   allows(text: string): boolean {
     if (!ipaddr.isValid(text)) return false
     const address = ipaddr.parse(text)
-    return isPublic(address) || this.ranges.some(([net, bits]) => net.kind() === address.kind() && address.match(net, bits))
+    return (
+      isPublic(address) ||
+      this.ranges.some(([net, bits]) => net.kind() === address.kind() && address.match(net, bits))
+    )
   }
 
   /**
@@ -83,7 +99,10 @@ export function receiverOf(text: string): string {
 function toRange(entry: string): [Address, number] | undefined {
   const text = entry.trim().replace(/^\[|\]$/g, '')
   if (text.includes('/')) {
-    if (!ipaddr.isValidCIDR(text)) throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not a range of addresses such as 10.0.0.0/8`)
+    if (!ipaddr.isValidCIDR(text))
+    {throw new TypeError(
+        `callbacks: ${JSON.stringify(entry)} is not a range of addresses such as 10.0.0.0/8`,
+    )}
     return ipaddr.parseCIDR(text)
   }
   if (!ipaddr.IPv4.isValidFourPartDecimal(text) && !ipaddr.IPv6.isValid(text)) return undefined
@@ -93,6 +112,7 @@ function toRange(entry: string): [Address, number] | undefined {
 
 function toHost(entry: string): string {
   const host = entry.trim().toLowerCase().replace(/\.$/, '')
-  if (!HOST.test(host)) throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not an address, range or host name`)
+  if (!HOST.test(host))
+  {throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not an address, range or host name`)}
   return host
 }

@@ -30,10 +30,20 @@ export interface Delivery {
 /** Returns the delivery for the record of an ended task. */
 export function deliveryOf(record: TaskRecord, url: string, first: number, last: number): Delivery {
   const { id, owner, job, createdAt, state, finishedAt = createdAt, result, error } = record
-  if (state === 'queued' || state === 'processing') throw new TypeError('Only an ended task has a callback to send')
+  if (state === 'queued' || state === 'processing')
+  {throw new TypeError('Only an ended task has a callback to send')}
   return {
-    taskId: id, ...(owner === undefined ? {} : { owner }), createdAt, job, url, host: new URL(url).host,
-    body: messageBody({ id, state, createdAt, finishedAt, result, error }), attempt: first, first, last, postponed: 0,
+    taskId: id,
+    ...(owner === undefined ? {} : { owner }),
+    createdAt,
+    job,
+    url,
+    host: new URL(url).host,
+    body: messageBody({ id, state, createdAt, finishedAt, result, error }),
+    attempt: first,
+    first,
+    last,
+    postponed: 0,
   }
 }
 
@@ -43,5 +53,12 @@ export function deliveryOf(record: TaskRecord, url: string, first: number, last:
  */
 export function toJob(delivery: Delivery): Job {
   const { taskId, job, attempt, postponed } = delivery
-  return { id: `callback~${taskId}~${job}~${String(attempt)}${postponed > 0 ? `~${String(postponed)}` : ''}`, taskId, name: CALLBACK_JOB, input: delivery }
+  return {
+    id: `callback~${taskId}~${job}~${String(attempt)}${
+      postponed > 0 ? `~${String(postponed)}` : ''
+    }`,
+    taskId,
+    name: CALLBACK_JOB,
+    input: delivery,
+  }
 }

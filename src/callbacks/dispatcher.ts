@@ -23,7 +23,10 @@ const MAX_POSTPONE_MS = 15_000
  * Retries of a callback's job whose record cannot be read or written. A failed request is not a
  * failure of its job: it enqueues a job for the next attempt.
  */
-const ENGINE = { attempts: 20, backoff: { type: 'exponential', delayMs: 1000, maxDelayMs: 60_000, jitter: 0.5 } } as const
+const ENGINE = {
+  attempts: 20,
+  backoff: { type: 'exponential', delayMs: 1000, maxDelayMs: 60_000, jitter: 0.5 },
+} as const
 
 /**
  * Sends the callbacks of ended tasks. Each attempt is a job that enqueues the next one before it
@@ -84,7 +87,11 @@ export class Dispatcher implements CallbackDispatcher {
   async onDead(job: Job): Promise<void> {
     const delivery = job.input as Delivery
     this.end(delivery)
-    await this.records.saveOutcome(delivery, { state: 'failed', attempts: delivery.attempt, fault: 'interrupted' })
+    await this.records.saveOutcome(delivery, {
+      state: 'failed',
+      attempts: delivery.attempt,
+      fault: 'interrupted',
+    })
   }
 
   startProcessing(run: RunJob, onDead: ProcessOptions['onDead']): void {
@@ -110,7 +117,7 @@ export class Dispatcher implements CallbackDispatcher {
     const began = performance.now()
     let reply
     try {
-      const headers = { 'content-type': 'application/json', ...await this.sign(delivery) }
+      const headers = { 'content-type': 'application/json', ...(await this.sign(delivery)) }
       reply = await this.settings.sender.send({ url, headers, body, signal, admit: slot.admit })
     } finally {
       slot.release()
@@ -119,23 +126,46 @@ export class Dispatcher implements CallbackDispatcher {
     const { attempt, first, last } = delivery
     const now = Date.now()
     const { backoff } = this.settings
-    const outcome = classifyReply(reply, { tried: attempt - first + 1, left: last - attempt, backoff }, now)
+    const outcome = classifyReply(
+      reply,
+      { tried: attempt - first + 1, left: last - attempt, backoff },
+      now,
+    )
     const seen = { attempts: attempt, ...('status' in reply ? { lastStatus: reply.status } : {}) }
     if (callbackEvents.hasSubscribers) {
       const { taskId, owner, host } = delivery
       const status = 'status' in reply ? reply.status : undefined
       const fault = outcome.kind === 'delivered' ? undefined : outcome.fault
       const ms = performance.now() - began
-      callbackEvents.publish({ outcome: outcome.kind, taskId, owner, host, attempt, status, fault, ms } satisfies CallbackEvent)
+      callbackEvents.publish({
+        outcome: outcome.kind,
+        taskId,
+        owner,
+        host,
+        attempt,
+        status,
+        fault,
+        ms,
+      } satisfies CallbackEvent)
     }
     if (outcome.kind === 'retry') {
       // Enqueues the next attempt before it saves the outcome. A crash between the two then repeats
       // a request. In the other order it would lose the callback.
       const next = { ...delivery, attempt: attempt + 1, postponed: 0 }
-      if (!await this.enqueueOrEnd(next, outcome.delayMs, seen)) return
-      await this.records.saveOutcome(delivery, { ...seen, state: 'pending', fault: outcome.fault, nextAttemptAt: now + outcome.delayMs })
+      if (!(await this.enqueueOrEnd(next, outcome.delayMs, seen))) return
+      await this.records.saveOutcome(delivery, {
+        ...seen,
+        state: 'pending',
+        fault: outcome.fault,
+        nextAttemptAt: now + outcome.delayMs,
+      })
     } else {
-      await this.records.saveOutcome(delivery, outcome.kind === 'delivered' ? { ...seen, state: 'delivered', deliveredAt: now } : { ...seen, state: 'failed', fault: outcome.fault })
+      await this.records.saveOutcome(
+        delivery,
+        outcome.kind === 'delivered'
+          ? { ...seen, state: 'delivered', deliveredAt: now }
+          : { ...seen, state: 'failed', fault: outcome.fault },
+      )
       this.end(delivery)
     }
   }
@@ -144,15 +174,21 @@ export class Dispatcher implements CallbackDispatcher {
     const { queue } = this.settings
     try {
       // Counted before the queue is called, because other callbacks may be added during the call.
-      if (!queue.durable && !this.waiting.add(delivery.taskId, delivery.owner)) throw new Error('The limit of waiting callbacks is reached')
+      if (!queue.durable && !this.waiting.add(delivery.taskId, delivery.owner))
+      {throw new Error('The limit of waiting callbacks is reached')}
       await this.enqueue(delivery, 0)
     } catch (error) {
-      if (queue.durable) throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })
+      if (queue.durable)
+      {throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })}
       this.end(delivery)
       const closing = isQueueClosing(error)
       if (!closing) tell(this.host, error, toJob(delivery), delivery.attempt)
       const fault = closing ? 'interrupted' : 'no_room'
-      await this.records.saveOutcome(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault })
+      await this.records.saveOutcome(delivery, {
+        state: 'failed',
+        attempts: delivery.attempt - 1,
+        fault,
+      })
     }
   }
 
@@ -160,14 +196,18 @@ export class Dispatcher implements CallbackDispatcher {
     const { queue } = this.settings
     for (let tried = 1; ; tried++) {
       try {
-        const job = queue.durable ? { ...toJob(delivery), store: await this.host.storeId() } : toJob(delivery)
-        if (await queue.enqueue(job, { ...ENGINE, delayMs }) === 'accepted') return
+        const job = queue.durable
+          ? { ...toJob(delivery), store: await this.host.storeId() }
+          : toJob(delivery)
+        if ((await queue.enqueue(job, { ...ENGINE, delayMs })) === 'accepted') return
         if (this.closing) throw new QueueClosingError()
         if (tried === TRIES) throw new Error('The queue has no room for a callback')
       } catch (error) {
         if (tried === TRIES || this.closing) throw error
       }
-      await new Promise((resolve) => { setTimeout(resolve, 100 * 2 ** (tried - 1)).unref() })
+      await new Promise((resolve) => {
+        setTimeout(resolve, 100 * 2 ** (tried - 1)).unref()
+      })
     }
   }
 
@@ -176,7 +216,9 @@ export class Dispatcher implements CallbackDispatcher {
    * to other hosts.
    */
   private async postpone(delivery: Delivery): Promise<void> {
-    const wait = Math.min(POSTPONE_MS * 2 ** Math.min(delivery.postponed, 16), MAX_POSTPONE_MS) * (0.5 + Math.random() / 2)
+    const wait =
+      Math.min(POSTPONE_MS * 2 ** Math.min(delivery.postponed, 16), MAX_POSTPONE_MS) *
+      (0.5 + Math.random() / 2)
     const postponed = { ...delivery, postponed: delivery.postponed + 1 }
     await this.enqueueOrEnd(postponed, Math.round(wait), { attempts: delivery.attempt - 1 })
   }
@@ -185,7 +227,11 @@ export class Dispatcher implements CallbackDispatcher {
    * Enqueues a job and returns `true`. If a queue that is not durable is closing, ends the delivery
    * with the fault `interrupted` and returns `false`.
    */
-  private async enqueueOrEnd(next: Delivery, delayMs: number, seen: Omit<CallbackState, 'url' | 'state'>): Promise<boolean> {
+  private async enqueueOrEnd(
+    next: Delivery,
+    delayMs: number,
+    seen: Omit<CallbackState, 'url' | 'state'>,
+  ): Promise<boolean> {
     try {
       await this.enqueue(next, delayMs)
       return true
@@ -199,7 +245,12 @@ export class Dispatcher implements CallbackDispatcher {
 
   private async sign(delivery: Delivery): Promise<Record<string, string>> {
     const { taskId: id, createdAt, owner, body } = delivery
-    return signedHeaders(await this.settings.secrets(owner), messageId({ id, createdAt }), Date.now(), body)
+    return signedHeaders(
+      await this.settings.secrets(owner),
+      messageId({ id, createdAt }),
+      Date.now(),
+      body,
+    )
   }
 
   private end({ taskId }: Delivery): void {

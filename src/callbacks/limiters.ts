@@ -32,7 +32,12 @@ export class InFlightLimiter {
     const { maxInFlight, maxPerHost, maxPerOwner } = this.limits
     const ownerKey = `owner ${owner === undefined ? '' : `=${owner}`}`
     const hostKey = `host ${host}`
-    if (this.inFlight >= maxInFlight || this.isFull(ownerKey, maxPerOwner) || this.isFull(hostKey, maxPerHost)) return undefined
+    if (
+      this.inFlight >= maxInFlight ||
+      this.isFull(ownerKey, maxPerOwner) ||
+      this.isFull(hostKey, maxPerHost)
+    )
+    {return undefined}
     this.inFlight++
     const held = [ownerKey, hostKey]
     held.forEach((key) => { this.add(key, 1) })

@@ -19,8 +19,13 @@ const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }
  * bytes.
  */
 export function messageBody({ id, state, finishedAt, result, error }: Ended): string {
-  const outcome = state === 'completed' ? `"result":${result ?? 'null'}` : `"error":${JSON.stringify(error ?? CANCELLED)}`
-  return `{"type":"task.${state}","timestamp":"${new Date(finishedAt).toISOString()}","data":{"taskId":"${id}","status":"${state}",${outcome}}}`
+  const outcome =
+    state === 'completed'
+      ? `"result":${result ?? 'null'}`
+      : `"error":${JSON.stringify(error ?? CANCELLED)}`
+  return `{"type":"task.${state}","timestamp":"${new Date(
+    finishedAt,
+  ).toISOString()}","data":{"taskId":"${id}","status":"${state}",${outcome}}}`
 }
 
 /**
@@ -36,7 +41,12 @@ export function messageId({ id, createdAt }: Pick<Ended, 'id' | 'createdAt'>): s
  *
  * @throws {TypeError} There is no secret, or one is not valid.
  */
-export function signedHeaders(secrets: readonly string[], id: string, now: number, body: string): Record<string, string> {
+export function signedHeaders(
+  secrets: readonly string[],
+  id: string,
+  now: number,
+  body: string,
+): Record<string, string> {
   const signers = toSigners(secrets)
   const at = new Date(now)
   return {
@@ -51,13 +61,18 @@ const MAX_SECRETS = 10
 
 function toSigners(secrets: readonly string[]): Webhook[] {
   if (!Array.isArray(secrets) || secrets.length === 0 || secrets.length > MAX_SECRETS) {
-    throw new TypeError('callbacks.secrets must return 1 to 10 secrets for an owner whose tasks have callbacks')
+    throw new TypeError(
+      'callbacks.secrets must return 1 to 10 secrets for an owner whose tasks have callbacks',
+    )
   }
   try {
     return secrets.map((secret: string) => new Webhook(secret))
   } catch {
     // The original error may contain the secret.
-    throw new TypeError('callbacks.secrets returned text that is not a secret: each is base64, with or without whsec_')
+    throw new TypeError(
+      'callbacks.secrets returned text that is not a secret: ' +
+      'each is base64, with or without whsec_',
+    )
   }
 }
 

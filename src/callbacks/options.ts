@@ -56,8 +56,16 @@ export interface CallbackOptions {
 
 /** Names of the options. */
 export const CALLBACK_OPTIONS = {
-  secrets: 0, sender: 0, queue: 0, attempts: 0, backoff: 0, maxInFlight: 0, maxPerHost: 0, maxPerOwner: 0,
-  maxWaiting: 0, maxWaitingPerOwner: 0,
+  secrets: 0,
+  sender: 0,
+  queue: 0,
+  attempts: 0,
+  backoff: 0,
+  maxInFlight: 0,
+  maxPerHost: 0,
+  maxPerOwner: 0,
+  maxWaiting: 0,
+  maxWaitingPerOwner: 0,
 } satisfies Record<keyof CallbackOptions, 0>
 
 const BACKOFF = { type: 0, delayMs: 0, maxDelayMs: 0, jitter: 0 } satisfies Record<keyof Backoff, 0>
@@ -82,11 +90,13 @@ export function checkOptions(options: ResolvedOptions): void {
   if (typeof sender?.send !== 'function' || typeof sender.check !== 'function') {
     throw fault('sender must be a CallbackSender, such as httpSender() from longhaul/callbacks')
   }
-  if (typeof secrets !== 'function') throw fault('secrets must be a function that returns the secrets of an owner')
+  if (typeof secrets !== 'function')
+  {throw fault('secrets must be a function that returns the secrets of an owner')}
   for (const [name, value = 1] of Object.entries({
     attempts, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner,
   })) {
-    if (!Number.isInteger(value) || value < 1) throw fault(`${name} must be a whole number from 1, not ${String(value)}`)
+    if (!Number.isInteger(value) || value < 1)
+    {throw fault(`${name} must be a whole number from 1, not ${String(value)}`)}
   }
   if (backoff === undefined) return
   checkNames('callbacks: backoff', backoff, BACKOFF)
@@ -98,20 +108,38 @@ export function checkOptions(options: ResolvedOptions): void {
  *
  * @throws {TypeError} The queue of the callbacks does not fit the queue or store of the tasks.
  */
-export function callbackSettings(options: ResolvedOptions, { queue: queueOfTasks, shared, concurrency }: CallbackHost): CallbackSettings {
+export function callbackSettings(
+  options: ResolvedOptions,
+  { queue: queueOfTasks, shared, concurrency }: CallbackHost,
+): CallbackSettings {
   const fault = (what: string) => new TypeError(`createTasks: ${what}`)
   const { sender, secrets, queue = queueOfTasks, attempts = 14, maxWaiting = 500 } = options
-  const { backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 } } = options
+  const { backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 } } =
+    options
   const ownQueue = queue !== queueOfTasks
   const { maxInFlight = ownQueue ? 20 : Math.max(1, Math.floor(concurrency / 2)) } = options
   const { maxPerHost = Math.max(1, Math.min(4, maxInFlight - 1)) } = options
-  const { maxPerOwner = Math.max(1, Math.floor(maxInFlight * 3 / 4)) } = options
+  const { maxPerOwner = Math.max(1, Math.floor((maxInFlight * 3) / 4)) } = options
   const { maxWaitingPerOwner = Math.max(1, Math.floor(maxWaiting / 2)) } = options
   if (queueOfTasks.durable && !queue.durable) {
-    throw fault('the queue of the callbacks is not durable, but the queue of the tasks is; a crash of this process would lose callbacks')
+    throw fault(
+      'the queue of the callbacks is not durable, but the queue of the tasks is; ' +
+      'a crash of this process would lose callbacks',
+    )
   }
-  if (queue.durable && !shared) throw fault('the queue of the callbacks spans processes, but the store does not')
+  if (queue.durable && !shared)
+  {throw fault('the queue of the callbacks spans processes, but the store does not')}
   return {
-    sender, secrets, queue, ownQueue, attempts, backoff, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner,
+    sender,
+    secrets,
+    queue,
+    ownQueue,
+    attempts,
+    backoff,
+    maxInFlight,
+    maxPerHost,
+    maxPerOwner,
+    maxWaiting,
+    maxWaitingPerOwner,
   }
 }

@@ -22,15 +22,25 @@ export class CallbackRecords {
   }
 
   /** Saves the outcome of an attempt, unless the record is gone or has a later outcome. */
-  async saveOutcome({ taskId, job, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
+  async saveOutcome(
+    { taskId, job, attempt }: Delivery,
+    what: Omit<CallbackState, 'url'>,
+  ): Promise<void> {
     const { ledger } = this.host
     try {
       const held = await ledger.patience.retry(() => ledger.load(taskId))
       if (!held) return
-      await ledger.move(held, (record) => (
-        record.job === job && isFinal(record.state) && record.callback?.state === 'pending' && record.callback.attempts < attempt
-          ? { callback: { url: record.callback.url, ...what } } : undefined
-      ), true)
+      await ledger.move(
+        held,
+        (record) =>
+          record.job === job &&
+          isFinal(record.state) &&
+          record.callback?.state === 'pending' &&
+          record.callback.attempts < attempt
+            ? { callback: { url: record.callback.url, ...what } }
+            : undefined,
+        true,
+      )
     } catch (error) {
       // A full store does not justify repeating the request.
       if (!isStoreUnavailable(error) || error.reason !== 'full') throw error
@@ -45,9 +55,20 @@ export class CallbackRecords {
   async reopen(id: string): Promise<TaskRecord | undefined> {
     const { ledger } = this.host
     const held = await ledger.load(id)
-    const now = held && await ledger.move(held, ({ state, callback }) => (
-      callback && isFinal(state) ? { callback: { url: callback.url, state: 'pending', attempts: callback.attempts, lastStatus: callback.lastStatus } } : undefined
-    ))
+    const now =
+      held &&
+      (await ledger.move(held, ({ state, callback }) =>
+        callback && isFinal(state)
+          ? {
+            callback: {
+              url: callback.url,
+              state: 'pending',
+              attempts: callback.attempts,
+              lastStatus: callback.lastStatus,
+            },
+          }
+          : undefined,
+      ))
     return now?.moved ? now.record : undefined
   }
 }

@@ -17,9 +17,14 @@ export type ReplyOutcome =
  * Classifies a reply. `tried` counts the attempts of this round, including this one; `left` counts
  * those that remain.
  */
-export function classifyReply(reply: Exclude<CallbackReply, { readonly fault: 'busy' }>, { tried, left, backoff }: { tried: number; left: number; backoff: Backoff }, now: number): ReplyOutcome {
+export function classifyReply(
+  reply: Exclude<CallbackReply, { readonly fault: 'busy' }>,
+  { tried, left, backoff }: { tried: number; left: number; backoff: Backoff },
+  now: number,
+): ReplyOutcome {
   if ('status' in reply && reply.status >= 200 && reply.status < 300) return { kind: 'delivered' }
-  const fault: CallbackFault = 'fault' in reply ? reply.fault : reply.status === 410 ? 'gone' : 'status'
+  const fault: CallbackFault =
+    'fault' in reply ? reply.fault : reply.status === 410 ? 'gone' : 'status'
   // No retry after 410, which declines further requests. No retry for a forbidden address, which
   // would give a name time to resolve to another address.
   if (fault === 'gone' || fault === 'forbidden' || left <= 0) return { kind: 'failed', fault }

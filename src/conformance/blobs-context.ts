@@ -38,7 +38,10 @@ export class BlobsContext {
   readonly #fixture: BlobsFixture
   readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
 
-  constructor(fixture: BlobsFixture, { toleranceMs = 50, timeoutMs = 5000 }: BlobsConformanceOptions) {
+  constructor(
+    fixture: BlobsFixture,
+    { toleranceMs = 50, timeoutMs = 5000 }: BlobsConformanceOptions,
+  ) {
     this.#fixture = fixture
     this.blobs = fixture.blobs
     this.second = fixture.second ?? fixture.blobs
@@ -73,7 +76,11 @@ export class BlobsContext {
    */
   async beforeExpiry<T>(
     body: (life: { readonly ttlMs: number }, key: string) => Promise<T>,
-  ): Promise<{ readonly result: T, readonly life: { readonly ttlMs: number }, readonly key: string }> {
+  ): Promise<{
+    readonly result: T
+    readonly life: { readonly ttlMs: number }
+    readonly key: string
+  }> {
     for (const ms of [300, 1500, 6000, 24_000]) {
       const life = { ttlMs: ms + 2 * this.#toleranceMs }
       const expiry = this.now() + life.ttlMs
@@ -114,8 +121,12 @@ export async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array, vo
 }
 
 /** Yields `count` bytes of a pattern, in chunks of `size`. */
-export async function* bytes(count: number, size = 100_000): AsyncGenerator<Uint8Array, void, undefined> {
-  for (let at = 0; at < count; at += size) yield Uint8Array.from({ length: Math.min(size, count - at) }, (_, index) => byteAt(at + index))
+export async function* bytes(
+  count: number,
+  size = 100_000,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let at = 0; at < count; at += size)
+  {yield Uint8Array.from({ length: Math.min(size, count - at) }, (_, index) => byteAt(at + index))}
 }
 
 /** Returns the byte of `bytes` at a position. */

@@ -5,7 +5,10 @@ import { reading } from './blobs-reading.js'
 import { writing } from './blobs-writing.js'
 import { register, type Runner } from './runner.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof BlobsConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
+  keyof BlobsConformanceOptions,
+  0
+>
 
 /**
  * Registers the tests that every implementation of `Blobs` must pass. `runner` is a test runner
@@ -23,7 +26,16 @@ const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof 
  *
  * @throws {TypeError} An option is unknown.
  */
-export function blobsConformance(runner: Runner, factory: () => Promise<BlobsFixture>, options: BlobsConformanceOptions = {}): void {
+export function blobsConformance(
+  runner: Runner,
+  factory: () => Promise<BlobsFixture>,
+  options: BlobsConformanceOptions = {},
+): void {
   checkNames('blobsConformance', options, KNOWN)
-  register(runner, options.title ?? 'Blobs conformance', { writing, reading, lifetime }, async () => new BlobsContext(await factory(), options))
+  register(
+    runner,
+    options.title ?? 'Blobs conformance',
+    { writing, reading, lifetime },
+    async () => new BlobsContext(await factory(), options),
+  )
 }

@@ -29,7 +29,12 @@ export interface QueueConformanceOptions {
 }
 
 /** One call of `run`. */
-export interface Ran { readonly job: Job, readonly attempt: number, readonly lastAttempt: boolean, readonly at: number }
+export interface Ran {
+  readonly job: Job
+  readonly attempt: number
+  readonly lastAttempt: boolean
+  readonly at: number
+}
 
 /** Helpers of one test. */
 export class QueueContext {
@@ -40,11 +45,14 @@ export class QueueContext {
   readonly timeoutMs: number
   /** Runs so far, and dead jobs so far. */
   readonly runs: Ran[] = []
-  readonly dead: { readonly id: string, readonly reason: DeadReason }[] = []
+  readonly dead: { readonly id: string; readonly reason: DeadReason }[] = []
   readonly #fixture: QueueFixture
   readonly #prefix = Math.random().toString(36).slice(2)
 
-  constructor(fixture: QueueFixture, { toleranceMs = 50, timeoutMs = 5000 }: QueueConformanceOptions) {
+  constructor(
+    fixture: QueueFixture,
+    { toleranceMs = 50, timeoutMs = 5000 }: QueueConformanceOptions,
+  ) {
     this.#fixture = fixture
     this.queue = fixture.queue
     this.producer = fixture.producer ?? fixture.queue
@@ -70,11 +78,28 @@ export class QueueContext {
   }
 
   /** Starts processing with `run`. Records every run and every dead job. */
-  process(run: (job: Job, attempt: Attempt) => Promise<void> | void = () => undefined, options: Partial<ProcessOptions> = {}): void {
-    this.queue.process(async (job, attempt) => {
-      this.runs.push({ job, attempt: attempt.attempt, lastAttempt: attempt.lastAttempt, at: performance.now() })
-      await run(job, attempt)
-    }, { concurrency: 1, onDead: (job, reason) => { this.dead.push({ id: job.id, reason }) }, ...options })
+  process(
+    run: (job: Job, attempt: Attempt) => Promise<void> | void = () => undefined,
+    options: Partial<ProcessOptions> = {},
+  ): void {
+    this.queue.process(
+      async (job, attempt) => {
+        this.runs.push({
+          job,
+          attempt: attempt.attempt,
+          lastAttempt: attempt.lastAttempt,
+          at: performance.now(),
+        })
+        await run(job, attempt)
+      },
+      {
+        concurrency: 1,
+        onDead: (job, reason) => {
+          this.dead.push({ id: job.id, reason })
+        },
+        ...options,
+      },
+    )
   }
 
   /** Returns the number of runs of a job. */

@@ -7,7 +7,10 @@ import { capacity } from './queue-capacity.js'
 import { running } from './queue-running.js'
 import { register, type Runner } from './runner.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof QueueConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
+  keyof QueueConformanceOptions,
+  0
+>
 
 /**
  * Registers the tests that every implementation of `Queue` must pass. `runner` is a test runner
@@ -21,8 +24,17 @@ const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof 
  *
  * @throws {TypeError} An option is unknown.
  */
-export function queueConformance(runner: Runner, factory: () => Promise<QueueFixture>, options: QueueConformanceOptions = {}): void {
+export function queueConformance(
+  runner: Runner,
+  factory: () => Promise<QueueFixture>,
+  options: QueueConformanceOptions = {},
+): void {
   checkNames('queueConformance', options, KNOWN)
   const groups = { running, retries, 'hand back': handBack, capacity, close: closing }
-  register(runner, options.title ?? 'Queue conformance', groups, async () => new QueueContext(await factory(), options))
+  register(
+    runner,
+    options.title ?? 'Queue conformance',
+    groups,
+    async () => new QueueContext(await factory(), options),
+  )
 }

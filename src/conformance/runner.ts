@@ -11,7 +11,10 @@ export type Cases<Context> = Readonly<Record<string, (context: Context) => Promi
 
 /** Registers every case with the runner. Each case gets its own context, which is always closed. */
 export function register<Context extends { end(): Promise<void> }>(
-  runner: Runner, title: string, groups: Readonly<Record<string, Cases<Context>>>, open: () => Promise<Context>
+  runner: Runner,
+  title: string,
+  groups: Readonly<Record<string, Cases<Context>>>,
+  open: () => Promise<Context>,
 ): void {
   runner.describe(title, () => {
     for (const [group, cases] of Object.entries(groups)) {

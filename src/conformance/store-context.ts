@@ -37,7 +37,10 @@ export class StoreContext {
   readonly #fixture: StoreFixture
   readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
 
-  constructor(fixture: StoreFixture, { toleranceMs = 50, timeoutMs = 5000 }: StoreConformanceOptions) {
+  constructor(
+    fixture: StoreFixture,
+    { toleranceMs = 50, timeoutMs = 5000 }: StoreConformanceOptions,
+  ) {
     this.#fixture = fixture
     this.store = fixture.store
     this.second = fixture.second ?? fixture.store
@@ -77,7 +80,7 @@ export class StoreContext {
    */
   async whileLive(
     body: (key: string, life: { readonly ttlMs: number }) => Promise<void>,
-  ): Promise<{ readonly key: string, readonly life: { readonly ttlMs: number } }> {
+  ): Promise<{ readonly key: string; readonly life: { readonly ttlMs: number } }> {
     for (let ms = 300; ; ms *= 5) {
       const life = { ttlMs: ms + 2 * this.toleranceMs }
       const begun = this.now()

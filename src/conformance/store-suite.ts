@@ -9,7 +9,10 @@ import { races } from './store-races.js'
 import { text } from './store-text.js'
 import { watching } from './store-watch.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof StoreConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
+  keyof StoreConformanceOptions,
+  0
+>
 
 /**
  * Registers the tests that every implementation of `Store` must pass. `runner` is a test runner
@@ -27,8 +30,17 @@ const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof 
  *
  * @throws {TypeError} An option is unknown.
  */
-export function storeConformance(runner: Runner, factory: () => Promise<StoreFixture>, options: StoreConformanceOptions = {}): void {
+export function storeConformance(
+  runner: Runner,
+  factory: () => Promise<StoreFixture>,
+  options: StoreConformanceOptions = {},
+): void {
   checkNames('storeConformance', options, KNOWN)
   const groups = { entries, races, expiry, counters, text, watch: watching, close: closing }
-  register(runner, options.title ?? 'Store conformance', groups, async () => new StoreContext(await factory(), options))
+  register(
+    runner,
+    options.title ?? 'Store conformance',
+    groups,
+    async () => new StoreContext(await factory(), options),
+  )
 }

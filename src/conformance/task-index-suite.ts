@@ -29,7 +29,10 @@ class Context {
   readonly second: TaskIndex
   readonly timeoutMs: number
 
-  constructor(private readonly fixture: TaskIndexFixture, { timeoutMs = 5000 }: TaskIndexConformanceOptions) {
+  constructor(
+    private readonly fixture: TaskIndexFixture,
+    { timeoutMs = 5000 }: TaskIndexConformanceOptions,
+  ) {
     this.index = fixture.index
     this.second = fixture.second ?? fixture.index
     this.timeoutMs = timeoutMs
@@ -38,10 +41,14 @@ class Context {
   /** Takes entries until there are at least `count`. */
   async taken(count: number): Promise<string[]> {
     const entries: string[] = []
-    await eventually(async () => {
-      entries.push(...await this.second.take(100, HOUR))
-      return entries.length >= count
-    }, this.timeoutMs, `${String(count)} entries are due`)
+    await eventually(
+      async () => {
+        entries.push(...(await this.second.take(100, HOUR)))
+        return entries.length >= count
+      },
+      this.timeoutMs,
+      `${String(count)} entries are due`,
+    )
     return entries
   }
 
@@ -51,15 +58,23 @@ class Context {
 }
 
 const cases: Cases<Context> = {
-  'an entry is given once its time has come, and then not before its next': async ({ index, second, timeoutMs }) => {
+  'an entry is given once its time has come, and then not before its next': async ({
+    index,
+    second,
+    timeoutMs,
+  }) => {
     await index.add('late', HOUR)
     await index.add('soon', 100)
     const began = performance.now()
     const entries: string[] = []
-    await eventually(async () => {
-      entries.push(...await second.take(10, 100))
-      return entries.length >= 2
-    }, timeoutMs, 'it is given twice')
+    await eventually(
+      async () => {
+        entries.push(...(await second.take(10, 100)))
+        return entries.length >= 2
+      },
+      timeoutMs,
+      'it is given twice',
+    )
     assert.deepEqual(entries, ['soon', 'soon'])
     assert.ok(performance.now() - began >= 150, 'given too early')
   },
@@ -69,7 +84,7 @@ const cases: Cases<Context> = {
     await pause(20)
     const first = await second.take(2, HOUR)
     assert.equal(first.length, 2)
-    assert.deepEqual([...first, ...await second.take(2, HOUR)].sort(), ['one', 'three', 'two'])
+    assert.deepEqual([...first, ...(await second.take(2, HOUR))].sort(), ['one', 'three', 'two'])
     assert.deepEqual(await second.take(2, HOUR), [])
   },
 
@@ -118,8 +133,15 @@ const cases: Cases<Context> = {
  * @throws {TypeError} An option is unknown.
  */
 export function taskIndexConformance(
-  runner: Runner, factory: () => Promise<TaskIndexFixture>, options: TaskIndexConformanceOptions = {},
+  runner: Runner,
+  factory: () => Promise<TaskIndexFixture>,
+  options: TaskIndexConformanceOptions = {},
 ): void {
   checkNames('taskIndexConformance', options, KNOWN)
-  register(runner, options.title ?? 'TaskIndex conformance', { entries: cases }, async () => new Context(await factory(), options))
+  register(
+    runner,
+    options.title ?? 'TaskIndex conformance',
+    { entries: cases },
+    async () => new Context(await factory(), options),
+  )
 }

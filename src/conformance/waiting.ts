@@ -7,9 +7,13 @@ export function pause(ms: number): Promise<void> {
 }
 
 /** Calls `check` every few milliseconds until it returns true. Fails with `what` after `ms`. */
-export async function eventually(check: () => boolean | Promise<boolean>, ms: number, what: string): Promise<void> {
+export async function eventually(
+  check: () => boolean | Promise<boolean>,
+  ms: number,
+  what: string,
+): Promise<void> {
   const end = performance.now() + ms
-  while (!await check()) {
+  while (!(await check())) {
     assert.ok(performance.now() < end, `${what}, but not within ${ms} ms`)
     await pause(3)
   }
@@ -19,7 +23,10 @@ export async function eventually(check: () => boolean | Promise<boolean>, ms: nu
 export async function inTime<T>(promise: MaybePromise<T>, ms: number, what: string): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new assert.AssertionError({ message: `${what}, but not within ${ms} ms` })), ms)
+    timer = setTimeout(
+      () => reject(new assert.AssertionError({ message: `${what}, but not within ${ms} ms` })),
+      ms,
+    )
   })
   try {
     return await Promise.race([promise, late])

@@ -45,7 +45,9 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
     try {
       const result: unknown = handler(request)
       if (result === undefined || isResponse(result)) return result
-      return isPending(result) ? settle(result, request, onError) : failed(noResponse(), request, onError)
+      return isPending(result)
+        ? settle(result, request, onError)
+        : failed(noResponse(), request, onError)
     } catch (error) {
       return failed(error, request, onError)
     }
@@ -54,11 +56,17 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
 }
 
 /** Not an async function, which would cost each late response two more microtasks. */
-function settle(pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined): Promise<HttpResponse | undefined> {
+function settle(
+  pending: PromiseLike<unknown>,
+  request: HttpRequest,
+  onError: OnError | undefined,
+): Promise<HttpResponse | undefined> {
   return Promise.resolve(pending).then(
     (result) => {
       try {
-        return result === undefined || isResponse(result) ? result : failed(noResponse(), request, onError)
+        return result === undefined || isResponse(result)
+          ? result
+          : failed(noResponse(), request, onError)
       } catch (error) {
         return failed(error, request, onError)
       }
@@ -77,7 +85,9 @@ function isResponse(result: unknown): result is HttpResponse {
 }
 
 function noResponse(): TypeError {
-  return new TypeError('A handler must return a response { status, headers, body? }, or undefined when the request is not its own')
+  return new TypeError(
+    'A handler must return a response { status, headers, body? }, or undefined when the request is not its own',
+  )
 }
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {

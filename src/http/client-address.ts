@@ -32,10 +32,13 @@ const HOPS = 16
  *
  * @throws {TypeError} An option is unknown or out of range.
  */
-export function clientAddress(options: ClientAddressOptions = {}): (request: HttpRequest) => string | undefined {
+export function clientAddress(
+  options: ClientAddressOptions = {},
+): (request: HttpRequest) => string | undefined {
   checkNames('clientAddress', options, KNOWN)
   const { trustedProxies = [], ipv6Prefix = 64 } = options
-  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')
+  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128)
+  {throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')}
   const trusted = trustedProxies.map(toRange)
   const isTrusted = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean =>
     trusted.some(([range, bits]) => range.kind() === address.kind() && address.match(range, bits))
@@ -44,7 +47,11 @@ export function clientAddress(options: ClientAddressOptions = {}): (request: Htt
     const { peerAddress } = request
     if (peerAddress === undefined) return undefined
     const forwarded = trusted.length === 0 ? undefined : request.headers['x-forwarded-for']
-    return networks.get(forwarded === undefined ? peerAddress : behindProxies(peerAddress, fieldText(forwarded), isTrusted)).network
+    return networks.get(
+      forwarded === undefined
+        ? peerAddress
+        : behindProxies(peerAddress, fieldText(forwarded), isTrusted),
+    ).network
   }
 }
 
@@ -52,7 +59,11 @@ export function clientAddress(options: ClientAddressOptions = {}): (request: Htt
  * Returns the last address that a trusted proxy reported. Stops at text that is not an address,
  * because its writer cannot be trusted.
  */
-function behindProxies(peer: string, forwarded: string, isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean): string {
+function behindProxies(
+  peer: string,
+  forwarded: string,
+  isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean,
+): string {
   let known = peer
   let rest = forwarded
   for (let hop = 0; hop < HOPS; hop++) {
@@ -75,7 +86,8 @@ function withoutPort(text: string): string {
 }
 
 function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
-  if (text.length > 64 || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text))) return undefined
+  if (text.length > 64 || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)))
+  {return undefined}
   return ipaddr.process(text)
 }
 
@@ -83,7 +95,9 @@ function toNetwork(text: string, bits: number): string {
   const address = parse(text)
   if (address === undefined) return text
   if (address.kind() === 'ipv4') return address.toString()
-  const bytes = address.toByteArray().map((byte, at) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - at * 8))))
+  const bytes = address
+    .toByteArray()
+    .map((byte, at) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - at * 8))))
   return `${new ipaddr.IPv6(bytes).toString()}/${bits}`
 }
 
@@ -93,6 +107,10 @@ function toRange(text: string): Range {
     const address = ipaddr.process(text)
     return [address, address.kind() === 'ipv4' ? 32 : 128]
   } catch {
-    throw new TypeError(`trustedProxies: ${JSON.stringify(text)} is neither an address nor a range such as 10.0.0.0/8`)
+    throw new TypeError(
+      `trustedProxies: ${JSON.stringify(
+        text,
+      )} is neither an address nor a range such as 10.0.0.0/8`,
+    )
   }
 }

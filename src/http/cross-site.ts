@@ -5,7 +5,11 @@ export const KNOWN_ORIGIN: unique symbol = Symbol('longhaul.knownOrigin')
 
 /** Returns whether `cors` allowed the origin of this request by name. */
 export function isKnownOrigin(request: HttpRequest<unknown>): boolean {
-  return (request.context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[KNOWN_ORIGIN] === true
+  return (
+    (request.context as { readonly [KNOWN_ORIGIN]?: boolean } | null | undefined)?.[
+      KNOWN_ORIGIN
+    ] === true
+  )
 }
 
 /**

@@ -35,20 +35,48 @@ export class DerivedRequest<C> implements HttpRequest<C> {
     return root
   }
 
-  get method(): string { return this.#request.method }
-  get path(): string { return this.#request.path }
-  get mountPath(): string { return this.#changes.mountPath ?? this.#request.mountPath }
-  get params(): Readonly<Record<string, string>> { return this.#changes.params ?? this.#request.params }
-  get version(): string | undefined { return this.#changes.version ?? this.#request.version }
-  get query(): URLSearchParams { return this.#request.query }
-  get search(): string | undefined { return this.#request.search }
-  get headers(): RequestHeaders { return this.#changes.headers ?? this.#request.headers }
-  get body(): BodySource { return this.#changes.body ?? this.#request.body }
-  get signal(): AbortSignal { return this.#signal ??= this.#changes.signal?.() ?? this.#request.signal }
-  get gone(): boolean | undefined { return this.#signal || this.#changes.signal ? this.signal.aborted : this.#request.gone }
-  get context(): C { return (this.#changes.context ?? { value: this.#request.context as C }).value }
-  get peerAddress(): string | undefined { return this.#request.peerAddress }
-  get raw(): unknown { return this.#request.raw }
+  get method(): string {
+    return this.#request.method
+  }
+  get path(): string {
+    return this.#request.path
+  }
+  get mountPath(): string {
+    return this.#changes.mountPath ?? this.#request.mountPath
+  }
+  get params(): Readonly<Record<string, string>> {
+    return this.#changes.params ?? this.#request.params
+  }
+  get version(): string | undefined {
+    return this.#changes.version ?? this.#request.version
+  }
+  get query(): URLSearchParams {
+    return this.#request.query
+  }
+  get search(): string | undefined {
+    return this.#request.search
+  }
+  get headers(): RequestHeaders {
+    return this.#changes.headers ?? this.#request.headers
+  }
+  get body(): BodySource {
+    return this.#changes.body ?? this.#request.body
+  }
+  get signal(): AbortSignal {
+    return (this.#signal ??= this.#changes.signal?.() ?? this.#request.signal)
+  }
+  get gone(): boolean | undefined {
+    return this.#signal || this.#changes.signal ? this.signal.aborted : this.#request.gone
+  }
+  get context(): C {
+    return (this.#changes.context ?? { value: this.#request.context as C }).value
+  }
+  get peerAddress(): string | undefined {
+    return this.#request.peerAddress
+  }
+  get raw(): unknown {
+    return this.#request.raw
+  }
 
   /**
    * Returns this request with another context. Wraps the original request rather than this one,
@@ -57,7 +85,10 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   withContext(value: C): DerivedRequest<C> {
     const { signal } = this.#changes
     return signal === undefined
-      ? new DerivedRequest<C>(this.#request, Object.assign({}, this.#changes, { context: { value } }))
+      ? new DerivedRequest<C>(
+        this.#request,
+        Object.assign({}, this.#changes, { context: { value } }),
+      )
       : new DerivedRequest<C>(this, { context: { value } })
   }
 }
@@ -68,7 +99,9 @@ export class DerivedRequest<C> implements HttpRequest<C> {
  */
 export function withContext<C>(request: HttpRequest<C>, more: object): HttpRequest<C> {
   const value: C = Object.assign({}, request.context, more)
-  return request instanceof DerivedRequest ? request.withContext(value) : new DerivedRequest<C>(request, { context: { value } })
+  return request instanceof DerivedRequest
+    ? request.withContext(value)
+    : new DerivedRequest<C>(request, { context: { value } })
 }
 
 /** Request ids. Keyed by the binding's request, because the error boundary sees only that one. */

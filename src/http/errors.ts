@@ -32,8 +32,14 @@ export const ERROR_CODES = {
   version_unsupported: [400, 'This version is not served.'],
   invalid_callback_url: [400, 'The callback URL is not an absolute http or https URL.'],
   callback_url_forbidden: [400, 'The callback URL must not be called.'],
-  callback_needs_async: [400, 'A callback is for work in the background: send "Prefer: respond-async", or leave the callback URL out.'],
-  idempotency_needs_async: [400, 'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.'],
+  callback_needs_async: [
+    400,
+    'A callback is for work in the background: send "Prefer: respond-async", or leave the callback URL out.',
+  ],
+  idempotency_needs_async: [
+    400,
+    'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.',
+  ],
   invalid_idempotency_key: [400, 'The Idempotency-Key header is not valid.'],
   unauthorized: [401, 'Valid credentials are required.'],
   forbidden: [403, 'You are not allowed to do this.'],
@@ -69,7 +75,10 @@ export const ERROR_CODES = {
   too_many_tasks: [429, 'Too many unfinished tasks.'],
   header_fields_too_large: [431, 'The header fields are too large.'],
   internal_error: [500, 'Something went wrong.'],
-  write_outcome_unknown: [500, 'Something went wrong, and it is not known whether this was written.'],
+  write_outcome_unknown: [
+    500,
+    'Something went wrong, and it is not known whether this was written.',
+  ],
   task_failed: [500, 'The task failed.'],
   result_too_large: [500, 'The result is too large to be kept.'],
   task_lost: [500, 'The work of this task was lost before it ended.'],
@@ -107,7 +116,10 @@ export interface HttpErrorOptions {
   readonly cause?: unknown
 }
 
-const KNOWN = { message: 0, details: 0, members: 0, headers: 0, cause: 0 } satisfies Record<keyof HttpErrorOptions, 0>
+const KNOWN = { message: 0, details: 0, members: 0, headers: 0, cause: 0 } satisfies Record<
+  keyof HttpErrorOptions,
+  0
+>
 const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
@@ -130,9 +142,14 @@ export class HttpError extends Error {
   readonly members: Readonly<Record<string, unknown>> | undefined
   readonly headers: Readonly<Record<string, string>>
   constructor(status: number, code: string, options: HttpErrorOptions = {}) {
-    super(options.message ?? code, options.cause === undefined ? undefined : { cause: options.cause })
+    super(
+      options.message ?? code,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    )
     if (!Number.isInteger(status) || status < 400 || status > 599) {
-      throw new RangeError(`HttpError: status must be a whole number from 400 to 599, not ${String(status)}`)
+      throw new RangeError(
+        `HttpError: status must be a whole number from 400 to 599, not ${String(status)}`,
+      )
     }
     checkNames('HttpError', options, KNOWN)
     this.status = status
@@ -160,7 +177,12 @@ export function isHttpError(error: unknown): error is HttpError {
  */
 export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): HttpError {
   const known = ERROR_CODES[code] as (typeof ERROR_CODES)[ErrorCode] | undefined
-  if (!known) throw new TypeError(`httpError: there is no code ${String(code)}; for one of your own: new HttpError(status, code)`)
+  if (!known)
+  {throw new TypeError(
+      `httpError: there is no code ${String(
+        code,
+      )}; for one of your own: new HttpError(status, code)`,
+  )}
   const [status, message] = known
   return new HttpError(status, code, { ...options, message: options.message ?? message })
 }

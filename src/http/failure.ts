@@ -33,7 +33,13 @@ const NOT_IMPLEMENTED = 501
 type Fields = Readonly<Record<string, unknown>>
 
 /** Header fields that the response itself sets. */
-const BODY_HEADERS = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection'])
+const BODY_HEADERS = new Set([
+  'content-type',
+  'content-length',
+  'content-encoding',
+  'transfer-encoding',
+  'connection',
+])
 const LIST_HEADERS = ['vary', 'link', 'ratelimit', 'ratelimit-policy']
 const MAX_CODE = 128
 const MAX_MESSAGE = 2048
@@ -53,7 +59,9 @@ const MASKED: Failure = failure(500, { expected: false })
 export function readFailure(error: unknown): Failure {
   const known = read(error)
   const added = isFields(error) ? additions.get(error) : undefined
-  return added === undefined ? known : { ...known, headers: { ...added, ...known.headers, ...joinLists(added, known.headers) } }
+  return added === undefined
+    ? known
+    : { ...known, headers: { ...added, ...known.headers, ...joinLists(added, known.headers) } }
 }
 
 /**
@@ -61,7 +69,10 @@ export function readFailure(error: unknown): Failure {
  * example for the state of a rate limit. Fields that the error has itself take precedence. `vary`,
  * `link` and the rate limit fields are joined. Does nothing for a thrown primitive.
  */
-export function addFailureHeaders(error: unknown, headers: Readonly<Record<string, string | string[]>>): void {
+export function addFailureHeaders(
+  error: unknown,
+  headers: Readonly<Record<string, string | string[]>>,
+): void {
   if (!isFields(error)) return
   const before = additions.get(error) ?? {}
   const more = sendable(headers)
@@ -73,11 +84,15 @@ export function addFailureHeaders(error: unknown, headers: Readonly<Record<strin
  */
 const additions = new WeakMap<object, Readonly<Record<string, string>>>()
 
-function joinLists(added: Readonly<Record<string, string>>, own: Readonly<Record<string, string>>): Record<string, string> {
+function joinLists(
+  added: Readonly<Record<string, string>>,
+  own: Readonly<Record<string, string>>,
+): Record<string, string> {
   const both: Record<string, string> = {}
   for (const name of LIST_HEADERS) {
     const [first, second] = [own[name], added[name]]
-    if (first !== undefined && second !== undefined && first !== second) both[name] = `${first}, ${second}`
+    if (first !== undefined && second !== undefined && first !== second)
+    {both[name] = `${first}, ${second}`}
   }
   return both
 }
@@ -96,7 +111,14 @@ function read(error: unknown): Failure {
 function ofHttpError(error: HttpError): Failure {
   const { status, code, message, details, members, headers, cause } = error
   if (!isErrorStatus(status)) return MASKED
-  return failure(status, { code, message, details, members, headers, expected: (status < 500 || status === NOT_IMPLEMENTED) && cause === undefined })
+  return failure(status, {
+    code,
+    message,
+    details,
+    members,
+    headers,
+    expected: (status < 500 || status === NOT_IMPLEMENTED) && cause === undefined,
+  })
 }
 
 function ofStore(full: boolean): Failure {
@@ -112,7 +134,11 @@ function ofHost(error: Fields): Failure {
     return ofStatus(output['statusCode'], payload['message'], output['headers'])
   }
   if (typeof expose === 'boolean') {
-    return ofStatus(statusCode ?? error['status'], expose ? error['message'] : undefined, error['headers'])
+    return ofStatus(
+      statusCode ?? error['status'],
+      expose ? error['message'] : undefined,
+      error['headers'],
+    )
   }
   // A `status` alone proves nothing, because HTTP clients put the status of an upstream response
   // there.
@@ -133,7 +159,10 @@ interface FailureParts {
   readonly expected: boolean
 }
 
-function failure(status: number, { code, message, details, members, headers, expected }: FailureParts): Failure {
+function failure(
+  status: number,
+  { code, message, details, members, headers, expected }: FailureParts,
+): Failure {
   const general = generalError(status)
   return {
     status,
@@ -154,7 +183,12 @@ function limitDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] |
   let left = MAX_DETAILS_TEXT
   try {
     const beyond = details.findIndex((detail) => (left -= JSON.stringify(detail).length) < 0)
-    return beyond === -1 ? details : [...details.slice(0, beyond), { pointer: '', message: `… and ${details.length - beyond} more` }]
+    return beyond === -1
+      ? details
+      : [
+        ...details.slice(0, beyond),
+        { pointer: '', message: `… and ${details.length - beyond} more` },
+      ]
   } catch {
     // The host's details cannot be written as JSON.
     return undefined
@@ -168,8 +202,13 @@ function sendable(headers: unknown): Record<string, string> {
   let left = MAX_HEADERS
   for (const [key, value] of Object.entries(headers)) {
     const name = key.toLowerCase()
-    const text = Array.isArray(value) ? value.join(', ') : typeof value === 'number' ? String(value) : value
-    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text) || BODY_HEADERS.has(name)) continue
+    const text = Array.isArray(value)
+      ? value.join(', ')
+      : typeof value === 'number'
+      ? String(value)
+      : value
+    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text) || BODY_HEADERS.has(name))
+    {continue}
     const size = name.length + text.length
     if (size > left) continue
     left -= size

@@ -28,14 +28,19 @@ export interface HostContext {
  *
  * @throws {TypeError} The context has a `user` but no `principal`.
  */
-export function principalOrNobody<P extends Principal = Principal>(request: HttpRequest<unknown>, where: string): P | undefined {
+export function principalOrNobody<P extends Principal = Principal>(
+  request: HttpRequest<unknown>,
+  where: string,
+): P | undefined {
   const principal = principalOf<P>(request)
   if (principal !== undefined) return principal
   const user = (request.context as { readonly user?: unknown } | null | undefined)?.user
   if (user === undefined || user === null) return undefined
-  throw new TypeError(`${where}: the host has set context.user (req.user), but there is no context.principal. ` +
-    'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
-    'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })')
+  throw new TypeError(
+    `${where}: the host has set context.user (req.user), but there is no context.principal. ` +
+      'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
+      'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })',
+  )
 }
 
 /**
@@ -45,6 +50,8 @@ export function principalOrNobody<P extends Principal = Principal>(request: Http
  * @example
  * const subject = principalOf(request)?.subject
  */
-export function principalOf<P extends Principal = Principal>(request: HttpRequest<unknown>): P | undefined {
+export function principalOf<P extends Principal = Principal>(
+  request: HttpRequest<unknown>,
+): P | undefined {
   return (request.context as { readonly principal?: P } | null | undefined)?.principal
 }

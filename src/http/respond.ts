@@ -15,7 +15,11 @@ const JSON_TYPE = 'application/json'
  * @example
  * return json(201, user, { location: `/users/${user.id}` })
  */
-export function json(status: number, value: unknown, headers?: Readonly<ResponseHeaders>): HttpResponse {
+export function json(
+  status: number,
+  value: unknown,
+  headers?: Readonly<ResponseHeaders>,
+): HttpResponse {
   // `JSON.stringify` returns undefined for undefined and for functions.
   return jsonText(status, JSON.stringify(value) ?? 'null', headers)
 }
@@ -26,10 +30,17 @@ export function json(status: number, value: unknown, headers?: Readonly<Response
  * @example
  * return jsonText(200, await cache.get('report'))
  */
-export function jsonText(status: number, text: string, headers?: Readonly<ResponseHeaders>): HttpResponse {
+export function jsonText(
+  status: number,
+  text: string,
+  headers?: Readonly<ResponseHeaders>,
+): HttpResponse {
   return {
     status,
-    headers: headers === undefined ? { 'content-type': JSON_TYPE } : { 'content-type': JSON_TYPE, ...headers },
+    headers:
+      headers === undefined
+        ? { 'content-type': JSON_TYPE }
+        : { 'content-type': JSON_TYPE, ...headers },
     body: text,
   }
 }
@@ -112,6 +123,8 @@ export function prefersProblem(header: string | readonly string[] | undefined): 
 }
 
 function wantsProblem(asked: readonly MediaRange[]): boolean {
-  const named = asked.find((range) => range.type === 'application' && range.subtype === 'problem+json')
+  const named = asked.find(
+    (range) => range.type === 'application' && range.subtype === 'problem+json',
+  )
   return named !== undefined && named.q > 0 && named.q >= (closest(asked, JSON_RANGE)?.q ?? 0)
 }

@@ -22,7 +22,9 @@ function originForm(target: string): string {
 export function splitTarget(target: string): { path: string; search: string } {
   const origin = originForm(target)
   const mark = origin.indexOf('?')
-  return mark < 0 ? { path: origin, search: '' } : { path: origin.slice(0, mark), search: origin.slice(mark) }
+  return mark < 0
+    ? { path: origin, search: '' }
+    : { path: origin.slice(0, mark), search: origin.slice(mark) }
 }
 
 /**
@@ -36,14 +38,19 @@ export function cleanMountPath(mountPath: string): string {
   while (end > 0 && mountPath.charCodeAt(end - 1) === SLASH) end--
   const clean = mountPath.slice(0, end)
   if (clean !== '' && clean.charCodeAt(0) !== SLASH) {
-    throw new TypeError(`mountPath has to start with "/", and "${mountPath}" does not: write "/${mountPath}"`)
+    throw new TypeError(
+      `mountPath has to start with "/", and "${mountPath}" does not: write "/${mountPath}"`,
+    )
   }
   return clean
 }
 
 /** Returns whether `path` is `mountPath` or lies below it. */
 function isUnder(path: string, mountPath: string): boolean {
-  return path.startsWith(mountPath) && (path.length === mountPath.length || path.charCodeAt(mountPath.length) === SLASH)
+  return (
+    path.startsWith(mountPath) &&
+    (path.length === mountPath.length || path.charCodeAt(mountPath.length) === SLASH)
+  )
 }
 
 /**

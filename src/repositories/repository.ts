@@ -13,7 +13,12 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
  * many records returns it in place of the record. Any other error is masked for the client and
  * passed to `onError`.
  */
-export interface Repository<Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string> {
+export interface Repository<
+  Item extends object,
+  Draft = Partial<Item>,
+  Change = Partial<Draft>,
+  Id = string,
+> {
   /** Returns one page of records, in a stable order. */
   list?(page: PageRequest, call: Call): MaybePromise<Page<Item>>
   /** Returns a record, or `undefined` if there is none. */
@@ -21,7 +26,11 @@ export interface Repository<Item extends object, Draft = Partial<Item>, Change =
   /** Writes a new record and returns it, with its id. */
   create?(draft: Draft, call: Call): MaybePromise<Item>
   /** Replaces a record, or creates it if there is none. */
-  replace?(id: Id, draft: Draft, call: Call): MaybePromise<{ readonly item: Item; readonly created: boolean }>
+  replace?(
+    id: Id,
+    draft: Draft,
+    call: Call,
+  ): MaybePromise<{ readonly item: Item; readonly created: boolean }>
   /** Changes the given fields. Returns `undefined` if there is no such record. */
   update?(id: Id, change: Change, call: Call): MaybePromise<Item | undefined>
   /** Deletes a record. Returns `false` if there is none. */
@@ -36,7 +45,10 @@ export interface Repository<Item extends object, Draft = Partial<Item>, Change =
    * Changes many records and returns an outcome for each update, in order. `undefined` means that
    * there is no such record.
    */
-  updateMany?(updates: readonly Update<Id, Change>[], call: Call): MaybePromise<readonly (Outcome<Item> | undefined)[]>
+  updateMany?(
+    updates: readonly Update<Id, Change>[],
+    call: Call,
+  ): MaybePromise<readonly (Outcome<Item> | undefined)[]>
   /**
    * Runs `work` with a repository in a transaction. Commits when `work` resolves. If `work`
    * rejects, rolls back and rejects with the same error. After a refused record, such as a

@@ -13,8 +13,17 @@ export const BLOB_RANGE = { start: 0, end: 0, etag: 0 } satisfies Record<keyof B
  * @throws {TypeError} The key is not valid.
  */
 export function checkBlobKey(key: string): void {
-  if (typeof key === 'string' && key.length > 0 && key.length <= LONGEST_KEY && key.isWellFormed() && !key.includes('\0')) return
-  throw new TypeError('The key of a blob must be well-formed text of 1 to 512 characters without U+0000')
+  if (
+    typeof key === 'string' &&
+    key.length > 0 &&
+    key.length <= LONGEST_KEY &&
+    key.isWellFormed() &&
+    !key.includes('\0')
+  )
+  {return}
+  throw new TypeError(
+    'The key of a blob must be well-formed text of 1 to 512 characters without U+0000',
+  )
 }
 
 /**
@@ -32,10 +41,24 @@ export function checkBlobLifetime(ttlMs: number): void {
  *
  * @throws {TypeError} The range does not lie within the blob.
  */
-export function blobRange({ start = 0, end }: BlobRange, size: number): { readonly start: number, readonly end: number } {
+export function blobRange(
+  { start = 0, end }: BlobRange,
+  size: number,
+): { readonly start: number; readonly end: number } {
   const stop = end ?? size
-  if (Number.isInteger(start) && Number.isInteger(stop) && start >= 0 && start <= stop && stop <= size) return { start, end: stop }
-  throw new TypeError(`A range of a blob of ${size} bytes must lie within it; ${String(start)} to ${String(stop)} does not`)
+  if (
+    Number.isInteger(start) &&
+    Number.isInteger(stop) &&
+    start >= 0 &&
+    start <= stop &&
+    stop <= size
+  )
+  {return { start, end: stop }}
+  throw new TypeError(
+    `A range of a blob of ${size} bytes must lie within it; ${String(start)} to ${String(
+      stop,
+    )} does not`,
+  )
 }
 
 /**
@@ -43,17 +66,22 @@ export function blobRange({ start = 0, end }: BlobRange, size: number): { readon
  * aborts, rejects at once with its reason, even while `content` waits. Always closes `content`.
  */
 export async function takeContent(
-  content: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined, write: (chunk: Uint8Array) => Promise<void> | void,
+  content: AsyncIterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+  write: (chunk: Uint8Array) => Promise<void> | void,
 ): Promise<void> {
   const iterator = content[Symbol.asyncIterator]()
   let stop: (reason: unknown) => void = ignore
-  const aborted = (): void => { stop(signal?.reason) }
+  const aborted = (): void => {
+    stop(signal?.reason)
+  }
   // A new promise for each chunk: a race with one long-lived promise would leak a reaction for each
   // chunk.
-  const next = (): Promise<IteratorResult<Uint8Array>> => new Promise((resolve, reject) => {
-    stop = reject
-    iterator.next().then(resolve, reject)
-  })
+  const next = (): Promise<IteratorResult<Uint8Array>> =>
+    new Promise((resolve, reject) => {
+      stop = reject
+      iterator.next().then(resolve, reject)
+    })
   signal?.addEventListener('abort', aborted)
   let over = false
   try {
@@ -64,7 +92,10 @@ export async function takeContent(
         over = true
         return
       }
-      if (!(step.value instanceof Uint8Array)) throw new TypeError(`The content of a blob comes as Uint8Array, not as ${typeof step.value}`)
+      if (!(step.value instanceof Uint8Array))
+      {throw new TypeError(
+          `The content of a blob comes as Uint8Array, not as ${typeof step.value}`,
+      )}
       if (step.value.byteLength > 0) await write(step.value)
     }
   } finally {

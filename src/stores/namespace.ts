@@ -7,6 +7,8 @@ const NAMESPACE = /^[A-Za-z0-9._-]{1,64}$/
  */
 export function checkNamespace(where: string, namespace: string): void {
   if (typeof namespace !== 'string' || !NAMESPACE.test(namespace)) {
-    throw new TypeError(`${where}: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not ${JSON.stringify(namespace)}`)
+    throw new TypeError(
+      `${where}: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not ${JSON.stringify(namespace)}`,
+    )
   }
 }

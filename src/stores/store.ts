@@ -21,13 +21,22 @@ export interface Store {
   /** Returns the entry at `key`, or `undefined` if there is none or it has expired. */
   get(key: string): Entry | undefined | Promise<Entry | undefined>
   /** Writes an entry if there is none at `key`. Atomic. On conflict returns the existing entry. */
-  create(key: string, value: string, options: WriteOptions): Created | Existing | Promise<Created | Existing>
+  create(
+    key: string,
+    value: string,
+    options: WriteOptions,
+  ): Created | Existing | Promise<Created | Existing>
   /**
    * Replaces an entry if it still has `revision`. Without `ttlMs` the entry keeps its expiry;
    * `evictable` is replaced. Atomic. On conflict returns the current entry, or `undefined` if there
    * is none.
    */
-  replace(key: string, value: string, revision: Revision, options: ReplaceOptions): Replaced | Conflict | Promise<Replaced | Conflict>
+  replace(
+    key: string,
+    value: string,
+    revision: Revision,
+    options: ReplaceOptions,
+  ): Replaced | Conflict | Promise<Replaced | Conflict>
   /**
    * Deletes an entry; with `revision`, only if it still has that revision. Atomic. Returns `true`
    * if this call deleted it.
@@ -39,7 +48,11 @@ export interface Store {
    * again at 0. Atomic. Counters and entries have separate keys. A store with a size limit may
    * reset the counter that was unused for longest.
    */
-  increment(key: string, by: number, options: { readonly ttlMs: number }): Counter | Promise<Counter>
+  increment(
+    key: string,
+    by: number,
+    options: { readonly ttlMs: number },
+  ): Counter | Promise<Counter>
   /**
    * Calls `listener` after the entry at `key` was written or deleted. A notice is a hint: it may be
    * lost, late or repeated, and one follows every reconnect. A reader therefore watches first, then
@@ -119,7 +132,10 @@ export class StoreUnavailableError extends Error {
   constructor(message: string, options: { reason?: 'unavailable' | 'full'; cause?: unknown } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     for (const name in options) {
-      if (name !== 'reason' && name !== 'cause') throw new TypeError(`StoreUnavailableError: there is no option "${name}". The options are reason and cause.`)
+      if (name !== 'reason' && name !== 'cause')
+      {throw new TypeError(
+          `StoreUnavailableError: there is no option "${name}". The options are reason and cause.`,
+      )}
     }
     this[BRAND] = true
     this.reason = options.reason ?? 'unavailable'

@@ -34,16 +34,29 @@ export function judgedLookup(
 ): LookupFunction {
   return (host, options, callback) => {
     // Errors that `resolve` throws synchronously must reach the socket too.
-    Promise.resolve(host).then(resolve).then((found) => {
-      const [first] = found
-      if (!first) throw new Error('The name has no address')
-      if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address))) throw new ForbiddenAddress()
-      if (!admit(found.map(({ address }) => receiverOf(address)))) throw new BusyAddress()
-      return found
-    }).then((found) => {
-      const [first] = found
-      if (options.all) callback(null, found.map(({ address, family }) => ({ address, family })))
-      else callback(null, first?.address ?? '', first?.family)
-    }, (error: unknown) => { callback(error instanceof Error ? error : new Error('The name could not be resolved'), '') })
+    Promise.resolve(host)
+      .then(resolve)
+      .then((found) => {
+        const [first] = found
+        if (!first) throw new Error('The name has no address')
+        if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address)))
+        {throw new ForbiddenAddress()}
+        if (!admit(found.map(({ address }) => receiverOf(address)))) throw new BusyAddress()
+        return found
+      })
+      .then(
+        (found) => {
+          const [first] = found
+          if (options.all)
+          {callback(
+            null,
+            found.map(({ address, family }) => ({ address, family })),
+          )}
+          else callback(null, first?.address ?? '', first?.family)
+        },
+        (error: unknown) => {
+          callback(error instanceof Error ? error : new Error('The name could not be resolved'), '')
+        },
+      )
   }
 }

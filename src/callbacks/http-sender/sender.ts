@@ -48,7 +48,8 @@ const KNOWN = {
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   checkNames('httpSender', options, KNOWN)
   const { timeoutMs = 15_000, maxAnswerBytes = 16_384, resolve = systemResolve, ca } = options
-  if (!(timeoutMs >= 1 && timeoutMs <= 600_000)) throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')
+  if (!(timeoutMs >= 1 && timeoutMs <= 600_000))
+  {throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')}
   if (!(maxAnswerBytes >= 0)) throw new TypeError('httpSender: maxAnswerBytes must be 0 or more')
   const rules = new AddressRules(options.allow)
 
@@ -63,14 +64,26 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       if (!named && !admit([receiverOf(host)])) return { fault: 'busy' }
       const secure = target.protocol === 'https:'
       const how: RequestOptions = {
-        method: 'POST', hostname: host, port: target.port === '' ? (secure ? 443 : 80) : target.port, path: target.pathname + target.search,
-        headers: { 'host': target.host, 'accept-encoding': 'identity', 'connection': 'close', ...headers, 'content-length': Buffer.byteLength(body) },
+        method: 'POST',
+        hostname: host,
+        port: target.port === '' ? (secure ? 443 : 80) : target.port,
+        path: target.pathname + target.search,
+        headers: {
+          'host': target.host,
+          'accept-encoding': 'identity',
+          'connection': 'close',
+          ...headers,
+          'content-length': Buffer.byteLength(body),
+        },
         // A separate connection without an agent, so that no proxy of the environment applies.
-        agent: false, maxHeaderSize: 16_384,
+        agent: false,
+        maxHeaderSize: 16_384,
         // Only for names. An address in the URL was checked above.
         ...(named ? { lookup: judgedLookup(resolve, rules, admit) } : {}),
       }
-      const outgoing = secure ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) }) : httpRequest(how)
+      const outgoing = secure
+        ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) })
+        : httpRequest(how)
       return exchange(outgoing, { body, signal, timeoutMs, maxAnswerBytes })
     },
   }
