@@ -1,7 +1,8 @@
 import { systemClock, type Clock } from '../../src/runtime/clock.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-import { MemoryQueue, type MemoryQueueOptions } from './queue-options.js'
+import { MemoryQueue } from './queue.js'
+import type { MemoryQueueOptions } from './queue-options.js'
 import { MemoryStore, type MemoryStoreOptions } from './store.js'
 import { MemoryTaskIndex } from './task-index.js'
 

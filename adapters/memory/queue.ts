@@ -28,8 +28,6 @@ const ON_DEAD_TIMEOUT_MS = 5000
 /** Interval in milliseconds of the timer that keeps a Worker alive in `idle`. */
 const KEEP_ALIVE_MS = 1000
 
-const NO_OPTIONS: EnqueueOptions = {}
-
 /**
  * First-in, first-out queue in the memory of this process. Not durable: unfinished jobs are lost
  * with the process. `close` reports unfinished jobs to `onDead` with `closed`.
@@ -84,7 +82,7 @@ export class MemoryQueue implements Queue {
     return { running: this.#running, waiting: this.#jobs.size - this.#running, bytes: this.#bytes }
   }
 
-  enqueue(job: Job, options: EnqueueOptions = NO_OPTIONS): MaybePromise<'accepted' | 'full'> {
+  enqueue(job: Job, options: EnqueueOptions = {}): MaybePromise<'accepted' | 'full'> {
     if (this.#closing) return 'full'
     if (this.#jobs.has(job.id)) return 'accepted'
     if (this.#jobs.size >= this.#maxQueued + this.#concurrency) return 'full'

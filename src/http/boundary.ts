@@ -86,7 +86,8 @@ function isResponse(result: unknown): result is HttpResponse {
 
 function noResponse(): TypeError {
   return new TypeError(
-    'A handler must return a response { status, headers, body? }, or undefined when the request is not its own',
+    'A handler must return a response { status, headers, body? }, ' +
+    'or undefined when the request is not its own',
   )
 }
 
