@@ -49,8 +49,9 @@ export function infoOf(tag: Uint8Array, size: number): BlobInfo {
  * length because the disk failed midway.
  */
 export function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
-  if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC)
-  {return undefined}
+  if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) {
+    return undefined
+  }
   const size = header.readDoubleBE(24)
   if (size + HEADER_BYTES !== fileSize) return undefined
   return {

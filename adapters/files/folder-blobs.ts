@@ -109,8 +109,9 @@ export class FolderBlobs implements Blobs {
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
     checkNames('FolderBlobs: open', range, BLOB_RANGE)
     const info = await this.stat(key)
-    if (info === undefined || (range.etag !== undefined && range.etag !== info.etag))
-    {return undefined}
+    if (info === undefined || (range.etag !== undefined && range.etag !== info.etag)) {
+      return undefined
+    }
     const { start, end } = blobRange(range, info.size)
     return this.#read(this.#path(key), info.etag, start, end)
   }
@@ -178,8 +179,9 @@ export class FolderBlobs implements Blobs {
     const blob = await disk(openBlob(path))
     if (blob === undefined) throw new StoreUnavailableError('The blob went before it was read')
     try {
-      if (blob.info.etag !== etag)
-      {throw new StoreUnavailableError('The blob was replaced before it was read')}
+      if (blob.info.etag !== etag) {
+        throw new StoreUnavailableError('The blob was replaced before it was read')
+      }
       yield* readBlob(blob, start, end)
     } catch (error) {
       throw failed(error)

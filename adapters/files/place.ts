@@ -63,8 +63,9 @@ export async function realPlace(
     const asked = join(base, ...names)
     const real = await realpath(asked)
     if (symlinks === 'refuse') return real === asked ? real : undefined
-    if (symlinks === 'inside')
-    {return real.startsWith(base.endsWith(sep) ? base : base + sep) ? real : undefined}
+    if (symlinks === 'inside') {
+      return real.startsWith(base.endsWith(sep) ? base : base + sep) ? real : undefined
+    }
     return real
   } catch (error) {
     if (isAbsent(error)) return undefined

@@ -43,8 +43,9 @@ export async function* readFilePart(
       if (chunk.byteLength === 0) throw changedMidway()
       at += chunk.byteLength
       const look = at === end || ++taken % LOOK_EVERY === 0
-      if (look && !hasSameContent(await handle.stat({ bigint: true }), file.version))
-      {throw changedMidway()}
+      if (look && !hasSameContent(await handle.stat({ bigint: true }), file.version)) {
+        throw changedMidway()
+      }
       yield chunk
     }
   } finally {
@@ -78,10 +79,12 @@ async function openVersion({ path, version, exact }: FoundFile): Promise<FileHan
     throw error
   }
   try {
-    if (!isSameVersion(await handle.stat({ bigint: true }), version))
-    {throw busy('The file changed between its being found and opened')}
-    if (exact && !(await liesAt(handle, path)))
-    {throw busy('The file was reached by another way than it was found')}
+    if (!isSameVersion(await handle.stat({ bigint: true }), version)) {
+      throw busy('The file changed between its being found and opened')
+    }
+    if (exact && !(await liesAt(handle, path))) {
+      throw busy('The file was reached by another way than it was found')
+    }
     return handle
   } catch (error) {
     await handle.close()

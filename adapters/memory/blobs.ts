@@ -118,8 +118,9 @@ export class MemoryBlobs implements Blobs {
     this.#check(key)
     checkNames('MemoryBlobs: open', range, BLOB_RANGE)
     const blob = this.#live(key)
-    if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag))
-    {return undefined}
+    if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag)) {
+      return undefined
+    }
     const { start, end } = blobRange(range, blob.info.size)
     return blob.read(start, end, () => {
       if (blob.gone) throw new StoreUnavailableError('The blob went before it was read')
@@ -164,8 +165,9 @@ export class MemoryBlobs implements Blobs {
   #reserve(bytes: number): void {
     if (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
       for (const key of [...this.#blobs.keys()]) this.#live(key)
-      if (this.#bytes + bytes > this.#maxBytes)
-      {throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })}
+      if (this.#bytes + bytes > this.#maxBytes) {
+        throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })
+      }
     }
     this.#bytes += bytes
   }

@@ -87,10 +87,11 @@ export class MemoryQueue implements Queue {
     if (this.#jobs.has(job.id)) return 'accepted'
     if (this.#jobs.size >= this.#maxQueued + this.#concurrency) return 'full'
     const delay = options.delayMs ?? 0
-    if (!(delay >= 0 && Number.isFinite(delay)))
-    {return Promise.reject(
-      new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`),
-    )}
+    if (!(delay >= 0 && Number.isFinite(delay))) {
+      return Promise.reject(
+        new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`),
+      )
+    }
     let item
     try {
       const startsAtOnce = delay === 0 && this.#running + this.#ready.size < this.#concurrency
@@ -100,8 +101,9 @@ export class MemoryQueue implements Queue {
         error instanceof Error ? error : new TypeError('A job must be JSON', { cause: error }),
       )
     }
-    if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes)
-    {return 'full'}
+    if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) {
+      return 'full'
+    }
     this.#bytes += item.bytes
     this.#jobs.set(item.id, item)
     this.#schedule(item, delay)
@@ -115,8 +117,9 @@ export class MemoryQueue implements Queue {
    * @throws {TypeError} `concurrency` is not a whole number from 1.
    */
   process(run: RunJob, options: ProcessOptions): void {
-    if (this.#run)
-    {throw new Error('process() was called already: one queue has one processor in a process')}
+    if (this.#run) {
+      throw new Error('process() was called already: one queue has one processor in a process')
+    }
     this.#concurrency = wholeNumber('concurrency', options.concurrency, 1, 1_000_000)
     this.#deadReports.listen(options.onDead)
     this.#run = run
@@ -177,8 +180,9 @@ export class MemoryQueue implements Queue {
       this.#turn !== undefined ||
       this.#running >= this.#concurrency ||
       this.#ready.first === undefined
-    )
-    {return}
+    ) {
+      return
+    }
     this.#turn = setImmediate(() => {
       this.#turn = undefined
       this.#turns++
@@ -274,8 +278,9 @@ export class MemoryQueue implements Queue {
     this.#deadline = this.#clock.now() + (this.#clock.hold === undefined ? drainMs : 0)
     for (const item of this.#jobs.values()) {
       if (this.#run === undefined) this.#remove(item)
-      else if (item.state === 'delayed' && item.dueAt > this.#deadline)
-      {this.#reportDead(item, 'closed')}
+      else if (item.state === 'delayed' && item.dueAt > this.#deadline) {
+        this.#reportDead(item, 'closed')
+      }
     }
     await atMost(drainMs, this.#whenIdle())
     this.#aborted = true
@@ -285,8 +290,9 @@ export class MemoryQueue implements Queue {
       else this.#reportDead(item, 'closed')
     }
     await atMost(ABORT_GRACE_MS, this.#whenIdle())
-    for (const item of this.#jobs.values())
-    {if (item.running !== undefined) this.#reportDead(item, 'closed')}
+    for (const item of this.#jobs.values()) {
+      if (item.running !== undefined) this.#reportDead(item, 'closed')
+    }
     await this.#deadReports.settled(ON_DEAD_TIMEOUT_MS)
     if (this.#turn !== undefined) clearImmediate(this.#turn)
   }

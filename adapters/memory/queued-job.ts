@@ -40,15 +40,17 @@ export class QueuedJob {
    * @throws {TypeError} An option is out of range, or the job is not JSON.
    */
   constructor(job: Job, { attempts = 1, backoff }: EnqueueOptions, atOnce: boolean) {
-    if (!Number.isSafeInteger(attempts) || attempts < 1)
-    {throw new TypeError(`attempts must be a whole number from 1, not ${String(attempts)}`)}
+    if (!Number.isSafeInteger(attempts) || attempts < 1) {
+      throw new TypeError(`attempts must be a whole number from 1, not ${String(attempts)}`)
+    }
     if (backoff !== undefined) checkBackoff(backoff)
     this.id = job.id
     this.attempts = attempts
     this.backoff = backoff
     this.#job = job
-    if (!(atOnce && attempts === 1 && hasAtMost(job.input, SMALL) && hasAtMost(job.context, SMALL)))
-    {this.keepAsText()}
+    if (!(atOnce && attempts === 1 && hasAtMost(job.input, SMALL) && hasAtMost(job.context, SMALL))) {
+      this.keepAsText()
+    }
   }
 
   /**

@@ -12,7 +12,7 @@ import {
   type Revision,
   type Store,
   type Unsubscribe,
-  type WriteOptions,
+  type CreateOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, StoredEntry } from './entries.js'
@@ -112,7 +112,7 @@ export class MemoryStore implements Store {
     return stored && entryOf(stored)
   }
 
-  create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
+  create(key: string, value: string, options: CreateOptions): MaybePromise<Created | Existing> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
@@ -141,8 +141,9 @@ export class MemoryStore implements Store {
   delete(key: string, revision?: Revision): MaybePromise<boolean> {
     if (this.#closed) return closed()
     const there = this.#live(key)
-    if (there === undefined || (revision !== undefined && String(there.revision) !== revision))
-    {return false}
+    if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) {
+      return false
+    }
     this.#entries.remove(key)
     this.#watches.notify(key)
     return true
@@ -163,8 +164,9 @@ export class MemoryStore implements Store {
 
   watch(key: string, listener: () => void): MaybePromise<Unsubscribe> {
     if (this.#closed) return closed()
-    if (this.#watches.size >= this.#maxWatches)
-    {return Promise.reject(full('The store has as many watches as it may'))}
+    if (this.#watches.size >= this.#maxWatches) {
+      return Promise.reject(full('The store has as many watches as it may'))
+    }
     return this.#watches.add(key, listener)
   }
 
@@ -221,10 +223,12 @@ export class MemoryStore implements Store {
    * removed.
    */
   *#walk(): Generator<boolean> {
-    if (this.#entries.size > 0)
-    {for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)}
-    for (const [key, stored] of this.#entries.each())
-    {yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)}
+    if (this.#entries.size > 0) {
+      for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)
+    }
+    for (const [key, stored] of this.#entries.each()) {
+      yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)
+    }
     yield* this.#counters.sweep(this.#now)
   }
 

@@ -99,10 +99,11 @@ export function receiverOf(text: string): string {
 function toRange(entry: string): [Address, number] | undefined {
   const text = entry.trim().replace(/^\[|\]$/g, '')
   if (text.includes('/')) {
-    if (!ipaddr.isValidCIDR(text))
-    {throw new TypeError(
+    if (!ipaddr.isValidCIDR(text)) {
+      throw new TypeError(
         `callbacks: ${JSON.stringify(entry)} is not a range of addresses such as 10.0.0.0/8`,
-    )}
+      )
+    }
     return ipaddr.parseCIDR(text)
   }
   if (!ipaddr.IPv4.isValidFourPartDecimal(text) && !ipaddr.IPv6.isValid(text)) return undefined
@@ -112,7 +113,8 @@ function toRange(entry: string): [Address, number] | undefined {
 
 function toHost(entry: string): string {
   const host = entry.trim().toLowerCase().replace(/\.$/, '')
-  if (!HOST.test(host))
-  {throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not an address, range or host name`)}
+  if (!HOST.test(host)) {
+    throw new TypeError(`callbacks: ${JSON.stringify(entry)} is not an address, range or host name`)
+  }
   return host
 }

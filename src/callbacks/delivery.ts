@@ -30,8 +30,9 @@ export interface Delivery {
 /** Returns the delivery for the record of an ended task. */
 export function deliveryOf(record: TaskRecord, url: string, first: number, last: number): Delivery {
   const { id, owner, job, createdAt, state, finishedAt = createdAt, result, error } = record
-  if (state === 'queued' || state === 'processing')
-  {throw new TypeError('Only an ended task has a callback to send')}
+  if (state === 'queued' || state === 'processing') {
+    throw new TypeError('Only an ended task has a callback to send')
+  }
   return {
     taskId: id,
     ...(owner === undefined ? {} : { owner }),

@@ -2,7 +2,7 @@ import { httpError } from '../http/errors.js'
 import {
   isQueueClosing, QueueClosingError, type Attempt, type Job, type ProcessOptions, type RunJob,
 } from '../queues/queue.js'
-import { tell } from '../tasks/record/tell.js'
+import { reportError } from '../tasks/record/report-error.js'
 import type { CallbackDispatcher, CallbackHost } from '../tasks/record/callbacks.js'
 import type { CallbackState } from '../tasks/record/callback-state.js'
 import type { TaskRecord } from '../tasks/record/record.js'
@@ -79,7 +79,7 @@ export class Dispatcher implements CallbackDispatcher {
     } catch (error) {
       // A durable queue repeats this attempt in another process, so the host need not see the
       // error.
-      if (!signal.aborted && !isQueueClosing(error)) tell(this.host, error, job, attempt)
+      if (!signal.aborted && !isQueueClosing(error)) reportError(this.host, error, job, attempt)
       throw error
     }
   }
@@ -174,15 +174,17 @@ export class Dispatcher implements CallbackDispatcher {
     const { queue } = this.settings
     try {
       // Counted before the queue is called, because other callbacks may be added during the call.
-      if (!queue.durable && !this.waiting.add(delivery.taskId, delivery.owner))
-      {throw new Error('The limit of waiting callbacks is reached')}
+      if (!queue.durable && !this.waiting.add(delivery.taskId, delivery.owner)) {
+        throw new Error('The limit of waiting callbacks is reached')
+      }
       await this.enqueue(delivery, 0)
     } catch (error) {
-      if (queue.durable)
-      {throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })}
+      if (queue.durable) {
+        throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })
+      }
       this.end(delivery)
       const closing = isQueueClosing(error)
-      if (!closing) tell(this.host, error, toJob(delivery), delivery.attempt)
+      if (!closing) reportError(this.host, error, toJob(delivery), delivery.attempt)
       const fault = closing ? 'interrupted' : 'no_room'
       await this.records.saveOutcome(delivery, {
         state: 'failed',

@@ -36,8 +36,9 @@ export class InFlightLimiter {
       this.inFlight >= maxInFlight ||
       this.isFull(ownerKey, maxPerOwner) ||
       this.isFull(hostKey, maxPerHost)
-    )
-    {return undefined}
+    ) {
+      return undefined
+    }
     this.inFlight++
     const held = [ownerKey, hostKey]
     held.forEach((key) => { this.add(key, 1) })

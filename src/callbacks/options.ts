@@ -90,13 +90,15 @@ export function checkOptions(options: ResolvedOptions): void {
   if (typeof sender?.send !== 'function' || typeof sender.check !== 'function') {
     throw fault('sender must be a CallbackSender, such as httpSender() from longhaul/callbacks')
   }
-  if (typeof secrets !== 'function')
-  {throw fault('secrets must be a function that returns the secrets of an owner')}
+  if (typeof secrets !== 'function') {
+    throw fault('secrets must be a function that returns the secrets of an owner')
+  }
   for (const [name, value = 1] of Object.entries({
     attempts, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner,
   })) {
-    if (!Number.isInteger(value) || value < 1)
-    {throw fault(`${name} must be a whole number from 1, not ${String(value)}`)}
+    if (!Number.isInteger(value) || value < 1) {
+      throw fault(`${name} must be a whole number from 1, not ${String(value)}`)
+    }
   }
   if (backoff === undefined) return
   checkNames('callbacks: backoff', backoff, BACKOFF)
@@ -127,8 +129,9 @@ export function callbackSettings(
       'a crash of this process would lose callbacks',
     )
   }
-  if (queue.durable && !shared)
-  {throw fault('the queue of the callbacks spans processes, but the store does not')}
+  if (queue.durable && !shared) {
+    throw fault('the queue of the callbacks spans processes, but the store does not')
+  }
   return {
     sender,
     secrets,

@@ -15,8 +15,9 @@ const SHAPE = /^https?:\/\/[^\s\\\0-\x20\x7f]+$/i
 export function readTarget(text: unknown, rules: AddressRules): URL {
   if (typeof text !== 'string' || text.length > MAX_LENGTH || !URL.canParse(text)) throw invalid()
   const { protocol } = new URL(text)
-  if (protocol !== 'http:' && protocol !== 'https:')
-  {throw forbidden('The callback URL must begin with http:// or https://.')}
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    throw forbidden('The callback URL must begin with http:// or https://.')
+  }
   // The URL parser would repair such text, and another parser might repair it differently.
   if (!SHAPE.test(text)) throw invalid()
   const url = new URL(text)

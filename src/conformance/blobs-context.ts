@@ -125,8 +125,9 @@ export async function* bytes(
   count: number,
   size = 100_000,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  for (let at = 0; at < count; at += size)
-  {yield Uint8Array.from({ length: Math.min(size, count - at) }, (_, index) => byteAt(at + index))}
+  for (let at = 0; at < count; at += size) {
+    yield Uint8Array.from({ length: Math.min(size, count - at) }, (_, index) => byteAt(at + index))
+  }
 }
 
 /** Returns the byte of `bytes` at a position. */

@@ -95,8 +95,9 @@ export const reading: Cases<BlobsContext> = {
       let position = 0
       let step = first
       while (step.done !== true) {
-        for (const byte of step.value)
-        {if (byte !== byteAt(position++)) assert.fail(`${end}: byte ${position - 1} is another`)}
+        for (const byte of step.value) {
+          if (byte !== byteAt(position++)) assert.fail(`${end}: byte ${position - 1} is another`)
+        }
         step = await reader.next()
       }
       assert.equal(position, SIZE, end)

@@ -175,14 +175,16 @@ export const writing: Cases<BlobsContext> = {
       'a ',
       'a\n',
     ]
-    for (const name of names)
-    {await context.blobs.put(context.key(name), chunks(`<${names.indexOf(name)}>`), context.later)}
-    for (const name of names)
-    {assert.equal(
-      await context.text(context.key(name)),
+    for (const name of names) {
+      await context.blobs.put(context.key(name), chunks(`<${names.indexOf(name)}>`), context.later)
+    }
+    for (const name of names) {
+      assert.equal(
+        await context.text(context.key(name)),
         `<${names.indexOf(name)}>`,
         JSON.stringify(name),
-    )}
+      )
+    }
   },
 
   'what is no key, no time, no bytes is refused with a TypeError': async (context) => {

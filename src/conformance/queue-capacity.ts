@@ -108,8 +108,9 @@ export const capacity: Cases<QueueContext> = {
       assert.equal(await producer.has(waits.id), true, 'it runs')
       latch.open()
       await context.quiet()
-      if (context.runs.length === 1)
-      {assert.equal(await producer.has(waits.id), true, 'it waits for its next attempt')}
+      if (context.runs.length === 1) {
+        assert.equal(await producer.has(waits.id), true, 'it waits for its next attempt')
+      }
       await context.ran(2)
       await context.eventually(async () => !(await producer.has(waits.id)), 'what was done is gone')
       await producer.remove(delayed.id)

@@ -144,12 +144,13 @@ export const closing: Cases<QueueContext> = {
     await context.ran(1)
     await context.inTime(context.queue.close({ drainMs: 20 }), 'close() resolves')
     await context.quiet()
-    for (const job of jobs)
-    {assert.deepEqual(
-      context.deaths(job),
-      ['closed'],
+    for (const job of jobs) {
+      assert.deepEqual(
+        context.deaths(job),
+        ['closed'],
         `${job.id} was reported ${context.deaths(job).length} times`,
-    )}
+      )
+    }
     assert.equal(context.runs.length, 1)
   },
 

@@ -96,11 +96,12 @@ export const retries: Cases<QueueContext> = {
       { type: 'exponential', delayMs: 100 * context.timeoutMs, maxDelayMs: context.delay },
       3,
     )
-    for (const gap of gaps)
-    {assert.ok(
-      gap >= context.delay - context.toleranceMs,
+    for (const gap of gaps) {
+      assert.ok(
+        gap >= context.delay - context.toleranceMs,
         `waited ${gap} ms instead of ${context.delay}`,
-    )}
+      )
+    }
   },
 
   'jitter only shortens': async (context) => {
@@ -109,11 +110,12 @@ export const retries: Cases<QueueContext> = {
       { type: 'fixed', delayMs: 2 * context.delay, jitter: 0.5 },
       3,
     )
-    for (const gap of gaps)
-    {assert.ok(
-      gap >= context.delay - context.toleranceMs,
+    for (const gap of gaps) {
+      assert.ok(
+        gap >= context.delay - context.toleranceMs,
         `waited ${gap} ms instead of ${context.delay} or more`,
-    )}
+      )
+    }
   },
 
   'a job that waits for its next attempt holds up nobody, and its id is taken': async (context) => {

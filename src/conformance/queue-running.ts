@@ -35,8 +35,9 @@ export const running: Cases<QueueContext> = {
 
   'any JSON value may be the input': async (context) => {
     const inputs = [null, 0, '', false, [], 'text', { a: { b: [] } }]
-    for (const [i, input] of inputs.entries())
-    {await context.accepted(context.job(i, input), { attempts: (i % 2) + 1 })}
+    for (const [i, input] of inputs.entries()) {
+      await context.accepted(context.job(i, input), { attempts: (i % 2) + 1 })
+    }
     context.process()
     await context.ran(inputs.length)
     for (const [i, input] of inputs.entries()) {

@@ -32,8 +32,9 @@ export const races: Cases<StoreContext> = {
     )
     const winners = outcomes.flatMap((outcome, i) => outcome.replaced ? [i] : [])
     assert.equal(winners.length, 1, `${winners.length} replaces won`)
-    for (const outcome of outcomes)
-    {if (!outcome.replaced) assert.equal(outcome.entry?.value, `writer ${winners[0]}`)}
+    for (const outcome of outcomes) {
+      if (!outcome.replaced) assert.equal(outcome.entry?.value, `writer ${winners[0]}`)
+    }
     assert.equal(await context.value(context.key()), `writer ${winners[0]}`)
   },
 
@@ -84,8 +85,9 @@ export const races: Cases<StoreContext> = {
       side(context, i).create(context.key(), `writer ${i}`, context.later),
     )
     assert.equal(outcomes.filter((outcome) => outcome.created).length, 1)
-    for (const outcome of outcomes)
-    {if (!outcome.created) assert.notEqual(outcome.entry.value, 'old')}
+    for (const outcome of outcomes) {
+      if (!outcome.created) assert.notEqual(outcome.entry.value, 'old')
+    }
   },
 
   'many increments all count': async (context) => {

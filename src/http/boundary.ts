@@ -1,5 +1,6 @@
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
+import { publishError } from './error-reports.js'
 import { isDisconnect, readFailure } from './failure.js'
 import { checkNames } from '../runtime/option-names.js'
 import { errorResponse } from './respond.js'
@@ -7,19 +8,17 @@ import { getRequestId } from './derived-request.js'
 import { telling, warn } from '../runtime/warning.js'
 
 /**
- * Receives every failure that is not simply the client's: unknown errors, 5xx, a store that failed,
- * and each `HttpError` with a `cause`. Does not receive a plain 404, 422 or 501, nor an error
- * caused by a disconnect. An error that it throws is ignored.
+ * Receives every error that is not the client's: unknown errors, 5xx, a store that failed, and
+ * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, nor what stopped because
+ * the client has disconnected. What it throws or rejects with becomes a process warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
 /** Options of `guard`. */
 export interface GuardOptions {
   /**
-   * Receives failures that the host should see. Default: a process warning named `LonghaulError`,
-   * which Node prints to stderr. The warning has the method, path and id of the request, and the
-   * stacks of the error and its causes. A refusal such as 503 `queue_full` takes one line without a
-   * stack.
+   * Receives errors that are masked to clients. Default: a process warning named `LonghaulError`,
+   * unless `reportErrorsTo` has a listener.
    */
   readonly onError?: OnError | undefined
 }
@@ -93,8 +92,9 @@ function noResponse(): TypeError {
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
   if (readFailure(error).expected || isDisconnect(error, request)) return
-  if (onError === undefined) warn(error, aboutRequest(request))
-  else telling(() => onError(error, request))
+  const isReported = publishError({ error, request })
+  if (onError !== undefined) telling(() => onError(error, request))
+  else if (!isReported) warn(error, aboutRequest(request))
 }
 
 /** Names a request in a warning. Leaves out the query, because it may contain secrets. */

@@ -37,8 +37,9 @@ export function clientAddress(
 ): (request: HttpRequest) => string | undefined {
   checkNames('clientAddress', options, KNOWN)
   const { trustedProxies = [], ipv6Prefix = 64 } = options
-  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128)
-  {throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')}
+  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) {
+    throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')
+  }
   const trusted = trustedProxies.map(toRange)
   const isTrusted = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean =>
     trusted.some(([range, bits]) => range.kind() === address.kind() && address.match(range, bits))
@@ -86,8 +87,9 @@ function withoutPort(text: string): string {
 }
 
 function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
-  if (text.length > 64 || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text)))
-  {return undefined}
+  if (text.length > 64 || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text))) {
+    return undefined
+  }
   return ipaddr.process(text)
 }
 

@@ -177,12 +177,13 @@ export function isHttpError(error: unknown): error is HttpError {
  */
 export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): HttpError {
   const known = ERROR_CODES[code] as (typeof ERROR_CODES)[ErrorCode] | undefined
-  if (!known)
-  {throw new TypeError(
+  if (!known) {
+    throw new TypeError(
       `httpError: there is no code ${String(
         code,
       )}; for one of your own: new HttpError(status, code)`,
-  )}
+    )
+  }
   const [status, message] = known
   return new HttpError(status, code, { ...options, message: options.message ?? message })
 }

@@ -162,10 +162,11 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
 export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler<C>]): Handler<C> {
   if (parts.length === 0) throw new TypeError('compose: pass policies and, last, a handler')
   for (const part of parts) {
-    if (typeof part !== 'function')
-    {throw new TypeError(
+    if (typeof part !== 'function') {
+      throw new TypeError(
         `compose takes policies and, last, a handler; ${String(part)} is no function`,
-    )}
+      )
+    }
   }
   const handler = parts[parts.length - 1] as Handler<C>
   const policies = parts.slice(0, -1) as Policy<C>[]
@@ -192,10 +193,11 @@ function checkOrder(places: readonly PolicyPlace[]): void {
   places.forEach(({ name, behind = {} }, at) => {
     for (const { name: later } of places.slice(at + 1)) {
       const why = behind[later]
-      if (why !== undefined)
-      {throw new TypeError(
+      if (why !== undefined) {
+        throw new TypeError(
           `compose: ${name} stands before ${later}, but ${why}; name ${later} first`,
-      )}
+        )
+      }
     }
   })
 }

@@ -91,8 +91,9 @@ function joinLists(
   const both: Record<string, string> = {}
   for (const name of LIST_HEADERS) {
     const [first, second] = [own[name], added[name]]
-    if (first !== undefined && second !== undefined && first !== second)
-    {both[name] = `${first}, ${second}`}
+    if (first !== undefined && second !== undefined && first !== second) {
+      both[name] = `${first}, ${second}`
+    }
   }
   return both
 }
@@ -207,8 +208,9 @@ function sendable(headers: unknown): Record<string, string> {
       : typeof value === 'number'
       ? String(value)
       : value
-    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text) || BODY_HEADERS.has(name))
-    {continue}
+    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text) || BODY_HEADERS.has(name)) {
+      continue
+    }
     const size = name.length + text.length
     if (size > left) continue
     left -= size

@@ -24,15 +24,18 @@ export function retryDelay(
  */
 export function checkBackoff(backoff: Backoff): void {
   const { type, delayMs, maxDelayMs = HOUR, jitter = 0 } = backoff
-  if (type !== 'fixed' && type !== 'exponential')
-  {throw new TypeError(`backoff.type must be fixed or exponential, not ${String(type)}`)}
-  if (!(delayMs >= 0 && Number.isFinite(delayMs)))
-  {throw new TypeError(`backoff.delayMs must be 0 or more milliseconds, not ${String(delayMs)}`)}
+  if (type !== 'fixed' && type !== 'exponential') {
+    throw new TypeError(`backoff.type must be fixed or exponential, not ${String(type)}`)
+  }
+  if (!(delayMs >= 0 && Number.isFinite(delayMs))) {
+    throw new TypeError(`backoff.delayMs must be 0 or more milliseconds, not ${String(delayMs)}`)
+  }
   if (!(maxDelayMs >= 0 && Number.isFinite(maxDelayMs))) {
     throw new TypeError(
       `backoff.maxDelayMs must be 0 or more milliseconds, not ${String(maxDelayMs)}`,
     )
   }
-  if (!(jitter >= 0 && jitter <= 1))
-  {throw new TypeError(`backoff.jitter must be 0 to 1, not ${String(jitter)}`)}
+  if (!(jitter >= 0 && jitter <= 1)) {
+    throw new TypeError(`backoff.jitter must be 0 to 1, not ${String(jitter)}`)
+  }
 }

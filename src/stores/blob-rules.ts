@@ -19,8 +19,9 @@ export function checkBlobKey(key: string): void {
     key.length <= LONGEST_KEY &&
     key.isWellFormed() &&
     !key.includes('\0')
-  )
-  {return}
+  ) {
+    return
+  }
   throw new TypeError(
     'The key of a blob must be well-formed text of 1 to 512 characters without U+0000',
   )
@@ -52,8 +53,9 @@ export function blobRange(
     start >= 0 &&
     start <= stop &&
     stop <= size
-  )
-  {return { start, end: stop }}
+  ) {
+    return { start, end: stop }
+  }
   throw new TypeError(
     `A range of a blob of ${size} bytes must lie within it; ${String(start)} to ${String(
       stop,
@@ -92,10 +94,11 @@ export async function takeContent(
         over = true
         return
       }
-      if (!(step.value instanceof Uint8Array))
-      {throw new TypeError(
+      if (!(step.value instanceof Uint8Array)) {
+        throw new TypeError(
           `The content of a blob comes as Uint8Array, not as ${typeof step.value}`,
-      )}
+        )
+      }
       if (step.value.byteLength > 0) await write(step.value)
     }
   } finally {

@@ -5,6 +5,7 @@ export {
   StoreUnavailableError,
   type Conflict,
   type Counter,
+  type CreateOptions,
   type Created,
   type Entry,
   type Evictable,

@@ -24,7 +24,7 @@ export interface Store {
   create(
     key: string,
     value: string,
-    options: WriteOptions,
+    options: CreateOptions,
   ): Created | Existing | Promise<Created | Existing>
   /**
    * Replaces an entry if it still has `revision`. Without `ttlMs` the entry keeps its expiry;
@@ -94,6 +94,15 @@ export interface WriteOptions {
   readonly evictable?: Evictable | undefined
 }
 
+/** Options of `create`. */
+export interface CreateOptions extends WriteOptions {
+  /**
+   * `false`: nobody watches the key, because it is new and random. The store may then omit the
+   * notice of this write; later writes give notice as usual. Default `true`.
+   */
+  readonly notify?: boolean | undefined
+}
+
 /** Permission to remove an entry before it expires. */
 export type Evictable = boolean | { readonly with: string }
 
@@ -132,10 +141,11 @@ export class StoreUnavailableError extends Error {
   constructor(message: string, options: { reason?: 'unavailable' | 'full'; cause?: unknown } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     for (const name in options) {
-      if (name !== 'reason' && name !== 'cause')
-      {throw new TypeError(
+      if (name !== 'reason' && name !== 'cause') {
+        throw new TypeError(
           `StoreUnavailableError: there is no option "${name}". The options are reason and cause.`,
-      )}
+        )
+      }
     }
     this[BRAND] = true
     this.reason = options.reason ?? 'unavailable'

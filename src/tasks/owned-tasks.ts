@@ -1,10 +1,10 @@
 import { checkNames } from '../runtime/option-names.js'
-import { belongsTo, countedAsOwner, countedWithoutOwner, type Mine } from './record/owner-rules.js'
+import { belongsTo, countedAsOwner, countedWithoutOwner, type IsVisible } from './record/owner.js'
 import type { Cancelled, TaskService } from './task-service.js'
-import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/accept.js'
+import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/submit-options.js'
 import type { TaskSnapshot } from './record/codec.js'
 import type { AnyTaskDefinition } from './definition/define.js'
-import type { OwnerId } from './record/owner-id.js'
+import type { OwnerId } from './record/owner.js'
 import type { TaskView, Typed } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 
@@ -42,7 +42,7 @@ export class OwnedTasks {
   async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
     checkNames('ownedBy: get', options, { definition: 0 })
     const task = await this.#service.read(id)
-    return task && this.#mine(task) ? JSON.parse(task.face) as TaskView<R> : undefined
+    return task && this.#mine(task) ? JSON.parse(task.text) as TaskView<R> : undefined
   }
 
   /**
@@ -78,5 +78,5 @@ export class OwnedTasks {
     return this.#service.delete(id, this.#mine)
   }
 
-  readonly #mine: Mine = (task) => belongsTo(task, this.#owner)
+  readonly #mine: IsVisible = (task) => belongsTo(task, this.#owner)
 }

@@ -1,10 +1,10 @@
 import { checkNames } from '../runtime/option-names.js'
 import type { AnyTaskDefinition } from './definition/define.js'
-import { SUBMIT, type SubmitOptions } from './intake/accept.js'
+import { SUBMIT, type SubmitOptions } from './intake/submit-options.js'
 import { OwnedTasks } from './owned-tasks.js'
 import type { TaskSnapshot } from './record/codec.js'
-import { checkOwnerId, ownerToSubmitFor, refuseOwner, type OwnerId } from './record/owner-id.js'
-import { countedAsOwner, everybodys } from './record/owner-rules.js'
+import { checkOwnerId, ownerToSubmitFor, refuseOwner, type OwnerId } from './record/owner.js'
+import { countedAsOwner, allTasks } from './record/owner.js'
 import type { TaskView, Typed } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { bindService } from './service-of.js'
@@ -114,19 +114,19 @@ class ServedTasks implements Tasks {
     refuseOwner('get', options)
     checkNames('tasks.get', options, { definition: 0 })
     const task = await this.#service.read(id)
-    return task && (JSON.parse(task.face) as TaskView<R>)
+    return task && (JSON.parse(task.text) as TaskView<R>)
   }
 
   async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
     refuseOwner('wait', options)
     checkNames('tasks.wait', options, WAIT)
-    return this.#service.wait(id, options, everybodys)
+    return this.#service.wait(id, options, allTasks)
   }
 
   async cancel(id: string, options: object = {}): Promise<Cancelled | undefined> {
     refuseOwner('cancel', options)
     checkNames('tasks.cancel', options, {})
-    return this.#service.cancel(id, everybodys)
+    return this.#service.cancel(id, allTasks)
   }
 
   redeliver(id: string): Promise<boolean> {
@@ -134,7 +134,7 @@ class ServedTasks implements Tasks {
   }
 
   delete(id: string): Promise<boolean> {
-    return this.#service.delete(id, everybodys)
+    return this.#service.delete(id, allTasks)
   }
 
   health(): Promise<Health> {

@@ -39,19 +39,21 @@ export function judgedLookup(
       .then((found) => {
         const [first] = found
         if (!first) throw new Error('The name has no address')
-        if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address)))
-        {throw new ForbiddenAddress()}
+        if (!rules.allowsHost(host) && !found.every(({ address }) => rules.allows(address))) {
+          throw new ForbiddenAddress()
+        }
         if (!admit(found.map(({ address }) => receiverOf(address)))) throw new BusyAddress()
         return found
       })
       .then(
         (found) => {
           const [first] = found
-          if (options.all)
-          {callback(
-            null,
-            found.map(({ address, family }) => ({ address, family })),
-          )}
+          if (options.all) {
+            callback(
+              null,
+              found.map(({ address, family }) => ({ address, family })),
+            )
+          }
           else callback(null, first?.address ?? '', first?.family)
         },
         (error: unknown) => {

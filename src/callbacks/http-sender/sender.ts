@@ -48,8 +48,9 @@ const KNOWN = {
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   checkNames('httpSender', options, KNOWN)
   const { timeoutMs = 15_000, maxAnswerBytes = 16_384, resolve = systemResolve, ca } = options
-  if (!(timeoutMs >= 1 && timeoutMs <= 600_000))
-  {throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')}
+  if (!(timeoutMs >= 1 && timeoutMs <= 600_000)) {
+    throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')
+  }
   if (!(maxAnswerBytes >= 0)) throw new TypeError('httpSender: maxAnswerBytes must be 0 or more')
   const rules = new AddressRules(options.allow)
 

@@ -1,67 +1,64 @@
 import type { Attempt, Job, ProcessOptions, Queue, RunJob } from '../../queues/queue.js'
 import type { Ledger } from './ledger.js'
 import type { TaskRecord } from './record.js'
-import type { OnTaskError } from './tell.js'
+import type { OnTaskError } from './report-error.js'
 
-/** Name of the jobs that make callbacks. */
+/** The name of jobs that are callbacks. */
 export const CALLBACK_JOB = 'longhaul.callback'
 
-/** Error for a callback URL without `callbacks`. */
+/** Returns the error for a callback URL where `createTasks` has no `callbacks`. */
 export function noCallbacks(): TypeError {
   return new TypeError('There may be a callback URL but createTasks has no callbacks: give it callbacks({ secrets }) of longhaul/callbacks')
 }
 
 /**
- * Callbacks of ended tasks. Created by `callbacks()` of `longhaul/callbacks`, so that only
- * applications that use it load the code.
+ * The option `callbacks` of `createTasks`. Made by `callbacks()` of `longhaul/callbacks`, so that
+ * only applications that use callbacks load their code.
  */
 export interface Callbacks {
   /**
-   * Called by `createTasks`.
+   * Called by `createTasks`. Throws a `TypeError` if the queues cannot be used together.
    * @internal
-   * @throws {TypeError} The queues do not fit.
    */
   readonly open: (host: CallbackHost) => CallbackDispatcher
 }
 
-/** Access to the tasks for the dispatcher of callbacks. */
+/** The parts of a task service that its callbacks use. */
 export interface CallbackHost {
-  readonly ledger: Pick<Ledger, 'load' | 'move' | 'patience'>
-  /** True if other processes read the same records. */
+  readonly ledger: Pick<Ledger, 'load' | 'loadWithRetry' | 'move' | 'moveWithRetry'>
+  /** Whether other processes see the records. */
   readonly shared: boolean
   readonly queue: Queue
-  /** Returns the id of the store. Jobs carry it, because several applications may share a queue. */
+  /** Identifies the store, in jobs of a queue that several applications may share. */
   readonly storeId: () => Promise<string>
-  /** Maximum number of concurrent tasks in this process. */
+  /** Maximum number of tasks that run at once in this process. */
   readonly concurrency: number
   readonly onError: OnTaskError
 }
 
-/** Sends the callbacks of ended tasks. */
+/** Sends callbacks for tasks that have ended. */
 export interface CallbackDispatcher {
   /**
-   * Checks a callback URL. Throws an `HttpError` for a URL that can never be called, and a
-   * `TypeError` without a secret to sign with.
+   * Checks a callback URL. Throws the error that the client is to see if the URL can never be
+   * called; a `TypeError` if there is no secret to sign with.
    */
   check(url: unknown, owner: string | undefined): Promise<string>
   /**
-   * Enqueues the first attempt for a final record. If that fails, rejects with a durable queue and
-   * gives the callback up otherwise. May be called again for the same record.
+   * Enqueues the first attempt for a record that has become final. Rejects if it could not be
+   * enqueued; if the queue is not durable, gives the callback up instead. May be called again for
+   * the same record.
    */
   dispatch(record: TaskRecord): Promise<void>
-  /** Starts another round for an ended task. Resolves to `false` if it has no callback. */
+  /** Starts another round for a task that has ended. Returns `false` if it has no callback. */
   redeliver(id: string): Promise<boolean>
-  /** Makes one attempt. Rejects if the job must run again. */
+  /** Makes one attempt. Rejects if the job has to run again. */
   run(job: Job, attempt: Attempt): Promise<void>
-  /** Handles a callback's job that the queue gave up. */
+  /** Gives up the callback of a job that the queue will not run again. */
   onDead(job: Job): Promise<void>
-  /** Starts processing the separate queue of the callbacks, if there is one. */
+  /** Starts running the jobs of its own queue, if it has one. */
   startProcessing(run: RunJob, onDead: ProcessOptions['onDead']): void
-  /** Stops waiting for room in the tasks' queue, which is about to close. */
+  /** Stops waiting for space in the queue of the tasks, which is about to close. */
   beginClose(): void
-  /**
-   * Closes the separate queue, if there is one. Called after the tasks' queue has closed, because
-   * tasks that end while it drains have callbacks too.
-   */
+  /** Closes its own queue, if it has one. Called after the queue of the tasks has drained. */
   close(drainMs: number): Promise<void>
 }

@@ -10,7 +10,7 @@ export type TaskResult<R> = R extends readonly unknown[] ? { message: string; va
   : R extends object ? { message: string } & R
     : { message: string; value: R }
 
-/** A task as `get` shows it: the task face, parsed. Times are ISO 8601. */
+/** A task as `get` shows it: the task format, parsed. Times are ISO 8601. */
 export interface TaskView<R = unknown> {
   readonly taskId: string
   readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
@@ -40,14 +40,15 @@ export interface Typed<R> {
 
 /** The result of a completed task, as JSON text. */
 export function resultText(task: TaskSnapshot): string {
-  return JSON.stringify((JSON.parse(task.face) as { result: unknown }).result)
+  return JSON.stringify((JSON.parse(task.text) as { result: unknown }).result)
 }
 
 /** The error that a failed or cancelled task stands for, to those who waited for its result. */
 export function toTaskError(task: TaskSnapshot): HttpError {
   if (task.state === 'cancelled') return httpError('task_cancelled')
-  const { error } = JSON.parse(task.face) as TaskView
+  const { error } = JSON.parse(task.text) as TaskView
   return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', {
     message: error?.message ?? 'The task failed.', ...error?.details && { details: error.details },
+    ...task.errorFields && { headers: task.errorFields },
   })
 }
