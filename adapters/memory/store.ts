@@ -1,17 +1,8 @@
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import {
-  StoreUnavailableError,
-  type Conflict,
-  type Counter,
-  type Created,
-  type Entry,
-  type Existing,
-  type Replaced,
-  type ReplaceOptions,
-  type Revision,
-  type Store,
-  type Unsubscribe,
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
+  type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
   type CreateOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
