@@ -37,6 +37,7 @@ export interface RateLimitPolicy<C = unknown> {
 
 /** What is counted, where, and what happens when it can't be. */
 export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
+  /** Keeps the counters. Processes that share it share the limits. */
   readonly store: Store
   /**
    * Tried in this order up to the first that refuses; those behind it are not charged then. The

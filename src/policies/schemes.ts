@@ -26,7 +26,10 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  * `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, a JWT library's, or your
  * own.
  */
-export function bearer<P extends Principal>(options: { readonly verify: VerifyToken<P> }): Scheme<P> {
+export function bearer<P extends Principal>(options: {
+  /** Returns the principal of a token, or `undefined` if it is not valid. */
+  readonly verify: VerifyToken<P>,
+}): Scheme<P> {
   checkNames('bearer', options, VERIFY)
   const { verify } = options
   needsVerify('bearer', verify)
@@ -46,7 +49,10 @@ export function bearer<P extends Principal>(options: { readonly verify: VerifyTo
  * hash made for them (scrypt, argon2): verify against that, and give `authenticate` a `cache`,
  * because such hashes are slow on purpose.
  */
-export function basic<P extends Principal>(options: { readonly verify: VerifyPassword<P> }): Scheme<P> {
+export function basic<P extends Principal>(options: {
+  /** Returns the principal of a user name and password, or `undefined` if they are not valid. */
+  readonly verify: VerifyPassword<P>,
+}): Scheme<P> {
   checkNames('basic', options, VERIFY)
   const { verify } = options
   needsVerify('basic', verify)
@@ -84,7 +90,10 @@ export type ApiKeyPlace = { readonly header: string } | { readonly query: string
  * An API key in a header field such as `x-api-key`, or, only where it can't be helped, in a query
  * parameter.
  */
-export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly verify: VerifyToken<P> }): Scheme<P> {
+export function apiKey<P extends Principal>(options: ApiKeyPlace & {
+  /** Returns the principal of a key, or `undefined` if it is not valid. */
+  readonly verify: VerifyToken<P>,
+}): Scheme<P> {
   checkNames('apiKey', options, API_KEY)
   const { verify, ...place } = options
   needsVerify('apiKey', verify)

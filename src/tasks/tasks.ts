@@ -67,7 +67,10 @@ export interface Tasks {
    * seconds) to finish, then stops them. A direct answer whose run is stopped is a 503
    * `shutting_down`. The store and its client stay open: the caller closes them.
    */
-  close(options?: { readonly drainMs?: number }): Promise<void>
+  close(options?: {
+    /** Time that active runs get to finish. @default 10 000 */
+    readonly drainMs?: number
+  }): Promise<void>
 }
 
 /**

@@ -8,7 +8,10 @@ import type { Selector } from './selectors.js'
  * a request names, or none, also one that is not served, and sees the request as a handler of
  * `versions` would.
  */
-export function versionNeutral<C = unknown>(handler: Handler<C>, options: { readonly select: readonly Selector[] }): Handler<C> {
+export function versionNeutral<C = unknown>(handler: Handler<C>, options: {
+  /** The selectors of `versions`, which find the version that the request names. */
+  readonly select: readonly Selector[],
+}): Handler<C> {
   checkNames('versionNeutral', options, { select: 0 })
   const { select } = options
   if (select.length === 0) throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')

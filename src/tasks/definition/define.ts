@@ -64,7 +64,7 @@ export interface TaskOptions<I, R> {
    * tries.
    */
   readonly attempts?: number
-  /** Default: exponential from 1 s, half of it random. */
+  /** Pause between two attempts. Default: exponential from 1 s, half of it random. */
   readonly backoff?: Backoff
   /** How long the record is kept after the end. Default: that of `createTasks`. */
   readonly retentionMs?: number

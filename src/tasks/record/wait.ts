@@ -4,6 +4,7 @@ import type { Subscriptions } from './subscriptions.js'
 
 /** Options of a wait. */
 export interface WaitOptions {
+  /** Longest wait, in milliseconds. */
   readonly timeoutMs: number
   /** Ends the wait early. */
   readonly signal?: AbortSignal
