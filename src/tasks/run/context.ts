@@ -10,12 +10,13 @@ export interface RunOptions extends Omit<TaskContext, 'signal'> {
 }
 
 /** What one run is told. */
-export class RunContext implements TaskContext {
+export class RunContext implements TaskContext<never> {
   readonly taskId: string | undefined
   readonly attempt: number
   readonly lastAttempt: boolean
   readonly owner: string | undefined
-  readonly context: unknown
+  /** `never`, because what a definition needs is known where it is submitted, not here. */
+  readonly context: never
   readonly progress: TaskContext['progress']
   declare readonly signal: AbortSignal
   readonly #stop: Stop
@@ -25,7 +26,7 @@ export class RunContext implements TaskContext {
     this.attempt = attempt
     this.lastAttempt = lastAttempt
     this.owner = owner
-    this.context = context
+    this.context = context as never
     this.progress = progress
     this.#stop = stop
     // A property of its own, so that it is in a copy too (`{ ...context }`), by one getter for all:

@@ -252,7 +252,7 @@ for (const binding of BINDINGS) {
 
     test('respond-async, wait=N: the result in time, or its failure, from one run, and where its status is', async (t) => {
       let runs = 0
-      const work = defineTask<{ fail?: boolean }>({ name: 'work', run: ({ fail }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
+      const work = defineTask({ name: 'work', run: ({ fail }: { fail?: boolean }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
       const { start, call, tasks } = await site(t, binding, work)
       const response = await start({}, { prefer: 'respond-async, wait=20' })
       assert.deepEqual([response.status, response.headers.get('preference-applied')], [200, 'wait=20'])

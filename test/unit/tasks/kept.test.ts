@@ -12,7 +12,7 @@ interface Input { name: string }
 /** A kind of work that keeps something, and what was taken away of it. */
 function kept(run: (input: Input, context: TaskContext) => unknown, attempts = 1) {
   const released: string[] = []
-  const definition = defineTask<Input>({
+  const definition = defineTask({
     name: 'kept', run, attempts, backoff: { type: 'fixed', delayMs: 0 },
     keeps: { of: ({ name }) => `file of ${name}`, release: (name) => released.push(name) },
   })
@@ -115,7 +115,7 @@ describe('what is kept for a task', () => {
   })
 
   test('a release that fails changes nothing', async () => {
-    const definition = defineTask<Input>({ name: 'kept', run: () => ({ message: 'done' }), keeps: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
+    const definition = defineTask({ name: 'kept', run: (_: Input) => ({ message: 'done' }), keeps: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
     const { tasks, heard, close } = bench({ definitions: [definition] })
     const { id } = await tasks.submit(definition, { name: 'a' })
     const task = await tasks.wait(id, { timeoutMs: 5000 })

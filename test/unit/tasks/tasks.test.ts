@@ -236,7 +236,7 @@ describe('what run may do', () => {
 
   test('return what is no JSON: the host hears of which task, and clients nothing', async (t) => {
     for (const [what, message] of [[1n, /^The result of odd is not JSON: .*BigInt/], [circle, /^The result of odd is not JSON: .*circular/]] as const) {
-      const odd = defineTask({ name: 'odd', run: () => what })
+      const odd = defineTask({ name: 'odd', run: () => what as unknown })
       const { tasks, heard } = use(t, { definitions: [odd] })
       assert.deepEqual((await ended(tasks, (await tasks.submit(odd, 1)).id)).error, { code: 'task_failed', message: 'The task failed.' })
       const [error] = heard as [TypeError]
@@ -306,8 +306,8 @@ describe('what run may do', () => {
 
   test('change its input: the next attempt sees it as it was', async (t) => {
     const seen: string[] = []
-    const greedy = defineTask<{ list: number[] }>({
-      name: 'greedy', attempts: 2, backoff: fast, run: (input) => { seen.push(JSON.stringify(input)); input.list.pop(); throw new Error('x') },
+    const greedy = defineTask({
+      name: 'greedy', attempts: 2, backoff: fast, run: (input: { list: number[] }) => { seen.push(JSON.stringify(input)); input.list.pop(); throw new Error('x') },
     })
     const { tasks } = use(t, { definitions: [greedy] })
     await ended(tasks, (await tasks.submit(greedy, { list: [1] })).id)
