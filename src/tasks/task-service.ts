@@ -21,7 +21,7 @@ import type { TaskRecord } from './record/record.js'
 import { isFinal } from './record/state.js'
 import { StoreIdentity } from './record/store-identity.js'
 import { warnOfTask } from './record/tell.js'
-import { answers, waitFor, Waiters, type WaitOptions } from './record/wait.js'
+import { answers, waitFor, Waiters, type FollowOptions } from './record/wait.js'
 import type { ExecutorSettings } from './run/attempt.js'
 import { runCallback } from './run/callback-run.js'
 import { DirectRuns, shuttingDown } from './run/direct-runs.js'
@@ -119,6 +119,13 @@ export class TaskService {
     return this.settings.definitions.get(name)
   }
 
+  /** Throws a `TypeError` unless the definition is registered. */
+  mustHave(definition: AnyTaskDefinition): void {
+    if (definition && this.settings.definitions.get(definition.name) === definition) return
+    const name = definition?.name ?? 'This'
+    throw new TypeError(`${name} is not among the definitions of createTasks`)
+  }
+
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
     definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
@@ -138,9 +145,7 @@ export class TaskService {
 
   /** Validates input by the schema and `check` of its definition. Throws what clients may see. */
   judge(definition: AnyTaskDefinition, input: unknown): MaybePromise<void> {
-    if (this.settings.definitions.get(definition.name) !== definition) {
-      throw new TypeError(`${definition.name} is not among the definitions of createTasks`)
-    }
+    this.mustHave(definition)
     if (definition.input || definition.check) return judgeInput(definition, input)
   }
 
@@ -179,7 +184,7 @@ export class TaskService {
   }
 
   /** Waits until a task is final, for up to `timeoutMs`. The process stays alive meanwhile. */
-  async wait(id: string, options: WaitOptions, mine: Mine): Promise<TaskSnapshot | undefined> {
+  async wait(id: string, options: StoredWait, mine: Mine): Promise<TaskSnapshot | undefined> {
     if (!isTaskId(id)) return undefined
     return waitFor(this.feeds, id, { ...options, isVisible: mine }, true)
   }
@@ -220,7 +225,7 @@ export class TaskService {
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */
-  async health(): Promise<Health> {
+  async health(): Promise<TasksHealth> {
     const ok = !this.closing && await answers(this.store)
     const running = this.executor.size + this.direct.size
     return { ok, running, waiting: this.waiters.size }
@@ -276,6 +281,9 @@ export class TaskService {
   }
 }
 
+/** Limits of a wait, and what it waits for. */
+type StoredWait = Omit<FollowOptions, 'isVisible'>
+
 /** A cancelled task, or one that was final before. */
 export interface Cancelled {
   readonly task: TaskSnapshot
@@ -283,7 +291,7 @@ export interface Cancelled {
 }
 
 /** The state of one process. */
-export interface Health {
+export interface TasksHealth {
   /** The store answers and `close` was not called. */
   readonly ok: boolean
   /** Active runs, those of direct answers included. */

@@ -3,7 +3,6 @@ import type { Backoff } from '../../queues/queue.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
 import { checkBounds, COUNT, KEPT, PAUSE, TIMER } from './bounds.js'
 import type { JsonForm, JsonSafe } from './json-form.js'
-import type { TaskTypes } from './task-types.js'
 
 /**
  * What `run` gets beside its input. `C` is the type of `context`: a `run` that declares one, as in
@@ -99,6 +98,18 @@ export interface TaskOptions<I, R, C = unknown, In = I, Out = unknown, N extends
   readonly output?: Schema<Out>
   /** What is stored elsewhere for the task, such as a spooled upload. Default: nothing. */
   readonly keeps?: Kept<I>
+}
+
+/** The types of one kind of work. No value has them: they exist for the compiler only. */
+export interface TaskTypes<N = string, In = unknown, R = unknown, C = unknown> {
+  /** The name of the definition. */
+  readonly name: N
+  /** What is submitted: the input of the schema. */
+  readonly input: In
+  /** What clients see of the result of `run`, without the message that it may gain. */
+  readonly result: R
+  /** What `run` needs as `context`. */
+  readonly context: C
 }
 
 /** One kind of work, checked and with its defaults filled in. Made by `defineTask`. */

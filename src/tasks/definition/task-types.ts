@@ -1,16 +1,7 @@
 import type { AnyTaskDefinition } from './define.js'
 
-/** The types of one kind of work. No value has them: they exist for the compiler only. */
-export interface TaskTypes<N = string, In = unknown, R = unknown, C = unknown> {
-  /** The name of the definition. */
-  readonly name: N
-  /** What is submitted: the input of the schema. */
-  readonly input: In
-  /** What clients see of the result of `run`, without the message that it may gain. */
-  readonly result: R
-  /** What `run` needs as `context`. */
-  readonly context: C
-}
+/** The definitions that `createTasks` is given. */
+export type Definitions = readonly AnyTaskDefinition[]
 
 type TypesOf<T extends AnyTaskDefinition> = NonNullable<T['~types']>
 
@@ -33,8 +24,9 @@ export type ResultOf<T extends AnyTaskDefinition> = TaskResult<TypesOf<T>['resul
 export type TaskResult<R> =
   unknown extends R ? { readonly message: string, readonly [name: string]: unknown }
     : [R] extends [void] ? { message: string }
-      : R extends readonly unknown[] ? { message: string, value: R }
-        : R extends { message: infer M } ? M extends string ? R : { message: string, value: R }
-          : R extends object ? { message: string } & R
-            : R extends undefined ? { message: string }
-              : { message: string, value: R }
+      : [R] extends [string | number | boolean | null] ? { message: string, value: R }
+        : R extends readonly unknown[] ? { message: string, value: R }
+          : R extends { message: infer M } ? M extends string ? R : { message: string, value: R }
+            : R extends object ? { message: string } & R
+              : R extends undefined ? { message: string }
+                : { message: string, value: R }

@@ -3,20 +3,21 @@ import type { TaskSnapshot } from './codec.js'
 import type { Feeds } from './feed.js'
 import { isFinal } from './state.js'
 
-/** What to wait for, and for how long. */
+/** Limits of a wait. */
 export interface WaitOptions {
+  /** Longest wait, in milliseconds. */
   readonly timeoutMs: number
   /** Ends the wait early. */
   readonly signal?: AbortSignal
-  /** What to wait for. Default: that the task is final. */
-  readonly until?: (task: TaskSnapshot) => boolean
 }
 
 /** The names of these. */
-export const WAIT = { timeoutMs: 0, signal: 0, until: 0 } satisfies Record<keyof WaitOptions, 0>
+export const WAIT = { timeoutMs: 0, signal: 0 } satisfies Record<keyof WaitOptions, 0>
 
 /** What code of this package may ask for beside that. */
 export interface FollowOptions extends WaitOptions {
+  /** Ends the wait. Default: when the task is final. */
+  readonly until?: (task: TaskSnapshot) => boolean
   /** Which records are shown to the one who waits; another one under the same id ends the wait. */
   readonly isVisible: (task: TaskSnapshot) => boolean
 }

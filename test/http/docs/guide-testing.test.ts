@@ -58,9 +58,9 @@ test('the work by itself', async () => {
 test('what clients see of a failure', async () => {
   const broken = defineTask({ name: 'broken', run: () => { throw new Error('password=123') } })
   const tasks = createTasks({ ...memory(), definitions: [broken], onError: () => undefined })
-  const { id } = await tasks.submit(broken, {})
+  const { taskId: id } = await tasks.submit(broken, {})
   const task = await tasks.wait(id, { timeoutMs: 5000 })
-  assert.equal(task?.state, 'failed')
+  assert.equal(task?.status, 'failed')
   assert.deepEqual((await tasks.get(id))?.error, { code: 'task_failed', message: 'The task failed.' })
   await tasks.close()
 })
@@ -71,7 +71,7 @@ test('tasks go when their time is over', async () => {
   const { MemoryStore, MemoryQueue } = await import('longhaul/memory')
   let now = Date.now()
   const tasks = createTasks({ store: new MemoryStore({ now: () => now }), queue: new MemoryQueue(), definitions: [report], retentionMs: 60_000 })
-  const { id } = await tasks.submit(report, { year: 2023 })
+  const { taskId: id } = await tasks.submit(report, { year: 2023 })
   await tasks.wait(id, { timeoutMs: 5000 })
   assert.equal((await tasks.get(id))?.status, 'completed')
   now += 61_000
