@@ -1,12 +1,60 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { defineConfig, type Options } from 'tsup'
 import { ENTRY_POINTS as entry } from './scripts/entry-points.mjs'
 
-const common: Options = { target: 'node20', platform: 'node', clean: true, sourcemap: false, removeNodeProtocol: false }
+type Plugin = NonNullable<Options['esbuildPlugins']>[number]
+
+/**
+ * Replaces x.ts with x.node.ts where both exist. The second one loads a heavy dependency at first
+ * use by `require`, which application bundlers and Workers could not follow.
+ */
+const nodeFiles: Plugin = {
+  name: 'node-files',
+  setup(build) {
+    build.onResolve({ filter: /^\.\.?\/.*\.js$/ }, ({ path, resolveDir }) => {
+      const file = resolve(resolveDir, path.replace(/\.js$/, '.node.ts'))
+      return existsSync(file) ? { path: file } : undefined
+    })
+  },
+}
+
+const common: Options = {
+  target: 'node20', platform: 'node', clean: true, sourcemap: false, removeNodeProtocol: false,
+}
+
+// One copy of what two entries share. Without treeshake, splitting turns ?. and ?? in CommonJS into
+// slow helpers.
+const forNode: Options = {
+  ...common,
+  entry,
+  splitting: true,
+  treeshake: true,
+  esbuildPlugins: [nodeFiles],
+}
+
+/** What Node loads: ES modules and CommonJS. It opens one file for each module. */
+export const nodeBuilds: Options[] = [
+  { ...forNode, format: 'esm', outDir: 'dist/node', inject: ['scripts/node-require/esm.mjs'] },
+  { ...forNode, format: 'cjs', outDir: 'dist/cjs', inject: ['scripts/node-require/cjs.mjs'] },
+]
 
 export default defineConfig([
-  // A file for each module: what an application doesn't import, its bundler leaves out, our dependencies included (docs/adr/0018).
-  { ...common, entry: ['src/**/*.ts', 'adapters/**/*.ts'], format: 'esm', outDir: 'dist/esm', bundle: false },
-  // One copy of what two entries share; without treeshake, splitting turns ?. and ?? in CJS into slow helpers.
-  { ...common, entry, format: 'cjs', outDir: 'dist/cjs', splitting: true, treeshake: true },
-  { ...common, entry, format: ['esm', 'cjs'], outDir: 'dist/types', dts: { only: true, compilerOptions: { ignoreDeprecations: '6.0' } } }
+  // For application bundlers, a file for each module: they leave out what nobody imports, our
+  // dependencies included (docs/adr/0018).
+  {
+    ...common,
+    entry: ['src/**/*.ts', 'adapters/**/*.ts', '!src/**/*.node.ts'],
+    format: 'esm',
+    outDir: 'dist/esm',
+    bundle: false,
+  },
+  ...nodeBuilds,
+  {
+    ...common,
+    entry,
+    format: ['esm', 'cjs'],
+    outDir: 'dist/types',
+    dts: { only: true, compilerOptions: { ignoreDeprecations: '6.0' } },
+  },
 ])

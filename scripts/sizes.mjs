@@ -44,7 +44,7 @@ const BUDGETS = { 'longhaul/client': 11 }
 export async function measure() {
   return Promise.all(PARTS.map(async ([names, from, ...allowed]) => {
     const budget = BUDGETS[from]
-    const { import: { default: file } } = manifest.exports[from.replace('longhaul', '.')]
+    const { import: { module: file } } = manifest.exports[from.replace('longhaul', '.')]
     const path = JSON.stringify(resolve(root, file))
     const { outputFiles: [{ contents: bytes }], metafile } = await build({
       stdin: { contents: names === '*' ? `export * from ${path}` : `export { ${names} } from ${path}`, resolveDir: root },

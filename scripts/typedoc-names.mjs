@@ -1,7 +1,15 @@
 // A plugin of typedoc: entry points by the names that users import, pages by their headings, in groups.
 import { Converter, ReflectionKind } from 'typedoc'
 
-const GROUPS = [[/^guide\//, 'Guide'], [/^adr\//, 'Decisions'], [/(?:)/, 'To look things up']]
+/** The group of each page, by its path below docs. The first that matches counts. */
+const GROUPS = [
+  [/^guide\/(getting-started|express|nestjs|embedding|migrating|which-tool|console)$/, 'Start'],
+  [/^guide\/(production|redis-and-workers|operations|logging|writing-an-adapter)$/, 'Run'],
+  [/^guide\/options$/, 'Look up'],
+  [/^guide\//, 'Build'],
+  [/^adr\//, 'Decisions'],
+  [/(?:)/, 'Look up']
+]
 
 export function load(app) {
   app.converter.on(Converter.EVENT_CREATE_DOCUMENT, (_context, page) => {

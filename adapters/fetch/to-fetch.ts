@@ -1,7 +1,6 @@
 import { guard, type OnError } from '../../src/http/boundary.js'
-import { notFound } from '../../src/http/declined.js'
+import { copyHeadersToError, notFound } from '../../src/http/response-headers.js'
 import type { Handler, HttpResponse } from '../../src/http/exchange.js'
-import { keepFields } from '../../src/http/kept-fields.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { cleanMountPath } from '../../src/http/target.js'
 import { FetchRequest, type FetchFacts } from './request.js'
@@ -77,7 +76,7 @@ export function toFetch<C = unknown>(handler: Handler<C>, options: FetchOptions<
     try {
       return await toResponse(call, answer, rescue)
     } catch (error) {
-      keepFields(error, answer)
+      copyHeadersToError(error, answer)
       return toResponse(call, await rescue(error), rescue)
     }
   }

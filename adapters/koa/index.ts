@@ -1,71 +1,95 @@
 import type { Middleware, ParameterizedContext } from 'koa'
+import type { OnError } from '../../src/http/boundary.js'
 import type { Handler } from '../../src/http/exchange.js'
-import { checkNames } from '../../src/runtime/option-names.js'
 import { cleanMountPath, splitTarget } from '../../src/http/target.js'
-import { toNode, type NodeOptions } from '../node/index.js'
+import { checkNames } from '../../src/runtime/option-names.js'
+import { toNode, type NodeOptions, type NodeRaw } from '../node/index.js'
 
-/** What `toKoa` takes. */
+/** Options of `toKoa`. */
 export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
   /**
-   * Makes `request.context`. Default: `{ user: ctx.state.user }`, which is where koa-passport and
-   * koa-jwt put it.
+   * Returns `request.context`. Default: `{ user: ctx.state.user }`, which is where koa-passport and
+   * koa-jwt put the user.
    */
   readonly context?: (ctx: ParameterizedContext) => C
   /**
-   * The prefix of the @koa/router that the handler is a route of, such as `/api`: it stays in the
-   * path. Default: what koa-mount took away.
+   * Prefix of the @koa/router that the handler is a route of, such as `/api`. That router leaves it
+   * in the path. Default: the prefix that koa-mount has removed.
    */
   readonly mountPath?: string
 }
 
 const KNOWN = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof KoaOptions, 0>
 
-interface Routed {
+/** Where a request of node:http refers to Koa's context. */
+const CONTEXT = Symbol('longhaul.koaContext')
+
+type RawRequest = object & { [CONTEXT]?: ParameterizedContext }
+
+/** Members that @koa/router and body parsers add to a context. */
+interface Extended {
   readonly params?: Readonly<Record<string, unknown>>
   readonly request: { readonly body?: unknown }
 }
 
 /**
- * Makes a handler into a middleware of Koa: `app.use(toKoa(handler))`, behind koa-mount, or in a
- * route of @koa/router. Headers that middleware in front has set are kept, and a body that koa-body
- * or koa-bodyparser has read is taken. A handler that declines goes on to the next middleware.
+ * Converts a handler to a middleware of Koa, for koa-mount, or for a route of @koa/router. Header
+ * fields that earlier middleware has set are kept, and a body that koa-body or koa-bodyparser has
+ * parsed is used. If the handler declines, the next middleware runs.
  *
- * The answer is written to the connection itself; middleware in front gets its turn again once it
- * is out, and finds the head sent. Failures that are not expected answers go to `onError`, by
- * default to the `error` event of the app.
+ * The answer is written to the connection directly. Earlier middleware continues when the answer
+ * has been sent. Failures that are not expected answers go to `onError`, by default to the `error`
+ * event of the app.
+ *
+ * @example
+ * app.use(mount('/api', toKoa(router({ 'POST /reports': submit(report) }))))
+ *
+ * @throws {TypeError} An option is unknown, `handler` is no function, or `mountPath` does not start
+ * with `/`.
  */
 export function toKoa<C = unknown>(handler: Handler<C>, options: KoaOptions<C> = {}): Middleware {
   checkNames('toKoa', options, KNOWN)
-  const { context = ((ctx) => ({ user: ctx.state['user'] as unknown })) as (ctx: ParameterizedContext) => C } = options
+  const makeContext = options.context ?? defaultContext as (ctx: ParameterizedContext) => C
   const mountPath = cleanMountPath(options.mountPath ?? '')
-  const contexts = new WeakMap<object, ParameterizedContext>()
-  const onError = options.onError ?? ((error, { raw }) => {
-    const ctx = contexts.get((raw as { req: object }).req)
-    ctx?.app.emit('error', error, ctx)
+  const handle = toNode<C>(handler, {
+    onError: options.onError ?? emitError,
+    context: (req) => makeContext(contextOf(req)),
   })
-  const handle = toNode<C>(handler, { onError })
   return (ctx, next) => new Promise<void>((resolve, reject) => {
-    const { params, request } = ctx as unknown as Routed
-    contexts.set(ctx.req, ctx)
-    const over = (): void => {
+    const { params, request } = ctx as unknown as Extended
+    const raw: RawRequest = ctx.req
+    raw[CONTEXT] = ctx
+    const end = (): void => {
       ctx.respond = false
       resolve()
     }
-    ctx.res.once('close', over)
+    ctx.res.once('close', end)
     handle(ctx.req, ctx.res, {
-      context: context(ctx),
       mountPath: mountPathOf(ctx) + mountPath,
       ...params && { params },
       ...request.body !== undefined && { body: request.body },
       next: () => {
-        ctx.res.off('close', over)
+        ctx.res.off('close', end)
         next().then(() => { resolve() }, reject)
       },
     })
   })
 }
 
-/** What koa-mount took away from the front of the path. */
+function contextOf(raw: object): ParameterizedContext {
+  return (raw as RawRequest)[CONTEXT] as ParameterizedContext
+}
+
+function defaultContext(ctx: ParameterizedContext): unknown {
+  return { user: ctx.state['user'] as unknown }
+}
+
+function emitError(...[error, { raw }]: Parameters<OnError>): void {
+  const ctx = contextOf((raw as NodeRaw).req)
+  ctx.app.emit('error', error, ctx)
+}
+
+/** Returns the prefix that koa-mount has removed from the path. */
 function mountPathOf({ originalUrl, path }: ParameterizedContext): string {
   const { path: sent } = splitTarget(originalUrl)
   if (path === '/' && !sent.endsWith('/')) return sent

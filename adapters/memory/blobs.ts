@@ -7,7 +7,7 @@ import type { BlobInfo, BlobRange, Blobs, BlobPutOptions } from '../../src/store
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { Blob, BlobWriter } from './blob.js'
 import { wholeNumber } from './limits.js'
-import { Sweeper } from './sweeper.js'
+import { ExpiryScanner } from './expiry-scanner.js'
 
 const MIB = 1024 * 1024
 /** What a blob takes beside its bytes, at most, with a key of 512 characters. */
@@ -40,7 +40,7 @@ export class MemoryBlobs implements Blobs {
   readonly #blobs = new Map<string, Blob>()
   readonly #maxBytes: number
   readonly #now: () => number
-  readonly #sweeper = new Sweeper(() => this.#walk())
+  readonly #scanner = new ExpiryScanner(() => this.#walk())
   /** Names this store, so that no two blobs ever have one tag. */
   #name: string | undefined
   #written = 0
@@ -84,7 +84,7 @@ export class MemoryBlobs implements Blobs {
       const blob = new Blob(info, this.#now() + ttlMs, blocks, () => { this.#bytes -= bytes })
       if (ttlMs > 0) {
         this.#blobs.set(key, blob)
-        this.#sweeper.start()
+        this.#scanner.start()
       } else blob.drop()
       return info
     } catch (error) {
@@ -119,7 +119,7 @@ export class MemoryBlobs implements Blobs {
   /** Forgets everything; who reads already gets the rest. */
   async close(): Promise<void> {
     this.#closed = true
-    this.#sweeper.stop()
+    this.#scanner.stop()
     for (const key of [...this.#blobs.keys()]) this.#drop(key)
   }
 

@@ -1,5 +1,5 @@
 import { type Counter } from '../../src/stores/store.js'
-import { Recency } from './recency.js'
+import { LruMap } from './lru-map.js'
 import { ownText } from './text.js'
 
 interface Count {
@@ -18,26 +18,30 @@ const weigh = (_count: Count, key: string): number => 1 + (key.length >> 8)
  * next time.
  */
 export class Counters {
-  readonly #counts: Recency<Count>
+  readonly #counts: LruMap<Count>
 
   constructor(maxCounters: number) {
-    this.#counts = new Recency(maxCounters, weigh)
+    this.#counts = new LruMap(maxCounters, weigh)
   }
 
   get size(): number {
     return this.#counts.size
   }
 
-  /** `undefined`: the key alone is larger than all the room. */
-  add(key: string, by: number, ttlMs: number, now: number): Counter | undefined {
+  /**
+   * Adds `by`, a safe integer, to a counter. Returns `unsafe` if the sum is not a safe integer, and
+   * `too large` if the key alone exceeds the limit. Neither changes anything.
+   */
+  add(key: string, by: number, ttlMs: number, now: number): Counter | 'unsafe' | 'too large' {
     const count = this.#counts.get(key)
     if (count !== undefined && count.expiresAt > now) {
-      count.value = sum(count.value, by)
+      if (!Number.isSafeInteger(count.value + by)) return 'unsafe'
+      count.value += by
       return { value: count.value, resetMs: count.expiresAt - now }
     }
-    const fresh = { value: sum(0, by), expiresAt: now + ttlMs }
-    if (weigh(fresh, key) > this.#counts.maxWeight) return undefined
-    // One that is over already counts once and leaves nothing behind.
+    const fresh = { value: by, expiresAt: now + ttlMs }
+    if (weigh(fresh, key) > this.#counts.maxWeight) return 'too large'
+    // A counter that has expired already is not stored.
     if (ttlMs > 0) this.#counts.set(ownText(key), fresh)
     return { value: fresh.value, resetMs: Math.max(ttlMs, 0) }
   }
@@ -54,10 +58,4 @@ export class Counters {
   clear(): void {
     this.#counts.clear()
   }
-}
-
-function sum(value: number, by: number): number {
-  const total = value + by
-  if (Number.isSafeInteger(by) && Number.isSafeInteger(total)) return total
-  throw new TypeError('A counter holds safe integers, and is changed by them')
 }

@@ -19,10 +19,10 @@ const FOLLOWER_OVERHEAD = 256
  * What may happen to an entry: `pinned` stays until it expires, `free` may be evicted, `bound` is
  * evictable, but only after the entry that it goes with.
  */
-type Standing = 'pinned' | 'free' | 'bound'
+type Eviction = 'pinned' | 'free' | 'bound'
 
 /** One entry as the store keeps it. */
-export class Held {
+export class StoredEntry {
   #text: string
   /** A number takes no memory of its own here; callers see it as text. */
   revision: number
@@ -33,12 +33,12 @@ export class Held {
   evictable: boolean
   /** The key of the entry that it goes with. */
   follows: string | undefined
-  standing: Standing = 'pinned'
+  eviction: Eviction = 'pinned'
   /** The text that the map holds. */
   key: string
   /** Its neighbours among the free ones. */
-  previous: Held | undefined = undefined
-  next: Held | undefined = undefined
+  previous: StoredEntry | undefined = undefined
+  next: StoredEntry | undefined = undefined
 
   constructor(key: string, value: string, revision: number, expiresAt: number, evictable: Evictable) {
     this.#text = value + END
@@ -54,7 +54,7 @@ export class Held {
   }
 
   /** Becomes what `other` is, under the same key. */
-  become(other: Held): void {
+  become(other: StoredEntry): void {
     this.#text = other.#text
     this.revision = other.revision
     this.expiresAt = other.expiresAt
@@ -80,15 +80,15 @@ export class Entries {
   readonly #maxEntries: number
   readonly #maxBytes: number
   readonly #onEvict: (key: string) => void
-  readonly #byKey = new Map<string, Held>()
+  readonly #byKey = new Map<string, StoredEntry>()
   /** Entries that go with the one at a key, whether that is there or not. */
-  readonly #followers = new Map<string, Set<Held>>()
+  readonly #followers = new Map<string, Set<StoredEntry>>()
   #pinned = 0
   #pinnedBytes = 0
   #evictableBytes = 0
   /** The ends of the chain. */
-  #oldest: Held | undefined
-  #newest: Held | undefined
+  #oldest: StoredEntry | undefined
+  #newest: StoredEntry | undefined
 
   constructor(maxEntries: number, maxBytes: number, onEvict: (key: string) => void) {
     this.#maxEntries = maxEntries
@@ -109,44 +109,44 @@ export class Entries {
   }
 
   /** The entry at `key`, expired or not. */
-  find(key: string): Held | undefined {
-    const held = this.#byKey.get(key)
-    if (held?.standing === 'free' && held !== this.#newest) {
-      this.#unlink(held)
-      this.#link(held)
+  find(key: string): StoredEntry | undefined {
+    const stored = this.#byKey.get(key)
+    if (stored?.eviction === 'free' && stored !== this.#newest) {
+      this.#unlink(stored)
+      this.#link(stored)
     }
-    return held
+    return stored
   }
 
   /** `find` that does not count as a use. */
-  peek(key: string): Held | undefined {
+  peek(key: string): StoredEntry | undefined {
     return this.#byKey.get(key)
   }
 
   /**
-   * Puts `held` at its key, in place of `before`, which is what is there now. `false`: the entries
+   * Puts `stored` at its key, in place of `before`, which is what is there now. `false`: the entries
    * that have to stay leave no room for it, and nothing changed, so an entry too large for the
    * store never costs others their place.
    */
-  put(held: Held, before: Held | undefined): boolean {
-    if (!this.#hasRoom(held, before)) return false
+  put(stored: StoredEntry, before: StoredEntry | undefined): boolean {
+    if (!this.#hasRoom(stored, before)) return false
     let others = this.#byKey.size
     if (before !== undefined) {
       others--
       this.#leave(before)
     }
-    while (this.#oldest !== undefined && (others >= this.#maxEntries || this.bytes + held.bytes > this.#maxBytes)) {
+    while (this.#oldest !== undefined && (others >= this.#maxEntries || this.bytes + stored.bytes > this.#maxBytes)) {
       others--
       this.#evict(this.#oldest)
     }
 
-    let now = held
+    let now = stored
     if (before === undefined) {
-      held.key = ownText(held.key)
-      this.#byKey.set(held.key, held)
+      stored.key = ownText(stored.key)
+      this.#byKey.set(stored.key, stored)
     } else {
       // The map need not hear of it.
-      before.become(held)
+      before.become(stored)
       now = before
     }
     this.#enter(now)
@@ -154,9 +154,9 @@ export class Entries {
   }
 
   remove(key: string): boolean {
-    const held = this.#byKey.get(key)
-    if (held === undefined) return false
-    this.#leave(held)
+    const stored = this.#byKey.get(key)
+    if (stored === undefined) return false
+    this.#leave(stored)
     this.#byKey.delete(key)
     this.#review(key)
     return true
@@ -165,7 +165,7 @@ export class Entries {
   /**
    * Every entry, while others come and go. May miss some then, and visits no more than there were.
    */
-  *each(): Generator<[string, Held]> {
+  *each(): Generator<[string, StoredEntry]> {
     let left = this.#byKey.size
     for (const entry of this.#byKey) {
       if (left-- === 0) break
@@ -187,13 +187,13 @@ export class Entries {
    * Whether what has to stay leaves room. Those that go with an entry that is replaced stay with
    * it.
    */
-  #hasRoom(held: Held, before: Held | undefined): boolean {
+  #hasRoom(stored: StoredEntry, before: StoredEntry | undefined): boolean {
     let count = this.#pinned + 1
-    let bytes = this.#pinnedBytes + held.bytes
+    let bytes = this.#pinnedBytes + stored.bytes
     const leaving = before === undefined ? [] : [before]
-    const staying = before === undefined ? [] : [...this.#followers.get(held.key) ?? []].filter((each) => each !== before)
+    const staying = before === undefined ? [] : [...this.#followers.get(stored.key) ?? []].filter((each) => each !== before)
     for (const each of [...leaving, ...staying]) {
-      if (each.standing !== 'pinned') continue
+      if (each.eviction !== 'pinned') continue
       count--
       bytes -= each.bytes
     }
@@ -201,82 +201,82 @@ export class Entries {
     return count + staying.length <= this.#maxEntries && bytes <= this.#maxBytes
   }
 
-  #evict(held: Held): void {
-    this.remove(held.key)
-    this.#onEvict(held.key)
+  #evict(stored: StoredEntry): void {
+    this.remove(stored.key)
+    this.#onEvict(stored.key)
   }
 
   /** It is there, with its final members. */
-  #enter(held: Held): void {
-    const { follows } = held
+  #enter(stored: StoredEntry): void {
+    const { follows } = stored
     if (follows !== undefined) {
       const others = this.#followers.get(follows)
-      if (others === undefined) this.#followers.set(follows, new Set([held]))
-      else others.add(held)
+      if (others === undefined) this.#followers.set(follows, new Set([stored]))
+      else others.add(stored)
     }
-    this.#count(held)
-    this.#review(held.key)
+    this.#count(stored)
+    this.#review(stored.key)
   }
 
   /** It counts no more. */
-  #leave(held: Held): void {
-    const { follows } = held
+  #leave(stored: StoredEntry): void {
+    const { follows } = stored
     if (follows !== undefined) {
       const others = this.#followers.get(follows)
-      if (others?.delete(held) && others.size === 0) this.#followers.delete(follows)
+      if (others?.delete(stored) && others.size === 0) this.#followers.delete(follows)
     }
-    this.#uncount(held)
+    this.#uncount(stored)
   }
 
   /** The entry at `key` came, changed or went: those that go with it may stand otherwise now. */
   #review(key: string): void {
     if (this.#followers.size === 0) return
     for (const each of this.#followers.get(key) ?? []) {
-      if (this.#standingOf(each) === each.standing) continue
+      if (this.#evictionOf(each) === each.eviction) continue
       this.#uncount(each)
       this.#count(each)
     }
   }
 
-  #standingOf(held: Held): Standing {
-    if (!held.evictable) return 'pinned'
-    const leader = held.follows === undefined ? undefined : this.#byKey.get(held.follows)
+  #evictionOf(stored: StoredEntry): Eviction {
+    if (!stored.evictable) return 'pinned'
+    const leader = stored.follows === undefined ? undefined : this.#byKey.get(stored.follows)
     // One that goes with another itself holds nothing: so there are no circles.
     if (leader === undefined || leader.follows !== undefined) return 'free'
     return leader.evictable ? 'bound' : 'pinned'
   }
 
-  #count(held: Held): void {
-    held.standing = this.#standingOf(held)
-    if (held.standing === 'pinned') {
+  #count(stored: StoredEntry): void {
+    stored.eviction = this.#evictionOf(stored)
+    if (stored.eviction === 'pinned') {
       this.#pinned++
-      this.#pinnedBytes += held.bytes
-    } else this.#evictableBytes += held.bytes
-    if (held.standing === 'free') this.#link(held)
+      this.#pinnedBytes += stored.bytes
+    } else this.#evictableBytes += stored.bytes
+    if (stored.eviction === 'free') this.#link(stored)
   }
 
-  #uncount(held: Held): void {
-    if (held.standing === 'pinned') {
+  #uncount(stored: StoredEntry): void {
+    if (stored.eviction === 'pinned') {
       this.#pinned--
-      this.#pinnedBytes -= held.bytes
-    } else this.#evictableBytes -= held.bytes
-    if (held.standing === 'free') this.#unlink(held)
+      this.#pinnedBytes -= stored.bytes
+    } else this.#evictableBytes -= stored.bytes
+    if (stored.eviction === 'free') this.#unlink(stored)
   }
 
   /** Makes it the one used last. */
-  #link(held: Held): void {
-    held.previous = this.#newest
-    if (this.#newest === undefined) this.#oldest = held
-    else this.#newest.next = held
-    this.#newest = held
+  #link(stored: StoredEntry): void {
+    stored.previous = this.#newest
+    if (this.#newest === undefined) this.#oldest = stored
+    else this.#newest.next = stored
+    this.#newest = stored
   }
 
-  #unlink(held: Held): void {
-    if (held.previous === undefined) this.#oldest = held.next
-    else held.previous.next = held.next
-    if (held.next === undefined) this.#newest = held.previous
-    else held.next.previous = held.previous
-    held.previous = undefined
-    held.next = undefined
+  #unlink(stored: StoredEntry): void {
+    if (stored.previous === undefined) this.#oldest = stored.next
+    else stored.previous.next = stored.next
+    if (stored.next === undefined) this.#newest = stored.previous
+    else stored.next.previous = stored.previous
+    stored.previous = undefined
+    stored.next = undefined
   }
 }

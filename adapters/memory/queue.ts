@@ -4,29 +4,29 @@ import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { retryDelay } from '../../src/queues/backoff.js'
 import {
-  isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob
+  isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job,
+  type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
-import { Transit } from '../../src/queues/transit.js'
-import { heapShare } from './heap-share.js'
-import { wholeNumber } from './limits.js'
-import { Line, Queued } from './queued.js'
-import { rejected } from './rejected.js'
+import { ShortLivedMap } from '../../src/queues/short-lived-map.js'
+import { DeadJobReports } from './dead-job-reports.js'
+import { heapShare, wholeNumber } from './limits.js'
+import { QueuedJob, ReadyList } from './queued-job.js'
 
 // Taken at once: under a test's fake timers work starts all the same, and what starts it is not
 // lost when they go.
 const { setImmediate, clearImmediate } = timers
 
 /** The longest delay that a timer of Node takes; beyond it a timer fires at once. */
-const MAX_TIMER = 2 ** 31 - 1
+const MAX_TIMER_MS = 2 ** 31 - 1
 /** Milliseconds that short jobs may follow each other in one turn of the event loop. */
-const TURN = 2
+const TURN_MS = 2
 /** Milliseconds that aborted runs have to end before they count as undone. */
-const GRACE = 250
+const ABORT_GRACE_MS = 250
 /** Milliseconds that `close` waits for the `onDead` of jobs at most. */
-const BURIAL = 5000
+const ON_DEAD_TIMEOUT_MS = 5000
 /** Milliseconds between two ticks of a caller that waits until nothing is held. */
-const KEEP_ALIVE = 1000
+const KEEP_ALIVE_MS = 1000
 
 const NO_OPTIONS: EnqueueOptions = {}
 
@@ -73,11 +73,10 @@ export class MemoryQueue implements Queue {
   /** Bytes of the jobs that are kept as text. */
   #bytes = 0
   /** Everything accepted that has not ended, by id. */
-  readonly #held = new Transit<Queued>()
-  readonly #ready = new Line()
-  readonly #burials = new Set<Promise<void>>()
+  readonly #jobs = new ShortLivedMap<QueuedJob>()
+  readonly #ready = new ReadyList()
+  readonly #deadReports = new DeadJobReports()
   #run: RunJob | undefined
-  #onDead: ProcessOptions['onDead'] | undefined
   #concurrency = 0
   #running = 0
   #turn: NodeJS.Immediate | undefined
@@ -105,25 +104,25 @@ export class MemoryQueue implements Queue {
    * bounds.
    */
   usage(): { running: number, waiting: number, bytes: number } {
-    return { running: this.#running, waiting: this.#held.size - this.#running, bytes: this.#bytes }
+    return { running: this.#running, waiting: this.#jobs.size - this.#running, bytes: this.#bytes }
   }
 
   enqueue(job: Job, options: EnqueueOptions = NO_OPTIONS): MaybePromise<'accepted' | 'full'> {
     if (this.#closing) return 'full'
-    if (this.#held.has(job.id)) return 'accepted'
-    if (this.#held.size >= this.#maxQueued + this.#concurrency) return 'full'
+    if (this.#jobs.has(job.id)) return 'accepted'
+    if (this.#jobs.size >= this.#maxQueued + this.#concurrency) return 'full'
     const delay = options.delayMs ?? 0
     if (!(delay >= 0 && Number.isFinite(delay))) return Promise.reject(new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`))
     let item
     try {
-      item = new Queued(job, options, delay === 0 && this.#running + this.#ready.size < this.#concurrency)
+      item = new QueuedJob(job, options, delay === 0 && this.#running + this.#ready.size < this.#concurrency)
     } catch (error) {
-      return rejected(error)
+      return Promise.reject(error instanceof Error ? error : new TypeError('A job must be JSON', { cause: error }))
     }
     if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) return 'full'
     this.#bytes += item.bytes
-    this.#held.set(item.id, item)
-    this.#wait(item, delay)
+    this.#jobs.set(item.id, item)
+    this.#schedule(item, delay)
     return 'accepted'
   }
 
@@ -134,20 +133,20 @@ export class MemoryQueue implements Queue {
   process(run: RunJob, options: ProcessOptions): void {
     if (this.#run) throw new Error('process() was called already: one queue has one processor in a process')
     this.#concurrency = wholeNumber('concurrency', options.concurrency, 1, 1_000_000)
-    this.#onDead = options.onDead
+    this.#deadReports.listen(options.onDead)
     this.#run = run
-    this.#wake()
+    this.#scheduleTurn()
   }
 
   async remove(id: string): Promise<boolean> {
-    const item = this.#held.get(id)
+    const item = this.#jobs.get(id)
     if (item === undefined || item.state === 'running') return false
-    this.#end(item)
+    this.#remove(item)
     return true
   }
 
   async has(id: string): Promise<boolean> {
-    return this.#held.has(id)
+    return this.#jobs.has(id)
   }
 
   /**
@@ -157,7 +156,7 @@ export class MemoryQueue implements Queue {
    */
   async idle(): Promise<void> {
     // A Worker cancels a request that waits for nothing but what other requests do.
-    const alive = setInterval(() => undefined, KEEP_ALIVE)
+    const alive = setInterval(() => undefined, KEEP_ALIVE_MS)
     await this.#whenIdle()
     clearInterval(alive)
   }
@@ -169,32 +168,32 @@ export class MemoryQueue implements Queue {
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     checkNames('MemoryQueue: close', options, { drainMs: 0 })
-    this.#closing ??= this.#shutDown(Math.min(Math.max(options.drainMs ?? 10_000, 0), MAX_TIMER))
+    this.#closing ??= this.#shutDown(Math.min(Math.max(options.drainMs ?? 10_000, 0), MAX_TIMER_MS))
     return this.#closing
   }
 
-  #wait(item: Queued, delay: number): void {
+  #schedule(item: QueuedJob, delay: number): void {
     if (delay <= 0) {
       item.state = 'ready'
       item.turn = this.#turns
       if (this.#run !== undefined) item.releaseClock ??= this.#clock.hold?.()
       this.#ready.push(item)
-      this.#wake()
+      this.#scheduleTurn()
       return
     }
     item.state = 'delayed'
     item.dueAt = this.#clock.now() + delay
-    const part = Math.min(delay, MAX_TIMER)
-    item.cancelTimer = this.#clock.schedule(part, () => this.#wait(item, delay - part))
+    const part = Math.min(delay, MAX_TIMER_MS)
+    item.cancelTimer = this.#clock.schedule(part, () => this.#schedule(item, delay - part))
     item.noteIdle()
   }
 
-  #wake(): void {
+  #scheduleTurn(): void {
     if (this.#turn !== undefined || this.#running >= this.#concurrency || this.#ready.first === undefined) return
     this.#turn = setImmediate(() => {
       this.#turn = undefined
       this.#turns++
-      this.#turnEnd = performance.now() + TURN
+      this.#turnEnd = performance.now() + TURN_MS
       this.#startDue()
     })
   }
@@ -206,7 +205,7 @@ export class MemoryQueue implements Queue {
     }
   }
 
-  #start(item: Queued): void {
+  #start(item: QueuedJob): void {
     const run = this.#run
     if (run === undefined) return
     this.#ready.remove(item)
@@ -218,30 +217,31 @@ export class MemoryQueue implements Queue {
     try {
       // `run` may be anything at run time: what it returns, throws or never settles is its own
       // affair.
-      Promise.resolve(run(item.job, item.running)).then(() => this.#end(item), (error) => this.#failed(item, error))
+      Promise.resolve(run(item.job, item.running)).then(() => this.#remove(item), (error) => this.#handleFailure(item, error))
     } catch (error) {
-      this.#failed(item, error)
+      this.#handleFailure(item, error)
     }
   }
 
-  #failed(item: Queued, error: unknown): void {
+  #handleFailure(item: QueuedJob, error: unknown): void {
     // Without a running attempt it was reported already, and this one comes too late.
     if (item.running === undefined) return
-    const back = isHandBack(error) ? error.delayMs : undefined
-    const last = back === undefined && item.attempt >= item.attempts
-    const delay = back ?? (last ? 0 : retryDelay(item.backoff, item.attempt))
-    if (this.#aborted || (!last && this.#clock.now() + delay > this.#deadline)) this.#bury(item, 'closed')
-    else if (last) this.#bury(item, 'attempts')
+    const handBackMs = isHandBack(error) ? error.delayMs : undefined
+    const isLast = handBackMs === undefined && item.attempt >= item.attempts
+    const delay = handBackMs ?? (isLast ? 0 : retryDelay(item.backoff, item.attempt))
+    const tooLate = !isLast && performance.now() + delay > this.#deadline
+    if (this.#aborted || tooLate) this.#reportDead(item, 'closed')
+    else if (isLast) this.#reportDead(item, 'attempts')
     else {
       this.#running--
       item.running = undefined
-      if (back !== undefined) item.attempt--
-      // One that was kept as it is waits after all.
+      if (handBackMs !== undefined) item.attempt--
+      // A job that started at once was not kept as text until now.
       this.#bytes -= item.bytes
       item.keepAsText()
       this.#bytes += item.bytes
-      this.#wait(item, delay)
-      this.#wake()
+      this.#schedule(item, delay)
+      this.#scheduleTurn()
     }
   }
 
@@ -249,65 +249,54 @@ export class MemoryQueue implements Queue {
    * Reports the job. One that ran keeps its place meanwhile, so that a slow `onDead` holds back the
    * next.
    */
-  #bury(item: Queued, reason: DeadReason): void {
+  #reportDead(item: QueuedJob, reason: DeadReason): void {
     const ran = item.state === 'running'
     const { job } = item
-    if (!ran) this.#end(item)
-    const burial = report(this.#onDead, job, reason).then(() => {
-      this.#burials.delete(burial)
-      if (ran) this.#end(item)
+    if (!ran) this.#remove(item)
+    this.#deadReports.report(job, reason, () => {
+      if (ran) this.#remove(item)
     })
-    this.#burials.add(burial)
     item.running = undefined
   }
 
-  #end(item: Queued): void {
+  #remove(item: QueuedJob): void {
     if (item.state === 'ended') return
     if (item.state === 'running') this.#running--
     else if (item.state === 'ready') this.#ready.remove(item)
     item.cancelTimer?.()
     this.#bytes -= item.bytes
     item.end()
-    this.#held.delete(item.id)
-    if (this.#held.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve()
+    this.#jobs.delete(item.id)
+    if (this.#jobs.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve()
     // One round of short jobs in each turn would be less than a server takes in meanwhile.
     if (performance.now() < this.#turnEnd) this.#startDue()
-    this.#wake()
+    this.#scheduleTurn()
   }
 
   async #shutDown(drainMs: number): Promise<void> {
     // A manual clock stands still while the queue drains, so nothing delayed becomes due.
     this.#deadline = this.#clock.now() + (this.#clock.hold === undefined ? drainMs : 0)
-    for (const item of this.#held.values()) {
-      if (this.#run === undefined) this.#end(item)
-      else if (item.state === 'delayed' && item.dueAt > this.#deadline) this.#bury(item, 'closed')
+    for (const item of this.#jobs.values()) {
+      if (this.#run === undefined) this.#remove(item)
+      else if (item.state === 'delayed' && item.dueAt > this.#deadline) this.#reportDead(item, 'closed')
     }
     await within(this.#whenIdle(), drainMs)
     this.#aborted = true
     const reason = new QueueClosingError()
-    for (const item of this.#held.values()) {
+    for (const item of this.#jobs.values()) {
       if (item.state === 'running') item.running?.abort(reason)
-      else this.#bury(item, 'closed')
+      else this.#reportDead(item, 'closed')
     }
-    await within(this.#whenIdle(), GRACE)
-    for (const item of this.#held.values()) if (item.running !== undefined) this.#bury(item, 'closed')
-    await within(Promise.all(this.#burials), BURIAL)
+    await within(this.#whenIdle(), ABORT_GRACE_MS)
+    for (const item of this.#jobs.values()) if (item.running !== undefined) this.#reportDead(item, 'closed')
+    await within(this.#deadReports.settled(), ON_DEAD_TIMEOUT_MS)
     if (this.#turn !== undefined) clearImmediate(this.#turn)
   }
 
   /** A promise of its own for each caller: a Worker may not share one between requests. */
   #whenIdle(): Promise<void> {
-    if (this.#held.size === 0) return Promise.resolve()
+    if (this.#jobs.size === 0) return Promise.resolve()
     return new Promise((resolve) => { this.#onIdle.push(resolve) })
-  }
-}
-
-/** `onDead` may throw: there is nobody left to tell. */
-async function report(onDead: ProcessOptions['onDead'] | undefined, job: Job, reason: DeadReason): Promise<void> {
-  try {
-    await onDead?.(job, reason)
-  } catch {
-    // The queue has done its part.
   }
 }
 

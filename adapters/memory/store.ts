@@ -6,11 +6,10 @@ import {
   type Store, type Unsubscribe, type WriteOptions
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
-import { Entries, Held } from './entries.js'
-import { heapShare } from './heap-share.js'
+import { Entries, StoredEntry } from './entries.js'
+import { heapShare } from './limits.js'
 import { wholeNumber } from './limits.js'
-import { rejected } from './rejected.js'
-import { Sweeper } from './sweeper.js'
+import { ExpiryScanner } from './expiry-scanner.js'
 import { Watches } from './watches.js'
 
 /** A Map of V8 holds 2^24 slots, and needs half of them free when entries come and go. */
@@ -22,7 +21,7 @@ const STEPS_WHEN_FULL = 256
 
 /** What a `MemoryStore` may hold. */
 export interface MemoryStoreOptions {
-  /** Entries held at once, 1 to 8,000,000. Default 1,000,000. */
+  /** Entries stored at once, 1 to 8,000,000. Default 1,000,000. */
   readonly maxEntries?: number
   /**
    * Bytes that entries may take, keys and bookkeeping included, as an upper estimate. Default: 256
@@ -30,7 +29,7 @@ export interface MemoryStoreOptions {
    */
   readonly maxBytes?: number
   /**
-   * Counters held at once, 1 to 8,000,000; a key takes one place for each 256 characters. Default
+   * Counters stored at once, 1 to 8,000,000; a key takes one place for each 256 characters. Default
    * 100,000.
    */
   readonly maxCounters?: number
@@ -67,7 +66,7 @@ export class MemoryStore implements Store {
   readonly #watches = new Watches()
   readonly #maxWatches: number
   readonly #now: () => number
-  readonly #sweeper: Sweeper
+  readonly #scanner: ExpiryScanner
   /** One sequence for all keys, so that a key that comes back never has an old revision. */
   #revision = 0
   #closed = false
@@ -84,10 +83,10 @@ export class MemoryStore implements Store {
     this.#counters = new Counters(wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT))
     this.#maxWatches = wholeNumber('maxWatches', options.maxWatches ?? 100_000, 1, MAP_LIMIT)
     this.#now = options.now ?? (() => performance.now())
-    this.#sweeper = new Sweeper(() => this.#walk())
+    this.#scanner = new ExpiryScanner(() => this.#walk())
   }
 
-  /** What is held now. `bytes` is the estimate that `maxBytes` bounds. */
+  /** What is stored now. `bytes` is the estimate that `maxBytes` bounds. */
   usage(): { entries: number, pinned: number, bytes: number, counters: number, watches: number } {
     const { size, pinned, bytes } = this.#entries
     return { entries: size, pinned, bytes, counters: this.#counters.size, watches: this.#watches.size }
@@ -95,8 +94,8 @@ export class MemoryStore implements Store {
 
   get(key: string): MaybePromise<Entry | undefined> {
     if (this.#closed) return closed()
-    const held = this.#live(key)
-    return held && entryOf(held)
+    const stored = this.#live(key)
+    return stored && entryOf(stored)
   }
 
   create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
@@ -128,14 +127,14 @@ export class MemoryStore implements Store {
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): MaybePromise<Counter> {
     if (this.#closed) return closed()
     if (!Number.isFinite(ttlMs)) return Promise.reject(noDuration(ttlMs))
-    try {
-      const counter = this.#counters.add(key, by, ttlMs, this.#now())
-      if (counter === undefined) return Promise.reject(full('The key of the counter is too long for this store'))
-      this.#sweeper.start()
-      return counter
-    } catch (error) {
-      return rejected(error)
+    if (!Number.isSafeInteger(by)) return Promise.reject(unsafeInteger())
+    const counter = this.#counters.add(key, by, ttlMs, this.#now())
+    if (counter === 'unsafe') return Promise.reject(unsafeInteger())
+    if (counter === 'too large') {
+      return Promise.reject(full('The key of the counter is too long for this store'))
     }
+    this.#scanner.start()
+    return counter
   }
 
   watch(key: string, listener: () => void): MaybePromise<Unsubscribe> {
@@ -149,36 +148,36 @@ export class MemoryStore implements Store {
    */
   async close(): Promise<void> {
     this.#closed = true
-    this.#sweeper.stop()
+    this.#scanner.stop()
     this.#watches.clear()
     this.#entries.clear()
     this.#counters.clear()
   }
 
-  #live(key: string): Held | undefined {
-    const held = this.#entries.find(key)
-    if (held === undefined || held.expiresAt > this.#now()) return held
+  #live(key: string): StoredEntry | undefined {
+    const stored = this.#entries.find(key)
+    if (stored === undefined || stored.expiresAt > this.#now()) return stored
     this.#drop(key)
     return undefined
   }
 
   /** Writes in place of the live entry `there`. Gives what is wrong, when nothing was written. */
-  #write(key: string, there: Held | undefined, value: string, { ttlMs, evictable = false }: ReplaceOptions): Error | undefined {
+  #write(key: string, there: StoredEntry | undefined, value: string, { ttlMs, evictable = false }: ReplaceOptions): Error | undefined {
     if (ttlMs !== undefined && !Number.isFinite(ttlMs)) return noDuration(ttlMs)
     const now = this.#now()
     const expiresAt = ttlMs === undefined ? there?.expiresAt ?? now : now + ttlMs
     if (expiresAt <= now) {
       if (there !== undefined) this.#entries.remove(key)
     } else {
-      const held = new Held(key, value, this.#revision + 1, expiresAt, evictable)
-      if (!this.#entries.put(held, there)) {
-        this.#sweeper.advance(STEPS_WHEN_FULL)
-        if (!this.#entries.put(held, this.#entries.peek(key))) return full('The store is full')
+      const stored = new StoredEntry(key, value, this.#revision + 1, expiresAt, evictable)
+      if (!this.#entries.put(stored, there)) {
+        this.#scanner.advance(STEPS_WHEN_FULL)
+        if (!this.#entries.put(stored, this.#entries.peek(key))) return full('The store is full')
       }
     }
     this.#revision++
     this.#watches.notify(key)
-    this.#sweeper.start()
+    this.#scanner.start()
     return undefined
   }
 
@@ -192,25 +191,29 @@ export class MemoryStore implements Store {
    * something.
    */
   *#walk(): Generator<boolean> {
-    if (this.#entries.size > 0) for (const key of this.#watches.keys()) yield this.#lapse(key)
-    for (const [key, held] of this.#entries.each()) yield held.expiresAt <= this.#now() && this.#lapse(key)
+    if (this.#entries.size > 0) for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)
+    for (const [key, stored] of this.#entries.each()) yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)
     yield* this.#counters.sweep(this.#now)
   }
 
-  #lapse(key: string): boolean {
-    const held = this.#entries.peek(key)
-    if (held === undefined || held.expiresAt > this.#now()) return false
+  #dropIfExpired(key: string): boolean {
+    const stored = this.#entries.peek(key)
+    if (stored === undefined || stored.expiresAt > this.#now()) return false
     this.#drop(key)
     return true
   }
 }
 
-function entryOf(held: Held): Entry {
-  return { value: held.value, revision: String(held.revision) }
+function entryOf(stored: StoredEntry): Entry {
+  return { value: stored.value, revision: String(stored.revision) }
 }
 
 function noDuration(ttlMs: number): TypeError {
   return new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
+}
+
+function unsafeInteger(): TypeError {
+  return new TypeError('A counter and its changes must be safe integers')
 }
 
 function full(message: string): StoreUnavailableError {

@@ -1,5 +1,5 @@
 import { checkNames } from '../../src/runtime/option-names.js'
-import { Transit } from '../../src/queues/transit.js'
+import { ShortLivedMap } from '../../src/queues/short-lived-map.js'
 import type { TaskIndex } from '../../src/stores/task-index.js'
 
 /** An entry and when it is to be looked at, on the clock of the index. */
@@ -11,7 +11,7 @@ interface Listed {
 /** A task index in the memory of this process, as large as its unfinished tasks are many. */
 export class MemoryTaskIndex implements TaskIndex {
   readonly shared = false
-  readonly #listed = new Transit<Listed>()
+  readonly #listed = new ShortLivedMap<Listed>()
   readonly #now: () => number
 
   /** `now`: a clock in milliseconds. Default: the monotonic clock of the process. */

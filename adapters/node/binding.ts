@@ -1,5 +1,5 @@
 import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js'
-import { notFound } from '../../src/http/declined.js'
+import { notFound } from '../../src/http/response-headers.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../src/http/exchange.js'
 import { guard, type OnError } from '../../src/http/boundary.js'
 import { checkNames } from '../../src/runtime/option-names.js'

@@ -1,5 +1,5 @@
 import type { HttpResponse } from '../../src/http/exchange.js'
-import { keepFields } from '../../src/http/kept-fields.js'
+import { copyHeadersToError } from '../../src/http/response-headers.js'
 import { HEAD_WAIT_MS, Source, wantsHeadAtOnce, type Chunk } from '../../src/http/body/source.js'
 import { writeHead } from './head.js'
 import { onClose, type NodeRequest } from './request.js'
@@ -62,7 +62,7 @@ export async function sendStream(
     finish(call)
   } catch (error) {
     source?.close()
-    keepFields(error, answer)
+    copyHeadersToError(error, answer)
     if (!gone) await sendFailure(call, error, rescue)
   }
 }

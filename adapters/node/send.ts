@@ -1,5 +1,5 @@
 import type { HttpResponse } from '../../src/http/exchange.js'
-import { keepFields } from '../../src/http/kept-fields.js'
+import { copyHeadersToError } from '../../src/http/response-headers.js'
 import { closeUnread, isStreamed } from '../../src/http/body/source.js'
 import { hasNoContent } from './head.js'
 import { isGone, type NodeRequest } from './request.js'
@@ -28,7 +28,7 @@ export function send(call: NodeRequest<unknown>, answer: HttpResponse, rescue: R
     sendWhole(call, answer)
   } catch (error) {
     // Most likely a header value that Node refuses.
-    keepFields(error, answer)
+    copyHeadersToError(error, answer)
     void sendFailure(call, error, rescue)
   }
 }

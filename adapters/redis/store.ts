@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
-import { storeEvents, timed, type StoreEvent } from '../../src/stores/channel.js'
+import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
   type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe, type WriteOptions,

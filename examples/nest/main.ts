@@ -6,6 +6,7 @@ import { NestFactory } from '@nestjs/core'
 import { ReportsController } from './reports.controller.js'
 import { TASK_PROVIDERS } from './tasks.provider.js'
 
+// #region main
 @Module({ controllers: [ReportsController], providers: TASK_PROVIDERS })
 class AppModule {}
 
@@ -14,3 +15,4 @@ app.setGlobalPrefix('api')
 app.enableShutdownHooks()
 await app.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1')
 console.log(`Ready at ${await app.getUrl()}`)
+// #endregion

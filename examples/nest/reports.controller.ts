@@ -6,6 +6,7 @@ import { report } from '../report.js'
 import { ENDPOINTS, type HostContext } from './tasks.provider.js'
 import { UserGuard } from './user.guard.js'
 
+// #region controller
 @Controller()
 @UseGuards(UserGuard)
 export class ReportsController {
@@ -27,3 +28,4 @@ export class ReportsController {
     this.taskStatus(req, res, next)
   }
 }
+// #endregion

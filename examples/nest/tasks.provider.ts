@@ -4,6 +4,7 @@ import { memory } from 'longhaul/memory'
 import { report } from '../report.js'
 import type { User } from './user.guard.js'
 
+// #region providers
 /** The token under which services of the application inject the tasks. */
 export const TASKS = Symbol('tasks')
 /** The token under which controllers inject the endpoints. */
@@ -32,3 +33,4 @@ export const TASK_PROVIDERS = [
   { provide: ENDPOINTS, useFactory: endpointsOf, inject: [TASKS] },
   TasksLifecycle,
 ]
+// #endregion

@@ -3,6 +3,7 @@ import type { Request } from 'express'
 
 export interface User { readonly id: string }
 
+// #region guard
 /** Stands for the guard of your application, such as `AuthGuard('jwt')`: it sets `request.user`. */
 @Injectable()
 export class UserGuard implements CanActivate {
@@ -14,3 +15,4 @@ export class UserGuard implements CanActivate {
     return true
   }
 }
+// #endregion

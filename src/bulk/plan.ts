@@ -1,6 +1,6 @@
 import type { HttpError } from '../http/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { isClientGone } from '../http/client-gone.js'
+import { isDisconnect } from '../http/failure.js'
 import { telling } from '../runtime/warning.js'
 import type { Call } from '../repositories/repository.js'
 import type { Schema } from '../schema/schema.js'
@@ -85,7 +85,7 @@ export function throwIfOver(call: BulkCall): void {
 export function startRun<T>(plan: Plan<T>, call: BulkCall): Run<T> {
   let told = 0
   const tell = (error: unknown): void => {
-    if (!isClientGone(error, call) && told++ < MAX_TOLD) telling(() => plan.onError(error, call.at))
+    if (!isDisconnect(error, call) && told++ < MAX_TOLD) telling(() => plan.onError(error, call.at))
   }
   return { plan, call, tell }
 }

@@ -1,5 +1,5 @@
 import { CALLBACK_OPTIONS, checkOptions, type CallbackOptions } from './options.js'
-import { Courier } from './courier.js'
+import { Dispatcher } from './dispatcher.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Callbacks } from '../tasks/record/callbacks.js'
 import { httpSender } from './http-sender/sender.js'
@@ -14,5 +14,5 @@ export function callbacks(options: CallbackOptions): Callbacks {
   const { sender = httpSender() } = options
   const sent = { ...options, sender }
   checkOptions(sent)
-  return { open: (host) => new Courier(sent, host) }
+  return { open: (host) => new Dispatcher(sent, host) }
 }

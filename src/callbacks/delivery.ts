@@ -22,7 +22,7 @@ export interface Delivery {
   readonly first: number
   readonly last: number
   /** How often this attempt was put off because its host had enough to do. */
-  readonly parked: number
+  readonly postponed: number
 }
 
 /** What to tell of a record that is final. */
@@ -31,12 +31,12 @@ export function deliveryOf(record: TaskRecord, url: string, first: number, last:
   if (state === 'queued' || state === 'processing') throw new TypeError('Only an ended task has something to tell')
   return {
     taskId: id, ...(owner === undefined ? {} : { owner }), createdAt, job, url, host: new URL(url).host,
-    body: messageBody({ id, state, createdAt, finishedAt, result, error }), attempt: first, first, last, parked: 0,
+    body: messageBody({ id, state, createdAt, finishedAt, result, error }), attempt: first, first, last, postponed: 0,
   }
 }
 
 /** The job of one attempt. Its id says which, so it is enqueued once; `~` is in no task's id. */
 export function toJob(delivery: Delivery): Job {
-  const { taskId, job, attempt, parked } = delivery
-  return { id: `callback~${taskId}~${job}~${String(attempt)}${parked > 0 ? `~${String(parked)}` : ''}`, taskId, name: CALLBACK_JOB, input: delivery }
+  const { taskId, job, attempt, postponed } = delivery
+  return { id: `callback~${taskId}~${job}~${String(attempt)}${postponed > 0 ? `~${String(postponed)}` : ''}`, taskId, name: CALLBACK_JOB, input: delivery }
 }

@@ -63,7 +63,7 @@ export const CALLBACK_OPTIONS = {
 const BACKOFF = { type: 0, delayMs: 0, maxDelayMs: 0, jitter: 0 } satisfies Record<keyof Backoff, 0>
 
 /** The options of whom a sender has been found for. */
-export type SentOptions = CallbackOptions & { readonly sender: CallbackSender }
+export type ResolvedOptions = CallbackOptions & { readonly sender: CallbackSender }
 
 /** The options with their defaults. */
 export interface CallbackSettings extends Required<CallbackOptions> {
@@ -71,7 +71,7 @@ export interface CallbackSettings extends Required<CallbackOptions> {
 }
 
 /** Throws a `TypeError` when an option makes no sense by itself. */
-export function checkOptions(options: SentOptions): void {
+export function checkOptions(options: ResolvedOptions): void {
   const { sender, secrets, backoff } = options
   const { attempts, maxInFlight, maxPerHost, maxPerOwner, maxWaiting, maxWaitingPerOwner } = options
   const fault = (what: string) => new TypeError(`callbacks: ${what}`)
@@ -90,7 +90,7 @@ export function checkOptions(options: SentOptions): void {
 }
 
 /** Fills in defaults. Throws a `TypeError` when the options don't go with these tasks. */
-export function callbackSettings(options: SentOptions, { queue: queueOfTasks, shared, concurrency }: CallbackHost): CallbackSettings {
+export function callbackSettings(options: ResolvedOptions, { queue: queueOfTasks, shared, concurrency }: CallbackHost): CallbackSettings {
   const fault = (what: string) => new TypeError(`createTasks: ${what}`)
   const { sender, secrets, queue = queueOfTasks, attempts = 14, maxWaiting = 500 } = options
   const { backoff = { type: 'exponential', delayMs: 5000, maxDelayMs: 21_600_000, jitter: 0.3 } } = options

@@ -1,61 +1,61 @@
 import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../stores/store.js'
-import { chunks, type BlobsBench } from './blobs-bench.js'
+import { chunks, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
 
 /** Expiry, the end, and what two of them share. */
-export const lifetime: Cases<BlobsBench> = {
-  'an expired blob is gone': async (bench) => {
-    await bench.blobs.put(bench.key('other'), chunks('def'), bench.later)
-    const { life, key } = await bench.beforeExpiry(async (life, key) => {
-      await bench.blobs.put(key, chunks('abc'), life)
-      assert.equal(await bench.text(key), 'abc')
+export const lifetime: Cases<BlobsContext> = {
+  'an expired blob is gone': async (context) => {
+    await context.blobs.put(context.key('other'), chunks('def'), context.later)
+    const { life, key } = await context.beforeExpiry(async (life, key) => {
+      await context.blobs.put(key, chunks('abc'), life)
+      assert.equal(await context.text(key), 'abc')
     })
-    await bench.outlive(life)
-    assert.equal(await bench.blobs.stat(key), undefined)
-    assert.equal(await bench.blobs.open(key), undefined)
-    assert.equal(await bench.blobs.delete(key), false)
-    assert.equal(await bench.text(bench.key('other')), 'def')
-    await bench.blobs.put(key, chunks('again'), bench.later)
-    assert.equal(await bench.text(key), 'again')
+    await context.outlive(life)
+    assert.equal(await context.blobs.stat(key), undefined)
+    assert.equal(await context.blobs.open(key), undefined)
+    assert.equal(await context.blobs.delete(key), false)
+    assert.equal(await context.text(context.key('other')), 'def')
+    await context.blobs.put(key, chunks('again'), context.later)
+    assert.equal(await context.text(key), 'again')
   },
 
-  'a blob without a lifetime counts as written and expired': async (bench) => {
-    await bench.blobs.put(bench.key(), chunks('old'), bench.later)
-    assert.equal((await bench.blobs.put(bench.key(), chunks('late'), { ttlMs: -1000 })).size, 4)
-    assert.equal(await bench.blobs.stat(bench.key()), undefined)
-    assert.equal(await bench.blobs.open(bench.key()), undefined)
+  'a blob without a lifetime counts as written and expired': async (context) => {
+    await context.blobs.put(context.key(), chunks('old'), context.later)
+    assert.equal((await context.blobs.put(context.key(), chunks('late'), { ttlMs: -1000 })).size, 4)
+    assert.equal(await context.blobs.stat(context.key()), undefined)
+    assert.equal(await context.blobs.open(context.key()), undefined)
   },
 
-  'after close every call rejects with a StoreUnavailableError': async (bench) => {
-    const { blobs } = bench
-    await blobs.put(bench.key(), chunks('x'), bench.later)
+  'after close every call rejects with a StoreUnavailableError': async (context) => {
+    const { blobs } = context
+    await blobs.put(context.key(), chunks('x'), context.later)
     await blobs.close()
     const calls: Record<string, () => Promise<unknown>> = {
-      put: () => blobs.put(bench.key('new'), chunks('x'), bench.later),
-      stat: () => blobs.stat(bench.key()),
-      open: () => blobs.open(bench.key()),
-      delete: () => blobs.delete(bench.key()),
+      put: () => blobs.put(context.key('new'), chunks('x'), context.later),
+      stat: () => blobs.stat(context.key()),
+      open: () => blobs.open(context.key()),
+      delete: () => blobs.delete(context.key()),
     }
     for (const [verb, call] of Object.entries(calls)) {
-      await assert.rejects(bench.inTime(call(), `${verb}() after close rejects`), isStoreUnavailable, `${verb}() after close`)
+      await assert.rejects(context.inTime(call(), `${verb}() after close rejects`), isStoreUnavailable, `${verb}() after close`)
     }
-    await bench.inTime(blobs.close(), 'a second close() resolves')
+    await context.inTime(blobs.close(), 'a second close() resolves')
   },
 
-  'shared blobs show what another writes; close ends only itself': async (bench) => {
-    if (!bench.blobs.shared) {
-      assert.equal(bench.hasSecond, false, 'the factory gives second blobs on the same data, so `shared` should be true')
+  'shared blobs show what another writes; close ends only itself': async (context) => {
+    if (!context.blobs.shared) {
+      assert.equal(context.hasSecond, false, 'the factory gives second blobs on the same data, so `shared` should be true')
       return
     }
-    assert.ok(bench.hasSecond, 'the factory has to give `second` blobs on the same data, because `shared` is true')
-    const info = await bench.blobs.put(bench.key(), chunks('abc'), bench.later)
-    assert.deepEqual(await bench.second.stat(bench.key()), info)
-    assert.equal(await bench.text(bench.key(), { start: 1, etag: info.etag }, bench.second), 'bc')
-    await bench.second.put(bench.key(), chunks('def'), bench.later)
-    assert.equal(await bench.text(bench.key()), 'def')
-    await bench.blobs.close()
-    assert.equal(await bench.text(bench.key(), {}, bench.second), 'def')
-    assert.equal(await bench.second.delete(bench.key()), true)
+    assert.ok(context.hasSecond, 'the factory has to give `second` blobs on the same data, because `shared` is true')
+    const info = await context.blobs.put(context.key(), chunks('abc'), context.later)
+    assert.deepEqual(await context.second.stat(context.key()), info)
+    assert.equal(await context.text(context.key(), { start: 1, etag: info.etag }, context.second), 'bc')
+    await context.second.put(context.key(), chunks('def'), context.later)
+    assert.equal(await context.text(context.key()), 'def')
+    await context.blobs.close()
+    assert.equal(await context.text(context.key(), {}, context.second), 'def')
+    assert.equal(await context.second.delete(context.key()), true)
   },
 }

@@ -1,11 +1,11 @@
 import { checkNames } from '../runtime/option-names.js'
-import { BlobsBench, type BlobsConformanceOptions, type BlobsFixture } from './blobs-bench.js'
+import { BlobsContext, type BlobsConformanceOptions, type BlobsFixture } from './blobs-context.js'
 import { lifetime } from './blobs-lifetime.js'
 import { reading } from './blobs-reading.js'
 import { writing } from './blobs-writing.js'
 import { register, type Runner } from './runner.js'
 
-const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof BlobsConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof BlobsConformanceOptions, 0>
 
 /**
  * The behaviour that all `Blobs` have to show. Give it your test runner and a factory that makes a
@@ -20,5 +20,5 @@ const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof Blo
  */
 export function blobsConformance(runner: Runner, factory: () => Promise<BlobsFixture>, options: BlobsConformanceOptions = {}): void {
   checkNames('blobsConformance', options, KNOWN)
-  register(runner, options.title ?? 'Blobs conformance', { writing, reading, lifetime }, async () => new BlobsBench(await factory(), options))
+  register(runner, options.title ?? 'Blobs conformance', { writing, reading, lifetime }, async () => new BlobsContext(await factory(), options))
 }

@@ -1,78 +1,78 @@
 import assert from 'node:assert/strict'
 import { isStoreUnavailable } from '../stores/store.js'
-import { bytes, chunks, collect, type BlobsBench } from './blobs-bench.js'
+import { bytes, chunks, collect, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
-import { Gate } from './waiting.js'
+import { Latch } from './waiting.js'
 
 /** What is written, and what is not. */
-export const writing: Cases<BlobsBench> = {
-  'what was put can be read, and stat tells its size and tag': async (bench) => {
-    const info = await bench.blobs.put(bench.key(), chunks('one ', 'two'), bench.later)
+export const writing: Cases<BlobsContext> = {
+  'what was put can be read, and stat tells its size and tag': async (context) => {
+    const info = await context.blobs.put(context.key(), chunks('one ', 'two'), context.later)
     assert.equal(info.size, 7)
     assert.match(info.etag, /^"[\x21\x23-\x7e]+"$/, 'a strong entity tag in quotes')
-    assert.deepEqual(await bench.blobs.stat(bench.key()), info)
-    assert.equal(await bench.text(bench.key()), 'one two')
+    assert.deepEqual(await context.blobs.stat(context.key()), info)
+    assert.equal(await context.text(context.key()), 'one two')
   },
 
-  'an empty blob is one': async (bench) => {
-    assert.equal((await bench.blobs.put(bench.key(), chunks(), bench.later)).size, 0)
-    assert.equal(await bench.text(bench.key()), '')
-    await bench.blobs.put(bench.key(), chunks('', '', 'a', ''), bench.later)
-    assert.equal(await bench.text(bench.key()), 'a')
+  'an empty blob is one': async (context) => {
+    assert.equal((await context.blobs.put(context.key(), chunks(), context.later)).size, 0)
+    assert.equal(await context.text(context.key()), '')
+    await context.blobs.put(context.key(), chunks('', '', 'a', ''), context.later)
+    assert.equal(await context.text(context.key()), 'a')
   },
 
-  'the whole old blob shows until the whole new one is there': async (bench) => {
-    const first = await bench.blobs.put(bench.key(), chunks('old'), bench.later)
-    const gate = new Gate()
-    const written = bench.blobs.put(bench.key(), (async function* () {
+  'the whole old blob shows until the whole new one is there': async (context) => {
+    const first = await context.blobs.put(context.key(), chunks('old'), context.later)
+    const latch = new Latch()
+    const written = context.blobs.put(context.key(), (async function* () {
       yield* chunks('n')
-      await gate.opened
+      await latch.opened
       yield* chunks('ew')
-    })(), bench.later)
-    assert.equal(await bench.text(bench.key()), 'old')
-    assert.deepEqual(await bench.blobs.stat(bench.key()), first)
-    gate.open()
+    })(), context.later)
+    assert.equal(await context.text(context.key()), 'old')
+    assert.deepEqual(await context.blobs.stat(context.key()), first)
+    latch.open()
     const second = await written
     assert.notEqual(second.etag, first.etag, 'other bytes have another tag')
-    assert.equal(await bench.text(bench.key()), 'new')
+    assert.equal(await context.text(context.key()), 'new')
   },
 
-  'the writer that completes last wins': async (bench) => {
-    const gate = new Gate()
-    const slow = bench.blobs.put(bench.key(), (async function* () {
-      await gate.opened
+  'the writer that completes last wins': async (context) => {
+    const latch = new Latch()
+    const slow = context.blobs.put(context.key(), (async function* () {
+      await latch.opened
       yield* chunks('slow')
-    })(), bench.later)
-    await bench.blobs.put(bench.key(), chunks('quick'), bench.later)
-    assert.equal(await bench.text(bench.key()), 'quick')
-    gate.open()
+    })(), context.later)
+    await context.blobs.put(context.key(), chunks('quick'), context.later)
+    assert.equal(await context.text(context.key()), 'quick')
+    latch.open()
     await slow
-    assert.equal(await bench.text(bench.key()), 'slow')
+    assert.equal(await context.text(context.key()), 'slow')
   },
 
-  'no tag comes back, not after a delete, not for the same bytes elsewhere that differ': async (bench) => {
+  'no tag comes back, not after a delete, not for the same bytes elsewhere that differ': async (context) => {
     const tags = new Set<string>()
     for (const text of ['a', 'b', 'c', 'd']) {
-      tags.add((await bench.blobs.put(bench.key(), chunks(text), bench.later)).etag)
-      await bench.blobs.delete(bench.key())
+      tags.add((await context.blobs.put(context.key(), chunks(text), context.later)).etag)
+      await context.blobs.delete(context.key())
     }
     assert.equal(tags.size, 4)
   },
 
-  'content that fails leaves nothing, and its own error comes back': async (bench) => {
+  'content that fails leaves nothing, and its own error comes back': async (context) => {
     const failure = new Error('the client went away')
     const failing = async function* (): AsyncGenerator<Uint8Array> {
       yield* chunks('half')
       throw failure
     }
-    await assert.rejects(bench.blobs.put(bench.key(), failing(), bench.later), failure)
-    assert.equal(await bench.blobs.stat(bench.key()), undefined)
-    await bench.blobs.put(bench.key(), chunks('old'), bench.later)
-    await assert.rejects(bench.blobs.put(bench.key(), failing(), bench.later), failure)
-    assert.equal(await bench.text(bench.key()), 'old')
+    await assert.rejects(context.blobs.put(context.key(), failing(), context.later), failure)
+    assert.equal(await context.blobs.stat(context.key()), undefined)
+    await context.blobs.put(context.key(), chunks('old'), context.later)
+    await assert.rejects(context.blobs.put(context.key(), failing(), context.later), failure)
+    assert.equal(await context.text(context.key()), 'old')
   },
 
-  'a signal stops a put at once, also while its content keeps it waiting, and closes the content': async (bench) => {
+  'a signal stops a put at once, also while its content keeps it waiting, and closes the content': async (context) => {
     const stop = new AbortController()
     let closed = false
     let waiting = false
@@ -88,34 +88,34 @@ export const writing: Cases<BlobsBench> = {
         },
       }),
     }
-    const written = bench.blobs.put(bench.key(), content, { ...bench.later, signal: stop.signal })
-    const rejected = assert.rejects(bench.inTime(written, 'the put ends'), /enough/)
-    await bench.eventually(() => waiting, 'the content is asked for its first chunk')
+    const written = context.blobs.put(context.key(), content, { ...context.later, signal: stop.signal })
+    const rejected = assert.rejects(context.inTime(written, 'the put ends'), /enough/)
+    await context.eventually(() => waiting, 'the content is asked for its first chunk')
     stop.abort(new Error('enough'))
     await rejected
     assert.equal(closed, true, 'the content was closed')
-    assert.equal(await bench.blobs.stat(bench.key()), undefined)
-    await assert.rejects(bench.blobs.put(bench.key(), chunks('x'), { ...bench.later, signal: stop.signal }), /enough/, 'aborted beforehand')
-    assert.equal(await bench.blobs.stat(bench.key()), undefined)
+    assert.equal(await context.blobs.stat(context.key()), undefined)
+    await assert.rejects(context.blobs.put(context.key(), chunks('x'), { ...context.later, signal: stop.signal }), /enough/, 'aborted beforehand')
+    assert.equal(await context.blobs.stat(context.key()), undefined)
   },
 
-  'a chunk may be used again once the next one is asked for': async (bench) => {
+  'a chunk may be used again once the next one is asked for': async (context) => {
     const buffer = Buffer.alloc(3)
-    await bench.blobs.put(bench.key(), (async function* () {
+    await context.blobs.put(context.key(), (async function* () {
       for (const text of ['abc', 'def', 'ghi']) {
         buffer.write(text)
         yield buffer
       }
       buffer.write('xxx')
-    })(), bench.later)
-    assert.equal(await bench.text(bench.key()), 'abcdefghi')
+    })(), context.later)
+    assert.equal(await context.text(context.key()), 'abcdefghi')
   },
 
-  'content is taken no faster than it is written': async (bench) => {
+  'content is taken no faster than it is written': async (context) => {
     let asked = 0
     let most = 0
     let pending = 0
-    await bench.blobs.put(bench.key(), {
+    await context.blobs.put(context.key(), {
       [Symbol.asyncIterator]: () => ({
         next: async () => {
           pending++
@@ -125,45 +125,45 @@ export const writing: Cases<BlobsBench> = {
           return asked++ < 20 ? { done: false, value: new Uint8Array(1000) } : { done: true, value: undefined }
         },
       }),
-    }, bench.later)
+    }, context.later)
     assert.equal(most, 1, 'one chunk at a time')
-    assert.equal((await bench.blobs.stat(bench.key()))?.size, 20_000)
+    assert.equal((await context.blobs.stat(context.key()))?.size, 20_000)
   },
 
-  'keys that differ in one code unit differ': async (bench) => {
+  'keys that differ in one code unit differ': async (context) => {
     const names = ['a', 'A', 'a/b', '../a', 'a\\b', 'ä', 'a\u0308', '%2e', '..', 'x'.repeat(400), '\u{1f600}', ' a', 'a ', 'a\n']
-    for (const name of names) await bench.blobs.put(bench.key(name), chunks(`<${names.indexOf(name)}>`), bench.later)
-    for (const name of names) assert.equal(await bench.text(bench.key(name)), `<${names.indexOf(name)}>`, JSON.stringify(name))
+    for (const name of names) await context.blobs.put(context.key(name), chunks(`<${names.indexOf(name)}>`), context.later)
+    for (const name of names) assert.equal(await context.text(context.key(name)), `<${names.indexOf(name)}>`, JSON.stringify(name))
   },
 
-  'what is no key, no time, no bytes is refused with a TypeError': async (bench) => {
+  'what is no key, no time, no bytes is refused with a TypeError': async (context) => {
     for (const key of ['', 'x'.repeat(513), 'a\0b', '\ud800']) {
-      await assert.rejects(bench.blobs.put(key, chunks('x'), bench.later), TypeError, JSON.stringify(key).slice(0, 20))
-      await assert.rejects(bench.blobs.stat(key), TypeError)
+      await assert.rejects(context.blobs.put(key, chunks('x'), context.later), TypeError, JSON.stringify(key).slice(0, 20))
+      await assert.rejects(context.blobs.stat(key), TypeError)
     }
-    await assert.rejects(bench.blobs.put(bench.key(), chunks('x'), { ttlMs: NaN }), TypeError)
+    await assert.rejects(context.blobs.put(context.key(), chunks('x'), { ttlMs: NaN }), TypeError)
     const text = (async function* () { yield 'text' })() as unknown as AsyncIterable<Uint8Array>
-    await assert.rejects(bench.blobs.put(bench.key(), text, bench.later), TypeError)
-    assert.equal(await bench.blobs.stat(bench.key()), undefined)
+    await assert.rejects(context.blobs.put(context.key(), text, context.later), TypeError)
+    assert.equal(await context.blobs.stat(context.key()), undefined)
   },
 
-  'without room a put is refused as full, what was there stays, and room comes back': async (bench) => {
-    if (bench.capacity === undefined) return
-    await bench.blobs.put(bench.key(), chunks('old'), bench.later)
+  'without room a put is refused as full, what was there stays, and room comes back': async (context) => {
+    if (context.capacity === undefined) return
+    await context.blobs.put(context.key(), chunks('old'), context.later)
     let closed = false
     const much = (async function* () {
       try {
-        yield* bytes((bench.capacity ?? 0) + 1)
+        yield* bytes((context.capacity ?? 0) + 1)
       } finally {
         closed = true
       }
     })()
-    await assert.rejects(bench.blobs.put(bench.key(), much, bench.later), (error) => isStoreUnavailable(error) && error.reason === 'full')
-    await bench.eventually(() => closed, 'the content is closed')
-    assert.equal(await bench.text(bench.key()), 'old')
+    await assert.rejects(context.blobs.put(context.key(), much, context.later), (error) => isStoreUnavailable(error) && error.reason === 'full')
+    await context.eventually(() => closed, 'the content is closed')
+    assert.equal(await context.text(context.key()), 'old')
     for (let round = 0; round < 5; round++) {
-      const info = await bench.blobs.put(bench.key(), bytes(Math.floor(bench.capacity * 0.4)), bench.later)
-      assert.equal((await collect((await bench.blobs.open(bench.key())) ?? chunks())).length, info.size)
+      const info = await context.blobs.put(context.key(), bytes(Math.floor(context.capacity * 0.4)), context.later)
+      assert.equal((await collect((await context.blobs.open(context.key())) ?? chunks())).length, info.size)
     }
   },
 }

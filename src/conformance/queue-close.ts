@@ -1,168 +1,168 @@
 import assert from 'node:assert/strict'
 import { isQueueClosing } from '../queues/queue.js'
-import { type QueueBench } from './queue-bench.js'
+import { type QueueContext } from './queue-context.js'
 import { type Cases } from './runner.js'
-import { Gate, pause } from './waiting.js'
+import { Latch, pause } from './waiting.js'
 
 /** The end of a queue. */
-export const closing: Cases<QueueBench> = {
-  'close of an idle queue resolves, and again': async (bench) => {
-    bench.process()
-    await bench.inTime(bench.queue.close(), 'close() resolves')
-    await bench.inTime(bench.queue.close(), 'a second close() resolves')
+export const closing: Cases<QueueContext> = {
+  'close of an idle queue resolves, and again': async (context) => {
+    context.process()
+    await context.inTime(context.queue.close(), 'close() resolves')
+    await context.inTime(context.queue.close(), 'a second close() resolves')
   },
 
-  'close resolves where process() was never called': async (bench) => {
-    await bench.accepted(bench.job())
-    await bench.inTime(bench.queue.close({ drainMs: 0 }), 'close() resolves')
+  'close resolves where process() was never called': async (context) => {
+    await context.accepted(context.job())
+    await context.inTime(context.queue.close({ drainMs: 0 }), 'close() resolves')
   },
 
-  'after close nothing is taken': async (bench) => {
-    bench.process()
-    const closed = bench.queue.close()
-    assert.equal(await bench.queue.enqueue(bench.job(1)), 'full')
+  'after close nothing is taken': async (context) => {
+    context.process()
+    const closed = context.queue.close()
+    assert.equal(await context.queue.enqueue(context.job(1)), 'full')
     await closed
-    assert.equal(await bench.queue.enqueue(bench.job(2)), 'full')
-    await bench.quiet()
-    assert.deepEqual(bench.runs, [])
+    assert.equal(await context.queue.enqueue(context.job(2)), 'full')
+    await context.quiet()
+    assert.deepEqual(context.runs, [])
   },
 
-  'a run may end within drainMs, and is not aborted': async (bench) => {
-    const gate = new Gate()
+  'a run may end within drainMs, and is not aborted': async (context) => {
+    const latch = new Latch()
     let aborted = false
     let finished = false
-    bench.process(async (_job, { signal }) => {
+    context.process(async (_job, { signal }) => {
       signal.addEventListener('abort', () => { aborted = true })
-      await gate.opened
+      await latch.opened
       finished = true
     })
-    const job = await bench.accepted(bench.job())
-    await bench.ran(1)
+    const job = await context.accepted(context.job())
+    await context.ran(1)
     let closed = false
-    const closing = bench.queue.close({ drainMs: bench.patience }).then(() => { closed = true })
-    await bench.quiet()
+    const closing = context.queue.close({ drainMs: context.timeoutMs }).then(() => { closed = true })
+    await context.quiet()
     assert.equal(closed, false, 'close() resolved while a job ran')
-    gate.open()
-    await bench.inTime(closing, 'close() resolves once the run ended')
-    assert.deepEqual([finished, aborted, bench.deaths(job)], [true, false, []])
+    latch.open()
+    await context.inTime(closing, 'close() resolves once the run ended')
+    assert.deepEqual([finished, aborted, context.deaths(job)], [true, false, []])
   },
 
-  'a run that is left after drainMs is aborted, with a QueueClosingError': async (bench) => {
+  'a run that is left after drainMs is aborted, with a QueueClosingError': async (context) => {
     const reasons: unknown[] = []
-    bench.process((_job, { signal }) => new Promise((_resolve, reject) => {
+    context.process((_job, { signal }) => new Promise((_resolve, reject) => {
       signal.addEventListener('abort', () => {
         reasons.push(signal.reason)
         reject(signal.reason as Error)
       })
     }))
-    const job = await bench.accepted(bench.job(), { attempts: 3 })
-    await bench.ran(1)
-    await bench.inTime(bench.queue.close({ drainMs: 10 }), 'close() resolves after the abort')
+    const job = await context.accepted(context.job(), { attempts: 3 })
+    await context.ran(1)
+    await context.inTime(context.queue.close({ drainMs: 10 }), 'close() resolves after the abort')
     assert.ok(reasons.length === 1 && isQueueClosing(reasons[0]), 'the reason of the abort is no QueueClosingError')
-    assert.deepEqual(bench.deaths(job), bench.queue.durable ? [] : ['closed'])
-    assert.equal(bench.count(job), 1)
+    assert.deepEqual(context.deaths(job), context.queue.durable ? [] : ['closed'])
+    assert.equal(context.count(job), 1)
   },
 
-  'a signal that is asked for after the abort is aborted': async (bench) => {
+  'a signal that is asked for after the abort is aborted': async (context) => {
     let late: AbortSignal | undefined
-    bench.process(async (_job, attempt) => {
+    context.process(async (_job, attempt) => {
       await closed.opened
       await pause(20)
       late = attempt.signal
     })
-    const closed = new Gate()
-    await bench.accepted(bench.job())
-    await bench.ran(1)
-    const closing = bench.queue.close({ drainMs: 0 })
+    const closed = new Latch()
+    await context.accepted(context.job())
+    await context.ran(1)
+    const closing = context.queue.close({ drainMs: 0 })
     closed.open()
-    await bench.inTime(closing, 'close() resolves')
-    await bench.eventually(() => late !== undefined, 'the run asks for its signal')
+    await context.inTime(closing, 'close() resolves')
+    await context.eventually(() => late !== undefined, 'the run asks for its signal')
     assert.equal(late?.aborted, true)
     assert.equal(isQueueClosing(late?.reason), true)
   },
 
-  'a run that resolves on the abort is done': async (bench) => {
-    bench.process((_job, { signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve())))
-    const job = await bench.accepted(bench.job())
-    await bench.ran(1)
-    await bench.inTime(bench.queue.close({ drainMs: 10 }), 'close() resolves after the abort')
-    await bench.quiet()
-    assert.deepEqual(bench.deaths(job), [])
+  'a run that resolves on the abort is done': async (context) => {
+    context.process((_job, { signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve())))
+    const job = await context.accepted(context.job())
+    await context.ran(1)
+    await context.inTime(context.queue.close({ drainMs: 10 }), 'close() resolves after the abort')
+    await context.quiet()
+    assert.deepEqual(context.deaths(job), [])
   },
 
-  'a run that ignores its signal does not hold up close, and is reported once': async (bench) => {
-    const gate = new Gate()
-    bench.process(async () => {
-      await gate.opened
+  'a run that ignores its signal does not hold up close, and is reported once': async (context) => {
+    const latch = new Latch()
+    context.process(async () => {
+      await latch.opened
       throw new Error('fails late, on purpose')
     })
-    const job = await bench.accepted(bench.job(), { attempts: 2 })
-    await bench.ran(1)
-    await bench.inTime(bench.queue.close({ drainMs: 10 }), 'close() resolves soon after the abort')
-    const reported = bench.queue.durable ? [] : ['closed']
-    assert.deepEqual(bench.deaths(job), reported)
-    gate.open()
-    await bench.quiet()
-    assert.deepEqual(bench.deaths(job), reported)
-    assert.equal(bench.count(job), 1)
+    const job = await context.accepted(context.job(), { attempts: 2 })
+    await context.ran(1)
+    await context.inTime(context.queue.close({ drainMs: 10 }), 'close() resolves soon after the abort')
+    const reported = context.queue.durable ? [] : ['closed']
+    assert.deepEqual(context.deaths(job), reported)
+    latch.open()
+    await context.quiet()
+    assert.deepEqual(context.deaths(job), reported)
+    assert.equal(context.count(job), 1)
   },
 
-  'what waits is run while there is time, unless another process can': async (bench) => {
-    if (bench.queue.durable) return
-    bench.process(() => pause(5))
-    for (let i = 0; i < 5; i++) await bench.accepted(bench.job(i))
-    await bench.ran(1)
-    await bench.inTime(bench.queue.close({ drainMs: bench.patience }), 'close() resolves once all ran')
-    assert.equal(bench.runs.length, 5)
-    assert.deepEqual(bench.dead, [])
+  'what waits is run while there is time, unless another process can': async (context) => {
+    if (context.queue.durable) return
+    context.process(() => pause(5))
+    for (let i = 0; i < 5; i++) await context.accepted(context.job(i))
+    await context.ran(1)
+    await context.inTime(context.queue.close({ drainMs: context.timeoutMs }), 'close() resolves once all ran')
+    assert.equal(context.runs.length, 5)
+    assert.deepEqual(context.dead, [])
   },
 
-  'what is left undone is reported, each job once': async (bench) => {
-    if (bench.queue.durable) return
-    bench.process((_job, { signal }) => new Promise((_resolve, reject) => {
+  'what is left undone is reported, each job once': async (context) => {
+    if (context.queue.durable) return
+    context.process((_job, { signal }) => new Promise((_resolve, reject) => {
       signal.addEventListener('abort', () => reject(new Error('aborted')))
     }))
     const jobs = [
-      await bench.accepted(bench.job('runs')),
-      await bench.accepted(bench.job('waits')),
-      await bench.accepted(bench.job('is delayed'), { delayMs: 1000 * bench.patience })
+      await context.accepted(context.job('runs')),
+      await context.accepted(context.job('waits')),
+      await context.accepted(context.job('is delayed'), { delayMs: 1000 * context.timeoutMs })
     ]
-    await bench.ran(1)
-    await bench.inTime(bench.queue.close({ drainMs: 20 }), 'close() resolves')
-    await bench.quiet()
-    for (const job of jobs) assert.deepEqual(bench.deaths(job), ['closed'], `${job.id} was reported ${bench.deaths(job).length} times`)
-    assert.equal(bench.runs.length, 1)
+    await context.ran(1)
+    await context.inTime(context.queue.close({ drainMs: 20 }), 'close() resolves')
+    await context.quiet()
+    for (const job of jobs) assert.deepEqual(context.deaths(job), ['closed'], `${job.id} was reported ${context.deaths(job).length} times`)
+    assert.equal(context.runs.length, 1)
   },
 
-  'a job that fails while the queue drains is tried again or reported': async (bench) => {
-    if (bench.queue.durable) return
-    const gate = new Gate()
-    bench.process(async (_job, { attempt }) => {
-      await gate.opened
+  'a job that fails while the queue drains is tried again or reported': async (context) => {
+    if (context.queue.durable) return
+    const latch = new Latch()
+    context.process(async (_job, { attempt }) => {
+      await latch.opened
       if (attempt === 1) throw new Error('fails, on purpose')
     }, { concurrency: 2 })
-    const soon = await bench.accepted(bench.job('soon'), { attempts: 2 })
-    const late = await bench.accepted(bench.job('late'), { attempts: 2, backoff: { type: 'fixed', delayMs: 100 * bench.patience } })
-    await bench.ran(2)
-    const closed = bench.queue.close({ drainMs: bench.patience })
-    gate.open()
-    await bench.inTime(closed, 'close() does not wait for an attempt that comes too late')
-    assert.equal(bench.count(soon), 2)
-    assert.deepEqual([bench.deaths(soon), bench.deaths(late)], [[], ['closed']])
+    const soon = await context.accepted(context.job('soon'), { attempts: 2 })
+    const late = await context.accepted(context.job('late'), { attempts: 2, backoff: { type: 'fixed', delayMs: 100 * context.timeoutMs } })
+    await context.ran(2)
+    const closed = context.queue.close({ drainMs: context.timeoutMs })
+    latch.open()
+    await context.inTime(closed, 'close() does not wait for an attempt that comes too late')
+    assert.equal(context.count(soon), 2)
+    assert.deepEqual([context.deaths(soon), context.deaths(late)], [[], ['closed']])
   },
 
-  'close waits for onDead': async (bench) => {
-    if (bench.queue.durable) return
+  'close waits for onDead': async (context) => {
+    if (context.queue.durable) return
     let reported = false
-    bench.process(() => new Promise(() => undefined), {
+    context.process(() => new Promise(() => undefined), {
       onDead: async () => {
         await pause(20)
         reported = true
       }
     })
-    await bench.accepted(bench.job())
-    await bench.ran(1)
-    await bench.inTime(bench.queue.close({ drainMs: 0 }), 'close() resolves')
+    await context.accepted(context.job())
+    await context.ran(1)
+    await context.inTime(context.queue.close({ drainMs: 0 }), 'close() resolves')
     assert.equal(reported, true, 'close() resolved before onDead did')
   }
 }

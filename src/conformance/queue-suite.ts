@@ -1,13 +1,13 @@
 import { checkNames } from '../runtime/option-names.js'
-import { QueueBench, type QueueConformanceOptions, type QueueFixture } from './queue-bench.js'
+import { QueueContext, type QueueConformanceOptions, type QueueFixture } from './queue-context.js'
 import { closing } from './queue-close.js'
 import { handBack } from './queue-hand-back.js'
 import { retries } from './queue-retries.js'
-import { room } from './queue-room.js'
+import { capacity } from './queue-capacity.js'
 import { running } from './queue-running.js'
 import { register, type Runner } from './runner.js'
 
-const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof QueueConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof QueueConformanceOptions, 0>
 
 /**
  * The behaviour that every `Queue` has to show. Give it your test runner and a factory that makes a
@@ -22,6 +22,6 @@ const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof Que
  */
 export function queueConformance(runner: Runner, factory: () => Promise<QueueFixture>, options: QueueConformanceOptions = {}): void {
   checkNames('queueConformance', options, KNOWN)
-  const groups = { running, retries, 'hand back': handBack, room, close: closing }
-  register(runner, options.title ?? 'Queue conformance', groups, async () => new QueueBench(await factory(), options))
+  const groups = { running, retries, 'hand back': handBack, capacity, close: closing }
+  register(runner, options.title ?? 'Queue conformance', groups, async () => new QueueContext(await factory(), options))
 }

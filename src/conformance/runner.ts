@@ -10,25 +10,25 @@ export interface Runner {
 }
 
 /** Tests by title. */
-export type Cases<Bench> = Readonly<Record<string, (bench: Bench) => Promise<void>>>
+export type Cases<Context> = Readonly<Record<string, (context: Context) => Promise<void>>>
 
 /**
- * Registers every case with the runner, each with a bench of its own that is closed whatever
+ * Registers every case with the runner, each with a context of its own that is closed whatever
  * happens.
  */
-export function register<Bench extends { end(): Promise<void> }>(
-  runner: Runner, title: string, groups: Readonly<Record<string, Cases<Bench>>>, open: () => Promise<Bench>
+export function register<Context extends { end(): Promise<void> }>(
+  runner: Runner, title: string, groups: Readonly<Record<string, Cases<Context>>>, open: () => Promise<Context>
 ): void {
   runner.describe(title, () => {
     for (const [group, cases] of Object.entries(groups)) {
       runner.describe(group, () => {
         for (const [name, body] of Object.entries(cases)) {
           runner.it(name, async () => {
-            const bench = await open()
+            const context = await open()
             try {
-              await body(bench)
+              await body(context)
             } finally {
-              await bench.end()
+              await context.end()
             }
           })
         }

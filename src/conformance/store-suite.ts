@@ -1,6 +1,6 @@
 import { checkNames } from '../runtime/option-names.js'
 import { register, type Runner } from './runner.js'
-import { StoreBench, type StoreConformanceOptions, type StoreFixture } from './store-bench.js'
+import { StoreContext, type StoreConformanceOptions, type StoreFixture } from './store-context.js'
 import { closing } from './store-close.js'
 import { counters } from './store-counters.js'
 import { entries } from './store-entries.js'
@@ -9,7 +9,7 @@ import { races } from './store-races.js'
 import { text } from './store-text.js'
 import { watching } from './store-watch.js'
 
-const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof StoreConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof StoreConformanceOptions, 0>
 
 /**
  * The behaviour that every `Store` has to show. Give it your test runner and a factory that makes a
@@ -25,5 +25,5 @@ const KNOWN = { title: 0, tolerance: 0, patience: 0 } satisfies Record<keyof Sto
 export function storeConformance(runner: Runner, factory: () => Promise<StoreFixture>, options: StoreConformanceOptions = {}): void {
   checkNames('storeConformance', options, KNOWN)
   const groups = { entries, races, expiry, counters, text, watch: watching, close: closing }
-  register(runner, options.title ?? 'Store conformance', groups, async () => new StoreBench(await factory(), options))
+  register(runner, options.title ?? 'Store conformance', groups, async () => new StoreContext(await factory(), options))
 }

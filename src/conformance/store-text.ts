@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type Cases } from './runner.js'
-import { type StoreBench } from './store-bench.js'
+import { type StoreContext } from './store-context.js'
 
 /** Keys that a store might take for one another, or for something of its own. */
 const KEYS = [
@@ -15,52 +15,52 @@ const VALUES = [
 ]
 
 /** That text comes back as it was. */
-export const text: Cases<StoreBench> = {
-  'keys that look alike are different keys': async (bench) => {
-    for (const [i, key] of KEYS.entries()) await bench.created(bench.key(key), `value ${i}`)
+export const text: Cases<StoreContext> = {
+  'keys that look alike are different keys': async (context) => {
+    for (const [i, key] of KEYS.entries()) await context.created(context.key(key), `value ${i}`)
     for (const [i, key] of KEYS.entries()) {
-      assert.equal(await bench.value(bench.key(key)), `value ${i}`, `the key ${JSON.stringify(key)} has another's value`)
+      assert.equal(await context.value(context.key(key)), `value ${i}`, `the key ${JSON.stringify(key)} has another's value`)
     }
-    assert.equal(await bench.store.delete(bench.key('a*')), true)
-    assert.equal(await bench.value(bench.key('a')), 'value 0')
+    assert.equal(await context.store.delete(context.key('a*')), true)
+    assert.equal(await context.value(context.key('a')), 'value 0')
     for (const [i, key] of KEYS.entries()) {
-      assert.equal((await bench.store.increment(bench.key(key), i + 1, bench.later)).value, i + 1, `the counter ${JSON.stringify(key)} is another's`)
+      assert.equal((await context.store.increment(context.key(key), i + 1, context.later)).value, i + 1, `the counter ${JSON.stringify(key)} is another's`)
     }
   },
 
-  'long keys are different to the last character': async (bench) => {
-    const stem = bench.key('k'.repeat(400)).padEnd(511, '\u00e9')
-    await bench.created(`${stem}1`, 'one')
-    await bench.created(`${stem}2`, 'two')
-    assert.equal(await bench.value(`${stem}1`), 'one')
-    assert.equal(await bench.value(`${stem}2`), 'two')
-    assert.equal(await bench.value(stem), undefined)
-    assert.equal((await bench.store.increment(`${stem}1`, 1, bench.later)).value, 1)
-    assert.equal((await bench.store.increment(`${stem}2`, 1, bench.later)).value, 1)
+  'long keys are different to the last character': async (context) => {
+    const stem = context.key('k'.repeat(400)).padEnd(511, '\u00e9')
+    await context.created(`${stem}1`, 'one')
+    await context.created(`${stem}2`, 'two')
+    assert.equal(await context.value(`${stem}1`), 'one')
+    assert.equal(await context.value(`${stem}2`), 'two')
+    assert.equal(await context.value(stem), undefined)
+    assert.equal((await context.store.increment(`${stem}1`, 1, context.later)).value, 1)
+    assert.equal((await context.store.increment(`${stem}2`, 1, context.later)).value, 1)
   },
 
-  'values come back as they were, from every verb': async (bench) => {
+  'values come back as they were, from every verb': async (context) => {
     for (const [i, value] of VALUES.entries()) {
-      const key = bench.key(`value-${i}`)
-      const revision = await bench.created(key, value)
-      assert.equal(await bench.value(key), value)
-      const existing = await bench.store.create(key, 'other', bench.later)
+      const key = context.key(`value-${i}`)
+      const revision = await context.created(key, value)
+      assert.equal(await context.value(key), value)
+      const existing = await context.store.create(key, 'other', context.later)
       assert.ok(!existing.created, 'create() wrote over an entry')
       assert.equal(existing.entry.value, value)
       const next = VALUES[(i + 1) % VALUES.length] ?? ''
-      assert.equal((await bench.store.replace(key, next, revision, bench.later)).replaced, true)
-      const conflict = await bench.store.replace(key, 'other', revision, bench.later)
+      assert.equal((await context.store.replace(key, next, revision, context.later)).replaced, true)
+      const conflict = await context.store.replace(key, 'other', revision, context.later)
       assert.ok(!conflict.replaced, 'replace() took an old revision')
       assert.equal(conflict.entry?.value, next)
     }
   },
 
-  'a value may have a megabyte': async (bench) => {
+  'a value may have a megabyte': async (context) => {
     const large = `${'0123456789abcdef'.repeat(65_535)}\u00e9\u6771\u{1f600}`
-    const revision = await bench.created(bench.key(), large)
-    assert.ok(await bench.value(bench.key()) === large, 'the large value came back changed')
+    const revision = await context.created(context.key(), large)
+    assert.ok(await context.value(context.key()) === large, 'the large value came back changed')
     const larger = `x${large}`
-    assert.equal((await bench.store.replace(bench.key(), larger, revision, bench.later)).replaced, true)
-    assert.ok(await bench.value(bench.key()) === larger, 'the large value came back changed')
+    assert.equal((await context.store.replace(context.key(), larger, revision, context.later)).replaced, true)
+    assert.ok(await context.value(context.key()) === larger, 'the large value came back changed')
   }
 }

@@ -42,7 +42,7 @@ export function rejects(outcome: unknown, error: assert.AssertPredicate): Promis
 }
 
 /** A promise that its owner opens. */
-export class Gate {
+export class Latch {
   readonly opened: Promise<void>
   open!: () => void
 

@@ -1,10 +1,9 @@
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
-import { readFailure } from './failure.js'
+import { isDisconnect, readFailure } from './failure.js'
 import { checkNames } from '../runtime/option-names.js'
-import { isClientGone } from './client-gone.js'
 import { errorResponse } from './respond.js'
-import { nameOfRequest } from './request-name.js'
+import { getRequestId } from './derived-request.js'
 import { telling, warn } from '../runtime/warning.js'
 
 /**
@@ -76,13 +75,13 @@ function noResponse(): TypeError {
 }
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
-  if (readFailure(error).expected || isClientGone(error, request)) return
+  if (readFailure(error).expected || isDisconnect(error, request)) return
   if (onError === undefined) warn(error, aboutRequest(request))
   else telling(() => onError(error, request))
 }
 
 /** Names a request in a warning. Its query is left out, because secrets may be in it. */
 function aboutRequest(request: HttpRequest): string {
-  const id = nameOfRequest(request)
+  const id = getRequestId(request)
   return `${request.method} ${request.path}${id === undefined ? '' : ` (request ${id})`}`
 }

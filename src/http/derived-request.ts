@@ -70,3 +70,16 @@ export function withContext<C>(request: HttpRequest<C>, more: object): HttpReque
   const value: C = Object.assign({}, request.context, more)
   return request instanceof DerivedRequest ? request.withContext(value) : new DerivedRequest<C>(request, { context: { value } })
 }
+
+/** Request ids. Keyed by the binding's request, because the error boundary sees only that one. */
+const requestIds = new WeakMap<object, string>()
+
+/** Stores the id of a request. */
+export function setRequestId(request: HttpRequest, id: string): void {
+  requestIds.set(DerivedRequest.root(request), id)
+}
+
+/** Returns the id of a request, or `undefined` if the `requestId` policy has not run. */
+export function getRequestId(request: HttpRequest<unknown>): string | undefined {
+  return requestIds.get(DerivedRequest.root(request))
+}

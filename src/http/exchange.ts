@@ -103,9 +103,13 @@ export interface Handler<C = unknown> {
   readonly places?: readonly PolicyPlace[]
 }
 
-/** A rule around handlers: it may answer by itself, or call `next` and change what comes back. */
+/**
+ * A rule around handlers. It answers by itself, or calls `next` and may change the answer. `C` is
+ * the context that it reads. It passes the rest of the context on, so it fits in front of handlers
+ * that read more.
+ */
 export interface Policy<C = unknown> {
-  (request: HttpRequest<C>, next: Handler<C>): MaybePromise<HttpResponse | undefined>
+  (request: HttpRequest<C>, next: NextHandler<NoInfer<C>>): MaybePromise<HttpResponse | undefined>
   /** Where it belongs among others; one without fits everywhere. */
   readonly place?: PolicyPlace
   /**
@@ -114,6 +118,15 @@ export interface Policy<C = unknown> {
    */
   readonly describe?: (operation: Operation) => Operation
 }
+
+/**
+ * The handler behind a policy. Its call is typed as a method, because TypeScript compares parameters
+ * of methods in both directions: a policy passes on all of the context, so it fits in front of a
+ * handler that reads more than the policy does.
+ */
+export type NextHandler<C> =
+  & { handle(request: HttpRequest<C>): ReturnType<Handler<C>> }['handle']
+  & Pick<Handler, 'operations' | 'places'>
 
 /** Where a policy belongs among others. `compose` refuses an order that would not work. */
 export interface PolicyPlace {

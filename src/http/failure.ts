@@ -185,3 +185,18 @@ function isText(value: unknown): value is string {
 function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null
 }
+
+/** The parts of a request that show whether its client has disconnected. */
+interface ConnectionState {
+  readonly signal: AbortSignal
+  /** Shows whether `signal` is aborted without creating it. */
+  readonly gone?: boolean | undefined
+}
+
+/** Returns whether `error` only means that the client of `request` has disconnected. */
+export function isDisconnect(error: unknown, request: ConnectionState): boolean {
+  if (!(request.gone ?? request.signal.aborted)) return false
+  const { reason } = request.signal as { readonly reason: unknown }
+  // Node's functions wrap the reason, and an upload adds its report to it.
+  return error === reason || (error instanceof Error && error.cause === reason)
+}

@@ -9,6 +9,15 @@ export interface Principal {
   readonly subject: string
 }
 
+/** The context that the bindings of Express, Connect, Fastify and Koa make by default. */
+export interface HostContext {
+  /**
+   * What authentication of the host has found: `req.user`, `request.user` or `ctx.state.user`. Its
+   * type is known to the host only.
+   */
+  readonly user?: any
+}
+
 /**
  * Returns the principal, for code that treats a request without one as anonymous. A user that the
  * host has put into `context.user` (Express' `req.user`, say) is no principal, and its requests

@@ -1,8 +1,10 @@
 import type { HttpRequest, HttpResponse, ResponseHeaders } from './exchange.js'
 import { readFailure, type Failure } from './failure.js'
+import { closest, parseAccept, type MediaRange } from './fields/accept.js'
 import { addVary } from './fields/fields.js'
-import { prefersProblem } from './prefers-problem.js'
+import { fieldText } from './fields/reader.js'
 import { reasonPhrase } from './reasons.js'
+import { Memo } from '../runtime/memo.js'
 
 const JSON_TYPE = 'application/json'
 
@@ -73,4 +75,21 @@ function errorText(failure: Failure, problem: boolean): string {
     // Details or members of the host's own making that JSON can't write.
     return JSON.stringify(plain)
   }
+}
+
+const JSON_RANGE = { type: JSON_TYPE, params: new Map<string, string>() }
+const problems = new Memo((text: string) => ({ wanted: wantsProblem(parseAccept(text)) }))
+
+/**
+ * Whether errors go out as `application/problem+json`: only where the client names that very type
+ * with a `q` above 0 and not below what the header gives `application/json`, by name or by a
+ * wildcard.
+ */
+export function prefersProblem(header: string | readonly string[] | undefined): boolean {
+  return header !== undefined && header !== '*/*' && problems.get(fieldText(header)).wanted
+}
+
+function wantsProblem(asked: readonly MediaRange[]): boolean {
+  const named = asked.find((range) => range.type === 'application' && range.subtype === 'problem+json')
+  return named !== undefined && named.q > 0 && named.q >= (closest(asked, JSON_RANGE)?.q ?? 0)
 }

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { after, isPending, type MaybePromise } from '../runtime/maybe-promise.js'
-import { around } from '../http/around.js'
+import { withHeaders } from '../http/response-headers.js'
 import { withContext } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
@@ -131,7 +131,7 @@ function challenged<C>(request: HttpRequest<C>, next: Parameters<Policy<C>>[1], 
       return failed(error)
     }
   }
-  return around(watched, request, (headers) => {
+  return withHeaders(watched, request, (headers) => {
     if (status === 401) headers['www-authenticate'] ??= challenge()
   })
 }

@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
-import { around } from '../http/around.js'
+import { withHeaders } from '../http/response-headers.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { withContext } from '../http/derived-request.js'
 import type {
@@ -111,14 +111,14 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
     return taking.then(() => go(charge, request, next), (error: unknown) => failed(error, charge, request, next))
   }
   const go = (charge: Charge<C>, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> =>
-    around(next, withContext(request, { [Charge.key]: charge }), (headers) => { tellLeft(headers, charge) })
+    withHeaders(next, withContext(request, { [Charge.key]: charge }), (headers) => { tellLeft(headers, charge) })
   const failed = (error: unknown, charge: Charge<C>, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> => {
     if (passes(error)) {
       tell('store_away', undefined, request, error)
       return next(request)
     }
     if (charge.refusedBy !== undefined) tell('refused', charge.refusedBy, request, undefined)
-    return around(() => { throw error }, request, (headers) => { tellLeft(headers, charge) })
+    return withHeaders(() => { throw error }, request, (headers) => { tellLeft(headers, charge) })
   }
   const tellLeft = (headers: ResponseHeaders, charge: Charge<C>): void => {
     // Beside what a rateLimit behind this one has said.

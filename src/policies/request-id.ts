@@ -1,9 +1,8 @@
-import { around } from '../http/around.js'
-import { withContext } from '../http/derived-request.js'
+import { withHeaders } from '../http/response-headers.js'
+import { getRequestId, setRequestId, withContext } from '../http/derived-request.js'
 import type { HttpRequest, Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import { newId } from '../runtime/random-id.js'
-import { nameOfRequest, nameRequest } from '../http/request-name.js'
 import { isToken } from '../http/fields/reader.js'
 import { header as describeHeader } from '../openapi/operation.js'
 import { adding } from './describe.js'
@@ -35,13 +34,13 @@ export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C
   const policy: Policy<C> = (request, next) => {
     const sent = trust ? request.headers[name] : undefined
     const id = typeof sent === 'string' && HARMLESS.test(sent) ? sent : newId()
-    nameRequest(request, id)
-    return around(next, withContext(request, { requestId: id }), (headers) => { headers[name] = id })
+    setRequestId(request, id)
+    return withHeaders(next, withContext(request, { requestId: id }), (headers) => { headers[name] = id })
   }
   return Object.assign(policy, { place: PLACE, describe: adding({ [header]: idField }) })
 }
 
 /** The id that `requestId` has given, also for the request that `onError` is told of. */
 export function requestIdOf(request: HttpRequest<unknown>): string | undefined {
-  return (request.context as { readonly requestId?: string } | null | undefined)?.requestId ?? nameOfRequest(request)
+  return (request.context as { readonly requestId?: string } | null | undefined)?.requestId ?? getRequestId(request)
 }

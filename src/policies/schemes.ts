@@ -1,7 +1,7 @@
 import type { HttpRequest } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
-import type { Principal } from '../http/principal.js'
+import type { HostContext, Principal } from '../http/principal.js'
 import { isToken } from '../http/fields/reader.js'
 import { authorization, LONGEST_CREDENTIALS, single, type Scheme } from './scheme.js'
 import { SecretTable } from './secret.js'
@@ -107,9 +107,18 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly ve
 }
 
 /**
- * The user that the host has found out itself: a session, Passport's `req.user`, a mutual TLS peer.
+ * Trusts the host's own authentication: a session, Passport's `req.user`, a mutual TLS peer. `find`
+ * returns the principal; `undefined` for an anonymous request.
+ *
+ * @example
+ * const signedIn = authenticate({
+ *   schemes: [hostUser(({ context }) => context.user && { subject: String(context.user.id) })],
+ * })
+ * app.use('/api', toNode(compose(signedIn, handler)))
+ *
+ * @throws {TypeError} `find` is not a function.
  */
-export function hostUser<P extends Principal, C = unknown>(find: (request: HttpRequest<C>) => MaybePromise<P | undefined>): Scheme<P> {
+export function hostUser<P extends Principal, C = HostContext>(find: (request: HttpRequest<C>) => MaybePromise<P | undefined>): Scheme<P> {
   needsVerify('hostUser', find)
   return {
     name: 'hostUser', cacheable: false,

@@ -1,4 +1,4 @@
-import { around } from '../http/around.js'
+import { withHeaders } from '../http/response-headers.js'
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import type {
   Handler, HttpRequest, HttpResponse, Operation, Policy, PolicyPlace, ResponseHeaders,
@@ -117,9 +117,9 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   const policy: Policy<C> = (request, next) => {
     const asked = request.headers
     if (request.method === 'OPTIONS' && asked['origin'] !== undefined && asked['access-control-request-method'] !== undefined) {
-      return around((inner) => askResource(inner, next, preflight), request, (fields) => { finish(request, fields) })
+      return withHeaders((inner) => askResource(inner, next, preflight), request, (fields) => { finish(request, fields) })
     }
-    return around(next, known(request), (fields) => {
+    return withHeaders(next, known(request), (fields) => {
       if (finish(request, fields) && exposeHeaders.length > 0) fields['access-control-expose-headers'] = exposeHeaders.join(', ')
     })
   }

@@ -41,7 +41,12 @@ export function parseRoute(key: string): Route {
       names.push(name)
     } else checkLiteral(part, fail)
   }
-  return { key, methods, template, names, shape: template.replaceAll(/\{[^}]*\}/g, '{}') }
+  return { key, methods, template, names, shape: shapeOf(template) }
+}
+
+/** Returns a template without the names of its parameters. */
+export function shapeOf(template: string): string {
+  return template.replaceAll(/\{[^}]*\}/g, '{}')
 }
 
 function checkLiteral(part: string, fail: (advice: string) => never): void {

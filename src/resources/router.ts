@@ -5,7 +5,7 @@ import { checkNames } from '../runtime/option-names.js'
 import { unknownMethod } from './method-names.js'
 import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
 import { finishParams } from './params.js'
-import { parseRoute, type Route } from './route.js'
+import { parseRoute, shapeOf, type Route } from './route.js'
 import { RouteTree } from './route-tree.js'
 import { routeOperations } from './route-operation.js'
 
@@ -79,6 +79,7 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
       if (method !== undefined) known.add(method)
     }
     described.push({ route, table: entry.table, handler })
+    warnOfOtherPath(route, handler)
   }
   if (shapes.size === 0) throw new TypeError("router: there are no routes; pass an object such as { 'POST /jobs': handler }")
   if (trace !== undefined) for (const { table } of shapes.values()) table.add('TRACE', trace)
@@ -104,6 +105,18 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     return handler(new DerivedRequest<C>(request, { params: finishParams(found.params, names, request.params) }))
   }
   return Object.assign(handle, { operations })
+}
+
+/**
+ * Warns where a handler says that it is for another path: the `Location` of a task would lead to a
+ * 404.
+ */
+function warnOfOtherPath({ key, template, shape }: Route, { operations = [] }: Pick<Handler, 'operations'>): void {
+  const inPath = operations.some(({ versionSegment }) => versionSegment !== undefined)
+  const other = operations.find(({ path }) => path?.includes('{') && shapeOf(path) !== shape)
+  if (inPath || other === undefined) return
+  process.emitWarning(`router: the handler of ${JSON.stringify(key)} is for ${String(other.path)}, ` +
+    `so links to it lead nowhere. Make both paths the same, such as statusPath: '${template}'.`, 'LonghaulWarning')
 }
 
 /** The path below the mount path: `''`, or from a slash on. `undefined` where that is not so. */

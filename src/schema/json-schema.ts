@@ -1,9 +1,11 @@
-import { Ajv2020, type Format, type ValidateFunction } from 'ajv/dist/2020.js'
+import type { Format, ValidateFunction } from 'ajv/dist/2020.js'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { codeGenerationAdvice } from '../runtime/code-generation.js'
 import { checkNames } from '../runtime/option-names.js'
+import { loadAjv } from './ajv.js'
 import { ajvIssues } from './ajv-issue.js'
 import type { DescribedSchema } from './schema.js'
+import { schemaFault } from './schema-fault.js'
 import { hasAtMost } from './size.js'
 import { linearUniqueItems } from './unique-items.js'
 import { MAX_DETAILS } from './validate.js'
@@ -36,8 +38,6 @@ export interface JsonSchemaOptions {
 }
 
 const KNOWN = { formats: 0, useDefaults: 0 } satisfies Record<keyof JsonSchemaOptions, 0>
-
-let dialect: Ajv2020 | undefined
 
 /**
  * A schema from JSON Schema 2020-12, compiled once, here, with ajv. `T` is the caller's word for
@@ -103,16 +103,14 @@ function checked(schema: object): Record<string, unknown> {
     throw new TypeError(`jsonSchema: only JSON Schema 2020-12 is supported, not ${JSON.stringify(named)}; port the schema and set $schema to ${DIALECT}`)
   }
   if (own['$async'] !== undefined) throw new TypeError('jsonSchema: $async schemas are not supported; use a schema library for asynchronous checks')
-  // The meta-schema takes long to compile, so one instance checks all schemas.
-  dialect ??= new Ajv2020({ logger: false })
-  let valid
+  let fault: string | undefined
   try {
-    valid = dialect.validateSchema(own)
+    fault = schemaFault(own)
   } catch (cause) {
     throw unusable(cause)
   }
-  if (valid !== true) {
-    throw new TypeError(`jsonSchema: the schema is not valid JSON Schema 2020-12: ${dialect.errorsText(dialect.errors, { dataVar: 'schema' })}`)
+  if (fault !== undefined) {
+    throw new TypeError(`jsonSchema: the schema is not valid JSON Schema 2020-12: ${fault}`)
   }
   return own
 }
@@ -127,6 +125,7 @@ interface Check {
 function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): Check {
   // One instance for each schema: a shared one keeps every schema for ever, and two could not have
   // the same $id.
+  const Ajv2020 = loadAjv()
   const ajv = new Ajv2020({
     allErrors,
     meta: false,

@@ -1,5 +1,5 @@
 export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './blobs.js'
-export type { StoreEvent } from './channel.js'
+export type { StoreEvent } from './diagnostics.js'
 export {
   isStoreUnavailable, StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Evictable,
   type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe, type WriteOptions,

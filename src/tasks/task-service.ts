@@ -9,7 +9,7 @@ import type { AnyTaskDefinition } from './definition/define.js'
 import {
   Intake, type AcceptOptions, type Accepted, type IntakeSettings,
 } from './intake/accept.js'
-import { CALLBACK_JOB, noCallbacks, type CallbackCourier } from './record/callbacks.js'
+import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import { taskEvents, tellAccepted } from './record/channels.js'
 import { snapshotOf, type TaskSnapshot } from './record/codec.js'
 import { Feeds } from './record/feed.js'
@@ -56,7 +56,7 @@ export class TaskService {
   readonly pendingMs: number
   private readonly ledger: Ledger
   private readonly executor: Executor
-  private readonly courier: CallbackCourier | undefined
+  private readonly dispatcher: CallbackDispatcher | undefined
   private readonly leases: Leases | undefined
   private readonly settings: ExecutorSettings
   private readonly intake: IntakeSettings
@@ -90,7 +90,7 @@ export class TaskService {
     }
     const executor = new Executor(this.settings)
     this.executor = executor
-    this.courier = options.callbacks?.open({
+    this.dispatcher = options.callbacks?.open({
       ledger, shared: store.shared, queue, concurrency, onError, storeId: () => identity.read(),
     })
     if (holder !== undefined) {
@@ -101,7 +101,7 @@ export class TaskService {
     queue.process(this.run, { concurrency, onDead: this.bury })
     const { leases } = this
     if (index) this.sweep = new Sweep({ ...this.settings, index, queue, sweepMs, executor, leases })
-    this.courier?.work(this.run, this.bury)
+    this.dispatcher?.startProcessing(this.run, this.bury)
   }
 
   /** Whether `close` was called. */
@@ -111,7 +111,7 @@ export class TaskService {
 
   /** Whether tasks may have callbacks here. */
   get hasCallbacks(): boolean {
-    return this.courier !== undefined
+    return this.dispatcher !== undefined
   }
 
   /** Returns the definition of this name. */
@@ -156,14 +156,14 @@ export class TaskService {
    * @throws {TypeError} `createTasks` has no `callbacks`, or no secret for this owner
    */
   async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
-    return this.mustHaveCourier().check(url, owner)
+    return this.requireDispatcher().check(url, owner)
   }
 
   /** Accepts a task whose input and callback URL are validated. See `Intake`. */
   accept(
     definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
   ): MaybePromise<Accepted> {
-    if (options.callbackUrl !== undefined) this.mustHaveCourier()
+    if (options.callbackUrl !== undefined) this.requireDispatcher()
     if (this.closing) throw shuttingDown()
     this.sweep?.start()
     const taken = new Intake(this.intake, definition, input, options).take()
@@ -213,8 +213,8 @@ export class TaskService {
 
   /** Sends the callback of a final task again. See `Tasks.redeliver`. */
   async redeliver(id: string): Promise<boolean> {
-    const courier = this.mustHaveCourier()
-    return isTaskId(id) && courier.redeliver(id)
+    const dispatcher = this.requireDispatcher()
+    return isTaskId(id) && dispatcher.redeliver(id)
   }
 
   /** Deletes a final task. */
@@ -242,12 +242,12 @@ export class TaskService {
     // Writing an outcome may wait minutes for a store that is away, but not beyond the drain time.
     const endPatience = () => { this.ledger.patience.end() }
     const patience = setTimeout(endPatience, Math.min(drainMs, MAX_TIMER))
-    this.courier?.hurry()
+    this.dispatcher?.beginClose()
     const swept = this.sweep?.close()
     const direct = this.direct.close(drainMs)
     try {
       await this.intake.queue.close({ drainMs })
-      await this.courier?.close(Math.max(end - performance.now(), 0))
+      await this.dispatcher?.close(Math.max(end - performance.now(), 0))
     } finally {
       clearTimeout(patience)
       endPatience()
@@ -259,23 +259,23 @@ export class TaskService {
   }
 
   private readonly run: RunJob = (job, attempt) => (
-    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.courier)
+    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.dispatcher)
       : this.places.hold(attempt, () => this.executor.run(job, attempt))
   )
 
   private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
-    job.name === CALLBACK_JOB ? this.mustHaveCourier().bury(job) : this.executor.bury(job, reason)
+    job.name === CALLBACK_JOB ? this.requireDispatcher().onDead(job) : this.executor.bury(job, reason)
   )
 
-  private mustHaveCourier(): CallbackCourier {
-    if (this.courier) return this.courier
+  private requireDispatcher(): CallbackDispatcher {
+    if (this.dispatcher) return this.dispatcher
     throw noCallbacks()
   }
 
   private async afterFinal(record: TaskRecord): Promise<void> {
     if (hasTies(record)) {
-      const announce = (final: TaskRecord) => this.mustHaveCourier().announce(final)
-      await untie(record, this.store, this.settings.definitions, announce)
+      const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
+      await untie(record, this.store, this.settings.definitions, dispatch)
     }
     this.intake.index?.remove(jobId(record))
   }

@@ -2,12 +2,11 @@ import {
   closeUnread, HEAD_WAIT_MS, isStreamed, Source, wantsHeadAtOnce,
 } from '../http/body/source.js'
 import { guard, type OnError } from '../http/boundary.js'
-import { notFound } from '../http/declined.js'
 import type {
   Handler, HttpRequest, HttpResponse, RequestHeaders, ResponseHeaders,
 } from '../http/exchange.js'
 import { isFieldValue } from '../http/fields/fields.js'
-import { keepFields } from '../http/kept-fields.js'
+import { copyHeadersToError, notFound } from '../http/response-headers.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../http/target.js'
 import { checkNames } from '../runtime/option-names.js'
 import { InjectedBody } from './injected-body.js'
@@ -77,7 +76,7 @@ export async function inject<C>(
   try {
     return await received(exchange, answer, rescue)
   } catch (error) {
-    keepFields(error, answer)
+    copyHeadersToError(error, answer)
     return received(exchange, await rescue(error), rescue)
   }
 }

@@ -1,4 +1,4 @@
-import { around } from '../http/around.js'
+import { withHeaders } from '../http/response-headers.js'
 import { httpDate } from '../http/fields/dates.js'
 import { linkValue, type Link } from '../http/fields/link.js'
 import type { Policy, ResponseHeaders } from '../http/exchange.js'
@@ -76,7 +76,7 @@ export function addDeprecation(headers: ResponseHeaders, { headers: fields, link
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {
   checkNames('deprecated', options, DEPRECATION)
   const deprecation = toDeprecation(options, 'deprecated')
-  const policy: Policy<C> = (request, next) => around(next, request, (headers) => { addDeprecation(headers, deprecation) })
+  const policy: Policy<C> = (request, next) => withHeaders(next, request, (headers) => { addDeprecation(headers, deprecation) })
   return Object.assign(policy, { describe: deprecate })
 }
 

@@ -1,4 +1,8 @@
-import { coerce, compare, parse, type SemVer } from 'semver'
+import type { SemVer } from 'semver'
+// Not `semver` itself, which loads all of its 47 files.
+import coerce from 'semver/functions/coerce.js'
+import compare from 'semver/functions/compare.js'
+import parse from 'semver/functions/parse.js'
 
 /**
  * A version as clients may ask for it: `1`, `1.2`, `1.2.3`, or with a pre-release `2.0.0-beta.1`.

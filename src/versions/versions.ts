@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
-import { around } from '../http/around.js'
+import { withHeaders } from '../http/response-headers.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
@@ -110,7 +110,7 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
       if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) throw httpError('version_gone')
       return handler(own)
     }
-    return around(next, inner(request, chosen.name), (headers) => {
+    return withHeaders(next, inner(request, chosen.name), (headers) => {
       if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') headers['content-type'] = chosen.mediaType
       if (deprecation) addDeprecation(headers, deprecation)
     })
@@ -125,7 +125,7 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
     if (!chosen) throw httpError('version_required', { message: `Name a version: ${all}.` })
     return serve(request, chosen)
   }
-  const handler: Handler<C> = Object.assign((request: HttpRequest<C>) => around(unfinished, request, finish), { places: [{ name: 'versions' }] })
+  const handler: Handler<C> = Object.assign((request: HttpRequest<C>) => withHeaders(unfinished, request, finish), { places: [{ name: 'versions' }] })
   const operations = [...table].flatMap(([name, { handler: own, deprecation }]) =>
     describeVersion({ name, handler: own, deprecated: deprecation !== undefined, isDefault: name === fallback?.name }, select, advertise))
   return operations.length > 0 ? Object.assign(handler, { operations }) : handler

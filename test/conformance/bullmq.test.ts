@@ -32,6 +32,6 @@ describe('BullMQQueue', { concurrency: 2 }, () => {
           await rest.close()
         },
       }
-    }, { title: `on ${title}`, tolerance: 100 })
+    }, { title: `on ${title}`, toleranceMs: 100 })
   }
 })

@@ -18,7 +18,7 @@ test('the store of the guide has at most 150 lines', () => {
 
 describe('PostgresStore on pglite', async () => {
   const db = overPglite(await PGlite.create())
-  storeConformance(runner, async () => ({ store: await PostgresStore.open(db) }), { tolerance: 200, title: 'on pglite' })
+  storeConformance(runner, async () => ({ store: await PostgresStore.open(db) }), { toleranceMs: 200, title: 'on pglite' })
 })
 
 const url = process.env['DATABASE_URL']
@@ -31,5 +31,5 @@ describe('PostgresStore on a server', { concurrency: 8 }, async () => {
     await server?.stop()
   })
   const db = overPool(pool)
-  storeConformance(runner, async () => ({ store: await PostgresStore.open(db), second: new PostgresStore(db) }), { tolerance: 200 })
+  storeConformance(runner, async () => ({ store: await PostgresStore.open(db), second: new PostgresStore(db) }), { toleranceMs: 200 })
 })

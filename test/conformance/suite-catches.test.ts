@@ -18,7 +18,7 @@ function collect(register: (runner: Runner) => void): Map<string, () => Promise<
   return tests
 }
 
-const options = { tolerance: 25, patience: 500 }
+const options = { toleranceMs: 25, timeoutMs: 500 }
 const storeTests = (make: () => MemoryStore | ReturnType<typeof storeLike>) =>
   collect((runner) => storeConformance(runner, async () => ({ store: make(), close: () => undefined }), options))
 const queueTests = (make: () => MemoryQueue | ReturnType<typeof queueLike>) =>

@@ -8,7 +8,7 @@ import { cursorLinks, positionLinks } from '../../src/resources/page-links.js'
 import { parseIdempotencyKey } from '../../src/idempotency/key.js'
 import { newId } from '../../src/runtime/random-id.js'
 import { isTaskId } from '../../src/tasks/record/ids.js'
-import { statusPath } from '../../src/tasks/http/status-path.js'
+import { StatusPath } from '../../src/tasks/http/status-path.js'
 import { readAuthority } from '../../adapters/node/tunnel-target.js'
 import { fakeRequest } from '../unit/http/fake-request.js'
 import { linear } from './frame/linear.js'
@@ -25,8 +25,8 @@ const QUERIES = ['batch_size=25&start=50', 'start=0', 'batch_size=100000', 'star
 const AUTHORITIES = ['example.com:443', '[2001:db8::1]:443', '127.0.0.1:80', 'a:0', 'a:65536', 'a', ':1', '[::1]', 'a@b:1', '[::ffff:1.2.3.4]:1', '[1.2.3.4]:1']
 const PIECES = ['/', '.', '..', '%2e', '%2F', '%00', '%', '%zz', '?', '#', '"', '\\', ':', '@', '//', '&', '=', '+', '0', 'start=', 'cursor=', '[', ']']
 
-const path = statusPath('/api/status/{id}')
-const deep = statusPath('/t/{id}/status')
+const path = new StatusPath('/api/status/{id}')
+const deep = new StatusPath('/t/{id}/status')
 const routes = router({
   'GET /api/status/{id}': ({ params }) => json(200, { id: params['id'] }), 'GET /a/{b}/c': ({ params }) => json(200, { id: params['b'] }), 'GET /a': () => json(200, {}),
 })

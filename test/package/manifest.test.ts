@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import ts from 'typescript'
@@ -18,18 +18,36 @@ const source = (subpath: string) => ENTRY_POINTS[output(subpath)] ?? ''
 test('each entry point has a source, a build entry, ESM and CJS with types of their own, and a page', () => {
   assert.ok(Array.isArray(tsup))
   const [modules, ...bundles] = tsup
-  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts'])
-  assert.equal(bundles.length, 2)
+  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts', '!src/**/*.node.ts'])
+  assert.deepEqual(bundles.map(({ outDir }) => outDir), ['dist/node', 'dist/cjs', 'dist/types'])
   for (const { entry } of bundles) assert.deepEqual(entry, Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)])))
   assert.deepEqual(JSON.parse(text('typedoc.json')).entryPoints, subpaths.map(source))
   for (const subpath of subpaths) {
     assert.ok(existsSync(join(root, source(subpath))), source(subpath))
     const types = `./dist/types/${output(subpath)}`
+    const modules = `./dist/esm/${source(subpath).replace(/ts$/, 'js')}`
+    const node = `./dist/node/${output(subpath)}.js`
     assert.deepEqual(manifest.exports[subpath], {
-      import: { types: `${types}.d.ts`, default: `./dist/esm/${source(subpath).replace(/ts$/, 'js')}` },
-      require: { types: `${types}.d.cts`, default: `./dist/cjs/${output(subpath)}.cjs` }
+      import: { types: `${types}.d.ts`, module: modules, node, default: modules },
+      require: { types: `${types}.d.cts`, module: modules, default: `./dist/cjs/${output(subpath)}.cjs` }
     })
   }
+})
+
+test('the conditions of an entry point stand in the order in which a tool must read them', () => {
+  for (const subpath of subpaths) {
+    const { import: imported, require: required } = manifest.exports[subpath]
+    assert.deepEqual(Object.keys(imported), ['types', 'module', 'node', 'default'])
+    assert.deepEqual(Object.keys(required), ['types', 'module', 'default'])
+  }
+})
+
+test('each file for Node replaces a file beside it and exports the same names', () => {
+  const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.node.ts')).map((file) => join('src', file))
+  assert.ok(files.length > 0)
+  const exported = (file: string) => [...text(file).matchAll(/^export function (\w+)/gm)].map(([, name]) => name)
+  for (const file of files) assert.deepEqual(exported(file), exported(file.replace('.node.ts', '.ts')), file)
 })
 
 test('a TypeScript that reads no exports finds the types of each entry point (15.23)', () => {

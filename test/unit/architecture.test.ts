@@ -43,7 +43,7 @@ describe('a wrong import is reported', () => {
     ['src/tasks/run/x.ts', '../http/status.js', 'src/tasks/run must not import src/tasks/http'],
     ['src/tasks/x.ts', './http/status.js', 'src/tasks must not import src/tasks/http'],
     ['src/tasks/x.ts', '../bulk/create.js', 'src/tasks must not import src/bulk'],
-    ['src/tasks/run/x.ts', '../../callbacks/courier.js', 'src/tasks/run must not import src/callbacks'],
+    ['src/tasks/run/x.ts', '../../callbacks/dispatcher.js', 'src/tasks/run must not import src/callbacks'],
     ['src/idempotency/x.ts', '../tasks/tasks.js', 'src/idempotency must not import src/tasks'],
     ['src/callbacks/x.ts', '../tasks/run/execute.js', 'src/callbacks must not import src/tasks/run'],
     ['src/bulk/x.ts', '../tasks/run/execute.js', 'src/bulk must not import src/tasks/run'],

@@ -1,14 +1,24 @@
-import fastJson, { type AnySchema } from 'fast-json-stringify'
+import type { AnySchema } from 'fast-json-stringify'
 import { codeGenerationAdvice } from '../../runtime/code-generation.js'
+import { loadFastJson } from './fast-json.js'
 
 /**
- * Makes a stringifier for values of one JSON Schema; what the schema does not name is left out.
- * Make it once, at start: it compiles code. It throws on a value that lacks a required member.
+ * Compiles a function that writes values of one JSON Schema as JSON text. It leaves out members
+ * that the schema does not name, and throws if a required member is missing. Compile it once, at
+ * start.
+ *
+ * @example
+ * const toText = compileJson<{ name: string }>({
+ *   type: 'object', properties: { name: { type: 'string' } },
+ * })
+ * toText({ name: 'Ada' }) // '{"name":"Ada"}'
+ *
  * @throws {Error} The schema is not valid.
- * @throws {TypeError} The runtime forbids code generation, as a Worker does once its module is
- * loaded.
+ * @throws {TypeError} The runtime forbids code generation. A Worker allows it only while its module
+ * is loaded.
  */
 export function compileJson<T>(schema: Readonly<Record<string, unknown>>): (value: T) => string {
+  const fastJson = loadFastJson()
   try {
     return fastJson(schema as AnySchema)
   } catch (cause) {

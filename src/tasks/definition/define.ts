@@ -154,6 +154,8 @@ const NAME = /^[A-Za-z0-9._-]{1,64}$/
  * from `output` or from what `run` returns. A result that JSON cannot carry does not compile.
  *
  * @example
+ * import { z } from 'zod'
+ *
  * const report = defineTask({
  *   name: 'report',
  *   input: z.object({ year: z.coerce.number().int() }),

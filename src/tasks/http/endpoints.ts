@@ -7,7 +7,7 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { taskFace, type Face } from './faces.js'
 import { SharedFace } from './shared-face.js'
-import { statusPath } from './status-path.js'
+import { StatusPath } from './status-path.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner-rules.js'
 import { findRequester, type OwnerOption } from './requester.js'
@@ -124,7 +124,7 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes } = options
   const { face = taskFace } = options
   const settings: EndpointSettings<C> = {
-    service, path: statusPath(options.statusPath), face, shared: new SharedFace(face),
+    service, path: new StatusPath(options.statusPath), face, shared: new SharedFace(face),
     requester: findRequester(options.owner),
     context: contextOf(options.context), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
   }

@@ -37,7 +37,7 @@ export async function respondAsync<C>(
   const now = await waitForIt(settings, from, task, wait)
   if (!isFinal(now.state)) return accepted(settings, request, now, { asked, replayed, waited: wait })
   const headers: Record<string, string> = {
-    'location': settings.path.of(request.mountPath, task.id), 'vary': 'Prefer', 'preference-applied': `wait=${String(wait)}`,
+    'location': settings.path.location(request.mountPath, task.id), 'vary': 'Prefer', 'preference-applied': `wait=${String(wait)}`,
     ...replayed && { 'idempotent-replayed': 'true' },
   }
   if (now.state === 'completed') return jsonText(200, resultText(now), headers)
@@ -65,7 +65,7 @@ function accepted<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot,
   { asked, replayed, waited }: Omit<AcceptedHow, 'wait'> & { readonly waited?: number },
 ): HttpResponse {
-  const location = settings.path.of(request.mountPath, task.id)
+  const location = settings.path.location(request.mountPath, task.id)
   const headers: ResponseHeaders = {
     'content-type': 'application/json', location, 'content-location': location, 'vary': 'Prefer',
   }

@@ -1,28 +1,86 @@
+import type { HttpRequest } from '../../http/exchange.js'
+import { cutText } from '../../runtime/cut-text.js'
+
+/** Locations that are remembered to tell whether clients find the status resource there. */
+const MAX_ISSUED = 16
+const MAX_SHOWN = 200
+
 /** A status path such as `/api/status/{id}`, below the mount path. */
-export interface StatusPath {
+export class StatusPath {
   readonly template: string
-  /** The path of one task's status resource, mount path included. */
-  readonly of: (mountPath: string, id: string) => string
-  /** The id in a path, or `undefined` when it is not such a path. */
-  readonly idIn: (mountPath: string, path: string) => string | undefined
+  readonly #before: string
+  readonly #after: string
+  /** Locations of accepted tasks, until the first request for one of them arrives. */
+  readonly #issued = new Set<string>()
+  #confirmed = false
+  #warned = false
+
+  /** @throws {TypeError} `template` does not start with `/`, or has no `{id}` as a whole segment. */
+  constructor(template: string) {
+    const parts = String(template).split('{id}')
+    const [before = '', after = ''] = parts
+    const isWhole = before.startsWith('/') && before.endsWith('/') && (after === '' || after.startsWith('/'))
+    if (parts.length !== 2 || !isWhole || /[{}:*?#\s]/.test(before + after)) {
+      throw new TypeError('taskEndpoints: statusPath must be a path with one {id}, such as \'/tasks/{id}\', ' +
+        `not ${JSON.stringify(template)}`)
+    }
+    this.template = template
+    this.#before = before
+    this.#after = after
+  }
+
+  /** Returns the path of one task's status resource, mount path included. */
+  of(mountPath: string, id: string): string {
+    return mountPath + this.#before + id + this.#after
+  }
+
+  /** Returns the value of `Location` for an accepted task. */
+  location(mountPath: string, id: string): string {
+    const location = this.of(mountPath, id)
+    if (!this.#confirmed && this.#issued.size < MAX_ISSUED) this.#issued.add(location)
+    return location
+  }
+
+  /** Returns the id in a path; `undefined` if it is not the path of a status resource. */
+  idIn(mountPath: string, path: string): string | undefined {
+    const start = mountPath.length + this.#before.length
+    const end = path.length - this.#after.length
+    if (end <= start || !path.startsWith(mountPath)) return undefined
+    if (!path.startsWith(this.#before, mountPath.length) || !path.endsWith(this.#after)) return undefined
+    const id = path.slice(start, end)
+    return id.includes('/') ? undefined : id
+  }
+
+  /** Call for a request at the status path. `Location` is right, so nothing is checked any more. */
+  confirm(): void {
+    if (this.#confirmed) return
+    this.#confirmed = true
+    this.#issued.clear()
+  }
+
+  /**
+   * Call for a request at another path. Warns once if that proves that the handler is mounted where
+   * no `Location` leads: `id`, a parameter of the host's route, is all that names the task, or a
+   * client has followed a `Location` and the handler does not recognise it.
+   */
+  checkMount({ path, mountPath }: HttpRequest, id: string | undefined): void {
+    if (this.#warned || this.#confirmed) return
+    const expected = this.of(mountPath, id ?? '{id}')
+    if (id === undefined ? !this.#issued.has(path) : isSamePath(path, expected)) return
+    this.#warned = true
+    this.#issued.clear()
+    const seen = cutText(path, MAX_SHOWN)
+    process.emitWarning(id === undefined
+      ? `taskEndpoints: a client followed Location to ${seen}, but the status handler is mounted at ` +
+        `${expected}. Mount it below the same path as submit.`
+      : `taskEndpoints: the status handler was called at ${seen}, but Location is ` +
+        `${cutText(expected, MAX_SHOWN)}. Let statusPath be the path where status is mounted. ` +
+        'If a proxy changes paths, set mountPath of the binding.', 'LonghaulWarning')
+  }
 }
 
-/** Throws a `TypeError` unless `template` starts with `/` and has `{id}` as one whole segment. */
-export function statusPath(template: string): StatusPath {
-  const parts = String(template).split('{id}')
-  const [before = '', after = ''] = parts
-  if (parts.length !== 2 || !before.startsWith('/') || !before.endsWith('/') || (after !== '' && !after.startsWith('/')) || /[{}:*?#\s]/.test(before + after)) {
-    throw new TypeError(`taskEndpoints: statusPath must be a path with one {id}, such as '/tasks/{id}', not ${JSON.stringify(template)}`)
-  }
-  return {
-    template,
-    of: (mountPath, id) => mountPath + before + id + after,
-    idIn: (mountPath, path) => {
-      const start = mountPath.length + before.length
-      const end = path.length - after.length
-      if (end <= start || !path.startsWith(mountPath) || !path.startsWith(before, mountPath.length) || !path.endsWith(after)) return undefined
-      const id = path.slice(start, end)
-      return id.includes('/') ? undefined : id
-    },
-  }
+/** Routers of hosts ignore case, and a slash at the end. */
+function isSamePath(one: string, other: string): boolean {
+  const normal = (path: string): string => path.toLowerCase().replace(/\/$/, '')
+  return normal(one) === normal(other)
 }

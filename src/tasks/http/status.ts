@@ -20,18 +20,30 @@ import type { FaceAnswer } from './faces.js'
 const OK: FaceAnswer = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
 
-/** The status resource (SPEC 4.6, 4.7): GET and HEAD show a task, DELETE cancels it. */
+/** The methods of the status resource, in the order in which `Allow` lists them. */
+const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
+
+/**
+ * Creates the handler of the status resource (SPEC 4.6, 4.7): GET and HEAD show a task, DELETE
+ * cancels it, OPTIONS answers `Allow`, and any other method is a 405.
+ */
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
   const handler = (request: HttpRequest<C>) => {
     // The path as mounted comes first: a host's own `:id` may name something else, such as a
     // tenant.
-    const id = path.idIn(request.mountPath, request.path) ?? request.params['id']
+    const idInPath = path.idIn(request.mountPath, request.path)
+    const id = idInPath ?? request.params['id']
+    if (idInPath === undefined) path.checkMount(request, id)
+    else path.confirm()
     if (id === undefined) return undefined
     const { method } = request
     if (method === 'GET' || method === 'HEAD') return show(settings, request, id)
     if (method === 'DELETE') return cancel(settings, request, id)
-    return undefined
+    // Below the route of a host, `id` may name something else: that path is the host's.
+    if (idInPath === undefined && !request.path.endsWith(`/${id}`)) return undefined
+    if (method === 'OPTIONS') return { status: 200, headers: { allow: ALLOW }, body: '' }
+    throw httpError('method_not_allowed', { headers: { allow: ALLOW } })
   }
   return describe(handler, statusOperations(path.template, settings.face))
 }

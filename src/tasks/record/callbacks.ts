@@ -20,7 +20,7 @@ export interface Callbacks {
    * Called by `createTasks`. Throws a `TypeError` when the queues don't go together.
    * @internal
    */
-  readonly open: (host: CallbackHost) => CallbackCourier
+  readonly open: (host: CallbackHost) => CallbackDispatcher
 }
 
 /** The tasks, as those who make their callbacks see them. */
@@ -37,7 +37,7 @@ export interface CallbackHost {
 }
 
 /** Brings the news of ended tasks to their callback URLs. */
-export interface CallbackCourier {
+export interface CallbackDispatcher {
   /**
    * Throws what the client is to see of a URL that can never be called; a `TypeError` when there is
    * nothing to sign with.
@@ -48,17 +48,17 @@ export interface CallbackCourier {
    * enqueued; where the queue is not durable, it is given up instead. May be called again for one
    * record.
    */
-  announce(record: TaskRecord): Promise<void>
+  dispatch(record: TaskRecord): Promise<void>
   /** Starts another round for a task that has ended; `false` when there is nothing to tell. */
   redeliver(id: string): Promise<boolean>
   /** Makes one attempt. Rejects when the job has to be run again. */
   run(job: Job, attempt: Attempt): Promise<void>
   /** The engine gave a callback's job up. */
-  bury(job: Job): Promise<void>
+  onDead(job: Job): Promise<void>
   /** Has jobs run that wait in a queue of their own, if they have one. */
-  work(run: RunJob, onDead: ProcessOptions['onDead']): void
+  startProcessing(run: RunJob, onDead: ProcessOptions['onDead']): void
   /** The queue of the tasks is about to close: no room in it is waited for any more. */
-  hurry(): void
+  beginClose(): void
   /**
    * Closes the queue of its own, if there is one. Called after that of the tasks: what ends while
    * it drains has callbacks too.

@@ -1,6 +1,6 @@
 import type { Attempt, Job } from '../../queues/queue.js'
 import type { ExecutorSettings } from './attempt.js'
-import { noCallbacks, type CallbackCourier } from '../record/callbacks.js'
+import { noCallbacks, type CallbackDispatcher } from '../record/callbacks.js'
 
 /**
  * How long a callback's job of another store is handed back, from the creation of its task: 30
@@ -14,13 +14,13 @@ const LONGEST_FOREIGN_MS = 2_592_000_000
  * @throws {HandBackError} the task is in another store, or this process makes no callbacks
  */
 export async function runCallback(
-  job: Job, attempt: Attempt, { identity, handBacks, durable }: ExecutorSettings, courier: CallbackCourier | undefined,
+  job: Job, attempt: Attempt, { identity, handBacks, durable }: ExecutorSettings, dispatcher: CallbackDispatcher | undefined,
 ): Promise<void> {
   const ageMs = Date.now() - (job.input as { readonly createdAt: number }).createdAt
   const foreign = await identity.isForeign(job.store)
   // Nobody will come for it any more.
   if (foreign && ageMs > LONGEST_FOREIGN_MS) return
   if (foreign) throw handBacks.of(job, 'The task of this callback is in another store', ageMs)
-  if (courier) return courier.run(job, attempt)
+  if (dispatcher) return dispatcher.run(job, attempt)
   throw durable ? handBacks.of(job, 'This process makes no callbacks', ageMs) : noCallbacks()
 }

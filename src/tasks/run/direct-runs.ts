@@ -1,6 +1,6 @@
 import { httpError, type HttpError } from '../../http/errors.js'
 import { QueueClosingError } from '../../queues/queue.js'
-import { Transit } from '../../queues/transit.js'
+import { ShortLivedMap } from '../../queues/short-lived-map.js'
 import { MAX_TIMER } from '../definition/bounds.js'
 import type { Stop } from './stop.js'
 
@@ -15,7 +15,7 @@ const GRACE_MS = 2000
  * all the same.
  */
 export class DirectRuns {
-  private readonly stops = new Transit<Stop, Stop>()
+  private readonly stops = new ShortLivedMap<Stop, Stop>()
   private closed = false
   private onIdle: (() => void) | undefined
 

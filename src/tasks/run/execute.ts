@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../http/errors.js'
 import { type Attempt, type DeadReason, type Job, isHandBack } from '../../queues/queue.js'
-import { Transit } from '../../queues/transit.js'
+import { ShortLivedMap } from '../../queues/short-lived-map.js'
 import {
   AttemptFailed, CANCELLED, failed, finish, TaskAttempt, type ExecutorSettings,
 } from './attempt.js'
@@ -22,7 +22,7 @@ interface Running {
 /** Runs jobs: moves their records along, and never lets a late run overwrite what is final. */
 export class Executor {
   /** By the id of the job. */
-  private readonly running = new Transit<Running>()
+  private readonly running = new ShortLivedMap<Running>()
 
   constructor(private readonly settings: ExecutorSettings) {}
 

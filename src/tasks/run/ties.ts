@@ -16,9 +16,9 @@ export function hasTies({ claim, slot, callback, keeps }: TaskRecord): boolean {
  * enqueued.
  */
 export async function untie(
-  record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>, announce: (record: TaskRecord) => Promise<void>,
+  record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>, dispatch: (record: TaskRecord) => Promise<void>,
 ): Promise<void> {
-  if (record.callback?.state === 'pending') await announce(record)
+  if (record.callback?.state === 'pending') await dispatch(record)
   const { claim, expiresAt, createdAt, finishedAt = createdAt } = record
   if (claim !== undefined) {
     const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs: expiresAt - finishedAt }

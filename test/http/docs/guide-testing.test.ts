@@ -1,81 +1,115 @@
-// The tests that docs/guide/testing-your-handlers.md shows: it takes the regions from here.
+// The tests that docs/guide/testing-your-handlers.md shows. The page takes its regions from here.
+// guide-testing-runners.test.ts runs this file under vitest and jest.
 // #region handler
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createTasks, defineTask, jsonSchema, router, taskEndpoints } from 'longhaul'
-import { toFetch } from 'longhaul/fetch'
 import { memory } from 'longhaul/memory'
+import { inject, testClock, testContext } from 'longhaul/testing'
 
 const report = defineTask({
   name: 'report',
-  input: jsonSchema<{ year: number }>({ type: 'object', required: ['year'], properties: { year: { type: 'integer' } } }),
-  run: ({ year }) => ({ message: `The report of ${year} is ready.` }),
+  input: jsonSchema<{ year: number }>({
+    type: 'object', required: ['year'], properties: { year: { type: 'integer' } },
+  }),
+  run: ({ year }, { progress }) => {
+    progress(1, 1)
+    return { message: `The report of ${year} is ready.` }
+  },
 })
 
-/** What your server mounts, made anew for each test. */
-function api() {
+/** What your server mounts, created anew for each test. */
+function setUp() {
   const tasks = createTasks({ ...memory(), definitions: [report] })
   const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const call = toFetch(router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status }))
-  const post = (body: unknown, headers: Record<string, string> = {}) => call(new Request('http://test/reports', {
-    method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body),
-  }))
-  return { tasks, call, post }
+  const api = router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
+  return { tasks, api }
 }
 
-test('a report is taken in and done', async () => {
-  const { tasks, call, post } = api()
-  const accepted = await post({ year: 2025 }, { prefer: 'respond-async' })
+test('a report is accepted and done', async () => {
+  const { tasks, api } = setUp()
+  const accepted = await inject(api, {
+    method: 'POST', path: '/reports', headers: { prefer: 'respond-async' }, body: { year: 2025 },
+  })
   assert.equal(accepted.status, 202)
-  const { taskId } = await accepted.json() as { taskId: string }
+  const { taskId } = await accepted.json<{ taskId: string }>()
   await tasks.wait(taskId, { timeoutMs: 5000 })
-  const shown = await call(new Request(`http://test/tasks/${taskId}`))
-  assert.deepEqual((await shown.json() as { result: unknown }).result, { message: 'The report of 2025 is ready.' })
+  const shown = await inject(api, { path: `/tasks/${taskId}` })
+  const { result } = await shown.json<{ result: unknown }>()
+  assert.deepEqual(result, { message: 'The report of 2025 is ready.' })
   await tasks.close()
 })
 
 test('a report without a year is refused', async () => {
-  const { tasks, post } = api()
-  const refused = await post({})
+  const { tasks, api } = setUp()
+  const refused = await inject(api, { method: 'POST', path: '/reports', body: {} })
   assert.equal(refused.status, 400)
-  assert.deepEqual((await refused.json() as { details: unknown }).details, [{ pointer: '/year', message: 'is required' }])
+  const { details } = await refused.json<{ details: unknown }>()
+  assert.deepEqual(details, [{ pointer: '/year', message: 'is required' }])
   await tasks.close()
 })
 // #endregion
 
 // #region work
 test('the work by itself', async () => {
-  const shown: number[] = []
-  const result = await report.run({ year: 2024 }, {
-    taskId: 'test', attempt: 1, lastAttempt: true, owner: undefined, context: undefined,
-    signal: AbortSignal.timeout(5000), progress: (done) => { shown.push(done) },
-  })
+  const context = testContext(report)
+  const result = await report.run({ year: 2024 }, context)
   assert.deepEqual(result, { message: 'The report of 2024 is ready.' })
+  assert.deepEqual(context.reports, [{ done: 1, total: 1, message: undefined }])
+})
+
+test('the work stops when its task is cancelled', async () => {
+  const endless = defineTask({
+    name: 'endless',
+    run: (_input, { signal }) => new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => { reject(signal.reason as Error) })
+    }),
+  })
+  const context = testContext(endless)
+  const running = endless.run({}, context)
+  context.abort(new Error('cancelled'))
+  await assert.rejects(async () => running, /cancelled/)
+})
+// #endregion
+
+// #region retries
+test('a failed run is retried after ten minutes', async () => {
+  const clock = testClock()
+  const flaky = defineTask({
+    name: 'flaky',
+    attempts: 2,
+    backoff: { type: 'fixed', delayMs: 600_000 },
+    run: (_input, { attempt }) => {
+      if (attempt === 1) throw new Error('The database is away')
+    },
+  })
+  const tasks = createTasks({
+    ...memory({ clock }), definitions: [flaky], onError: () => undefined, retentionMs: 3_600_000,
+  })
+  const task = await tasks.submit(flaky, {})
+
+  await clock.advance(599_999)
+  assert.equal((await task.get())?.status, 'queued')
+  await clock.advance(1)
+  assert.equal((await task.get())?.status, 'completed')
+  await clock.advance(3_600_000)
+  assert.equal(await task.get(), undefined)
+  await tasks.close()
 })
 // #endregion
 
 // #region failures
 test('what clients see of a failure', async () => {
   const broken = defineTask({ name: 'broken', run: () => { throw new Error('password=123') } })
-  const tasks = createTasks({ ...memory(), definitions: [broken], onError: () => undefined })
-  const { taskId: id } = await tasks.submit(broken, {})
-  const task = await tasks.wait(id, { timeoutMs: 5000 })
-  assert.equal(task?.status, 'failed')
-  assert.deepEqual((await tasks.get(id))?.error, { code: 'task_failed', message: 'The task failed.' })
-  await tasks.close()
-})
-// #endregion
-
-// #region time
-test('tasks go when their time is over', async () => {
-  const { MemoryStore, MemoryQueue } = await import('longhaul/memory')
-  let now = Date.now()
-  const tasks = createTasks({ store: new MemoryStore({ now: () => now }), queue: new MemoryQueue(), definitions: [report], retentionMs: 60_000 })
-  const { taskId: id } = await tasks.submit(report, { year: 2023 })
-  await tasks.wait(id, { timeoutMs: 5000 })
-  assert.equal((await tasks.get(id))?.status, 'completed')
-  now += 61_000
-  assert.equal(await tasks.get(id), undefined)
+  const errors: unknown[] = []
+  const tasks = createTasks({
+    ...memory(), definitions: [broken], onError: (error) => { errors.push(error) },
+  })
+  const task = await tasks.submit(broken, {})
+  const end = await task.wait({ timeoutMs: 5000 })
+  assert.equal(end?.status, 'failed')
+  assert.deepEqual(end.error, { code: 'task_failed', message: 'The task failed.' })
+  assert.match(String(errors[0]), /password=123/)
   await tasks.close()
 })
 // #endregion

@@ -27,7 +27,7 @@ test('callbacks and store calls have their series', () => {
   const registry = new Registry()
   observe(registry)
   channel('longhaul:callback').publish({
-    outcome: 'again', taskId: 'a', owner: 'b', host: 'c', attempt: 1, status: undefined, fault: 'timeout', ms: 3000,
+    outcome: 'retry', taskId: 'a', owner: 'b', host: 'c', attempt: 1, status: undefined, fault: 'timeout', ms: 3000,
   } satisfies CallbackEvent)
   channel('longhaul:store').publish({ verb: 'get', outcome: 'ok', ms: 20 } satisfies StoreEvent)
   const task: TaskEvent = {
@@ -36,7 +36,7 @@ test('callbacks and store calls have their series', () => {
   channel('longhaul:task').publish(task)
   const text = registry.text()
   for (const line of [
-    'longhaul_callback_seconds_bucket{outcome="again",fault="timeout",le="2.5"} 0', 'longhaul_callback_seconds_bucket{outcome="again",fault="timeout",le="10"} 1',
+    'longhaul_callback_seconds_bucket{outcome="retry",fault="timeout",le="2.5"} 0', 'longhaul_callback_seconds_bucket{outcome="retry",fault="timeout",le="10"} 1',
     'longhaul_store_seconds_bucket{verb="get",outcome="ok",le="0.025"} 1', 'longhaul_store_seconds_sum{verb="get",outcome="ok"} 0.02',
     'longhaul_tasks_total{task="c",event="failed",code="task_timeout"} 1', 'longhaul_task_seconds_sum{task="c",state="failed"} 2',
   ]) assert.ok(text.includes(`${line}\n`), `${line} is missing in\n${text}`)

@@ -34,6 +34,23 @@ async function paste(script: readonly string[]): Promise<string[]> {
 }
 
 describe('the first screen of README.md', () => {
+  const screen = readme.slice(0, readme.indexOf('\n## '))
+
+  test('says in one sentence what longhaul is, as package.json does', () => {
+    const { description } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { description: string }
+    assert.ok(screen.includes(`\n**${description}**\n`))
+  })
+
+  test('has an Express app whose own user is the owner of tasks, a picture, and the two commands', () => {
+    const [app = ''] = blocks(screen, 'ts')
+    assert.match(app, /^import express from 'express'$/m)
+    assert.match(app, /owner: \(\{ context \}\) => context\.user\?\.id/)
+    assert.match(screen, /^!\[[^\]]{40,}\]\(docs\/flow\.svg\)$/m)
+    assert.deepEqual(blocks(screen, 'sh'), ['npm ci && npm start\nnpm ci && npm test\n'])
+  })
+})
+
+describe('Try it, in README.md', () => {
   test('starts with npm ci && npm start', () => {
     assert.equal(blocks(section(readme, 'Try it'), 'sh')[0], 'npm ci && npm start\n')
   })
@@ -57,14 +74,37 @@ describe('the first screen of README.md', () => {
   })
 })
 
+/** The anchors of a page: its headings, as GitHub and typedoc write them. */
+function anchors(page: string): Set<string> {
+  const headings = readFileSync(page, 'utf8').replaceAll(/^```[^]*?^```$/gm, '').matchAll(/^#+ (.+)$/gm)
+  return new Set([...headings].map(([, title = '']) => title.toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(' ', '-')))
+}
+
 describe('the links of the pages', () => {
-  const guide = readdirSync(join(root, 'docs/guide')).map((name) => `docs/guide/${name}`)
-  for (const page of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs/README.md', 'docs/guarantees.md', 'docs/errors.md', ...guide]) {
+  const below = (folder: string) => readdirSync(join(root, folder)).map((name) => `${folder}/${name}`)
+  const top = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs/README.md', 'docs/guarantees.md', 'docs/errors.md', 'docs/benchmarks.md']
+  // Made by npm run docs.
+  const made = ['spec-map.md']
+  for (const page of [...top, ...below('docs/guide'), ...below('docs/adr')]) {
     test(`${page} leads to what is there`, () => {
-      const links = [...readFileSync(join(root, page), 'utf8').matchAll(/\]\(([^)#:]+)\)/g)].map(([, target]) => target ?? '')
-      // Made by npm run docs.
-      const made = ['spec-map.md']
-      assert.deepEqual(links.filter((target) => !made.includes(target) && !existsSync(join(root, dirname(page), target))), [])
+      const links = [...readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!\w+:)([^)#]*)(?:#([^)]+))?\)/g)]
+      const dead = links.filter(([, target = '', anchor]) => {
+        if (made.includes(target)) return false
+        const path = target === '' ? join(root, page) : join(root, dirname(page), target)
+        return !existsSync(path) || (anchor !== undefined && !anchors(path).has(anchor))
+      })
+      assert.deepEqual(dead.map(([link]) => link), [])
     })
   }
+
+  test('docs/README.md leads to every page of the guide', () => {
+    const front = readFileSync(join(root, 'docs/README.md'), 'utf8')
+    assert.deepEqual(readdirSync(join(root, 'docs/guide')).filter((name) => !front.includes(`(guide/${name})`)), [])
+  })
+
+  test('the site has every page of the guide', () => {
+    const site = JSON.parse(readFileSync(join(root, 'typedoc.json'), 'utf8')) as { projectDocuments: string[] }
+    const pages = below('docs/guide')
+    assert.deepEqual(pages.filter((page) => !site.projectDocuments.includes(page)), [])
+  })
 })

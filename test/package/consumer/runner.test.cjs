@@ -13,17 +13,17 @@ for (const entry of entries) {
 test('a handler is called without a server', async () => {
   const { createTasks, defineTask, router, taskEndpoints } = require('longhaul')
   const { memory } = require('longhaul/memory')
-  const { toFetch } = require('longhaul/fetch')
+  const { inject } = require('longhaul/testing')
   const engine = memory()
   const double = defineTask({ name: 'double', run: ({ amount }) => ({ amount: amount * 2 }) })
   const tasks = createTasks({ ...engine, definitions: [double] })
   const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'somebody' })
-  const ask = toFetch(router({ 'POST /double': submit(double), 'GET|HEAD|DELETE /tasks/{id}': status }))
+  const api = router({ 'POST /double': submit(double), 'GET|HEAD|DELETE /tasks/{id}': status })
 
-  const headers = { 'content-type': 'application/json', prefer: 'respond-async' }
-  const accepted = await ask(new Request('http://test/double', { method: 'POST', body: '{"amount":4}', headers }))
+  const headers = { prefer: 'respond-async' }
+  const accepted = await inject(api, { method: 'POST', path: '/double', headers, body: { amount: 4 } })
   assert.equal(accepted.status, 202)
-  const shown = await ask(new Request(new URL(accepted.headers.get('location'), 'http://test'), { headers: { prefer: 'wait=10' } }))
+  const shown = await inject(api, { path: accepted.headers.location, headers: { prefer: 'wait=10' } })
   assert.equal((await shown.json()).result.amount, 8)
   await tasks.close()
   await engine.queue.close()

@@ -88,7 +88,7 @@ test('longhaul:callback tells of each attempt: what came of it, and how long it 
   const other = await submit(url)
   await settled(other)
   assert.deepEqual(heard.map(({ ms: _, ...event }) => event), [
-    { outcome: 'again', taskId: one, owner: 'ann', host: `127.0.0.1:${String(port)}`, attempt: 1, status: 500, fault: 'status' },
+    { outcome: 'retry', taskId: one, owner: 'ann', host: `127.0.0.1:${String(port)}`, attempt: 1, status: 500, fault: 'status' },
     { outcome: 'delivered', taskId: one, owner: 'ann', host: `127.0.0.1:${String(port)}`, attempt: 2, status: 204, fault: undefined },
     { outcome: 'failed', taskId: other, owner: undefined, host: `127.0.0.1:${String(port)}`, attempt: 1, status: 410, fault: 'gone' },
   ])

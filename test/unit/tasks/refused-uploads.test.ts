@@ -114,7 +114,7 @@ describe('issue 15, C11: an upload that is refused leaves nothing in the blobs',
       { context: () => { throw new Error('on purpose') } }, { context: () => 1n },
       { callback: () => { throw new Error('on purpose') } }, { callback: () => { throw httpError('service_unavailable') } },
     ] as Partial<TaskEndpointsOptions>[]) {
-      const { send, count } = setUp(t, { endpoints, ...'callback' in endpoints && { tasks: { callbacks: { open: () => ({ work: () => undefined, hurry: () => undefined, close: async () => undefined }) } as never } } })
+      const { send, count } = setUp(t, { endpoints, ...'callback' in endpoints && { tasks: { callbacks: { open: () => ({ startProcessing: () => undefined, beginClose: () => undefined, close: async () => undefined }) } as never } } })
       assert.ok((await send()).status >= 500)
       assert.equal(count(), 0)
     }

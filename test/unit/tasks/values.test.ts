@@ -14,7 +14,7 @@ import { isTaskId } from '../../../src/tasks/record/ids.js'
 import { change, toFaceText, type TaskRecord } from '../../../src/tasks/record/record.js'
 import { toResultText } from '../../../src/tasks/record/result.js'
 import { canMove, isFinal, type TaskState } from '../../../src/tasks/record/state.js'
-import { statusPath } from '../../../src/tasks/http/status-path.js'
+import { StatusPath } from '../../../src/tasks/http/status-path.js'
 
 const STATES: TaskState[] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
 const record: TaskRecord = {
@@ -202,13 +202,13 @@ describe('Idempotency-Key', () => {
 
 describe('status paths', () => {
   test('a path and back, below a mount path', () => {
-    const path = statusPath('/api/status/{id}')
+    const path = new StatusPath('/api/status/{id}')
     assert.equal(path.of('/v1', 'x'), '/v1/api/status/x')
     assert.equal(path.idIn('/v1', '/v1/api/status/x'), 'x')
     for (const other of ['/v1/api/status/', '/v1/api/status', '/api/status/x', '/v1/api/status/x/y', '/v1/api/status/x/', '/v2/api/status/x', '']) {
       assert.equal(path.idIn('/v1', other), undefined, other)
     }
-    const tail = statusPath('/jobs/{id}/status')
+    const tail = new StatusPath('/jobs/{id}/status')
     assert.equal(tail.of('', 'x'), '/jobs/x/status')
     assert.equal(tail.idIn('', '/jobs/x/status'), 'x')
     for (const other of ['/jobs//status', '/jobs/status', '/jobs/x/y/status', '/jobs/x']) assert.equal(tail.idIn('', other), undefined, other)
@@ -216,7 +216,7 @@ describe('status paths', () => {
 
   test('a template that is no such path is refused', () => {
     for (const template of ['', '/', '/status', 'status/{id}', '/status/{id}/{id}', '/status/x{id}', '/status/{id}x', '/{a}/{id}', '/:a/{id}', '/a?b/{id}', '/a b/{id}']) {
-      assert.throws(() => statusPath(template), TypeError, template)
+      assert.throws(() => new StatusPath(template), TypeError, template)
     }
   })
 })

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { after, before, describe, test } from 'node:test'
+import { build } from 'esbuild'
+import { root } from '../kit/process.js'
+
+const PAGE = join(root, 'test/http/docs/guide-testing.test.ts')
+
+describe('the tests of the guide run under other test runners', () => {
+  let folder: string
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'longhaul-runners-'))
+    await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+    await writeFile(join(folder, 'package.json'), '{ "name": "runners", "private": true }')
+    await writeFile(join(folder, 'vitest.config.mjs'), 'export default {}')
+  })
+
+  after(async () => { await rm(folder, { recursive: true, force: true }) })
+
+  /** Bundles the page's tests for a runner: `test` comes from `globals`, or from the module `from`. */
+  async function bundle(file: string, format: 'esm' | 'cjs', from?: string): Promise<void> {
+    await build({
+      entryPoints: [PAGE], outfile: join(folder, file), bundle: true, format, platform: 'node',
+      packages: 'external', tsconfig: join(root, 'tsconfig.json'), logLevel: 'silent',
+      plugins: [{
+        name: 'runner',
+        setup: ({ onResolve, onLoad }) => {
+          if (from !== undefined) {
+            onResolve({ filter: /^node:test$/ }, () => ({ path: from, external: true }))
+            return
+          }
+          onResolve({ filter: /^node:test$/ }, ({ path }) => ({ path, namespace: 'globals' }))
+          onLoad({ filter: /.*/, namespace: 'globals' }, () => ({
+            contents: 'export const test = globalThis.test',
+          }))
+        },
+      }],
+    })
+  }
+
+  async function run(name: string, ...parameters: string[]): Promise<string> {
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env
+    const program = join(root, 'node_modules/.bin', name)
+    const child = spawn(program, parameters, { cwd: folder, env: { ...env, NO_COLOR: '1', CI: '1' } })
+    const [[code], said, complained] = await Promise.all([
+      once(child, 'close') as Promise<[number | null]>, text(child.stdout), text(child.stderr),
+    ])
+    assert.equal(code, 0, said + complained)
+    return said + complained
+  }
+
+  test('vitest', async () => {
+    await bundle('guide.vitest.test.mjs', 'esm', 'vitest')
+    const output = await run('vitest', 'run', '--root', folder, 'guide.vitest')
+    assert.match(output, /Tests\s+6 passed \(6\)/)
+  })
+
+  test('jest', async () => {
+    await bundle('guide.jest.test.cjs', 'cjs')
+    const output = await run('jest', '--ci', '--rootDir', folder, '--testMatch', '**/guide.jest.test.cjs')
+    assert.match(output, /Tests:\s+6 passed, 6 total/)
+  })
+})
