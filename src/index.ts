@@ -8,6 +8,7 @@ export {
 } from './http/errors.js'
 export { upstreamError } from './http/upstream.js'
 export { guard, type GuardOptions, type OnError } from './http/boundary.js'
+export { reportErrorsTo, type ErrorPlace } from './http/error-reports.js'
 export { empty, errorResponse, json, jsonText, stream } from './http/respond.js'
 export { principalOf, type HostContext, type Principal } from './http/principal.js'
 export { jsonSchema, type JsonSchemaOptions } from './schema/json-schema.js'

@@ -1,5 +1,6 @@
 import { isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from './exchange.js'
+import { publishError } from './error-reports.js'
 import { isDisconnect, readFailure } from './failure.js'
 import { checkNames } from '../runtime/option-names.js'
 import { errorResponse } from './respond.js'
@@ -7,18 +8,17 @@ import { getRequestId } from './derived-request.js'
 import { telling, warn } from '../runtime/warning.js'
 
 /**
- * Is told of every failure that is not simply the client's: unknown errors, 5xx, a store that
- * failed, and `HttpError`s with a `cause`. Not of a plain 404, 422 or 501, and not of what stopped
- * because the client has gone. What it throws or rejects with is swallowed.
+ * Receives every error that is not the client's: unknown errors, 5xx, a store that failed, and
+ * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, nor what stopped because
+ * the client has disconnected. What it throws or rejects with becomes a process warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 
-/** What `guard` may be told. */
+/** Options of `guard`. */
 export interface GuardOptions {
   /**
-   * Default: a process warning named `LonghaulError`, which Node prints on stderr. It has method,
-   * path and id of the request, and the stacks of the error and its causes; a refusal such as 503
-   * `queue_full` is one line without a stack.
+   * Receives errors that are masked to clients. Default: a process warning named `LonghaulError`,
+   * unless `reportErrorsTo` has a listener.
    */
   readonly onError?: OnError | undefined
 }
@@ -76,8 +76,9 @@ function noResponse(): TypeError {
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
   if (readFailure(error).expected || isDisconnect(error, request)) return
-  if (onError === undefined) warn(error, aboutRequest(request))
-  else telling(() => onError(error, request))
+  const isReported = publishError({ error, request })
+  if (onError !== undefined) telling(() => onError(error, request))
+  else if (!isReported) warn(error, aboutRequest(request))
 }
 
 /** Names a request in a warning. Its query is left out, because secrets may be in it. */

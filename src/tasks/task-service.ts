@@ -20,7 +20,7 @@ import type { Mine } from './record/owner-rules.js'
 import type { TaskRecord } from './record/record.js'
 import { isFinal } from './record/state.js'
 import { StoreIdentity } from './record/store-identity.js'
-import { warnOfTask } from './record/tell.js'
+import { reportingTo } from './record/tell.js'
 import { answers, waitFor, Waiters, type FollowOptions } from './record/wait.js'
 import type { ExecutorSettings } from './run/attempt.js'
 import { runCallback } from './run/callback-run.js'
@@ -66,7 +66,8 @@ export class TaskService {
   constructor(options: TasksOptions) {
     checkOptions(options)
     const { store, queue, index, definitions, worker = true, concurrency = 10 } = options
-    const { retentionMs = 86_400_000, onError = warnOfTask } = options
+    const { retentionMs = 86_400_000 } = options
+    const onError = reportingTo(options.onError)
     const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
     this.store = store
     this.retentionMs = retentionMs

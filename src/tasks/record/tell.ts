@@ -1,3 +1,4 @@
+import { publishError } from '../../http/error-reports.js'
 import { aboutTask, telling, warn } from '../../runtime/warning.js'
 import type { Job } from '../../queues/queue.js'
 
@@ -12,7 +13,15 @@ export function tell({ onError }: { readonly onError: OnTaskError }, cause: unkn
   telling(() => onError(cause, { taskId: job.taskId, name: job.name, attempt }))
 }
 
-/** Reports a failure where the host has no `onError`. */
-export function warnOfTask(error: unknown, at: Parameters<OnTaskError>[1]): void {
-  warn(error, aboutTask(at))
+/**
+ * Returns a listener that reports to `reportErrorsTo` and to the host's `onError`. If there is
+ * neither, it emits a process warning.
+ */
+export function reportingTo(onError: OnTaskError | undefined): OnTaskError {
+  return (error, task) => {
+    const isReported = publishError({ error, task })
+    if (onError !== undefined) return onError(error, task)
+    if (!isReported) warn(error, aboutTask(task))
+    return undefined
+  }
 }
