@@ -9,10 +9,10 @@ import { failing } from './describe.js'
 /** How large a body may be. */
 export interface LimitBodyOptions {
   /** In bytes as sent, content codings not undone. */
-  readonly maxBytes: number
+  readonly maxBodyBytes: number
 }
 
-const KNOWN = { maxBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
+const KNOWN = { maxBodyBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
 const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
@@ -24,8 +24,8 @@ const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requ
  */
 export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
   checkNames('limitBody', options, KNOWN)
-  const { maxBytes } = options
-  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBytes must be a whole number from 0 on')
+  const { maxBodyBytes: maxBytes } = options
+  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBodyBytes must be a whole number from 0 on')
   const policy: Policy<C> = (request, next) => {
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
     const { parsed } = request.body

@@ -9,7 +9,7 @@ import { resource, type Methods } from './resource.js'
 import { router } from './router.js'
 
 const KNOWN = {
-  ...LIST_OPTIONS, schema: 0, changeSchema: 0, id: 0, path: 0, param: 0, requirePreconditions: 0, etag: 0, maxBytes: 0,
+  ...LIST_OPTIONS, schema: 0, changeSchema: 0, id: 0, path: 0, param: 0, requirePreconditions: 0, etag: 0, maxBodyBytes: 0,
 } satisfies Record<keyof CollectionOptions<object>, 0>
 
 /** A collection: a handler for all of it, and its two resources for those who route themselves. */
@@ -49,10 +49,10 @@ export function collection<Item extends object, Draft = Partial<Item>, Change = 
   options: CollectionOptions<Item, Draft, Change, Id>,
 ): Collection<C> {
   checkNames('collection', options, KNOWN)
-  const { repository, schema, changeSchema, path = '/', param = 'id', maxBytes = 1_048_576 } = options
+  const { repository, schema, changeSchema, path = '/', param = 'id', maxBodyBytes = 1_048_576 } = options
   assertSchema(schema, 'collection: schema')
   if (changeSchema !== undefined) assertSchema(changeSchema, 'collection: changeSchema')
-  if (!(maxBytes >= 1)) throw new TypeError('collection: maxBytes must be 1 or more')
+  if (!(maxBodyBytes >= 1)) throw new TypeError('collection: maxBodyBytes must be 1 or more')
   if (!repository) throw new TypeError('collection: pass a repository, with a method of list, create, get, replace, update, delete')
   for (const method of ['replace', 'update', 'delete'] as const) {
     if (repository[method] && !repository.get) throw new TypeError(`collection: a repository with ${method} needs get, to hold conditions against it`)

@@ -78,7 +78,7 @@ const server = createServer()
 attach(server, router({
   'POST /tasks': task.submit(work), 'GET|HEAD|DELETE /tasks/{id}': task.status,
   'POST /jobs': job.submit(work, { respond: 'always' }), 'GET|HEAD|DELETE /jobs/{id}': job.status,
-  'POST /upload': ndjsonUpload<{ id: number }>({ record: item, write: (some) => { keep(some) } }),
+  'POST /upload': ndjsonUpload<{ id: number }>({ schema: item, write: (some) => { keep(some) } }),
   'POST /bulk': bulkCreate<{ id: number }, { id: number }>({ repository: { createMany: (some) => Promise.resolve(keep(some)) }, schema: item }),
   'GET /kept/{id}': ({ params }) => json(200, kept.has(Number(params['id']))),
   'GET /vitals': vitals,

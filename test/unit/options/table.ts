@@ -62,10 +62,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/content: blobSource': (options) => api.blobSource(engine.blobs, 'key', options),
   'longhaul/openapi: body': (options) => api.body({}, options),
   'longhaul/bulk: bulkCreate': (options) => api.bulkCreate(options),
-  'longhaul/bulk: bulkCreateTask': (options) => api.bulkCreateTask(options),
   'longhaul/bulk: bulkItems': (options) => api.bulkItems(options),
   'longhaul/bulk: bulkUpdate': (options) => api.bulkUpdate(options),
-  'longhaul/bulk: bulkUpdateTask': (options) => api.bulkUpdateTask(options),
   'longhaul/versions: byMediaTypeParameter': (options) => api.byMediaTypeParameter(options),
   'longhaul/versions: byPath': (options) => api.byPath(options),
   'longhaul/versions: byQuery': (options) => api.byQuery(options),
@@ -116,7 +114,6 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: Tasks#wait': (options) => tasks.wait('a', options),
   'longhaul/policies: timeouts': (options) => api.timeouts(options),
   'longhaul/resources: trace': (options) => api.trace(options),
-  'longhaul/ndjson: uploadTask': (options) => api.uploadTask(options),
   'longhaul: upstreamError': (options) => api.upstreamError(new Error('away'), options),
   'longhaul/versions: versionNeutral': (options) => api.versionNeutral(handler, options),
   'longhaul/versions: versions': (options) => api.versions({ 1: handler }, options),
@@ -202,7 +199,6 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 
 /** Functions with options that need no check, and why. */
 export const EXEMPT: Readonly<Record<string, string>> = {
-  'longhaul/bulk: Blobs#put': 'the contract; MemoryBlobs and FolderBlobs check',
   'longhaul/bullmq: BullMQQueue#enqueue': CONTRACT,
   'longhaul/bullmq: BullMQQueue#process': CONTRACT,
   'longhaul/memory: MemoryQueue#enqueue': CONTRACT,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { LineReader, type LineReaderOptions, type RecordBatch } from '../../../src/ndjson/lines.js'
+import { LineReader, type LineReaderOptions, type RecordBatch } from '../../../src/ndjson/line-reader.js'
 
 const read = (text: string | Uint8Array, options?: LineReaderOptions): RecordBatch => new LineReader(options).read(Buffer.from(text as string))
 

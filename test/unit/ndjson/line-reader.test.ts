@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { LineReader, type LineReaderOptions } from '../../../src/ndjson/lines.js'
+import { LineReader, type LineReaderOptions } from '../../../src/ndjson/line-reader.js'
 import { readRecords } from '../../../src/ndjson/read-records.js'
 
 interface Read {

@@ -6,35 +6,50 @@ import { checkNames } from '../runtime/option-names.js'
 import { EXCERPT_BYTES, lineError, type LineError, type LineErrorCode } from './line-error.js'
 import { PartialLine } from './partial-line.js'
 
-/** What one stretch of bytes held: its good records, and its bad lines. Both are in order. */
+/** Records and bad lines of one chunk of bytes, each ordered by line. */
 export interface RecordBatch {
   readonly records: object[]
-  /** The line of each record, from 1. */
+  /** Line number of each record, from 1. */
   readonly lines: number[]
-  /** The bad lines, as long as the reader has described fewer than `maxErrors` of them. */
+  /** Descriptions of bad lines. The reader describes the first `maxErrors` of the stream. */
   readonly errors: LineError[]
-  /** All bad lines of this stretch, described or not. */
+  /** Number of bad lines in this chunk, including those that are not described. */
   readonly failed: number
 }
 
-/** The bounds of a reader. */
+/** Limits of a reader. */
 export interface LineReaderOptions {
   /**
-   * A longer line is dropped without being held, and reported. In bytes, without its line feed;
-   * from 1 to 256 MiB, default 1 MiB.
+   * Maximum length of a line in bytes, without its line feed: 1 to 256 MiB. A longer line is
+   * skipped without being buffered, and reported.
+   *
+   * @default 1_048_576 (1 MiB)
    */
   readonly maxLineBytes?: number
   /**
-   * So many bad lines of the whole stream are described; all are counted. Default 100; `Infinity`
-   * for all.
+   * Maximum number of bad lines of the stream that are described; `Infinity` for all. All bad lines
+   * are counted.
+   *
+   * @default 100
    */
   readonly maxErrors?: number
 }
 
 const KNOWN = { maxLineBytes: 0, maxErrors: 0 } satisfies Record<keyof LineReaderOptions, 0>
 
+/** One line of a block. */
+interface LinePlace {
+  readonly start: number
+  readonly end: number
+  /** The block is so large that a line may be too long. */
+  readonly long: boolean
+  /** The block may contain a key that is not allowed. */
+  readonly suspect: boolean
+}
+
 type MutableBatch = { -readonly [K in keyof RecordBatch]: RecordBatch[K] }
 
+const MAX_LINE_BYTES = 268_435_456
 const LF = 0x0a
 const CR = 0x0d
 const OPEN = 0x7b
@@ -42,16 +57,25 @@ const CLOSE = 0x7d
 const BOM = 0xfeff
 
 /**
- * Cuts bytes into lines and lines into records (SPEC 4.9), the same ones however the bytes are cut
- * into chunks.
+ * Splits bytes into lines and parses each line as a record (SPEC 4.9). The result does not depend
+ * on how the bytes are divided into chunks.
  *
- * Lines end at the byte 0x0A, before anything is decoded. CRLF, spaces and tabs around a record,
- * blank lines, a byte order mark in front and a last line without its end are fine. A line that is
- * not one JSON object in UTF-8, is too long, is nested more than 512 levels deep, or has a key such
- * as `__proto__` (at any depth) is reported and skipped.
+ * Lines end at the byte 0x0A, before anything is decoded. CRLF, white space around a record, blank
+ * lines, a byte order mark at the start and a last line without a line feed are allowed. A line is
+ * reported and skipped if it is not one JSON object in UTF-8, is too long, is nested more than 512
+ * levels deep, or has a key such as `__proto__` at any depth.
  *
- * All lines that end in a chunk are parsed in one go: give chunks of some 64 KiB, or leave that to
- * `readRecords`.
+ * All lines that end in a chunk are parsed at once. Pass chunks of about 64 KiB, or use
+ * `readRecords`, which divides its source.
+ *
+ * @example
+ * import { LineReader } from 'longhaul/ndjson'
+ *
+ * const reader = new LineReader()
+ * const first = reader.read(Buffer.from('{"id":1}\n{"id"'))
+ * const second = reader.read(Buffer.from(':2}'))
+ * const last = reader.end()
+ * console.log([first, second, last].flatMap(({ records }) => records))
  */
 export class LineReader {
   private readonly maxLineBytes: number
@@ -61,12 +85,14 @@ export class LineReader {
   private bytes = 0
   private described = 0
 
-  /** @throws {TypeError} when an option makes no sense */
+  /** @throws {TypeError} An option is unknown or not valid. */
   constructor(options: LineReaderOptions = {}) {
     checkNames('LineReader', options, KNOWN)
     const { maxLineBytes = 1_048_576, maxErrors = 100 } = options
-    if (!(Number.isInteger(maxLineBytes) && maxLineBytes >= 1 && maxLineBytes <= 268_435_456)) {
-      throw new TypeError('LineReader: maxLineBytes must be a whole number from 1 to 268435456')
+    if (!(Number.isInteger(maxLineBytes) && maxLineBytes >= 1 && maxLineBytes <= MAX_LINE_BYTES)) {
+      throw new TypeError(
+        `LineReader: maxLineBytes must be a whole number from 1 to ${MAX_LINE_BYTES}`,
+      )
     }
     if (!(maxErrors >= 0)) throw new TypeError('LineReader: maxErrors must be 0 or more')
     this.maxLineBytes = maxLineBytes
@@ -74,48 +100,46 @@ export class LineReader {
     this.partial = new PartialLine(maxLineBytes)
   }
 
-  /** Lines that have ended so far, blank ones too. */
+  /** Number of lines that have ended so far, including blank lines. */
   get lineCount(): number {
     return this.line
   }
 
-  /** Bytes that were given to it so far. */
+  /** Number of bytes that were passed to `read` so far. */
   get byteCount(): number {
     return this.bytes
   }
 
-  /** The records of all lines that end in this chunk. The chunk may be used again afterwards. */
+  /** Returns the records of all lines that end in this chunk. The caller may reuse the chunk. */
   read(chunk: Uint8Array): RecordBatch {
     const batch = emptyBatch()
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
     this.bytes += bytes.length
     const last = bytes.lastIndexOf(LF)
     if (last === -1) {
-      this.keep(bytes, batch)
+      this.addPartial(bytes, batch)
       return batch
     }
     let start = 0
     if (this.partial.begun) {
       const end = bytes.indexOf(LF)
-      this.keep(bytes.subarray(0, end), batch)
+      this.addPartial(bytes.subarray(0, end), batch)
       this.endPartial(batch)
       start = end + 1
     }
     if (start <= last) this.readBlock(bytes.subarray(start, last), batch)
-    if (last + 1 < bytes.length) this.keep(bytes.subarray(last + 1), batch)
+    if (last + 1 < bytes.length) this.addPartial(bytes.subarray(last + 1), batch)
     return batch
   }
 
-  /**
-   * The record of a last line that has no end of its own. Call it once, when the bytes have ended.
-   */
+  /** Returns the record of a last line without a line feed. Call it once, after the last chunk. */
   end(): RecordBatch {
     const batch = emptyBatch()
     if (this.partial.begun) this.endPartial(batch)
     return batch
   }
 
-  private keep(piece: Buffer, batch: MutableBatch): void {
+  private addPartial(piece: Buffer, batch: MutableBatch): void {
     const tooLong = this.partial.add(piece)
     if (tooLong) this.fail('line_too_long', this.beginning(tooLong), batch, this.line + 1)
   }
@@ -123,18 +147,18 @@ export class LineReader {
   private endPartial(batch: MutableBatch): void {
     const whole = this.partial.end()
     if (whole) this.readBlock(whole, batch)
-    // Reported when it became too long.
+    // The line was too long, and was reported when it became so.
     else this.line++
   }
 
   /**
-   * Whole lines, without the end of the last one. Decoded in one go, since they are nearly always
-   * UTF-8.
+   * Reads whole lines, without the line feed of the last one. Decodes them at once, because they
+   * are nearly always UTF-8.
    */
   private readBlock(bytes: Buffer, batch: MutableBatch): void {
     const text = textOf(bytes)
     if (text === undefined) {
-      this.readDoubtful(bytes, batch)
+      this.readInvalidUtf8(bytes, batch)
       return
     }
     const long = bytes.length > this.maxLineBytes
@@ -145,7 +169,7 @@ export class LineReader {
     const { length } = text
     let line = this.line
     const { stackTraceLimit } = Error
-    // A parse that throws is several times as quick without a stack, which nobody would see.
+    // A parse that throws is several times as fast without a stack trace, which is not used.
     Error.stackTraceLimit = 0
     try {
       for (let start = 0, next = 0; start <= length; start = next + 1) {
@@ -153,8 +177,9 @@ export class LineReader {
         if (next === -1) next = length
         const end = text.charCodeAt(next - 1) === CR ? next - 1 : next
         line++
-        // The usual line, in place: a call for each one costs a tenth of all.
-        if (plain && end - start <= shallow && text.charCodeAt(start) === OPEN && text.charCodeAt(end - 1) === CLOSE) {
+        const isObject = text.charCodeAt(start) === OPEN && text.charCodeAt(end - 1) === CLOSE
+        // The usual line is parsed here, because a call for each line costs 10 % of the reading.
+        if (isObject && plain && end - start <= shallow) {
           try {
             records.push(JSON.parse(text.slice(start, end)) as object)
             lines.push(line)
@@ -164,7 +189,7 @@ export class LineReader {
           }
         } else {
           this.line = line
-          this.readLine(text, start, next, long, suspect, batch)
+          this.readLine(text, { start, end: next, long, suspect }, batch)
         }
       }
     } finally {
@@ -173,18 +198,19 @@ export class LineReader {
     }
   }
 
-  private readLine(text: string, from: number, to: number, long: boolean, suspect: boolean, batch: MutableBatch): void {
-    if (long && this.isTooLong(text, from, to)) {
-      this.fail('line_too_long', this.beginning(Buffer.from(text.slice(from, from + EXCERPT_BYTES))), batch)
+  /** Reads one line, with all checks. */
+  private readLine(text: string, place: LinePlace, batch: MutableBatch): void {
+    let { start, end } = place
+    if (place.long && this.isTooLong(text, start, end)) {
+      const beginning = Buffer.from(text.slice(start, start + EXCERPT_BYTES))
+      this.fail('line_too_long', this.beginning(beginning), batch)
       return
     }
-    let start = from
-    let end = to
     if (this.line === 1 && text.charCodeAt(start) === BOM) start++
     while (start < end && isSpace(text.charCodeAt(start))) start++
     while (start < end && isSpace(text.charCodeAt(end - 1))) end--
     if (start === end) return
-    // Looked at before it is parsed: a parse that throws costs as much as a hundred of these.
+    // Checked before the line is parsed, because a parse that throws costs a hundred times as much.
     if (text.charCodeAt(start) !== OPEN) {
       this.fail('line_not_object', text.slice(start, end), batch)
       return
@@ -192,19 +218,21 @@ export class LineReader {
     const line = text.slice(start, end)
     const record = text.charCodeAt(end - 1) === CLOSE ? parsed(line) : undefined
     if (record === undefined) this.fail('line_malformed', line, batch)
-    else if (line.length > SHALLOW_UNITS && isTooDeep(record)) this.fail('line_too_deep', line, batch)
-    else if (suspect && mayHoldUnsafeKey(line) && hasUnsafeKey(record)) this.fail('line_unsafe_key', line, batch)
-    else {
+    else if (line.length > SHALLOW_UNITS && isTooDeep(record)) {
+      this.fail('line_too_deep', line, batch)
+    } else if (place.suspect && mayHoldUnsafeKey(line) && hasUnsafeKey(record)) {
+      this.fail('line_unsafe_key', line, batch)
+    } else {
       batch.records.push(record)
       batch.lines.push(this.line)
     }
   }
 
   /**
-   * Somewhere in these lines is a byte that is not UTF-8: it costs its own line, and those between
-   * such lines are blocks.
+   * Reads lines of which at least one is not UTF-8. Reports these lines, and reads the lines
+   * between them as blocks.
    */
-  private readDoubtful(bytes: Buffer, batch: MutableBatch): void {
+  private readInvalidUtf8(bytes: Buffer, batch: MutableBatch): void {
     let good = 0
     for (let start = 0, end = 0; start <= bytes.length; start = end + 1) {
       end = bytes.indexOf(LF, start)
@@ -214,19 +242,22 @@ export class LineReader {
       if (good < start) this.readBlock(bytes.subarray(good, start - 1), batch)
       good = end + 1
       this.line++
-      this.fail(line.length > this.maxLineBytes ? 'line_too_long' : 'line_not_utf8', this.beginning(line), batch)
+      const code = line.length > this.maxLineBytes ? 'line_too_long' : 'line_not_utf8'
+      this.fail(code, this.beginning(line), batch)
     }
     if (good <= bytes.length) this.readBlock(bytes.subarray(good), batch)
   }
 
-  /** A UTF-16 unit is at most three bytes long, so most lines need not be measured. */
+  /** Measures a line only if needed: a UTF-16 unit takes at most three bytes. */
   private isTooLong(text: string, start: number, end: number): boolean {
-    return (end - start) * 3 > this.maxLineBytes && Buffer.byteLength(text.slice(start, end)) > this.maxLineBytes
+    const { maxLineBytes } = this
+    if ((end - start) * 3 <= maxLineBytes) return false
+    return Buffer.byteLength(text.slice(start, end)) > maxLineBytes
   }
 
   /**
-   * From the bytes that are there in any case when a line turns out to be too long; half of a
-   * character is left out.
+   * Returns the beginning of a line as text, without half a character at its end. Uses only bytes
+   * that are buffered however the source is divided into chunks.
    */
   private beginning(bytes: Buffer): string {
     return new StringDecoder().write(bytes.subarray(0, Math.min(this.maxLineBytes, EXCERPT_BYTES)))
@@ -240,15 +271,16 @@ export class LineReader {
   }
 }
 
-/** `undefined` when it is not UTF-8. */
+/** Decodes bytes. Returns `undefined` if they are not UTF-8. */
 function textOf(bytes: Buffer): string | undefined {
   if (isAscii(bytes)) return bytes.toString('latin1')
   if (!isUtf8(bytes)) return undefined
-  // Three times as quick as `toString` for much text, and slower for little.
-  return bytes.length < 1024 ? bytes.toString() : transcode(bytes, 'utf8', 'utf16le').toString('utf16le')
+  // Three times as fast as `toString` for long texts, and slower for short ones.
+  if (bytes.length < 1024) return bytes.toString()
+  return transcode(bytes, 'utf8', 'utf16le').toString('utf16le')
 }
 
-/** `undefined` when it is not JSON. */
+/** Parses JSON. Returns `undefined` if the text is not JSON. */
 function parsed(text: string): object | undefined {
   try {
     return JSON.parse(text) as object
@@ -257,7 +289,7 @@ function parsed(text: string): object | undefined {
   }
 }
 
-/** White space of JSON (RFC 8259 section 2) less the line feed, which ends a line. */
+/** White space of JSON (RFC 8259 section 2), without the line feed, which ends a line. */
 function isSpace(code: number): boolean {
   return code === 0x20 || code === 0x0d || code === 0x09
 }
