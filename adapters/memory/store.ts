@@ -3,7 +3,7 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import {
   StoreUnavailableError,
   type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision,
-  type Store, type Unsubscribe, type WriteOptions
+  type Store, type Unsubscribe, type CreateOptions
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, StoredEntry } from './entries.js'
@@ -98,7 +98,7 @@ export class MemoryStore implements Store {
     return stored && entryOf(stored)
   }
 
-  create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
+  create(key: string, value: string, options: CreateOptions): MaybePromise<Created | Existing> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }

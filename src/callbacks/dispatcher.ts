@@ -2,7 +2,7 @@ import { httpError } from '../http/errors.js'
 import {
   isQueueClosing, QueueClosingError, type Attempt, type Job, type ProcessOptions, type RunJob,
 } from '../queues/queue.js'
-import { tell } from '../tasks/record/tell.js'
+import { reportError } from '../tasks/record/report-error.js'
 import type { CallbackDispatcher, CallbackHost } from '../tasks/record/callbacks.js'
 import type { CallbackState } from '../tasks/record/callback-state.js'
 import type { TaskRecord } from '../tasks/record/record.js'
@@ -76,7 +76,7 @@ export class Dispatcher implements CallbackDispatcher {
     } catch (error) {
       // A durable queue makes this attempt again, in another process: nothing that the host has to
       // look at.
-      if (!signal.aborted && !isQueueClosing(error)) tell(this.host, error, job, attempt)
+      if (!signal.aborted && !isQueueClosing(error)) reportError(this.host, error, job, attempt)
       throw error
     }
   }
@@ -150,7 +150,7 @@ export class Dispatcher implements CallbackDispatcher {
       if (queue.durable) throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause: error })
       this.end(delivery)
       const closing = isQueueClosing(error)
-      if (!closing) tell(this.host, error, toJob(delivery), delivery.attempt)
+      if (!closing) reportError(this.host, error, toJob(delivery), delivery.attempt)
       const fault = closing ? 'interrupted' : 'no_room'
       await this.records.saveOutcome(delivery, { state: 'failed', attempts: delivery.attempt - 1, fault })
     }

@@ -1,7 +1,7 @@
 import { isStoreUnavailable } from '../stores/store.js'
 import { CALLBACK_JOB, type CallbackHost } from '../tasks/record/callbacks.js'
 import { isFinal } from '../tasks/record/state.js'
-import { tell } from '../tasks/record/tell.js'
+import { reportError } from '../tasks/record/report-error.js'
 import type { CallbackState } from '../tasks/record/callback-state.js'
 import type { TaskRecord } from '../tasks/record/record.js'
 import type { Delivery } from './delivery.js'
@@ -15,7 +15,7 @@ export class CallbackRecords {
    */
   async isAttemptDone({ taskId, job, attempt }: Delivery): Promise<boolean> {
     const { ledger } = this.host
-    const held = await ledger.patience.retry(() => ledger.load(taskId))
+    const held = await ledger.loadWithRetry(taskId)
     if (held?.record.job !== job || !held.record.callback) return false
     return held.record.callback.state !== 'pending' || held.record.callback.attempts >= attempt
   }
@@ -26,16 +26,16 @@ export class CallbackRecords {
   async saveOutcome({ taskId, job, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
     const { ledger } = this.host
     try {
-      const held = await ledger.patience.retry(() => ledger.load(taskId))
+      const held = await ledger.loadWithRetry(taskId)
       if (!held) return
-      await ledger.move(held, (record) => (
+      await ledger.moveWithRetry(held, (record) => (
         record.job === job && isFinal(record.state) && record.callback?.state === 'pending' && record.callback.attempts < attempt
           ? { callback: { url: record.callback.url, ...what } } : undefined
-      ), true)
+      ))
     } catch (error) {
       // A store that is full takes no note: not worth another request.
       if (!isStoreUnavailable(error) || error.reason !== 'full') throw error
-      tell(this.host, error, { taskId, name: CALLBACK_JOB }, attempt)
+      reportError(this.host, error, { taskId, name: CALLBACK_JOB }, attempt)
     }
   }
 

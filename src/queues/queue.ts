@@ -93,6 +93,11 @@ export interface Attempt {
   readonly lastAttempt: boolean
   /** Aborts when the queue stops before the job is done. */
   readonly signal: AbortSignal
+  /**
+   * Calls `listener` when the signal aborts, or at once if it has. Optional: a queue that creates
+   * its signal only when it is read offers it, so that a run can be stopped without creating one.
+   */
+  readonly onAbort?: (listener: (reason: unknown) => void) => void
 }
 
 /** Runs one job. A rejection is a failed attempt. */

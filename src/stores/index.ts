@@ -2,6 +2,6 @@ export type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from './blobs.js'
 export type { StoreEvent } from './diagnostics.js'
 export {
   isStoreUnavailable, StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Evictable,
-  type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe, type WriteOptions,
+  type CreateOptions, type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from './store.js'
 export type { TaskIndex } from './task-index.js'

@@ -24,7 +24,7 @@ export interface Store {
   /** The live entry at `key`, or `undefined` when there is none or it has expired. */
   get(key: string): Entry | undefined | Promise<Entry | undefined>
   /** Writes only when no live entry is there. Atomic; on conflict the winner's entry comes back. */
-  create(key: string, value: string, options: WriteOptions): Created | Existing | Promise<Created | Existing>
+  create(key: string, value: string, options: CreateOptions): Created | Existing | Promise<Created | Existing>
   /**
    * Writes only when the live entry still has `revision`. Without `ttlMs` the entry keeps its
    * expiry; `evictable` is taken as given. Atomic; on conflict what is there now comes back:
@@ -80,6 +80,15 @@ export interface WriteOptions {
    * to say `true` or `false` itself. Default `false`.
    */
   readonly evictable?: Evictable | undefined
+}
+
+/** Options of `create`. */
+export interface CreateOptions extends WriteOptions {
+  /**
+   * `false`: nobody watches the key, because it is new and random. The store may then omit the
+   * notice of this write; later writes give notice as usual. Default `true`.
+   */
+  readonly notify?: boolean | undefined
 }
 
 /** Whether an entry may go before it expires. */

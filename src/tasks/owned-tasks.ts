@@ -1,9 +1,10 @@
 import { checkNames } from '../runtime/option-names.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
-import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/accept.js'
-import type { OwnerId } from './record/owner-id.js'
-import { belongsTo, countedAsOwner, countedWithoutOwner } from './record/owner-rules.js'
+import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/submit-options.js'
+import {
+  belongsTo, countedAsOwner, countedWithoutOwner, type OwnerId,
+} from './record/owner.js'
 import type { Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'

@@ -1,9 +1,10 @@
 import { checkNames } from '../runtime/option-names.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { ContextOf } from './definition/task-types.js'
-import type { Accepted, OwnedSubmitOptions } from './intake/accept.js'
+import type { Accepted } from './intake/accept-task.js'
+import type { OwnedSubmitOptions } from './intake/submit-options.js'
 import type { TaskSnapshot } from './record/codec.js'
-import type { Mine } from './record/owner-rules.js'
+import type { IsVisible } from './record/owner.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import type { TaskService } from './task-service.js'
@@ -31,7 +32,7 @@ export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
 
 /** The calls of `Tasks` and `OwnedTasks`, for the tasks that the caller may see. */
 export class TaskCalls {
-  constructor(readonly service: TaskService, private readonly mine: Mine) {}
+  constructor(readonly service: TaskService, private readonly isVisible: IsVisible) {}
 
   async get(id: string, definition: AnyTaskDefinition | undefined): Promise<Task | undefined> {
     if (definition !== undefined) this.service.mustHave(definition)
@@ -41,11 +42,11 @@ export class TaskCalls {
   async wait(
     id: string, options: WaitOptions, definition?: AnyTaskDefinition,
   ): Promise<Task | undefined> {
-    return shown(await this.service.wait(id, options, this.mine), definition)
+    return shown(await this.service.wait(id, options, this.isVisible), definition)
   }
 
   async cancel(id: string): Promise<Task | undefined> {
-    const cancelled = await this.service.cancel(id, this.mine)
+    const cancelled = await this.service.cancel(id, this.isVisible)
     return shown(cancelled?.task)
   }
 
@@ -54,7 +55,7 @@ export class TaskCalls {
   }
 
   delete(id: string): Promise<boolean> {
-    return this.service.delete(id, this.mine)
+    return this.service.delete(id, this.isVisible)
   }
 
   handle(definition: AnyTaskDefinition, { task, created }: Accepted): TaskHandle {
@@ -73,7 +74,7 @@ export class TaskCalls {
 
   private async find(id: string): Promise<TaskSnapshot | undefined> {
     const task = await this.service.read(id)
-    return task && this.mine(task) ? task : undefined
+    return task && this.isVisible(task) ? task : undefined
   }
 }
 

@@ -1,10 +1,11 @@
 import { checkNames } from '../runtime/option-names.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
-import { SUBMIT, type SubmitOptions } from './intake/accept.js'
+import { SUBMIT, type SubmitOptions } from './intake/submit-options.js'
 import { createOwnedTasks, type OwnedTasks } from './owned-tasks.js'
-import { checkOwnerId, ownerToSubmitFor, refuseOwner } from './record/owner-id.js'
-import { countedAsOwner, everybodys } from './record/owner-rules.js'
+import {
+  allTasks, checkOwnerId, countedAsOwner, ownerToSubmitFor, refuseOwner,
+} from './record/owner.js'
 import type { Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { bindService } from './service-of.js'
@@ -126,7 +127,7 @@ class ServedTasks implements Tasks {
 
   constructor(service: TaskService) {
     this.#service = service
-    this.#calls = new TaskCalls(service, everybodys)
+    this.#calls = new TaskCalls(service, allTasks)
     bindService(this, service)
   }
 

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { bulkCreate } from 'longhaul/bulk'
 import {
-  createTasks, defineTask, httpError, jobFace, json, jsonSchema, router, taskEndpoints,
+  createTasks, defineTask, httpError, jobFormat, json, jsonSchema, router, taskEndpoints,
   type HttpResponse,
 } from 'longhaul'
 import { ndjsonUpload } from 'longhaul/ndjson'
@@ -73,7 +73,7 @@ function vitals(): HttpResponse {
 
 const callback = ({ callbackUrl }: Record<string, unknown>): unknown => callbackUrl
 const task = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', callback })
-const job = taskEndpoints(tasks, { statusPath: '/jobs/{id}', owner: 'anyone', face: jobFace, callback })
+const job = taskEndpoints(tasks, { statusPath: '/jobs/{id}', owner: 'anyone', format: jobFormat, callback })
 const server = createServer()
 attach(server, router({
   'POST /tasks': task.submit(work), 'GET|HEAD|DELETE /tasks/{id}': task.status,

@@ -112,7 +112,7 @@ export interface TaskBody {
 
 /** Reads the body of a status resource. */
 export function bodyOf(task: TaskSnapshot): TaskBody {
-  return JSON.parse(task.face) as TaskBody
+  return JSON.parse(task.text) as TaskBody
 }
 
 /** Returns a stored task as applications see it. */
@@ -154,5 +154,6 @@ export function toTaskError(task: TaskSnapshot): HttpError {
   const { error } = bodyOf(task)
   return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', {
     message: error?.message ?? 'The task failed.', ...error?.details && { details: error.details },
+    ...task.errorFields && { headers: task.errorFields },
   })
 }

@@ -97,7 +97,7 @@ describe('a callback', () => {
     await eventually(async () => {
       const task = await serviceOf(tasks).read(id)
       if (task) versions.add(task.version)
-      return task?.face.includes('"delivered"') === true
+      return task?.text.includes('"delivered"') === true
     })
     await settled(id)
     assert.ok(versions.size > 1, `one version only: ${[...versions].join()}`)

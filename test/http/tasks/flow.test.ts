@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { HttpError, httpError } from '../../../src/http/errors.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { jobFace } from '../../../src/tasks/http/job-face.js'
+import { jobFormat } from '../../../src/tasks/http/formats.js'
 import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './kit.js'
 import { serviceOf } from '../../../src/tasks/service-of.js'
@@ -129,8 +129,8 @@ for (const binding of BINDINGS) {
       assert.equal((await call('PUT', path)).status, 405)
     })
 
-    test('SPEC 4.7: the job face: jobId and statusUrl in the 202, id and state in the status', async (t) => {
-      const { call, start, tasks } = await site(t, binding, quick, { endpoints: { face: jobFace } , concurrency: 1 })
+    test('SPEC 4.7: the job format: jobId and statusUrl in the 202, id and state in the status', async (t) => {
+      const { call, start, tasks } = await site(t, binding, quick, { endpoints: { format: jobFormat } , concurrency: 1 })
       const response = await start()
       const body = await members(response)
       assert.equal(body['statusUrl'], response.headers.get('location'))

@@ -4,7 +4,7 @@ import { httpError } from '../../../src/http/errors.js'
 import { decode, encode } from '../../../src/tasks/record/codec.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { serviceOf } from '../../../src/tasks/service-of.js'
-import { everybodys } from '../../../src/tasks/record/owner-rules.js'
+import { allTasks } from '../../../src/tasks/record/owner.js'
 import { defineTask, type TaskContext } from '../../../src/tasks/definition/define.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { bench, Spy, spyQueue, SpyStore } from './kit.js'
@@ -58,7 +58,7 @@ describe('what is kept for a task', () => {
     const { tasks, close } = bench({ definitions: [definition], concurrency: 1 })
     const running = await tasks.submit(definition, { name: 'runs' })
     const waiting = await tasks.submit(definition, { name: 'waits' })
-    await serviceOf(tasks).wait(running.taskId, { timeoutMs: 5000, until: ({ version }) => version > 1 }, everybodys)
+    await serviceOf(tasks).wait(running.taskId, { timeoutMs: 5000, until: ({ version }) => version > 1 }, allTasks)
     await tasks.cancel(waiting.taskId)
     assert.deepEqual(released, ['file of waits'])
     await tasks.cancel(running.taskId)
@@ -102,7 +102,7 @@ describe('what is kept for a task', () => {
       const swept = durable ? {} : { index, sweepMs: 50 }
       const tasks = createTasks({ definitions: [definition], store: new SpyStore(store, new Spy(), true), queue: { ...spyQueue(queue, new Spy()), durable }, ...swept })
       const { taskId: id } = await tasks.submit(definition, { name: 'a' })
-      await serviceOf(tasks).wait(id, { timeoutMs: 5000, until: ({ version }) => version > 1 }, everybodys)
+      await serviceOf(tasks).wait(id, { timeoutMs: 5000, until: ({ version }) => version > 1 }, allTasks)
       const entry = await store.get(`task:${id}`)
       assert.ok(entry)
       const record = decode(id, entry.value)

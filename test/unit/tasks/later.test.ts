@@ -68,5 +68,5 @@ test('the 202 of a task for later tells it too', async (t) => {
   const { tasks, close } = bench({ definitions: [work] })
   t.after(close)
   const { task } = await serviceOf(tasks).accept(work, 1, { owner: undefined, delayMs: HOUR })
-  assert.match(task.face, /"startAt":"/)
+  assert.match(task.text, /"startAt":"/)
 })

@@ -4,7 +4,7 @@ import { memory, MemoryQueue, MemoryStore } from '../../../adapters/memory/index
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { type HttpError } from '../../../src/http/errors.js'
-import { freeSlot, takeSlot } from '../../../src/tasks/intake/slots.js'
+import { releaseSlot, acquireSlot } from '../../../src/tasks/intake/owner-slots.js'
 import { bench, deferred, ended, eventually } from './kit.js'
 
 function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
@@ -86,10 +86,10 @@ describe('maxPerOwner', () => {
     const { store } = memory()
     t.after(() => store.close())
     const ttlMs = 60_000
-    const key = await takeSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', ttlMs)
-    await freeSlot(store, key, 'other')
+    const key = await acquireSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', ttlMs)
+    await releaseSlot(store, key, 'other')
     assert.equal(store.usage().entries, 1)
-    await freeSlot(store, key, 'one')
+    await releaseSlot(store, key, 'one')
     assert.equal(store.usage().entries, 0)
   })
 

@@ -4,9 +4,10 @@ import type { Fragment } from '../../openapi/operation.js'
 import type { TaskSnapshot } from '../record/codec.js'
 
 /**
- * How a task looks to clients: one pure function from the record to the body of a status answer.
+ * Representation of a task for one family of clients: the body of the 202 and of the status
+ * resource. The option `format` of `taskEndpoints`.
  */
-export interface Face {
+export interface TaskFormat {
   /** The body, as JSON text, of both the 202 and the status resource. */
   readonly toText: (task: TaskSnapshot, statusPath: string) => string
   /** The code of the 404 for an id that is unknown, expired or someone else's. */
@@ -15,24 +16,24 @@ export interface Face {
   readonly schema: Readonly<Record<string, unknown>>
   /** Header fields of the 202 beside the usual ones. */
   readonly acceptedFields?: (statusPath: string) => ResponseHeaders
-  /** How a GET of the status resource answers, where that is not 200 with `toText`. */
-  readonly shown?: (task: TaskSnapshot) => FaceAnswer
-  /** What the two above add to the OpenAPI document. */
-  readonly describe?: FaceDescription
+  /** The answer to a GET of the status resource, if that is not 200 with `toText`. */
+  readonly shown?: (task: TaskSnapshot) => TaskFormatAnswer
+  /** What `acceptedFields` and `shown` add to the OpenAPI document. */
+  readonly describe?: TaskFormatDescription
 }
 
 /** One answer of a status resource. */
-export interface FaceAnswer {
+export interface TaskFormatAnswer {
   readonly status: number
   /** The body as JSON text. Default: `toText`. */
   readonly text?: string
 }
 
-/** What a face of its own way says of itself, as pieces of an OpenAPI document. */
-export interface FaceDescription {
+/** Parts of the OpenAPI document for what a format does in its own way. */
+export interface TaskFormatDescription {
   /** Header objects by name, of the 202. */
   readonly acceptedFields?: Readonly<Record<string, Fragment>>
-  /** JSON Schema of the 200 of the status resource, where it is not that of the face. */
+  /** JSON Schema of the 200 of the status resource, if that is not the schema of the format. */
   readonly result?: Fragment
   /** Response objects of the status resource for other statuses. */
   readonly shown?: Readonly<Record<string, Fragment>>
@@ -74,11 +75,11 @@ export const members = {
 }
 
 /**
- * The task face (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?, createdAt,
+ * The task format (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?, createdAt,
  * … }`.
  */
-export const taskFace: Face = {
-  toText: (task) => task.face,
+export const taskFormat: TaskFormat = {
+  toText: (task) => task.text,
   notFound: 'task_not_found',
   schema: {
     type: 'object',
@@ -86,6 +87,29 @@ export const taskFace: Face = {
     properties: {
       taskId: text,
       status: { enum: ['processing', 'completed', 'failed', 'cancelled'] },
+      ...members,
+    },
+  },
+}
+
+/**
+ * The job format (SPEC 2.6): `{ id, state, jobId, statusUrl, … }`. The 202 and the status resource
+ * share it, because the 202 names the status resource in Content-Location.
+ */
+export const jobFormat: TaskFormat = {
+  toText: (task, statusPath) => {
+    const { taskId, status, ...rest } = JSON.parse(task.text) as { taskId: string; status: string }
+    return JSON.stringify({ id: taskId, state: status === 'processing' ? task.state : status, jobId: taskId, statusUrl: statusPath, ...rest })
+  },
+  notFound: 'job_not_found',
+  schema: {
+    type: 'object',
+    required: ['id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'],
+    properties: {
+      id: text,
+      state: { enum: ['queued', 'processing', 'completed', 'failed', 'cancelled'] },
+      jobId: text,
+      statusUrl: { type: 'string', format: 'uri-reference' },
       ...members,
     },
   },

@@ -34,6 +34,27 @@ export function refuseOwner(call: string, options: object): void {
     `write tasks.ownedBy(owner).${call}(…)`)
 }
 
+/** Returns whether a requester with this owner may see the task. */
+export function belongsTo(task: { readonly owner?: OwnerId }, owner: OwnerId): boolean {
+  return task.owner === owner
+}
+
+/** Returns the name of an owner for limits. No name of an anonymous client equals it. */
+export function countedAsOwner(owner: string): string {
+  return `owner ${owner}`
+}
+
+/** Returns the name of an anonymous client for limits. */
+export function countedWithoutOwner(address: string | undefined): string {
+  return `address ${address ?? 'unknown'}`
+}
+
+/** Returns whether the caller may see the task. */
+export type IsVisible = (task: { readonly owner?: OwnerId }) => boolean
+
+/** Makes all tasks visible, for the host's own code. */
+export const allTasks: IsVisible = () => true
+
 function found(id: unknown): string {
   if (id === '') return 'empty'
   if (typeof id === 'number' || typeof id === 'bigint') return `a ${typeof id}: write String(id)`

@@ -2,12 +2,12 @@ import type { ResponseHeaders } from '../../http/exchange.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { header, response } from '../../openapi/operation.js'
 import type { TaskSnapshot } from '../record/codec.js'
-import { members, text, time, type Face, type FaceAnswer } from './faces.js'
+import { members, text, time, type TaskFormat, type TaskFormatAnswer } from './formats.js'
 import { isFinal, type TaskState } from '../record/state.js'
 import { bodyOf, type TaskBody } from '../record/view.js'
 
-/** Settings of `azureFace`. */
-export interface AzureFaceOptions {
+/** Settings of `azureFormat`. */
+export interface AzureFormatOptions {
   /**
    * Where clients reach this server, such as `https://api.example.com`: Azure's guidelines want an
    * absolute URL in `Operation-Location`. It is never taken from a request. Default: none, and the
@@ -23,7 +23,7 @@ export interface AzureFaceOptions {
   readonly via?: 'operation-location' | 'location'
 }
 
-const KNOWN = { origin: 0, via: 0 } satisfies Record<keyof AzureFaceOptions, 0>
+const KNOWN = { origin: 0, via: 0 } satisfies Record<keyof AzureFormatOptions, 0>
 
 const STATUS: Readonly<Record<TaskState, string>> = {
   queued: 'NotStarted', processing: 'Running', completed: 'Succeeded', failed: 'Failed', cancelled: 'Canceled',
@@ -49,17 +49,17 @@ const schema = {
 const operationLocation = { 'Operation-Location': header('Where the status monitor of this operation is') }
 
 /**
- * The azure face: a status monitor after Azure's REST guidelines, so that clients of theirs
+ * The Azure format: a status monitor after Azure's REST guidelines, so that Azure's own clients
  * (`@azure/core-lro` and the like) wait for tasks unchanged. The body is `{ id, kind, status,
  * percentComplete?, message?, result?, error?, createdDateTime, … }`, and `status` is `NotStarted`,
  * `Running`, `Succeeded`, `Failed` or `Canceled`.
  * @throws {TypeError} when `origin` is not `http(s)://host[:port]`
  */
-export function azureFace(options: AzureFaceOptions = {}): Face {
-  checkNames('azureFace', options, KNOWN)
+export function azureFormat(options: AzureFormatOptions = {}): TaskFormat {
+  checkNames('azureFormat', options, KNOWN)
   const { origin = '', via = 'operation-location' } = options
   if (origin !== '' && !isOrigin(origin)) {
-    throw new TypeError(`azureFace: origin must be like https://api.example.com, not ${JSON.stringify(origin)}`)
+    throw new TypeError(`azureFormat: origin must be like https://api.example.com, not ${JSON.stringify(origin)}`)
   }
   const monitor = { toText, notFound: 'task_not_found', schema } as const
   if (via === 'operation-location') {
@@ -69,7 +69,7 @@ export function azureFace(options: AzureFaceOptions = {}): Face {
       describe: { acceptedFields: operationLocation },
     }
   }
-  if (via !== 'location') throw new TypeError('azureFace: via must be operation-location or location')
+  if (via !== 'location') throw new TypeError('azureFormat: via must be operation-location or location')
   return {
     ...monitor,
     shown,
@@ -104,7 +104,7 @@ function percentOf(task: TaskSnapshot, progress: TaskBody['progress']): number |
   return Math.min(100, Math.max(0, Math.floor(100 * done / total)))
 }
 
-function shown(task: TaskSnapshot): FaceAnswer {
+function shown(task: TaskSnapshot): TaskFormatAnswer {
   if (!isFinal(task.state)) return { status: 202 }
   if (task.state === 'cancelled') return { status: 409 }
   if (task.state === 'failed') return { status: 422 }

@@ -1,15 +1,17 @@
 import { publishError } from '../../http/error-reports.js'
-import { aboutTask, telling, warn } from '../../runtime/warning.js'
 import type { Job } from '../../queues/queue.js'
+import { aboutTask, telling, warn } from '../../runtime/warning.js'
 
 /**
- * Told of every failure that clients see masked, and of failures of the store. What it throws or
- * rejects with is a process warning named `LonghaulError`.
+ * Listener for every failure that clients see masked, and for failures of the store. If it throws
+ * or rejects, that is reported as a process warning named `LonghaulError`.
  */
 export type OnTaskError = (error: unknown, at: { taskId: string; name: string; attempt: number }) => unknown
 
-/** Tells the host of a failure. Its listener must not decide how a task ends. */
-export function tell({ onError }: { readonly onError: OnTaskError }, cause: unknown, job: Pick<Job, 'taskId' | 'name'>, attempt: number): void {
+/** Reports a failure to the host. Its listener cannot change how a task ends. */
+export function reportError(
+  { onError }: { readonly onError: OnTaskError }, cause: unknown, job: Pick<Job, 'taskId' | 'name'>, attempt: number,
+): void {
   telling(() => onError(cause, { taskId: job.taskId, name: job.name, attempt }))
 }
 
