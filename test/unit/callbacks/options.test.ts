@@ -109,9 +109,9 @@ describe('createTasks', () => {
   test('refuses queues and stores that do not go together', () => {
     const store = new Shared()
     const lost = callbacks({ secrets, queue: new Line() })
-    assert.throws(() => make(lost, { store, queue: new Line(true) }), /^TypeError: createTasks: the queue of callbacks is not durable but that of the tasks is/)
+    assert.throws(() => make(lost, { store, queue: new Line(true) }), /^TypeError: createTasks: the queue of the callbacks is not durable, but the queue of the tasks is/)
     const wide = callbacks({ secrets, queue: new Line(true) })
-    assert.throws(() => make(wide), /^TypeError: createTasks: the queue of callbacks spans processes but the store does not/)
+    assert.throws(() => make(wide), /^TypeError: createTasks: the queue of the callbacks spans processes, but the store does not/)
     make(wide, { store })
     make(wide, { store, queue: new Line(true) })
     make(lost)
