@@ -156,7 +156,7 @@ describe('createTasks', () => {
       const queue = new Full()
       const own = shared ? queue : new Full()
       const tasks = make(callbacks({ secrets, sender, queue: own }), { queue })
-      const { id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
+      const { taskId: id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
       await tasks.close()
       assert.equal(own.refused, asked)
       assert.deepEqual((await tasks.get(id))?.callback, { state: 'failed', attempts: 0, fault })
@@ -168,7 +168,7 @@ describe('createTasks', () => {
     for (const queue of [new MemoryQueue(), new MemoryQueue()]) {
       const tasks = make(made, { queue })
       t.after(() => tasks.close({ drainMs: 0 }))
-      const { id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
+      const { taskId: id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
       let state: string | undefined
       for (let tries = 0; tries < 500 && state !== 'delivered'; tries++) {
         await new Promise((resolve) => { setTimeout(resolve, 10) })
