@@ -181,8 +181,10 @@ async function vocabulary(): Promise<void> {
     createMany: (drafts) => drafts.map(write),
   }
   const schema = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'string' } } })
+  const { list, item } = collection({ path: '/users', repository, schema })
   const both = router({
-    '/users/*': collection({ path: '/users', repository, schema }),
+    '/users': list,
+    '/users/{id}': item,
     'POST /bulk': bulkCreate<User, User>({ repository, schema }),
   })
   const handler = compose(requestId(), versions({ '1.0.0': both }, { select: [byPath()] }))
@@ -217,5 +219,6 @@ async function* letters(): AsyncGenerator<Uint8Array> {
 
 main().catch((error: unknown) => {
   console.error(error)
-  process.exitCode = 1
+  // What a failed step has opened would keep the process alive.
+  process.exit(1)
 })
