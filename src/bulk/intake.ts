@@ -60,7 +60,7 @@ export function readIntake(plan: Shape & Required<DecodeOptions>, request: HttpR
 }
 
 async function intakeOfParsed(plan: Shape & Required<DecodeOptions>, request: HttpRequest): Promise<Intake> {
-  return intakeOfValue(plan, await readJson(request, { maxBytes: plan.maxBytes }), false)
+  return intakeOfValue(plan, await readJson(request, { maxBodyBytes: plan.maxBytes }), false)
 }
 
 /**

@@ -41,7 +41,7 @@ export function createSubmit<C>(
     const requester = settings.requester(request)
     const preferences = parsePrefer(request.headers.prefer)
     const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-    const body = 'emptyBody' in options ? await readOrEmpty(request, maxBytes, options) : await readJson(request, { maxBytes })
+    const body = 'emptyBody' in options ? await readOrEmpty(request, maxBytes, options) : await readJson(request, { maxBodyBytes: maxBytes })
     const { definition, input, pointer = '' } = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
     await judgeAt(pointer, service, definition, input)
     const callbackUrl = callback && await judgeCallback(service, callback, body, request, requester.owner)
@@ -130,7 +130,7 @@ async function judgeAt(pointer: string, service: TaskService, definition: AnyTas
 
 async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options: SubmitEndpointOptions<C>): Promise<unknown> {
   try {
-    return await readJson(request, { maxBytes })
+    return await readJson(request, { maxBodyBytes: maxBytes })
   } catch (error) {
     if (!isHttpError(error) || error.code !== 'missing_body') throw error
     // A Content-Type of JSON proves that the browser has asked this server beforehand.

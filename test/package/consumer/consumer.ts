@@ -193,7 +193,7 @@ async function vocabulary(): Promise<void> {
   assert.equal(made.status, 201)
   assert.ok(made.headers.get('x-request-id'))
   assert.deepEqual(await (await ask(new Request('http://127.0.0.1/v1/users/a'))).json(), { id: 'a' })
-  assert.equal(openapi(handler, { info: { title: 'Users', version: '1.0.0' } })['openapi'], '3.1.0')
+  assert.match(openapi(handler, { info: { title: 'Users', version: '1.0.0' } })['openapi'] as string, /^3\.1\./)
 }
 
 /** The plug-ins of frameworks, in apps of the user's own. */
