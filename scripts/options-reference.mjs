@@ -46,7 +46,7 @@ not know throws a \`TypeError\` that lists the options it knows.
 const DEFAULT_SENTENCE = /(?:^|(?<=[.:] ))Default:? ((?:`[^`]*`|[^.`]|\.(?! |$))+)(?:\.|$) ?/
 
 /** Methods that the author of an adapter writes, not the application. */
-const OF_ADAPTERS = /^(?:Store|Blobs|Queue|TaskIndex|RunPlaces)#/
+const OF_ADAPTERS = /^(?:Store|Blobs|Queue|TaskIndex|RunSlots)#/
 
 /** Returns the text of docs/guide/options.md as the sources have it now. */
 export function optionsReference() {
@@ -61,13 +61,19 @@ export function optionsReference() {
 /** Functions with the same options share a table. */
 function entrySection(entry, functions, checker) {
   const tables = new Map()
-  for (const { name, type } of functions) {
+  for (const { name, type } of functions.flatMap((each) => [each, ...backgroundOf(each, checker)])) {
     const table = tableOf(type, checker)
     if (table !== '') tables.set(table, [...tables.get(table) ?? [], name])
   }
   const guide = GUIDE[entry]
   const head = `\n## \`${entry}\`\n${guide === undefined ? '' : `\nGuide: [${guide}](${guide})\n`}`
   return head + [...tables].map(([table, names]) => `\n### ${names.map((name) => `\`${shown(name)}\``).join(', ')}\n\n${table}`).join('')
+}
+
+/** Returns the options of the task that a function with the option `background` defines. */
+function backgroundOf({ name, type }, checker) {
+  const declared = type.getProperty('background')?.declarations?.[0]?.type
+  return declared === undefined ? [] : [{ name: `${name}: background`, type: checker.getTypeFromTypeNode(declared) }]
 }
 
 /** `Tasks#close` is a method, written `tasks.close`. */

@@ -42,7 +42,7 @@ interface Extended {
  * event of the app.
  *
  * @example
- * app.use(mount('/api', toKoa(router({ 'POST /reports': submit(report) }))))
+ * app.use(toKoa(router({ 'POST /api/reports': submit(report) })))
  *
  * @throws {TypeError} An option is unknown, `handler` is no function, or `mountPath` does not start
  * with `/`.

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { parseChunked } from '@discoveryjs/json-ext'
-import { readElements } from '../../src/json-array/elements.js'
+import { readElements } from '../../src/json-array/array-reader.js'
 import { bytesOf } from './arrays.js'
 
 const [kind, rounds] = process.argv.slice(2) as [string, string]

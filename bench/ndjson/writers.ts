@@ -50,13 +50,14 @@ function handTuned(records: readonly object[], stringify: (record: object) => st
 
 /** The first is the limit, with the serialiser that is quicker for its records: a compiled one for the small ones, JSON.stringify for the others. */
 export function writers(kind: string, records: readonly object[]): Record<string, RequestListener> {
-  const record = SCHEMAS[kind] as Record<string, unknown>
-  const stringify = kind === 'small' ? fastJson(record as object) as (record: object) => string : JSON.stringify
+  const schema = SCHEMAS[kind] as Record<string, unknown>
+  const stringify = kind === 'small' ? fastJson(schema as object) as (record: object) => string : JSON.stringify
   return {
     'hand-tuned loop': handTuned(records, stringify),
-    'longhaul, iterable, with a schema': toNode(ndjsonDownload({ records: () => records, record })),
+    'longhaul, iterable, with a schema': toNode(ndjsonDownload({ records: () => records, schema })),
     'longhaul, iterable, no schema': toNode(ndjsonDownload({ records: () => records })),
-    'longhaul, async generator of single records, with a schema': toNode(ndjsonDownload({ records: () => oneByOne(records), record })),
+    'longhaul, async generator of single records, with a schema': toNode(ndjsonDownload({ records: () => oneByOne(records), schema })),
+    'longhaul, async generator of single records, no schema': toNode(ndjsonDownload({ records: () => oneByOne(records) })),
     'Readable.from(lines).pipe(res)': (_req, res) => {
       head(res)
       Readable.from((function* () { for (const each of records) yield `${JSON.stringify(each)}\n` })()).pipe(res)

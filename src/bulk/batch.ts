@@ -1,56 +1,56 @@
-import type { ItemFault } from './fault.js'
+import type { ItemError } from './item-error.js'
 
-/** What an item is named by in the report. */
+/** Id of a record, as the report shows it. */
 export type ItemId = string | number
 
-/** Elements of the array, on their way to be judged. */
-export interface RawBatch {
-  /** Index of the first. */
+/** Elements of the array, parsed and not validated. */
+export interface ParsedBatch {
+  /** Index of the first element. */
   readonly start: number
   readonly items: readonly unknown[]
-  /** Nothing in them can be other than it was sent: see `inexact`. */
-  readonly plain: boolean
+  /** All values are as they were sent; see `inexactValues`. */
+  readonly exact: boolean
 }
 
-/** Items that were judged: those that are good, in their order, and the faults of the others. */
+/**
+ * Items that were validated, and the outcomes of their writes. The `position` of an item is its
+ * place among all items of the batch; its `number` is its place among the valid ones.
+ */
 export class Batch<T> {
-  /** Index of the first item in the whole array. */
-  readonly start: number
-  /** How many items there are, good or not. */
-  readonly size: number
-  /** The good ones. */
+  /** Values of the valid items, in their order. */
   readonly values: T[] = []
-  /** Faults by place. */
-  readonly faults = new Map<number, ItemFault>()
-  /** Ids of those that were written, by place. */
+  /** Errors of items, by position. */
+  readonly errors = new Map<number, ItemError>()
+  /** Ids of written items, by position. */
   readonly ids: (ItemId | undefined)[] = []
-  /** Places of the good ones, once there is one that is not good before them. */
-  private places: number[] | undefined
+  /** Positions of the valid items; `undefined` while they equal the numbers. */
+  private positions: number[] | undefined
 
-  constructor(start: number, size: number) {
-    this.start = start
-    this.size = size
-  }
+  /**
+   * @param start - index of the first item in the whole array
+   * @param size - number of items, valid or not
+   */
+  constructor(readonly start: number, readonly size: number) {}
 
-  /** A good one, behind those before. */
-  take(place: number, value: T): void {
+  /** Adds a valid item. Positions must increase. */
+  addValid(position: number, value: T): void {
     const { values } = this
-    if (place !== values.length) this.places ??= values.map((_, at) => at)
-    this.places?.push(place)
+    if (position !== values.length) this.positions ??= values.map((_, number) => number)
+    this.positions?.push(position)
     values.push(value)
   }
 
-  /** Settles a good one, by its number among these. */
-  written(number: number, id: ItemId | undefined): void {
-    this.ids[this.placeOf(number)] = id
+  /** Marks a valid item as written. */
+  setWritten(number: number, id: ItemId | undefined): void {
+    this.ids[this.positionOf(number)] = id
   }
 
-  /** The same where it failed. */
-  refused(number: number, fault: ItemFault): void {
-    this.faults.set(this.placeOf(number), fault)
+  /** Marks a valid item as failed. */
+  setFailed(number: number, error: ItemError): void {
+    this.errors.set(this.positionOf(number), error)
   }
 
-  private placeOf(number: number): number {
-    return this.places === undefined ? number : this.places[number] as number
+  private positionOf(number: number): number {
+    return this.positions === undefined ? number : this.positions[number] as number
   }
 }

@@ -4,48 +4,48 @@ import type { Blobs } from '../stores/blobs.js'
 export class BlobWriter {
   private readonly put: Promise<unknown>
   private piece: Uint8Array | undefined
-  private over: 'ended' | 'discarded' | undefined
-  /** The blob asks for more. */
-  private wake: () => void = ignore
-  /** The blob has used the piece up. */
-  private used: () => void = ignore
+  private state: 'open' | 'ended' | 'discarded' = 'open'
+  /** Wakes the blob's source, which waits for a piece or the end. */
+  private wakeSource: () => void = ignore
+  /** Wakes `write`, which waits until the piece is used. */
+  private wakeWriter: () => void = ignore
 
   constructor(blobs: Blobs, key: string, ttlMs: number) {
-    this.put = blobs.put(key, this.content(), { ttlMs })
-    // Who writes or ends it hears of that.
+    this.put = blobs.put(key, this.source(), { ttlMs })
+    // `write` and `end` report the rejection.
     this.put.catch(ignore)
   }
 
-  /** Resolves when there is room for the next piece. Rejects when the blob can't be written. */
+  /** Resolves when the next piece can be written. Rejects if the blob cannot be written. */
   async write(piece: Uint8Array): Promise<void> {
     this.piece = piece
-    this.wake()
-    await Promise.race([this.put, new Promise<void>((resolve) => { this.used = resolve })])
+    this.wakeSource()
+    await Promise.race([this.put, new Promise<void>((resolve) => { this.wakeWriter = resolve })])
   }
 
-  /** Rejects when the blob is not there then. */
+  /** Completes the blob. Rejects if it cannot be written. */
   async end(): Promise<void> {
-    this.over = 'ended'
-    this.wake()
+    this.state = 'ended'
+    this.wakeSource()
     await this.put
   }
 
-  /** Leaves what was there before. */
+  /** Discards what was written. An older blob under the same key stays. */
   discard(): void {
-    this.over = 'discarded'
-    this.wake()
+    this.state = 'discarded'
+    this.wakeSource()
   }
 
-  private async* content(): AsyncGenerator<Uint8Array, void, undefined> {
+  private async* source(): AsyncGenerator<Uint8Array, void, undefined> {
     for (;;) {
-      const { piece, over } = this
-      if (over === 'discarded') throw new Error('This text was taken back')
+      const { piece, state } = this
+      if (state === 'discarded') throw new Error('The text was discarded')
       if (piece !== undefined) {
         this.piece = undefined
         yield piece
-        this.used()
-      } else if (over === 'ended') return
-      else await new Promise<void>((resolve) => { this.wake = resolve })
+        this.wakeWriter()
+      } else if (state === 'ended') return
+      else await new Promise<void>((resolve) => { this.wakeSource = resolve })
     }
   }
 }

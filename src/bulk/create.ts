@@ -1,98 +1,129 @@
 import type { Handler } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
 import type { Repository } from '../repositories/repository.js'
 import type { ItemId } from './batch.js'
-import { bulkTask, type BulkTask, type BulkTaskOptions } from './bulk-task.js'
-import { bulkHandler } from './handler.js'
-import { bulkOperation } from './operation.js'
-import { isAtomic, KNOWN, withDefaults, type BulkBackground, type BulkOptions } from './options.js'
-import type { Plan, Writer } from './plan.js'
+import { bulkEndpoint, type BackgroundBulk } from './handler.js'
+import {
+  BULK, checkBulkNames, isAtomic, withDefaults, type BulkBackgroundOptions, type BulkOptions,
+} from './options.js'
+import type { BulkSettings, Writer } from './settings.js'
 
 /**
- * How many records are created. `Draft` is an item as its schema gives it, `Item` a record as the
- * repository does.
+ * Options of `bulkCreate`. `Draft` is an item as its schema returns it, `Item` a record as the
+ * repository returns it.
  */
-export interface BulkCreateOptions<Item extends object, Draft extends object> extends BulkOptions<Draft> {
-  /** Has `createMany` or `create`, and `transaction` where the batch is to be atomic. */
-  readonly repository: Pick<Repository<Item, Draft, never, never>, 'create' | 'createMany' | 'transaction'>
-  /** Default false. */
+export interface BulkCreateOptions<Item extends object, Draft extends object>
+  extends BulkOptions<Draft> {
+  /** Has `createMany` or `create`, and `transaction` for atomic batches. */
+  readonly repository: Pick<Repository<Item, Draft, never, never>,
+    'create' | 'createMany' | 'transaction'>
+  /** @default false */
   readonly atomic?: boolean | 'if-possible'
   /**
-   * What no two items of one batch may both have: the later ones are refused (`duplicate_item`),
-   * before anything is written. `undefined` is like nothing else. Of a body that is streamed, only
-   * the repository finds them. Default: items are not compared.
+   * Returns a key that no two items of one batch may share. Later items with the same key are
+   * refused as `duplicate_item`, before anything is written. Items without a key (`undefined`) are
+   * not compared. In a streamed body only the repository finds duplicates. Default: no comparison.
    */
   readonly key?: (item: Draft) => string | undefined
-  /** Names a record in the report. Default: its member `id`. */
+  /** Returns the id of a record, for the report. Default: its member `id`. */
   readonly id?: (item: Item) => ItemId | undefined
 }
 
+const CREATE = { ...BULK, key: 0, id: 0 } satisfies
+  Record<keyof BulkCreateOptions<object, object>, 0>
+
 /**
- * A handler for POST that creates many records (SPEC 4.3) from a JSON array, each item judged on
- * its own. Bodies may be coded (gzip, deflate, br, zstd).
+ * Creates a handler for POST that creates many records (SPEC 4.3) from a JSON array. Each item is
+ * validated on its own. Bodies may be coded with gzip, deflate, br, and zstd where Node supports
+ * it.
  *
- * Answers `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: { code,
- * message, details? } }] }`: 201, 207 where some failed, 422 where none succeeded (500 where the
- * host is to blame); `?only=failed` leaves the others out, `Prefer: return=minimal` all. Atomic:
- * 201, or 422 (409 for a conflict), and nothing has changed.
+ * Without `background` the result is the handler. With `background` it has two parts: `task` for
+ * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
+ * respond-async`, and requests may have an Idempotency-Key. Without `background` the key is
+ * ignored: use the policy `idempotent()`.
  *
- * Bodies above `streamAboveBytes` go to the repository in batches while they arrive. When one ends
- * in a fault, what was written stays (unless the batch is atomic), and the error of 400 or 413 has
- * the report of it, and the `position` of the fault.
+ * The answer is `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: {
+ * code, message, details? } }] }`. Its status is 201 if all items succeeded, 207 if some failed,
+ * and 422 if none succeeded (500 if the server is to blame). `?only=failed` lists failed items
+ * only; `Prefer: return=minimal` lists none. An atomic batch is 201, or 422 (409 for a conflict)
+ * and nothing has changed.
+ *
+ * Bodies above `streamAboveBytes` are written in batches while they arrive. If such a body turns
+ * out to be malformed or too large, the answer is 400 or 413 with the report of the items that were
+ * written, and the `position` of the error. An atomic batch is rolled back.
+ *
+ * A task that runs again, because of `attempts` or after a crash, creates its items again: let the
+ * repository refuse those that exist.
  *
  * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
  * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),
  * `unsupported_media_type` and `unsupported_content_coding` (415).
  *
- * @throws {TypeError} when an option makes no sense, with what to do
+ * @example
+ * import { createTasks, router, taskEndpoints } from 'longhaul'
+ * import { bulkCreate } from 'longhaul/bulk'
+ * import { memory } from 'longhaul/memory'
+ *
+ * const users: { id: number, name: string }[] = []
+ * const create = ({ name }: { name: string }) => {
+ *   const user = { id: users.length + 1, name }
+ *   users.push(user)
+ *   return user
+ * }
+ * const { store, queue, blobs } = memory()
+ * const createUsers = bulkCreate({
+ *   repository: { create }, background: { name: 'create-users', blobs },
+ * })
+ * const tasks = createTasks({ store, queue, definitions: [createUsers.task] })
+ * const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+ * export const handler = router({
+ *   'POST /users/bulk': createUsers.handler(endpoints), '/tasks/{id}': endpoints.status,
+ * })
+ *
+ * @throws {TypeError} An option is unknown or not valid.
  */
 export function bulkCreate<Item extends object, Draft extends object, C = unknown>(
-  options: BulkCreateOptions<Item, Draft> & { readonly background?: BulkBackground<C> },
-): Handler<C> {
-  const plan = createPlan('bulkCreate', options)
-  const { background } = options
-  return bulkHandler('bulkCreate', plan, background, bulkOperation(plan, background !== undefined))
+  options: BulkCreateOptions<Item, Draft> & { readonly background?: undefined },
+): Handler<C>
+export function bulkCreate<Item extends object, Draft extends object>(
+  options: BulkCreateOptions<Item, Draft> & { readonly background: BulkBackgroundOptions },
+): BackgroundBulk
+export function bulkCreate<Item extends object, Draft extends object>(
+  options: BulkCreateOptions<Item, Draft>,
+): BackgroundBulk | Handler {
+  checkBulkNames('bulkCreate', options, CREATE)
+  return bulkEndpoint('bulkCreate', createSettings(options), options.background)
 }
 
-/**
- * Defines the task that creates batches in the background, from the same options as the handler:
- * give it to `createTasks`, and to `bulkCreate` in `background`. Default time-out: one hour. A task
- * that runs again (`attempts` above 1, or a queue that repeats a task after a crash) creates its
- * items again: let the repository refuse those that are there.
- *
- * @throws {TypeError} when an option makes no sense
- */
-export function bulkCreateTask<Item extends object, Draft extends object>(options: BulkCreateOptions<Item, Draft> & BulkTaskOptions): BulkTask {
-  return bulkTask('bulkCreateTask', createPlan('bulkCreateTask', options), options)
-}
-
-const NAMES = { ...KNOWN, key: 0, id: 0 } satisfies Record<keyof (BulkCreateOptions<object, object> & BulkTaskOptions) | 'background', 0>
-
-type Creating<Item extends object, Draft extends object> = BulkCreateOptions<Item, Draft>['repository']
-
-function createPlan<Item extends object, Draft extends object>(name: string, options: BulkCreateOptions<Item, Draft>): Plan<Draft> {
-  checkNames(name, options, NAMES)
-  const { repository, schema, key, atomic = false, id = ownId } = options
-  const writer = writerOf(name, repository)
+function createSettings<Item extends object, Draft extends object>(
+  options: BulkCreateOptions<Item, Draft>,
+): BulkSettings<Draft> {
+  const { repository, schema, key, atomic = false, id = idMember } = options
+  const writer = writerOf(repository)
   return {
-    ...withDefaults(name, options),
+    ...withDefaults('bulkCreate', options),
     kind: 'create', method: 'POST', status: 201, member: undefined, schema, key, writer,
-    transaction: isAtomic(name, atomic, repository)
-      ? (work, call) => repository.transaction((inside) => work(writerOf(name, inside)), call)
+    transaction: isAtomic('bulkCreate', atomic, repository)
+      ? (work, call) => repository.transaction((inside) => work(writerOf(inside)), call)
       : undefined,
     idOf: (written) => id(written as Item),
   }
 }
 
-function writerOf<Item extends object, Draft extends object>(name: string, repository: Creating<Item, Draft>): Writer<Draft> {
-  if (!repository?.createMany && !repository?.create) throw new TypeError(`${name}: the repository needs createMany or create`)
+function writerOf<Item extends object, Draft extends object>(
+  repository: BulkCreateOptions<Item, Draft>['repository'],
+): Writer<Draft> {
+  if (!repository?.createMany && !repository?.create) {
+    throw new TypeError('bulkCreate: the repository needs createMany or create')
+  }
   return {
-    ...repository.createMany && { many: (drafts, call) => repository.createMany?.(drafts, call) ?? [] },
+    ...repository.createMany && {
+      many: (drafts, call) => repository.createMany?.(drafts, call) ?? [],
+    },
     one: (draft, call) => repository.create?.(draft, call),
   }
 }
 
-function ownId(item: object): ItemId | undefined {
+function idMember(item: object): ItemId | undefined {
   const { id } = item as { readonly id?: unknown }
   return typeof id === 'string' || typeof id === 'number' ? id : undefined
 }

@@ -1,73 +1,116 @@
-import { after } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
-import {
-  describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
-} from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
+import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { parsePrefer } from '../http/fields/prefer.js'
-import { answerDirectly } from './answer-direct.js'
-import { DirectCall } from './direct-call.js'
-import { checkHead, readIntake } from './intake.js'
-import type { BulkBackground } from './options.js'
-import type { Plan } from './plan.js'
-import type { Shown } from './report.js'
-import { shownTo } from './shown.js'
+import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { serviceOf } from '../tasks/service-of.js'
+import { RequestCall } from './bulk-run.js'
+import { selectedItems, type ItemSelection } from './item-selection.js'
+import { bulkOperation } from './operation.js'
+import type { BulkBackgroundOptions } from './options.js'
+import { checkHead, readBody } from './request-body.js'
+import { respondDirect } from './respond-direct.js'
+import type { BulkSettings } from './settings.js'
+import { spooledBulk, type BulkTask, type SpooledBulk } from './task.js'
 
-/** The handler of a plan. Throws a `TypeError` where the background does not fit. */
-export function bulkHandler<T, C>(name: string, plan: Plan<T>, background: BulkBackground<C> | undefined, operation: Operation): Handler<C> {
-  if (background) checkBackground(name, plan, background)
-  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => {
-    if (request.method !== plan.method) return undefined
-    checkHead(plan, request)
-    const shown = shownTo(request)
-    if (background) {
-      const { endpoints, task } = background
-      const { prefer, 'idempotency-key': key } = request.headers
-      if (prefer !== undefined && parsePrefer(prefer).respondAsync) return endpoints.accept(request, task, () => task.spool(request, shown))
-      if (key !== undefined) return answerOnce(plan, request, background, shown)
-    }
-    return answer(plan, request, shown)
-  }
-  return describe(handler, [operation])
+/**
+ * A bulk endpoint that clients may ask to work in the background. Returned by `bulkCreate` and
+ * `bulkUpdate`.
+ */
+export interface BackgroundBulk {
+  /** Writes batches in the background. Pass it to `createTasks` in `definitions`. */
+  readonly task: BulkTask
+  /**
+   * Creates the handler.
+   *
+   * @param endpoints - the endpoints of the tasks that `task` is defined in
+   * @throws {TypeError} `task` is not among the definitions of these tasks, or their
+   * `maxResultBytes` is too small for `maxInlineBytes`.
+   */
+  handler<C>(endpoints: TaskEndpoints<C>): Handler<C>
 }
 
-async function answer<T>(plan: Plan<T>, request: HttpRequest, shown: Shown): Promise<HttpResponse> {
-  const intake = await readIntake(plan, request)
-  return after(answerDirectly(plan, request, intake, shown, new DirectCall(request)), ({ response }) => response)
+/** Returns the handler of a bulk endpoint, or with `background` its two parts. */
+export function bulkEndpoint<T>(
+  caller: string, settings: BulkSettings<T>, background: BulkBackgroundOptions | undefined,
+): Handler | BackgroundBulk {
+  if (background === undefined) return bulkHandler(settings)
+  const spooled = spooledBulk(caller, settings, background)
+  return {
+    task: spooled.task,
+    handler<C>(endpoints: TaskEndpoints<C>): Handler<C> {
+      checkTasks(caller, spooled, endpoints)
+      return bulkHandler(settings, { endpoints, spooled })
+    },
+  }
+}
+
+interface Background<C> {
+  readonly endpoints: TaskEndpoints<C>
+  readonly spooled: SpooledBulk
+}
+
+function checkTasks<C>(
+  caller: string, { task, maxInlineBytes }: SpooledBulk, { tasks }: TaskEndpoints<C>,
+): void {
+  if (tasks.definition(task.name) !== task) {
+    throw new TypeError(`${caller}: the task ${task.name} is not among the definitions`
+      + ' of createTasks; add it there')
+  }
+  const { maxResultBytes } = serviceOf(tasks, caller)
+  if (maxInlineBytes + 1024 <= maxResultBytes) return
+  throw new TypeError(`${caller}: background.maxInlineBytes must be 1024 or more below`
+    + ` maxResultBytes of createTasks, which is ${maxResultBytes}`)
+}
+
+function bulkHandler<T, C>(settings: BulkSettings<T>, background?: Background<C>): Handler<C> {
+  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => {
+    if (request.method !== settings.method) return undefined
+    checkHead(settings, request)
+    const selection = selectedItems(request)
+    if (background) {
+      const { endpoints, spooled } = background
+      const { prefer, 'idempotency-key': key } = request.headers
+      if (prefer !== undefined && parsePrefer(prefer).respondAsync) {
+        return endpoints.accept(request, spooled.task, () => spooled.spool(request, selection))
+      }
+      if (key !== undefined) return respondOnce(settings, request, endpoints, selection)
+    }
+    return respond(settings, request, selection)
+  }
+  return describe(handler, [bulkOperation(settings, background !== undefined)])
+}
+
+async function respond<T>(
+  settings: BulkSettings<T>, request: HttpRequest, selection: ItemSelection,
+): Promise<HttpResponse> {
+  const body = await readBody(settings, request)
+  const call = new RequestCall(request)
+  const { response } = await respondDirect(settings, request, body, selection, call)
+  return response
 }
 
 /**
- * The request of a retry may come when the client of the first has gone, so that one goes on to its
- * end.
+ * Answers a request with an Idempotency-Key. The work continues if the client disconnects, because
+ * a retry may be waiting for its answer.
  */
-async function answerOnce<T, C>(plan: Plan<T>, request: HttpRequest<C>, { endpoints }: BulkBackground<C>, shown: Shown): Promise<HttpResponse> {
-  const intake = await readIntake(plan, request)
-  if (!intake.whole) {
-    await intake.close()
+async function respondOnce<T, C>(
+  settings: BulkSettings<T>, request: HttpRequest<C>, endpoints: TaskEndpoints<C>,
+  selection: ItemSelection,
+): Promise<HttpResponse> {
+  const body = await readBody(settings, request)
+  if (!body.whole) {
+    await body.close()
     throw httpError('idempotency_needs_async', {
-      message: 'A body of this size can have an Idempotency-Key only when it is taken in the background: send "Prefer: respond-async", or leave the key out.',
+      message: 'A body of this size can have an Idempotency-Key only when it is taken in the '
+        + 'background: send "Prefer: respond-async", or leave the key out.',
     })
   }
-  const [batch] = intake.batches
+  const [batch] = body.batches
   return endpoints.answerOnce(request, batch.items, async (began) => {
     const call = { signal: new AbortController().signal, context: request.context }
-    // It throws when nothing was done.
-    const { response, summary } = await answerDirectly(plan, request, intake, shown, call)
+    // Rejects if nothing was done; then the key is released.
+    const answer = await respondDirect(settings, request, body, selection, call)
     began()
-    return { response, short: JSON.stringify({ summary }) }
+    return { response: answer.response, short: JSON.stringify({ summary: answer.summary }) }
   })
-}
-
-const BACKGROUND = { endpoints: 0, task: 0 } satisfies Record<keyof BulkBackground<unknown>, 0>
-
-function checkBackground<T, C>(name: string, { kind }: Plan<T>, background: BulkBackground<C>): void {
-  checkNames(`${name}: background`, background, BACKGROUND)
-  const { endpoints, task } = background
-  const { tasks } = endpoints
-  if (task.kind !== kind) throw new TypeError(`${name}: background.task is of the other bulk endpoint; make it with ${name}Task`)
-  if (tasks.definition(task.name) !== task) throw new TypeError(`${name}: ${task.name} is not among the definitions of createTasks; add it there`)
-  const { maxResultBytes } = serviceOf(tasks, name)
-  if (task.maxInlineBytes + 1024 <= maxResultBytes) return
-  throw new TypeError(`${name}: maxInlineBytes of the task must be 1024 or more below maxResultBytes of createTasks, which is ${maxResultBytes}`)
 }

@@ -3,59 +3,81 @@ import { content } from '../content/content.js'
 import type { ContentSource } from '../content/source.js'
 import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest } from '../http/exchange.js'
-import { checkNames } from '../runtime/option-names.js'
 import { errorResponses } from '../openapi/errors.js'
 import { fields, requestFields } from '../openapi/fields.js'
 import { operation, parameter, response } from '../openapi/operation.js'
+import { checkNames } from '../runtime/option-names.js'
 import type { Blobs } from '../stores/blobs.js'
-import { isFinal } from '../tasks/record/state.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
+import { isFinal } from '../tasks/record/state.js'
+import { isOnlyFailed } from './item-selection.js'
 import { itemSchema, onlyParameter } from './operation.js'
-import { onlyFailed } from './shown.js'
-import { reportKey } from './task-report.js'
+import { reportKey } from './stored-report.js'
 
-const TYPE = 'application/x-ndjson'
+const NDJSON_TYPE = 'application/x-ndjson'
 
-/** Whose items are shown, and where they lie. */
+/** Options of `bulkItems`. */
 export interface BulkItemsOptions<C> {
-  /**
-   * Those that take the batches in. Mount the handler below their status path, at `{status}/items`.
-   */
+  /** The endpoints that accept the batches. */
   readonly endpoints: TaskEndpoints<C>
   /** The blobs of the bulk tasks. */
   readonly blobs: Blobs
 }
 
-const KNOWN = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions<unknown>, 0>
+const ITEMS = { endpoints: 0, blobs: 0 } satisfies Record<keyof BulkItemsOptions<unknown>, 0>
 
 /**
- * A handler for GET and HEAD at `{status}/items`: the items of a bulk that was done in the
- * background, as NDJSON, one a line, in the order of the request; `?only=failed` leaves out those
- * that went well. Also of a task that failed or was cancelled: what it had come to by then. Ranges,
- * conditions and If-Range work, so a long report can be resumed.
+ * Creates a handler for GET and HEAD at `{status}/items`, below the status path of the endpoints.
+ * It returns the items of a batch that was written in the background: NDJSON, one item on each
+ * line, in the order of the request. `?only=failed` returns failed items only. Tasks that failed or
+ * were cancelled have the items that were processed by then. Ranges, conditions and If-Range work,
+ * so a long report can be resumed.
  *
- * Fails with what the status resource says of a task that is unknown or somebody else's,
- * `task_not_final` (409) before the end, and `not_found` where there is no report: the task is not
- * a bulk, or it was too long ago.
+ * Fails like the status resource for a task that is unknown or belongs to another owner, with
+ * `task_not_final` (409) before the end, and with `not_found` if there is no report.
+ *
+ * @example
+ * import { createTasks, router, taskEndpoints } from 'longhaul'
+ * import { bulkItems } from 'longhaul/bulk'
+ * import { memory } from 'longhaul/memory'
+ *
+ * const { store, queue, blobs } = memory()
+ * const tasks = createTasks({ store, queue, definitions: [] })
+ * const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+ * export const handler = router({ '/tasks/{id}/items': bulkItems({ endpoints, blobs }) })
+ *
+ * @throws {TypeError} An option is unknown.
  */
 export function bulkItems<C = unknown>(options: BulkItemsOptions<C>): Handler<C> {
-  checkNames('bulkItems', options, KNOWN)
+  checkNames('bulkItems', options, ITEMS)
   const { endpoints, blobs } = options
-  const serve = content<C>((request) => find(endpoints, blobs, request))
-  const schema = { type: 'string', description: `Each line: ${JSON.stringify(itemSchema)}` }
-  const items = response('The items, one a line', { schema, mediaTypes: [TYPE], headers: fields('ETag', 'Accept-Ranges', 'Cache-Control') })
+  const serve = content<C>((request) => findReport(endpoints, blobs, request))
+  const items = response('The items, one a line', {
+    schema: { type: 'string', description: `Each line: ${JSON.stringify(itemSchema)}` },
+    mediaTypes: [NDJSON_TYPE],
+    headers: fields('ETag', 'Accept-Ranges', 'Cache-Control'),
+  })
   return describe(serve, [operation('GET', {
     summary: 'Read the items of a bulk that was done in the background',
     parameters: [parameter('path', 'id'), onlyParameter, requestFields.range],
-    responses: { 200: items, 206: { ...items, description: 'A part of them' }, ...errorResponses('invalid_query', 'task_not_found', 'not_found', 'not_acceptable', 'task_not_final', 'range_not_satisfiable') },
+    responses: {
+      200: items,
+      206: { ...items, description: 'A part of them' },
+      ...errorResponses(
+        'invalid_query', 'task_not_found', 'not_found', 'not_acceptable', 'task_not_final',
+        'range_not_satisfiable',
+      ),
+    },
   })])
 }
 
-async function find<C>(endpoints: TaskEndpoints<C>, blobs: Blobs, request: HttpRequest<C>): Promise<ContentSource | undefined> {
-  const only = onlyFailed(request) ? 'failed' : 'all'
+async function findReport<C>(
+  endpoints: TaskEndpoints<C>, blobs: Blobs, request: HttpRequest<C>,
+): Promise<ContentSource | undefined> {
+  const only = isOnlyFailed(request) ? 'failed' : 'all'
   const task = await endpoints.find(request, '/items')
   if (task === undefined) return undefined
-  const source = await blobSource(blobs, reportKey(task.id, only), { type: TYPE })
+  const source = await blobSource(blobs, reportKey(task.id, only), { type: NDJSON_TYPE })
   if (!isFinal(task.state)) throw httpError('task_not_final', { headers: { 'retry-after': '1' } })
   if (source === undefined) throw httpError('not_found')
   return source

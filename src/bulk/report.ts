@@ -1,67 +1,71 @@
 import type { ErrorDetail } from '../http/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Batch, ItemId } from './batch.js'
-import { NOT_APPLIED, UNKNOWN_OUTCOME, type ItemFault } from './fault.js'
+import { NOT_APPLIED, UNKNOWN_OUTCOME, type ItemError } from './item-error.js'
+import type { ItemSelection } from './item-selection.js'
 
-const PLAIN_ID = /^[\w-]+$/
-
-/** How many items there were, and what became of them. */
+/** Numbers of items that succeeded and failed. */
 export interface BulkSummary {
   readonly total: number
   readonly succeeded: number
   readonly failed: number
 }
 
-/** One item of a report, in the order of the request. */
+/** One item of a report. */
 export interface BulkItem {
-  /** Its place in the array, from 0. */
+  /** Index in the array of the request, from 0. */
   readonly index: number
   /** An HTTP status. */
   readonly status: number
   readonly id?: string | number
-  readonly error?: { readonly code: string; readonly message?: string; readonly details?: readonly ErrorDetail[] }
+  readonly error?: {
+    readonly code: string
+    readonly message?: string
+    readonly details?: readonly ErrorDetail[]
+  }
 }
 
-/** The one report shape of all bulk answers. */
+/** Report of a bulk request. */
 export interface BulkReport {
   readonly summary: BulkSummary
+  /** In the order of the request. */
   readonly items?: readonly BulkItem[]
 }
 
-/** Which items a report shows. */
-export type Shown = 'all' | 'failed' | 'none'
-
-/** Where the texts of items go, one after the other. */
+/** Destination of the items of a report. */
 export interface ReportSink {
-  /** What stands between two items. */
+  /** Text between two items. */
   readonly separator: ',' | '\n'
-  /** Texts of one or more items, and the separator between each two of them. */
-  add(texts: string): void
-  /** Waits until there is room for more. */
+  /** Adds the JSON of one or more items, with the separator between each two of them. */
+  add(items: string): void
+  /** Waits until the sink can take more. */
   flush?(): MaybePromise<void>
-  /** Everything so far was wrong. */
+  /** Discards all items. */
   restart(): void
 }
 
 /**
- * Counts what becomes of the items, and writes it down. Texts are joined by hand: that is twice as
- * fast as JSON.stringify.
+ * Counts the outcomes of items and writes them as JSON. The JSON is concatenated by hand, which
+ * takes half the time of `JSON.stringify`.
  */
 export class Report {
   succeeded = 0
   failed = 0
-  /** Faults whose outcome nobody knows. */
+  /** Number of items whose outcome is unknown. */
   unknown = 0
-  /** Other faults of 500 and above. */
-  broken = 0
-  /** The first fault that is not for another item's sake. */
-  culprit: ItemFault | undefined
+  /** Number of other items with a status of 500 or above. */
+  masked = 0
+  /** The first error that is not the consequence of another item's error. */
+  firstError: ItemError | undefined
   private bytes = 0
-  /** The batch that is written down now. */
+  /** JSON of the batch that is being added. */
   private text = ''
 
-  /** @param maxBytes - behind so many bytes, faults are told by their code alone */
-  constructor(private readonly sink: ReportSink, private readonly status: number, private readonly shown: Shown, private readonly maxBytes: number) {}
+  /** @param maxBytes - after so many bytes, errors are written without message and details */
+  constructor(
+    private readonly sink: ReportSink, private readonly status: number,
+    private readonly selection: ItemSelection, private readonly maxBytes: number,
+  ) {}
 
   get total(): number {
     return this.succeeded + this.failed
@@ -71,89 +75,91 @@ export class Report {
     return { total: this.total, succeeded: this.succeeded, failed: this.failed }
   }
 
-  /** All items of a batch; those without fault count as written. */
-  add(batch: Batch<unknown>): void {
-    const { start, size, faults, ids } = batch
-    if (faults.size === 0) {
-      if (this.shown === 'all') this.addWritten(start, size, ids)
+  /** Adds all items of a batch. Items without an error count as written. */
+  add({ start, size, errors, ids }: Batch<unknown>): void {
+    if (errors.size === 0) {
+      if (this.selection === 'all') this.addAllWritten(start, size, ids)
       this.succeeded += size
     } else {
-      for (let place = 0; place < size; place++) {
-        const fault = faults.get(place)
-        if (fault === undefined) this.good(start + place, ids[place])
-        else this.fault(start + place, fault)
+      for (let position = 0; position < size; position++) {
+        const error = errors.get(position)
+        if (error === undefined) this.addWritten(start + position, ids[position])
+        else this.addFailed(start + position, error)
       }
     }
-    this.pass()
+    this.passText()
   }
 
-  /**
-   * All items of a batch of which nothing was applied: `instead` stands for those that are not at
-   * fault themselves.
-   */
-  addNotApplied(batch: Batch<unknown>): void {
-    for (let place = 0; place < batch.size; place++) this.fault(batch.start + place, batch.faults.get(place) ?? NOT_APPLIED)
-    this.pass()
+  /** Adds all items of a batch of which nothing was written. */
+  addNotApplied({ start, size, errors }: Batch<unknown>): void {
+    for (let position = 0; position < size; position++) {
+      this.addFailed(start + position, errors.get(position) ?? NOT_APPLIED)
+    }
+    this.passText()
   }
 
-  /** Begins anew, with the same fault for all items so far. */
-  restart(upTo: number, fault: ItemFault): void {
-    this.succeeded = this.failed = this.unknown = this.broken = this.bytes = 0
-    this.culprit = undefined
+  /** Discards the report, and adds `count` items with the same error. */
+  restart(count: number, error: ItemError): void {
+    this.succeeded = this.failed = this.unknown = this.masked = this.bytes = 0
+    this.firstError = undefined
     this.text = ''
     this.sink.restart()
-    for (let index = 0; index < upTo; index++) {
-      this.fault(index, fault)
-      if (this.text.length > 65_536) this.pass()
+    for (let index = 0; index < count; index++) {
+      this.addFailed(index, error)
+      if (this.text.length > 65_536) this.passText()
     }
-    this.pass()
+    this.passText()
   }
 
   flush(): MaybePromise<void> {
     return this.sink.flush?.()
   }
 
-  private addWritten(start: number, size: number, ids: readonly (ItemId | undefined)[]): void {
+  private addAllWritten(start: number, size: number, ids: readonly (ItemId | undefined)[]): void {
     const { sink: { separator } } = this
-    const [tail, textTail] = [`,"status":${this.status}`, `,"status":${this.status},"id":"`]
-    // What ends an item goes with the beginning of the next: each text that is joined costs.
-    const [behindText, behindOther] = [`"}${separator}{"index":`, `}${separator}{"index":`]
+    const status = `,"status":${this.status}`
+    const statusAndId = `${status},"id":"`
+    // The end of an item is added together with the beginning of the next, because each
+    // concatenation costs.
+    const [afterTextId, afterOther] = [`"}${separator}{"index":`, `}${separator}{"index":`]
     let text = ''
     let lead = '{"index":'
-    for (let place = 0; place < size; place++) {
-      const id = ids[place]
-      if (typeof id === 'string' && isPlain(id)) {
-        text += lead + String(start + place) + textTail + id
-        lead = behindText
+    for (let position = 0; position < size; position++) {
+      const id = ids[position]
+      if (typeof id === 'string' && needsNoEscape(id)) {
+        text += lead + String(start + position) + statusAndId + id
+        lead = afterTextId
       } else {
-        text += lead + String(start + place) + tail + idText(id)
-        lead = behindOther
+        text += lead + String(start + position) + status + idMember(id)
+        lead = afterOther
       }
     }
-    this.tell(text + (lead === behindText ? '"}' : '}'))
+    this.addText(text + (lead === afterTextId ? '"}' : '}'))
   }
 
-  private good(index: number, id: ItemId | undefined): void {
+  private addWritten(index: number, id: ItemId | undefined): void {
     this.succeeded++
-    if (this.shown === 'all') this.tell(`{"index":${index},"status":${this.status}${idText(id)}}`)
+    if (this.selection !== 'all') return
+    this.addText(`{"index":${index},"status":${this.status}${idMember(id)}}`)
   }
 
-  private fault(index: number, fault: ItemFault): void {
+  private addFailed(index: number, error: ItemError): void {
     this.failed++
-    if (fault === UNKNOWN_OUTCOME) this.unknown++
-    else if (fault.status >= 500) this.broken++
-    if (fault !== NOT_APPLIED) this.culprit ??= fault
-    if (this.shown === 'none') return
-    const { status, code, message, details } = fault
-    const why = this.bytes > this.maxBytes ? '' : `,"message":${JSON.stringify(message)}${details === undefined ? '' : `,"details":${JSON.stringify(details)}`}`
-    this.tell(`{"index":${index},"status":${status},"error":{"code":${JSON.stringify(code)}${why}}}`)
+    if (error === UNKNOWN_OUTCOME) this.unknown++
+    else if (error.status >= 500) this.masked++
+    if (error !== NOT_APPLIED) this.firstError ??= error
+    if (this.selection === 'none') return
+    const { status, code } = error
+    const more = this.bytes > this.maxBytes ? '' : messageMembers(error)
+    const shown = `{"code":${JSON.stringify(code)}${more}}`
+    this.addText(`{"index":${index},"status":${status},"error":${shown}}`)
   }
 
-  private tell(text: string): void {
+  private addText(text: string): void {
     this.text += this.text === '' ? text : this.sink.separator + text
   }
 
-  private pass(): void {
+  private passText(): void {
     const { text } = this
     if (text === '') return
     this.text = ''
@@ -162,15 +168,22 @@ export class Report {
   }
 }
 
-function idText(id: ItemId | undefined): string {
+function messageMembers({ message, details }: ItemError): string {
+  const shown = `,"message":${JSON.stringify(message)}`
+  return details === undefined ? shown : `${shown},"details":${JSON.stringify(details)}`
+}
+
+function idMember(id: ItemId | undefined): string {
   return id === undefined ? '' : `,"id":${typeof id === 'number' ? id : JSON.stringify(id)}`
 }
 
+const PLAIN_ID = /^[\w-]+$/
+
 /**
- * Most ids need no escapes, and a look costs a tenth of JSON.stringify. A pattern is the quicker
- * one for long ids.
+ * Returns true if JSON needs no escape for an id. That is so for most ids, and the check costs a
+ * tenth of `JSON.stringify`. The pattern is faster for long ids, the loop for short ones.
  */
-function isPlain(id: string): boolean {
+function needsNoEscape(id: string): boolean {
   if (id.length > 16) return PLAIN_ID.test(id)
   for (let at = 0; at < id.length; at++) {
     const code = id.charCodeAt(at)

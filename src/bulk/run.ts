@@ -1,123 +1,150 @@
-import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
-import type { Batch, RawBatch } from './batch.js'
-import { NOT_APPLIED, UNKNOWN_OUTCOME } from './fault.js'
-import type { Intake } from './intake.js'
-import { judgeBatch, type SeenKeys } from './judge-batch.js'
-import { throwIfOver, type Plan, type Run } from './plan.js'
+import type { Batch, ParsedBatch } from './batch.js'
+import { throwIfAborted, type BulkRun } from './bulk-run.js'
+import { NOT_APPLIED, UNKNOWN_OUTCOME } from './item-error.js'
 import type { Report } from './report.js'
+import type { BulkBody } from './request-body.js'
+import type { BulkSettings, Transaction } from './settings.js'
+import { validateBatch, type SeenKeys } from './validate-batch.js'
 import { writeAll, writeEach } from './write-batch.js'
 
 /**
- * Judges and writes all that comes in, and writes down what became of each item. Rejects (throws,
- * where nothing was waited for) with what ends the reading, what aborted the run, and, where the
- * batch is atomic, what the transaction failed with; what the report says then is still true.
+ * Validates and writes all items of a body, and reports the outcome of each. Rejects with the error
+ * that ended the reading, with the reason of an abort, or with the error of the transaction. The
+ * report is valid after a rejection, too.
  */
-export function runBulk<T>(run: Run<T>, intake: Intake, report: Report): MaybePromise<void> {
-  const { transaction } = run.plan
-  if (transaction) return runAtomic(run, intake, report, transaction)
-  // What is there already is not waited for: with ten items, promises cost as much as the items.
-  return intake.whole ? writeOne(run, intake.batches[0], seenKeys(run.plan), report) : runEach(run, intake.batches, report)
-}
-
-async function runEach<T>(run: Run<T>, batches: AsyncIterable<RawBatch>, report: Report): Promise<void> {
-  for await (const raw of batches) await writeOne(run, raw, undefined, report)
-  // Small bodies are refused sooner.
+export async function runBulk<T>(run: BulkRun<T>, body: BulkBody, report: Report): Promise<void> {
+  const { transaction } = run.settings
+  const seen = body.whole ? newSeenKeys(run.settings) : undefined
+  if (transaction) {
+    await runAtomic(run, body, seen, report, transaction)
+    return
+  }
+  for await (const parsed of body.batches) {
+    throwIfAborted(run.call)
+    const batch = await validateBatch(run, parsed, seen)
+    const finished = await writeEach(run, batch)
+    report.add(batch)
+    if (!finished) throwIfAborted(run.call)
+    await report.flush()
+  }
+  // A streamed body; an empty array that is read as a whole is refused when it is read.
   if (report.total === 0) throw httpError('empty_batch')
 }
 
-function writeOne<T>(run: Run<T>, raw: RawBatch, seen: SeenKeys | undefined, report: Report): MaybePromise<void> {
-  throwIfOver(run.call)
-  return after(judgeBatch(run, raw, seen), (batch) => after(writeEach(run, batch), (ended) => {
-    report.add(batch)
-    if (!ended) throwIfOver(run.call)
-    return report.flush()
-  }))
+function newSeenKeys<T>({ key }: BulkSettings<T>): SeenKeys | undefined {
+  return key === undefined ? undefined : new Map()
 }
 
-type Transaction<T> = NonNullable<Plan<T>['transaction']>
+/** Reads and validates batches one by one. */
+class BatchReader<T> {
+  /** Number of items that were read. */
+  itemCount = 0
+  private readonly source: AsyncIterator<ParsedBatch> | Iterator<ParsedBatch>
 
-async function runAtomic<T>(run: Run<T>, { batches, whole }: Intake, report: Report, transaction: Transaction<T>): Promise<void> {
-  const seen = whole ? seenKeys(run.plan) : undefined
-  const source = iterate(batches)
-  let taken = 0
-  const next = async (): Promise<Batch<T> | undefined> => {
-    const step = await source.next()
+  constructor(
+    private readonly run: BulkRun<T>, { batches }: BulkBody,
+    private readonly seen: SeenKeys | undefined,
+  ) {
+    this.source = Symbol.asyncIterator in batches
+      ? batches[Symbol.asyncIterator]()
+      : batches[Symbol.iterator]()
+  }
+
+  /** Returns the next batch; `undefined` after the last one. */
+  async next(): Promise<Batch<T> | undefined> {
+    const step = await this.source.next()
     if (step.done === true) return undefined
-    const batch = await judgeBatch(run, step.value, seen)
-    taken = batch.start + batch.size
+    const batch = await validateBatch(this.run, step.value, this.seen)
+    this.itemCount = batch.start + batch.size
     return batch
   }
+
+  async close(): Promise<void> {
+    await this.source.return?.()
+  }
+}
+
+/** Writes all items in one transaction, or none. */
+async function runAtomic<T>(
+  run: BulkRun<T>, body: BulkBody, seen: SeenKeys | undefined, report: Report,
+  transaction: Transaction<T>,
+): Promise<void> {
+  const reader = new BatchReader(run, body, seen)
   try {
-    // Judged before the transaction is begun: most faulty batches need none.
-    let batch = await next()
-    if (batch === undefined) throw httpError('empty_batch')
-    if (batch.faults.size === 0) {
-      const outcome = await inTransaction(run, batch, next, report, transaction, () => taken)
-      if (outcome === 'applied') return
-      batch = outcome
-    }
-    report.restart(batch.start, NOT_APPLIED)
-    report.addNotApplied(batch)
-    // Nothing more is written, but each item is told what is wrong with it.
-    for (let rest = await next(); rest !== undefined; rest = await next()) {
-      report.addNotApplied(rest)
-      await report.flush()
-      throwIfOver(run.call)
-    }
+    // The first batch is validated before the transaction begins: most bad bodies need none.
+    const first = await reader.next()
+    if (first === undefined) throw httpError('empty_batch')
+    const failed = first.errors.size > 0
+      ? first
+      : await writeInTransaction(run, first, reader, report, transaction)
+    if (failed !== undefined) await reportNotApplied(run, failed, reader, report)
   } catch (error) {
-    if (report.succeeded > 0 || report.total < taken) report.restart(taken, NOT_APPLIED)
+    if (report.succeeded > 0 || report.total < reader.itemCount) {
+      report.restart(reader.itemCount, NOT_APPLIED)
+    }
     throw error
   } finally {
-    await source.return?.()
+    await reader.close()
   }
 }
 
 /**
- * The batch that stopped it, or that all went well. Rejects when nothing was applied for another
- * reason.
+ * Reports that nothing was written because of the errors in `failed`. Reads the remaining batches,
+ * so that the report has the errors of their items.
  */
-async function inTransaction<T>(
-  run: Run<T>, first: Batch<T>, next: () => Promise<Batch<T> | undefined>, report: Report, transaction: Transaction<T>, taken: () => number,
-): Promise<Batch<T> | 'applied'> {
+async function reportNotApplied<T>(
+  run: BulkRun<T>, failed: Batch<T>, reader: BatchReader<T>, report: Report,
+): Promise<void> {
+  report.restart(failed.start, NOT_APPLIED)
+  report.addNotApplied(failed)
+  for (let batch = await reader.next(); batch !== undefined; batch = await reader.next()) {
+    report.addNotApplied(batch)
+    await report.flush()
+    throwIfAborted(run.call)
+  }
+}
+
+/**
+ * Returns the batch whose errors stopped the transaction; `undefined` if there was none. Rejects if
+ * nothing was written for another reason.
+ */
+async function writeInTransaction<T>(
+  run: BulkRun<T>, first: Batch<T>, reader: BatchReader<T>, report: Report,
+  transaction: Transaction<T>,
+): Promise<Batch<T> | undefined> {
   let batch: Batch<T> | undefined = first
-  let later = false
+  let streamed = false
   let done = false
   try {
     await transaction(async (writer) => {
-      if (later) throw new TypeError('transaction called its work again, but what was streamed is gone; retry only smaller batches')
+      if (streamed) {
+        throw new TypeError('transaction called its work again, but the streamed items are gone;'
+          + ' retry only smaller batches')
+      }
       batch = first
       done = false
       report.restart(0, NOT_APPLIED)
       for (;;) {
-        if (batch.faults.size > 0) throw httpError('batch_failed')
+        if (batch.errors.size > 0) throw httpError('batch_failed')
         await writeAll(run, batch, writer)
         report.add(batch)
         await report.flush()
-        const following: Batch<T> | undefined = await next()
-        if (following === undefined) break
-        batch = following
-        later = true
+        const next: Batch<T> | undefined = await reader.next()
+        if (next === undefined) break
+        batch = next
+        streamed = true
       }
-      throwIfOver(run.call)
+      throwIfAborted(run.call)
       done = true
     }, run.call)
     if (!done) throw new TypeError('transaction resolved although its work had not')
-    return 'applied'
   } catch (error) {
-    if (batch.faults.size > 0) return batch
+    if (batch.errors.size > 0) return batch
     if (!done) throw error
-    // All was written, and then the transaction failed: nobody knows whether it had been committed.
-    run.tell(error)
-    report.restart(taken(), UNKNOWN_OUTCOME)
-    return 'applied'
+    // All items were written and then the commit failed: it is unknown if it took effect.
+    run.reportError(error)
+    report.restart(reader.itemCount, UNKNOWN_OUTCOME)
   }
-}
-
-function seenKeys<T>({ key }: Plan<T>): SeenKeys | undefined {
-  return key === undefined ? undefined : new Map()
-}
-
-function iterate<T>(batches: Iterable<T> | AsyncIterable<T>): AsyncIterator<T> | Iterator<T> {
-  return Symbol.asyncIterator in batches ? batches[Symbol.asyncIterator]() : batches[Symbol.iterator]()
+  return undefined
 }

@@ -1,142 +1,120 @@
-import { after, isPending, type MaybePromise } from '../runtime/maybe-promise.js'
 import { httpError, isHttpError } from '../http/errors.js'
 import type { Batch } from './batch.js'
+import { isAborted, throwIfAborted, type BulkRun } from './bulk-run.js'
 import {
-  FAILED, NO_RECORD, NOT_APPLIED, refusedBy, UNKNOWN_OUTCOME, type ItemFault,
-} from './fault.js'
-import { isOver, throwIfOver, type Run, type Writer, type Written } from './plan.js'
+  NO_RECORD, NOT_APPLIED, NOT_WRITTEN, refusalOf, UNKNOWN_OUTCOME, type ItemError,
+} from './item-error.js'
+import type { Writer, Written } from './settings.js'
 
 /**
- * Writes the good items of a batch, each on its own. What the repository throws fails the items of
- * that one call: nobody knows whether they were written. Gives whether it came to the end: when the
- * run was aborted, items that it had not come to are `not_applied`.
+ * Writes the valid items of a batch, each on its own. An error of the repository fails the items of
+ * that call with `write_outcome_unknown`. If the run is aborted, the remaining items are
+ * `not_applied`. Returns true if all writes were started.
  */
-export function writeEach<T>(run: Run<T>, batch: Batch<T>): MaybePromise<boolean> {
-  const { plan: { writer } } = run
-  return after(writer.many ? inSlices(run, batch, writer.many) : oneByOne(run, batch), (begun) => {
-    for (let at = begun; at < batch.values.length; at++) batch.refused(at, NOT_APPLIED)
-    return begun >= batch.values.length
-  })
+export async function writeEach<T>(run: BulkRun<T>, batch: Batch<T>): Promise<boolean> {
+  const { writer } = run.settings
+  const { values } = batch
+  const started = writer.many
+    ? await writeSlices(run, batch, writer.many)
+    : await writeOneByOne(run, batch)
+  for (let number = started; number < values.length; number++) batch.setFailed(number, NOT_APPLIED)
+  return started >= values.length
 }
 
-/**
- * Up to which item they were begun with; it may be past the last. A repository that answers at once
- * is not waited for.
- */
-function inSlices<T>(run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>): MaybePromise<number> {
-  const { plan: { batchSize }, call } = run
+/** Writes slices of `batchSize`, one after the other. Returns how many items were started. */
+async function writeSlices<T>(
+  run: BulkRun<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>,
+): Promise<number> {
+  const { settings: { batchSize }, call, reportError } = run
   const { values } = batch
   let from = 0
-  for (; from < values.length && !isOver(call); from += batchSize) {
+  for (; from < values.length && !isAborted(call); from += batchSize) {
     const slice = sliceOf(values, from, batchSize)
     try {
-      const writing = write(slice, call)
-      if (isPending(writing)) return inLateSlices(run, batch, write, from, writing)
-      settleAll(run, batch, from, slice, writing)
+      setOutcomes(run, batch, from, await write(slice, call))
     } catch (error) {
-      unknown(run, batch, from, slice, error)
+      reportError(error)
+      slice.forEach((_, at) => { batch.setFailed(from + at, UNKNOWN_OUTCOME) })
     }
   }
   return from
 }
 
-/** The rest of them, from one on that is being written. */
-async function inLateSlices<T>(
-  run: Run<T>, batch: Batch<T>, write: NonNullable<Writer<T>['many']>, begin: number, begun: Promise<readonly Written[]>,
-): Promise<number> {
-  const { plan: { batchSize }, call } = run
-  const { values } = batch
-  let writing: Promise<readonly Written[]> | undefined = begun
-  let from = begin
-  for (; from < values.length && (writing !== undefined || !isOver(call)); from += batchSize) {
-    const slice = sliceOf(values, from, batchSize)
-    try {
-      settleAll(run, batch, from, slice, await (writing ?? write(slice, call)))
-    } catch (error) {
-      unknown(run, batch, from, slice, error)
-    }
-    writing = undefined
-  }
-  return from
-}
-
-function unknown<T>({ tell }: Run<T>, batch: Batch<T>, from: number, slice: readonly T[], error: unknown): void {
-  tell(error)
-  slice.forEach((_, at) => { batch.refused(from + at, UNKNOWN_OUTCOME) })
-}
-
-async function oneByOne<T>(run: Run<T>, batch: Batch<T>): Promise<number> {
-  const { plan: { writer, concurrency }, call, tell } = run
+/** Writes `concurrency` items at a time. Returns how many items were started. */
+async function writeOneByOne<T>(run: BulkRun<T>, batch: Batch<T>): Promise<number> {
+  const { settings: { writer, concurrency }, call } = run
   const { values } = batch
   let next = 0
-  const lane = async (): Promise<void> => {
-    while (next < values.length && !isOver(call)) {
-      const at = next++
-      const value = values[at] as T
+  const worker = async (): Promise<void> => {
+    while (next < values.length && !isAborted(call)) {
+      const number = next++
       try {
-        const writing = writer.one(value, call)
-        settle(run, batch, at, value, isPending(writing) ? await writing : writing)
+        setOutcome(run, batch, number, await writer.one(values[number] as T, call))
       } catch (error) {
-        batch.refused(at, faultOf(error, UNKNOWN_OUTCOME, tell))
+        batch.setFailed(number, itemErrorOf(run, error, UNKNOWN_OUTCOME))
       }
     }
   }
-  await Promise.all(Array.from({ length: Math.min(concurrency, values.length) }, lane))
+  await Promise.all(Array.from({ length: Math.min(concurrency, values.length) }, worker))
   return next
 }
 
 /**
- * Writes a batch inside of a transaction, one item or one slice after the other. Throws at a fault,
- * which the batch has then, and what the repository's `createMany` or `updateMany` throws: it does
- * not tell which item was at fault.
+ * Writes the valid items of a batch inside a transaction, one slice or one item after the other.
+ * Throws when the batch has an error, and throws errors of `createMany` and `updateMany`, which do
+ * not say which item caused them.
  */
-export async function writeAll<T>(run: Run<T>, batch: Batch<T>, writer: Writer<T>): Promise<void> {
-  const { plan: { batchSize }, call, tell } = run
-  const { values, faults } = batch
+export async function writeAll<T>(
+  run: BulkRun<T>, batch: Batch<T>, writer: Writer<T>,
+): Promise<void> {
+  const { settings: { batchSize }, call } = run
+  const { values, errors } = batch
   const step = writer.many ? batchSize : 1
   for (let from = 0; from < values.length; from += step) {
-    throwIfOver(call)
+    throwIfAborted(call)
     if (writer.many) {
-      const slice = sliceOf(values, from, step)
-      const writing = writer.many(slice, call)
-      settleAll(run, batch, from, slice, isPending(writing) ? await writing : writing)
+      setOutcomes(run, batch, from, await writer.many(sliceOf(values, from, step), call))
     } else {
-      const value = values[from] as T
       try {
-        const writing = writer.one(value, call)
-        settle(run, batch, from, value, isPending(writing) ? await writing : writing)
+        setOutcome(run, batch, from, await writer.one(values[from] as T, call))
       } catch (error) {
-        batch.refused(from, faultOf(error, FAILED, tell))
+        batch.setFailed(from, itemErrorOf(run, error, NOT_WRITTEN))
       }
     }
-    if (faults.size > 0) throw httpError('batch_failed')
+    if (errors.size > 0) throw httpError('batch_failed')
   }
 }
 
-function settleAll<T>(run: Run<T>, batch: Batch<T>, from: number, slice: readonly T[], outcomes: readonly Written[]): void {
-  if (outcomes.length !== slice.length) {
-    throw new TypeError(`The repository gave ${outcomes.length} outcomes for ${slice.length} records; give one for each`)
+function setOutcomes<T>(
+  run: BulkRun<T>, batch: Batch<T>, from: number, outcomes: readonly Written[],
+): void {
+  const expected = Math.min(run.settings.batchSize, batch.values.length - from)
+  if (outcomes.length !== expected) {
+    throw new TypeError(`The repository returned ${outcomes.length} outcomes`
+      + ` for ${expected} records; return one for each`)
   }
-  for (let at = 0; at < slice.length; at++) settle(run, batch, from + at, slice[at] as T, outcomes[at])
+  for (let at = 0; at < expected; at++) setOutcome(run, batch, from + at, outcomes[at])
 }
 
-function settle<T>({ plan }: Run<T>, batch: Batch<T>, at: number, value: T, outcome: Written): void {
-  if (outcome === undefined) {
-    if (plan.kind === 'create') throw new TypeError('The repository gave no record for one that it should have created')
-    batch.refused(at, NO_RECORD)
-  } else if (isHttpError(outcome)) batch.refused(at, refusedBy(outcome))
-  else batch.written(at, plan.idOf(outcome, value))
+function setOutcome<T>(
+  { settings }: BulkRun<T>, batch: Batch<T>, number: number, outcome: Written,
+): void {
+  if (isHttpError(outcome)) batch.setFailed(number, refusalOf(outcome))
+  else if (outcome !== undefined) {
+    batch.setWritten(number, settings.idOf(outcome, batch.values[number] as T))
+  } else if (settings.kind === 'update') batch.setFailed(number, NO_RECORD)
+  else throw new TypeError('The repository returned no record for one that it should have created')
 }
 
-/** A refusal is the item's, everything else the host's. */
-function faultOf(error: unknown, otherwise: ItemFault, tell: Run<unknown>['tell']): ItemFault {
-  if (isHttpError(error)) {
-    const refused = refusedBy(error)
-    if (error.cause !== undefined || refused.status >= 500) tell(error)
-    return refused
+/** Returns the error of an item: an `HttpError` is a refusal, any other error is masked. */
+function itemErrorOf<T>(run: BulkRun<T>, error: unknown, masked: ItemError): ItemError {
+  if (!isHttpError(error)) {
+    run.reportError(error)
+    return masked
   }
-  tell(error)
-  return otherwise
+  const refusal = refusalOf(error)
+  if (error.cause !== undefined || refusal.status >= 500) run.reportError(error)
+  return refusal
 }
 
 function sliceOf<T>(values: readonly T[], from: number, size: number): readonly T[] {

@@ -1,89 +1,172 @@
 import { httpError, type HttpError } from '../http/errors.js'
+import { Turns } from '../runtime/turns.js'
 import { toPointer } from '../schema/pointer.js'
-import { ArrayFrame } from './array-frame.js'
+import { ArrayEnvelope } from './array-envelope.js'
 import { ByteWindow } from './byte-window.js'
-import type { ElementBatch, ElementOptions } from './element-batch.js'
-import { ItemReader, type ReaderBounds } from './item-reader.js'
-import { TextPlace } from './text-place.js'
+import { ElementReader, type ElementBatch, type ReaderLimits } from './element-reader.js'
+import { TextPosition } from './text-position.js'
+
+/** Options of `readElements`. */
+export interface ElementOptions {
+  /**
+   * Member that contains the array, if the body is an object. Other members are read, checked and
+   * dropped. Default: the body is the array.
+   */
+  readonly member?: string
+  /**
+   * Refuses other members than `member` with `invalid_input`.
+   *
+   * @default false
+   */
+  readonly alone?: boolean
+  /**
+   * Maximum size of an element in bytes, with the white space around it: 1 to 256 MiB. A larger one
+   * ends the reading with `body_too_large`, and is never buffered whole.
+   *
+   * @default 1_048_576 (1 MiB)
+   */
+  readonly maxElementBytes?: number
+  /** Maximum number of elements; one more is a `body_too_large`. Default: unlimited. */
+  readonly maxElements?: number
+  /**
+   * Number of bytes that are parsed at once: 1 to 16 MiB.
+   *
+   * @default 65_536 (64 KiB)
+   */
+  readonly batchBytes?: number
+}
+
+const BATCH_BYTES = 65_536
+const MAX_ELEMENT_BYTES = 268_435_456
+const MAX_BATCH_BYTES = 16_777_216
 
 /**
- * Reads the elements of a JSON array from bytes as they arrive, however they are cut. It accepts
- * what `parseJsonBytes` accepts of the whole and gives the same elements, but for bounds of its
- * own; at a fault it has given all elements that come before it.
+ * Reads a JSON array as it arrives, in bounded memory: the body itself, or one `member` of an
+ * object. Yields the elements in their order, those of about 64 KiB at a time. Yields to the event
+ * loop at least every 10 ms or so. The same bytes give the same elements and the same error,
+ * however they are divided into chunks. Closes the source if the caller stops early.
+ *
+ * It accepts what `JSON.parse` accepts, without keys such as `__proto__`, and within its limits. If
+ * an element has a key twice, the last one counts. An error is thrown after all elements before it
+ * were yielded. It is an `HttpError` with a pointer to the element and the member `position` (an
+ * `ErrorPosition`).
+ *
+ * Rejects with `malformed_json`, `missing_body`, `unsafe_key`, `invalid_input` (400: not an array;
+ * the member is missing or repeated), `body_too_large` (413), and with the error of the source.
+ *
+ * @throws {TypeError} An option is not valid.
+ */
+export function readElements(
+  source: AsyncIterable<Uint8Array>, options: ElementOptions = {},
+): AsyncGenerator<ElementBatch, void, undefined> {
+  return readBatches(source, new ArrayReader(options), options.batchBytes ?? BATCH_BYTES)
+}
+
+async function* readBatches(
+  source: AsyncIterable<Uint8Array>, reader: ArrayReader, size: number,
+): AsyncGenerator<ElementBatch, void, undefined> {
+  const turns = new Turns()
+  for await (const chunk of source) {
+    for (let at = 0; at < chunk.byteLength; at += size) {
+      const batch = reader.read(chunk.byteLength <= size ? chunk : chunk.subarray(at, at + size))
+      if (batch !== undefined) yield batch
+      if (reader.error !== undefined) throw reader.error
+      if (turns.due) await turns.next()
+    }
+  }
+  const rest = reader.end()
+  if (rest !== undefined) yield rest
+  if (reader.error !== undefined) throw reader.error
+}
+
+/**
+ * Reads the elements of a JSON array from chunks of bytes. It accepts what `parseJsonBytes` accepts
+ * of the whole and returns the same elements, within its own limits. Before an error it returns all
+ * elements that come before it.
  */
 export class ArrayReader {
-  /** Set once the reading can't go on: it comes behind the elements of the last batch. */
-  fault: HttpError | undefined
-  private readonly bounds: ReaderBounds
+  /** Set when the reading cannot continue. The error comes after the elements of the last batch. */
+  error: HttpError | undefined
+  private readonly limits: ReaderLimits
   private readonly window: ByteWindow
-  private readonly place = new TextPlace()
-  private readonly frame: ArrayFrame
+  private readonly position = new TextPosition()
+  private readonly envelope: ArrayEnvelope
   private readonly pointer: string
-  private items: ItemReader | undefined
-  private inItems = false
-  private fresh = 0
+  private elements: ElementReader | undefined
+  private inElements = false
+  /** Number of bytes that were appended since the last parse. */
+  private unparsedBytes = 0
   private begun = false
 
-  /** @throws {TypeError} when an option makes no sense */
-  constructor({ member, alone = false, maxElementBytes = 1_048_576, maxItems = Infinity, batchBytes = 65_536 }: ElementOptions = {}) {
-    check('maxElementBytes', maxElementBytes, 268_435_456)
-    check('batchBytes', batchBytes, 16_777_216)
-    if (!(maxItems >= 0)) throw new TypeError('readElements: maxItems must be 0 or more')
-    this.bounds = { maxElementBytes, maxItems, batchBytes }
+  /** @throws {TypeError} An option is not valid. */
+  constructor(options: ElementOptions = {}) {
+    const {
+      member, alone = false, maxElementBytes = 1_048_576, maxElements = Infinity,
+      batchBytes = BATCH_BYTES,
+    } = options
+    checkBytes('maxElementBytes', maxElementBytes, MAX_ELEMENT_BYTES)
+    checkBytes('batchBytes', batchBytes, MAX_BATCH_BYTES)
+    if (!(maxElements >= 0)) throw new TypeError('readElements: maxElements must be 0 or more')
+    this.limits = { maxElementBytes, maxElements, batchBytes }
     this.window = new ByteWindow(maxElementBytes + 2 * batchBytes + 2)
-    this.frame = new ArrayFrame(this.window, this.place, member, maxElementBytes, alone)
+    const { window, position } = this
+    this.envelope = new ArrayEnvelope(window, position, { member, maxElementBytes, alone })
     this.pointer = toPointer(member === undefined ? [] : [member])
   }
 
   /**
-   * The elements that end in this chunk or in what is left of earlier ones; `undefined` when there
-   * are none, or there is too little to be worth the while. The chunk may be used again afterwards.
-   * Give it `batchBytes` or less at a time.
+   * Returns the elements that end in this chunk and in earlier ones; `undefined` if there are none,
+   * or too few bytes to parse yet. The caller may reuse the chunk. Pass `batchBytes` or less at a
+   * time.
    */
   read(chunk: Uint8Array): ElementBatch | undefined {
-    if (chunk.byteLength === 0 || this.fault !== undefined) return undefined
-    const by = this.window.append(chunk)
-    this.frame.moved(by)
-    this.items?.moved(by)
+    if (chunk.byteLength === 0 || this.error !== undefined) return undefined
+    const moved = this.window.append(chunk)
+    this.envelope.moveScanner(moved)
+    this.elements?.moveScanner(moved)
     this.begun = true
-    this.fresh += chunk.byteLength
-    return this.fresh < this.bounds.batchBytes ? undefined : this.run(false)
+    this.unparsedBytes += chunk.byteLength
+    return this.unparsedBytes < this.limits.batchBytes ? undefined : this.parse(false)
   }
 
-  /** The elements that are left. Call it once, when the bytes have ended. */
+  /** Returns the remaining elements. Call it once, after the last chunk. */
   end(): ElementBatch | undefined {
-    if (this.fault !== undefined) return undefined
-    if (this.begun) return this.run(true)
-    this.fault = httpError('missing_body')
+    if (this.error !== undefined) return undefined
+    if (this.begun) return this.parse(true)
+    this.error = httpError('missing_body')
     return undefined
   }
 
-  private run(ended: boolean): ElementBatch | undefined {
-    this.fresh = 0
+  private parse(ended: boolean): ElementBatch | undefined {
+    this.unparsedBytes = 0
     while (this.step(ended));
-    this.fault = this.frame.fault ?? this.items?.fault
-    if (ended && this.fault === undefined && !this.frame.over) throw new Error('readElements: the bytes ended before the array did')
-    return this.items?.take()
+    this.error = this.envelope.error ?? this.elements?.error
+    if (ended && this.error === undefined && !this.envelope.over) {
+      throw new Error('readElements: the bytes ended before the array did')
+    }
+    return this.elements?.take()
   }
 
-  /** Whether there is more to do with the bytes at hand. */
+  /** Returns true if the buffered bytes allow another step. */
   private step(ended: boolean): boolean {
-    const { frame, items } = this
-    if (this.inItems && items !== undefined) {
-      this.inItems = !items.read(ended)
-      if (!this.inItems) frame.leaveArray(items.count)
-      return !this.inItems
+    const { envelope, elements } = this
+    if (this.inElements && elements !== undefined) {
+      this.inElements = !elements.read(ended)
+      if (!this.inElements) envelope.leaveArray(elements.count)
+      return !this.inElements
     }
-    const step = frame.step(ended)
+    const step = envelope.step(ended)
     if (step === 'array') {
-      this.items = new ItemReader(this.window, this.place, this.bounds, this.pointer, frame.beforeArray)
-      this.inItems = true
+      const { window, position, limits, pointer } = this
+      const before = envelope.beforeArray
+      this.elements = new ElementReader(window, position, limits, { pointer, before })
+      this.inElements = true
     }
-    return step !== 'more' && frame.fault === undefined
+    return step !== 'more' && envelope.error === undefined
   }
 }
 
-function check(name: string, bytes: number, most: number): void {
-  if (Number.isInteger(bytes) && bytes >= 1 && bytes <= most) return
-  throw new TypeError(`readElements: ${name} must be a whole number from 1 to ${most}`)
+function checkBytes(name: string, bytes: number, max: number): void {
+  if (Number.isInteger(bytes) && bytes >= 1 && bytes <= max) return
+  throw new TypeError(`readElements: ${name} must be a whole number from 1 to ${max}`)
 }

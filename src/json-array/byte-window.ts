@@ -1,29 +1,32 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 
 /**
- * The bytes that were not used up yet, in one buffer. In front of them and behind them is a byte to
- * spare, so that they can be put in brackets where they lie.
+ * Buffers the bytes that are not consumed yet. One spare byte before and one after them allow the
+ * bytes to be put in brackets without a copy.
  */
 export class ByteWindow {
   bytes = Buffer.allocUnsafeSlow(4096)
-  /** The first byte that is not used up. */
+  /** Index of the first byte that is not consumed. */
   start = 1
-  /** Behind the last. */
+  /** Index after the last byte. */
   end = 1
 
   get length(): number {
     return this.end - this.start
   }
 
-  /** @param most - it is never made larger than this needs */
-  constructor(private readonly most: number) {}
+  /** @param maxBytes - the buffer does not double beyond this size */
+  constructor(private readonly maxBytes: number) {}
 
-  /** Adds a copy of `chunk`. Gives by how much what was there before has moved. */
+  /** Appends a copy of `chunk`. Returns by how much the existing bytes have moved. */
   append(chunk: Uint8Array): number {
     const { bytes, start, end, length } = this
     const needed = length + chunk.byteLength + 2
     const moved = 1 - start
-    if (needed > bytes.length) this.bytes = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(bytes.length * 2, this.most)))
+    if (needed > bytes.length) {
+      const doubled = Math.min(bytes.length * 2, this.maxBytes)
+      this.bytes = Buffer.allocUnsafeSlow(Math.max(needed, doubled))
+    }
     if (moved !== 0 || this.bytes !== bytes) bytes.copy(this.bytes, 1, start, end)
     this.bytes.set(chunk, length + 1)
     this.start = 1
@@ -31,14 +34,14 @@ export class ByteWindow {
     return moved
   }
 
-  /** The text of some bytes, or `undefined` when they are not UTF-8. */
+  /** Decodes bytes. Returns `undefined` if they are not UTF-8. */
   text(from: number, to: number): string | undefined {
     const piece = this.bytes.subarray(from, to)
     if (isAscii(piece)) return piece.toString('latin1')
     return isUtf8(piece) ? piece.toString('utf8') : undefined
   }
 
-  /** The same between two bytes that are put in their places meanwhile: brackets. */
+  /** Decodes bytes with a bracket before and one after them. */
   textBetween(open: number, from: number, to: number, close: number): string | undefined {
     const { bytes } = this
     const [before, after] = [bytes[from - 1] as number, bytes[to] as number]

@@ -12,17 +12,17 @@ KINDS[0x2c] = COMMA
 KINDS[QUOTE] = STRING
 
 /**
- * Finds where elements of an array, or members of an object, end: it counts brackets outside of
- * strings, and knows nothing else of JSON. In what is JSON it finds just the right places; in what
- * is not, it is right up to the fault. It goes on where it stopped, so each byte is looked at once.
+ * Finds the ends of array elements or object members. It counts brackets outside of strings, and
+ * knows nothing else of JSON. In valid JSON it finds the right ends; in other text it is right up
+ * to the error. It continues where it stopped, so each byte is read once.
  */
 export class ElementScanner {
-  /** The next byte to look at. */
+  /** Index of the next byte to read. */
   at = 0
   private depth = 0
   private inString = false
 
-  /** Begins anew, at the beginning of an element. */
+  /** Restarts at the beginning of an element. */
   restart(at: number): void {
     this.at = at
     this.depth = 0
@@ -30,8 +30,8 @@ export class ElementScanner {
   }
 
   /**
-   * Where the comma or the closing bracket stands that ends the present element, or -1 when it is
-   * not among the bytes before `to`.
+   * Returns the index of the comma or closing bracket that ends the current element; -1 if it is
+   * not before `to`.
    */
   next(bytes: Uint8Array, to: number): number {
     let { at, depth } = this
@@ -52,7 +52,10 @@ export class ElementScanner {
     return stop
   }
 
-  /** Behind the closing quote. It may be one byte behind `to`, when that is an escaped one. */
+  /**
+   * Returns the index after the closing quote. It is one byte after `to` if the last byte escapes
+   * the next one.
+   */
   private skipString(bytes: Uint8Array, from: number, to: number): number {
     let at = from
     while (at < to) {

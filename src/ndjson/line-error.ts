@@ -1,16 +1,17 @@
 import { jsonFault } from '../http/body/json-fault.js'
 
-/** Why a line is no record. */
-export type LineErrorCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8' | 'line_too_deep' | 'line_too_long' | 'line_unsafe_key'
+/** Reason why a line is not a record. */
+export type LineErrorCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8'
+  | 'line_too_deep' | 'line_too_long' | 'line_unsafe_key'
 
 /** One bad line. */
 export interface LineError {
-  /** From 1; blank lines count. */
+  /** Line number, from 1; blank lines count. */
   readonly line: number
   readonly code: LineErrorCode
-  /** One sentence, which quotes nothing of the line. */
+  /** One sentence. It does not quote the line. */
   readonly message: string
-  /** How the line begins: up to 80 UTF-16 units. */
+  /** The first 80 UTF-16 units of the line. */
   readonly excerpt: string
 }
 
@@ -24,17 +25,16 @@ const MESSAGES: Readonly<Record<LineErrorCode, string>> = {
 }
 
 const EXCERPT_UNITS = 80
-/** As many bytes as 80 units may take. */
+/** Maximum number of bytes that 80 UTF-16 units take in UTF-8. */
 export const EXCERPT_BYTES = 240
-/**
- * In longer lines the place of a fault is not looked for: that would cost more than the parse did.
- */
+/** In longer lines the position of a syntax error is not searched: it would cost too much. */
 const MAX_SCANNED = 4096
 
 /**
- * Describes a bad line by its text, without white space around it, or by how it begins. A line that
- * does not begin as an object may still be no JSON at all: that is found out here, because only the
- * described lines need it.
+ * Describes a bad line. The reader does not parse a line that does not begin with `{`, so this
+ * function checks if it is JSON at all. Only described lines need that check.
+ *
+ * @param text - the line, or its beginning, without white space around it
  */
 export function lineError(line: number, found: LineErrorCode, text: string): LineError {
   const code = found === 'line_not_object' && !isJson(text) ? 'line_malformed' : found
@@ -50,10 +50,10 @@ function isJson(text: string): boolean {
   }
 }
 
-/** How a line begins, as a text of its own: a slice would keep all of the block alive. */
+/** Returns the beginning of a line as a copy, because a slice would retain the whole block. */
 export function excerptOf(text: string): string {
   const high = text.charCodeAt(EXCERPT_UNITS - 1)
-  // Not half of a surrogate pair.
+  // Does not split a surrogate pair.
   const end = high >= 0xd800 && high <= 0xdbff ? EXCERPT_UNITS - 1 : EXCERPT_UNITS
   return Buffer.from(text.slice(0, end)).toString()
 }
@@ -61,5 +61,7 @@ export function excerptOf(text: string): string {
 function messageOf(code: LineErrorCode, text: string): string {
   if (code !== 'line_malformed' || text.length > MAX_SCANNED) return MESSAGES[code]
   const fault = jsonFault(text)
-  return fault === undefined ? MESSAGES[code] : `The line is not valid JSON: at character ${fault.offset + 1}, ${fault.expected} was expected.`
+  if (fault === undefined) return MESSAGES[code]
+  const { offset, expected } = fault
+  return `The line is not valid JSON: at character ${offset + 1}, ${expected} was expected.`
 }

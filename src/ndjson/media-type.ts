@@ -5,17 +5,25 @@ import { parseMediaType } from '../http/fields/media-type.js'
 /** The media type of NDJSON (SPEC 4.9). */
 export const NDJSON_TYPE = 'application/x-ndjson'
 
-/** Other names that are in use for the same thing. */
-const KNOWN = new Set([NDJSON_TYPE, 'application/ndjson', 'application/jsonl', 'application/x-jsonlines', 'application/jsonlines'])
+/** All media types that are in use for NDJSON. */
+const NDJSON_TYPES = new Set([
+  NDJSON_TYPE, 'application/ndjson', 'application/jsonl', 'application/x-jsonlines',
+  'application/jsonlines',
+])
+const UTF8 = new Set([undefined, 'utf-8', 'utf8'])
 
 /**
- * Lets NDJSON in UTF-8 pass, under any of its names. Throws `unsupported_media_type` (415) for
- * others, and without Content-Type.
+ * Checks that Content-Type is one of the names of NDJSON, in UTF-8.
+ *
+ * @throws {HttpError} `unsupported_media_type` (415), also without Content-Type.
  */
 export function checkNdjsonType(headers: RequestHeaders): void {
   const field = headers['content-type']
   const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined
   const charset = mediaType?.params.get('charset')?.toLowerCase()
-  if (mediaType && KNOWN.has(mediaType.type) && (charset === undefined || charset === 'utf-8' || charset === 'utf8')) return
-  throw httpError('unsupported_media_type', { message: `Send ${NDJSON_TYPE}: one JSON object a line, in UTF-8.`, headers: { accept: NDJSON_TYPE } })
+  if (mediaType && NDJSON_TYPES.has(mediaType.type) && UTF8.has(charset)) return
+  throw httpError('unsupported_media_type', {
+    message: `Send ${NDJSON_TYPE}: one JSON object a line, in UTF-8.`,
+    headers: { accept: NDJSON_TYPE },
+  })
 }

@@ -1,59 +1,64 @@
-const NOTHING = Buffer.alloc(0)
-/** A buffer that grew beyond this for one long line is not kept for the next. */
+const EMPTY = Buffer.alloc(0)
+/** A larger buffer is released after its line. */
 const KEPT_BYTES = 65_536
 
 /**
- * The beginning of a line whose end has not come yet. It is one buffer that doubles, and not a list
- * of pieces: a client may send a byte at a time.
+ * Buffers the beginning of a line until its end arrives. It is one buffer that doubles, not a list
+ * of pieces, because a client may send one byte at a time.
  */
 export class PartialLine {
-  private buffer = NOTHING
+  private buffer = EMPTY
   private length = 0
-  private dropping = false
+  /** The line is too long; the rest of it is skipped. */
+  private skipping = false
 
   constructor(private readonly maxBytes: number) {}
 
-  /** Whether a line has begun. */
+  /** A line has begun and not ended. */
   get begun(): boolean {
-    return this.length > 0 || this.dropping
+    return this.length > 0 || this.skipping
   }
 
   /**
-   * Adds a copy of `piece`. Gives the beginning of the line when it gets too long by it: from then
-   * on nothing is held.
+   * Adds a copy of `piece`. If the line becomes too long, returns its beginning and releases the
+   * buffer.
    */
   add(piece: Buffer): Buffer | undefined {
-    if (this.dropping) return undefined
+    if (this.skipping) return undefined
     const length = this.length + piece.length
     if (length > this.maxBytes) {
-      const beginning = Buffer.concat([this.buffer.subarray(0, this.length), piece.subarray(0, this.maxBytes - this.length)])
-      this.buffer = NOTHING
+      const rest = piece.subarray(0, this.maxBytes - this.length)
+      const beginning = Buffer.concat([this.buffer.subarray(0, this.length), rest])
+      this.buffer = EMPTY
       this.length = 0
-      this.dropping = true
+      this.skipping = true
       return beginning
     }
-    if (length > this.buffer.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.min(this.maxBytes, Math.max(length, this.buffer.length * 2, 1024)))
-      this.buffer.copy(grown, 0, 0, this.length)
-      this.buffer = grown
-    }
+    if (length > this.buffer.length) this.grow(length)
     piece.copy(this.buffer, this.length)
     this.length = length
     return undefined
   }
 
   /**
-   * Ends the line: its bytes, to be used before the next line begins, or `undefined` when it was
-   * too long.
+   * Ends the line. Returns its bytes, which are valid until the next `add`; `undefined` if the line
+   * was too long.
    */
   end(): Buffer | undefined {
-    if (this.dropping) {
-      this.dropping = false
+    if (this.skipping) {
+      this.skipping = false
       return undefined
     }
-    const whole = this.buffer.subarray(0, this.length)
-    if (this.buffer.length > KEPT_BYTES) this.buffer = NOTHING
+    const line = this.buffer.subarray(0, this.length)
+    if (this.buffer.length > KEPT_BYTES) this.buffer = EMPTY
     this.length = 0
-    return whole
+    return line
+  }
+
+  private grow(length: number): void {
+    const size = Math.min(this.maxBytes, Math.max(length, this.buffer.length * 2, 1024))
+    const grown = Buffer.allocUnsafeSlow(size)
+    this.buffer.copy(grown, 0, 0, this.length)
+    this.buffer = grown
   }
 }

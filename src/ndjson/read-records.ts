@@ -1,33 +1,39 @@
-import { LineReader, type LineReaderOptions, type RecordBatch } from './lines.js'
 import { Turns } from '../runtime/turns.js'
+import { LineReader, type LineReaderOptions, type RecordBatch } from './line-reader.js'
 
-/** So much is parsed in one go. */
+/** Number of bytes that are parsed at once. */
 const BLOCK_BYTES = 65_536
-/**
- * A block with many bad lines may have cost thirty times as much as a good one: the next ones are
- * smaller.
- */
+/** A block with more bad lines than this may take thirty times as long as a good one. */
 const MANY_FAILED = 256
+/** Size of the block after one with many bad lines, so that the event loop is not blocked. */
 const SMALL_BLOCK_BYTES = 8192
 
 /**
- * Reads NDJSON from anything that gives bytes: a request body, a file stream, a fetch response's
- * body. Yields a batch for each 64 KiB or less that held a record or a bad line, and lets the event
- * loop go round at least every 10 ms or so while there is much to read. What is not read on is
- * closed. Rejects as the source does.
+ * Reads NDJSON from any source of bytes: a request body, a file stream, the body of a fetch
+ * response. Yields a batch for each 64 KiB or less that contains a record or a bad line. Yields to
+ * the event loop at least every 10 ms or so. Closes the source if the caller stops early. Rejects
+ * with the error of the source.
  *
- * ```ts
- * for await (const { records, errors } of readRecords(createReadStream('users.ndjson'))) await save(records)
- * ```
+ * @example
+ * import { createReadStream } from 'node:fs'
+ * import { readRecords } from 'longhaul/ndjson'
  *
- * @throws {TypeError} when an option makes no sense
+ * for await (const { records, errors } of readRecords(createReadStream('users.ndjson'))) {
+ *   console.log(records.length, errors)
+ * }
+ *
+ * @throws {TypeError} An option is unknown or not valid.
  */
-export function readRecords(source: AsyncIterable<Uint8Array>, options: LineReaderOptions = {}): AsyncGenerator<RecordBatch, void, undefined> {
-  return batches(source, new LineReader(options))
+export function readRecords(
+  source: AsyncIterable<Uint8Array>, options: LineReaderOptions = {},
+): AsyncGenerator<RecordBatch, void, undefined> {
+  return readBatches(source, new LineReader(options))
 }
 
-/** The same with a reader that the caller can ask. */
-export async function* batches(source: AsyncIterable<Uint8Array>, reader: LineReader): AsyncGenerator<RecordBatch, void, undefined> {
+/** Reads NDJSON like `readRecords`, with a reader of the caller. */
+export async function* readBatches(
+  source: AsyncIterable<Uint8Array>, reader: LineReader,
+): AsyncGenerator<RecordBatch, void, undefined> {
   const turns = new Turns()
   let size = BLOCK_BYTES
   for await (const chunk of source) {

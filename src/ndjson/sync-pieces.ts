@@ -1,14 +1,17 @@
 import type { Piece } from '../http/body/encode.js'
-import type { LineText } from './line-text.js'
 import { Turns } from '../runtime/turns.js'
+import { isList, type RecordText } from './record-text.js'
 
 /**
- * Records that are at hand, as pieces of some 64 KiB. Others get a turn at least every 10 ms or so.
+ * Serialises records of a synchronous source into pieces of about 64 KiB. Yields to the event loop
+ * at least every 10 ms or so.
  */
-export async function* syncPieces<T>(source: Iterable<T | readonly T[]>, text: LineText<T>): AsyncGenerator<Piece, void, undefined> {
+export async function* syncPieces<T>(
+  source: Iterable<T | readonly T[]>, text: RecordText<T>,
+): AsyncGenerator<Piece, void, undefined> {
   const turns = new Turns()
   for (const item of source) {
-    // Not through a generator of single records, which would cost as much again as writing one.
+    // Lists are not flattened by a generator, because that costs as much as the serialisation.
     if (!isList(item)) text.add(item)
     else {
       for (const record of item) {
@@ -23,10 +26,5 @@ export async function* syncPieces<T>(source: Iterable<T | readonly T[]>, text: L
     if (turns.due) await turns.next()
   }
   text.end()
-  if (!text.empty) yield { bytes: text.take(), flush: false }
-}
-
-/** Whether it is several records: a record itself is never an array. */
-export function isList<T>(item: T | readonly T[]): item is readonly T[] {
-  return Array.isArray(item)
+  if (text.units > 0) yield { bytes: text.take(), flush: false }
 }

@@ -1,21 +1,25 @@
 import type { Operation } from '../http/exchange.js'
-import { body, operation, response, schemaObject, type Fragment } from '../openapi/operation.js'
 import { errorResponses } from '../openapi/errors.js'
 import { fields, requestFields } from '../openapi/fields.js'
+import { body, operation, response, schemaObject, type Fragment } from '../openapi/operation.js'
 import type { Schema } from '../schema/schema.js'
-import { taskFace } from '../tasks/http/faces.js'
+import { taskFormat } from '../tasks/http/formats.js'
 import { NDJSON_TYPE } from './media-type.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }
 const text: Fragment = { type: 'string' }
 
-/** The schema of the answer to an upload. */
+/** JSON Schema of the answer to an upload. */
 export const uploadResultSchema: Fragment = {
   type: 'object',
   required: ['message', 'summary', 'errors'],
   properties: {
     message: text,
-    summary: { type: 'object', required: ['total', 'succeeded', 'failed'], properties: { total: count, succeeded: count, failed: count } },
+    summary: {
+      type: 'object',
+      required: ['total', 'succeeded', 'failed'],
+      properties: { total: count, succeeded: count, failed: count },
+    },
     errors: {
       type: 'array',
       description: 'The first ones, by line',
@@ -24,32 +28,52 @@ export const uploadResultSchema: Fragment = {
         required: ['line', 'code', 'message', 'excerpt'],
         properties: {
           line: { type: 'integer', minimum: 1 }, code: text, message: text, excerpt: text,
-          details: { type: 'array', items: { type: 'object', properties: { pointer: text, message: text } } },
+          details: {
+            type: 'array',
+            items: { type: 'object', properties: { pointer: text, message: text } },
+          },
         },
       },
     },
   },
 }
 
-/** What the handler for uploads says of itself. */
-export function uploadOperation(record: Schema | undefined, background: boolean): Operation {
-  const line = record ? schemaObject(record) : { type: 'object' }
-  const done = response('All lines were read; some may have failed', { schema: uploadResultSchema, headers: fields('Vary') })
-  const lines: Fragment = { type: 'string', description: 'A line for each record, `{ line, status, id?, error? }`, and at last `{ message, summary }`' }
+/** Returns the OpenAPI operation of an upload handler. */
+export function uploadOperation(schema: Schema | undefined, background: boolean): Operation {
+  const line = JSON.stringify(schema ? schemaObject(schema) : { type: 'object' })
+  const done = response('All lines were read; some may have failed', {
+    schema: uploadResultSchema, headers: fields('Vary'),
+  })
+  const lines: Fragment = {
+    type: 'string',
+    description: 'A line for each record, `{ line, status, id?, error? }`, and at last '
+      + '`{ message, summary }`',
+  }
   return operation('POST', {
     summary: 'Upload records as NDJSON',
-    description: 'One JSON object a line; a line that is none is skipped and counted. The body may be coded (Content-Encoding).',
+    description: 'One JSON object a line; a line that is none is skipped and counted. '
+      + 'The body may be coded (Content-Encoding).',
     ...background && { parameters: [requestFields.prefer, requestFields.idempotencyKey] },
-    requestBody: body({ type: 'string', description: `Each line: ${JSON.stringify(line)}` }, { mediaTypes: [NDJSON_TYPE] }),
+    requestBody: body(
+      { type: 'string', description: `Each line: ${line}` }, { mediaTypes: [NDJSON_TYPE] },
+    ),
     responses: {
-      200: { ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } } },
+      200: {
+        ...done, content: { ...(done['content'] as Fragment), [NDJSON_TYPE]: { schema: lines } },
+      },
       ...background && {
         202: response('Accepted: the upload is read in the background', {
-          schema: taskFace.schema, headers: fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'),
+          schema: taskFormat.schema,
+          headers: fields(
+            'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
+          ),
         }),
       },
       ...errorResponses(
-        'incomplete_body', 'digest_mismatch', 'malformed_coding', ...background ? ['idempotency_needs_async', 'invalid_idempotency_key'] as const : [], 'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error', 'store_unavailable', 'store_full',
+        'incomplete_body', 'digest_mismatch', 'malformed_coding',
+        ...background ? ['idempotency_needs_async', 'invalid_idempotency_key'] as const : [],
+        'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error',
+        'store_unavailable', 'store_full',
       ),
     },
   })

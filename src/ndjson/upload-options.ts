@@ -1,72 +1,146 @@
 import type { DecodeOptions } from '../http/body/decode.js'
-import type { HttpRequest } from '../http/exchange.js'
-import type { Blobs } from '../stores/blobs.js'
+import { checkNames } from '../runtime/option-names.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { Schema } from '../schema/schema.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
 import type { SpooledBody } from '../tasks/definition/spool.js'
-import type { SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
-import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import type { ReadWork } from '../tasks/http/submission.js'
-import { checkNames } from '../runtime/option-names.js'
-import { checkIntake, type IntakeOptions } from './intake.js'
-import type { UploadResult } from './report.js'
+import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
+import { LineReader, type LineReaderOptions } from './line-reader.js'
+import type { RecordOutcome, UploadResult } from './upload-report.js'
 
-/** How much an upload may bring. */
-export interface UploadLimits {
-  /** Bytes as sent. Default 16 GiB. */
-  readonly maxBytes?: number
-  /** Bytes once decoded. Default 16 GiB. */
-  readonly maxDecodedBytes?: number
-  /** Decoded bytes for one byte sent. Default 250. */
-  readonly maxRatio?: number
+/** Second argument of `write`. */
+export interface WriteContext {
+  /** Line number of each record, from 1. */
+  readonly lines: readonly number[]
+  /** Aborts when the client disconnects or the task is stopped. */
+  readonly signal: AbortSignal
+  /** Owner of the task; `undefined` for a direct upload. */
+  readonly owner: string | undefined
+  /** Context of the request, or the part of it that was stored with the task. */
+  readonly context: unknown
 }
 
-export interface UploadOptions<T = object, C = unknown> extends IntakeOptions<T>, UploadLimits {
+/** Options of `ndjsonUpload`. */
+export interface UploadOptions<T = object> {
+  /** Validates each record; a record that is not valid is a failed line. Default: any object. */
+  readonly schema?: Schema<T>
   /**
-   * Has uploads with `Prefer: respond-async` spooled, answered with 202 and read in the background.
-   * `task` is made by `uploadTask`, and is among the definitions of the tasks whose `endpoints`
-   * these are. Without it the preference is not honoured.
+   * Writes a batch of records. The next batch is read when this one is done, so memory stays flat
+   * however slow the database is.
    *
-   * Uploads may then have an Idempotency-Key. A direct one that has one is read as a whole before
-   * it is written, so it may have 1 MiB; a larger one is a 400 `idempotency_needs_async`. Without
-   * `background` the field is not looked at: put `idempotent()` in front.
+   * Returns nothing if all records were written, or else an outcome (or `undefined`) for each
+   * record. An error ends the upload. The answer is that error, with a report of the batches that
+   * were written before it.
    */
-  readonly background?: { readonly endpoints: TaskEndpoints<C>; readonly task: UploadTask }
-}
-
-export interface UploadTaskOptions<T = object> extends IntakeOptions<T>, UploadLimits, SpooledTaskOptions<SpooledBody, UploadResult> {
-  /** Where uploads wait for their task. */
-  readonly blobs: Blobs
+  readonly write: (records: T[], context: WriteContext) =>
+  MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
   /**
-   * How long an upload is kept at the most, in milliseconds: longer than its task may have to wait.
-   * Default 7 days.
+   * Maximum number of records in one `write`. Batches of large records are smaller: about 1 MiB.
+   *
+   * @default 500
    */
-  readonly keepMs?: number
+  readonly batchSize?: number
+  /**
+   * Maximum number of failed lines that the answer describes. All failed lines are counted.
+   *
+   * @default 100
+   */
+  readonly maxErrors?: number
+  /**
+   * Maximum length of a line in bytes. A longer line is skipped and counted as failed.
+   *
+   * @default 1_048_576 (1 MiB)
+   */
+  readonly maxLineBytes?: number
+  /** Maximum number of lines; more are a 413. Default: unlimited. */
+  readonly maxLines?: number
+  /**
+   * Maximum size of the body as sent, in bytes; a larger one is a 413.
+   *
+   * @default 17_179_869_184 (16 GiB)
+   */
+  readonly maxBodyBytes?: number
+  /**
+   * Maximum size of the body after its content coding is undone, in bytes.
+   *
+   * @default 17_179_869_184 (16 GiB)
+   */
+  readonly maxDecodedBytes?: number
+  /**
+   * Maximum number of decoded bytes for each byte sent, checked above 1 MiB.
+   *
+   * @default 250
+   */
+  readonly maxRatio?: number
+  /**
+   * Lets clients ask for an upload to be read in the background, by a task with these options. Its
+   * result is the body of the direct answer. Default: all requests are answered directly.
+   */
+  readonly background?: UploadBackgroundOptions
 }
 
-/** An upload's task, and how a request becomes its input. Made by `uploadTask`. */
-export interface UploadTask extends TaskDefinition<SpooledBody, UploadResult> {
-  /** Writes the body, as it was sent, to the blobs. Resolves to the task's input. */
-  spool(request: HttpRequest, coding: string, maxBytes: number): Promise<ReadWork>
-}
+/**
+ * Options of the task that reads uploads in the background.
+ *
+ * A task that runs again, because of `attempts` or after a crash, reads its upload again from the
+ * first line: make `write` repeatable.
+ */
+export type UploadBackgroundOptions = SpooledTaskOptions
 
-/** The handler and its task are given the same options. */
-const KNOWN = {
-  write: 0, record: 0, batchSize: 0, maxErrors: 0, maxLineBytes: 0, maxLines: 0, maxBytes: 0, maxDecodedBytes: 0, maxRatio: 0, background: 0,
-  blobs: 0, keepMs: 0, name: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0, maxPerOwner: 0,
-} satisfies Record<keyof UploadOptions | keyof UploadTaskOptions, 0>
+/** Task of an upload that is read in the background. */
+export type UploadTask = TaskDefinition<SpooledBody, UploadResult>
 
-const SIZE = 2 ** 34
+const UPLOAD = {
+  write: 0, schema: 0, batchSize: 0, maxErrors: 0, maxLineBytes: 0, maxLines: 0, maxBodyBytes: 0,
+  maxDecodedBytes: 0, maxRatio: 0, background: 0,
+} satisfies Record<keyof UploadOptions, 0>
 
-/** Throws a `TypeError` when an option makes no sense. */
-export function checkUpload<T>(name: string, options: IntakeOptions<T>): void {
-  checkNames(name, options, KNOWN)
-  checkIntake(name, options)
-}
+const MAX_BYTES = 2 ** 34
 
-/** The limits with their defaults. Throws a `TypeError` when one makes no sense. */
-export function decodeOptions(name: string, { maxBytes = SIZE, maxDecodedBytes = SIZE, maxRatio = 250 }: UploadLimits): DecodeOptions {
-  for (const [key, value] of Object.entries({ maxBytes, maxDecodedBytes, maxRatio })) {
-    if (!(value >= 1)) throw new TypeError(`${name}: ${key} must be 1 or more, not ${String(value)}`)
+/** @throws {TypeError} An option of `ndjsonUpload` is unknown or not valid. */
+export function checkUploadOptions<T>(options: UploadOptions<T>): void {
+  checkNames('ndjsonUpload', options, UPLOAD)
+  const { background, batchSize = 500, maxErrors = 100, maxLines = Infinity } = options
+  if (background !== undefined) checkNames('ndjsonUpload: background', background, SPOOLED_TASK)
+  if (typeof options.write !== 'function') {
+    throw new TypeError('ndjsonUpload: write must be a function that takes a batch of records')
   }
-  return { maxBytes, maxDecodedBytes, maxRatio }
+  if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
+    throw new TypeError('ndjsonUpload: batchSize must be a whole number from 1')
+  }
+  if (!(Number.isInteger(maxErrors) && maxErrors >= 0 && maxErrors <= 10_000)) {
+    throw new TypeError('ndjsonUpload: maxErrors must be a whole number from 0 to 10000')
+  }
+  if (!(maxLines >= 1)) throw new TypeError('ndjsonUpload: maxLines must be 1 or more')
+  new LineReader(readerOptions(options, false))
+}
+
+/**
+ * Returns the options of the line reader.
+ *
+ * @param describeAll - describes every bad line, because each gets a line in the answer
+ */
+export function readerOptions<T>(
+  { maxLineBytes, maxErrors = 100 }: UploadOptions<T>, describeAll: boolean,
+): LineReaderOptions {
+  return {
+    maxErrors: describeAll ? Infinity : maxErrors,
+    ...maxLineBytes !== undefined && { maxLineBytes },
+  }
+}
+
+/**
+ * Returns the size limits of a body, with their defaults.
+ *
+ * @throws {TypeError} A limit is not 1 or more.
+ */
+export function decodeOptions(
+  options: Pick<UploadOptions, 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>,
+): Required<DecodeOptions> {
+  const { maxBodyBytes = MAX_BYTES, maxDecodedBytes = MAX_BYTES, maxRatio = 250 } = options
+  for (const [name, value] of Object.entries({ maxBodyBytes, maxDecodedBytes, maxRatio })) {
+    if (value >= 1) continue
+    throw new TypeError(`ndjsonUpload: ${name} must be 1 or more, not ${String(value)}`)
+  }
+  return { maxBytes: maxBodyBytes, maxDecodedBytes, maxRatio }
 }

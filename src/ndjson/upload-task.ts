@@ -1,66 +1,70 @@
-import { decodeBytes } from '../http/body/decode.js'
+import { decodeBytes, type DecodeOptions } from '../http/body/decode.js'
+import type { HttpRequest } from '../http/exchange.js'
 import { jsonSchema } from '../schema/json-schema.js'
-import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
-import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import type { TaskContext } from '../tasks/definition/define.js'
-import { Intake } from './intake.js'
-import { UploadReport, type UploadResult } from './report.js'
-import {
-  checkUpload, decodeOptions, type UploadTask, type UploadTaskOptions,
-} from './upload-options.js'
+import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
+import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
+import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
+import { Ingest } from './ingest.js'
+import type { UploadBackgroundOptions, UploadOptions, UploadTask } from './upload-options.js'
+import { UploadReport, type UploadResult } from './upload-report.js'
 
-/**
- * Defines the task that reads spooled uploads: give it to `createTasks`, and to `ndjsonUpload` as
- * `background`. Its result is the body of the direct answer. Default time-out: one hour.
- *
- * With `attempts` above 1, or a queue that runs a task again after a crash, an upload is read again
- * from its first line: make `write` repeatable.
- *
- * @throws {TypeError} when an option makes no sense
- */
-export function uploadTask<T = object>(options: UploadTaskOptions<T>): UploadTask {
-  checkUpload('uploadTask', options)
-  const limits = decodeOptions('uploadTask', options)
-  const spool = new Spool('uploadTask', 'ndjson-upload/', options.blobs, options.keepMs)
-  const input = jsonSchema<SpooledBody>(spool.schema)
+/** Task of an upload, and the function that makes a request its input. */
+export interface SpooledUpload {
+  readonly task: UploadTask
+  /** Writes the body to the blobs, as it was sent. */
+  spool(request: HttpRequest, coding: string): Promise<ReadWork>
+}
+
+/** Creates the task that reads spooled uploads. */
+export function spooledUpload<T>(
+  options: UploadOptions<T>, limits: DecodeOptions, background: UploadBackgroundOptions,
+): SpooledUpload {
+  const { blobs, blobRetentionMs } = background
+  const spool = new Spool('ndjsonUpload', 'ndjson-upload/', blobs, blobRetentionMs)
 
   const run = async (spooled: SpooledBody, task: TaskContext): Promise<UploadResult> => {
-    const bytes = await spool.open(spooled)
     const { coding, size } = spooled
-    const report = new UploadReport(options.maxErrors ?? 100)
     const { signal, owner, context } = task
-    const watched = watch(bytes, signal, (done) => { task.progress(done, size, report.message) })
-    const write: typeof options.write = (records, where) => {
-      // A piece that is read may have many batches.
+    const report = new UploadReport(options.maxErrors ?? 100)
+    const bytes = withProgress(await spool.open(spooled), signal, (read) => {
+      task.progress(read, size, report.message)
+    })
+    const write: typeof options.write = (records, place) => {
+      // One piece of the body may contain many batches.
       signal.throwIfAborted()
-      return options.write(records, where)
+      return options.write(records, place)
     }
+    const ingest = new Ingest({ ...options, write }, report, { signal, owner, context }, false)
     try {
-      for await (const _ of new Intake({ ...options, write }, report, { signal, owner, context }, false).run(decodeBytes(watched, coding, limits)));
+      for await (const _ of ingest.run(decodeBytes(bytes, coding, limits)));
     } catch (error) {
       throw failedAfter(error, report.total, report.message)
     }
     return report.result
   }
 
-  const definition = spooledTask<SpooledBody, UploadResult>(spool, options, input, run)
-
-  const take: UploadTask['spool'] = async ({ body, signal }, coding, maxBytes) => {
-    const { spooled, sha256 } = await spool.take(body.stream(), { coding, maxBytes, signal })
-    return { input: spooled, body: { coding, sha256 }, discard: () => spool.discard(spooled) }
+  const input = jsonSchema<SpooledBody>(spool.schema)
+  return {
+    task: spooledTask<SpooledBody, UploadResult>(spool, background, input, run),
+    async spool({ body, signal }, coding) {
+      const { maxBytes: maxBodyBytes } = limits
+      const { spooled, sha256 } = await spool.write(body.stream(), { coding, maxBodyBytes, signal })
+      const discard = () => spool.discard(spooled)
+      return { input: spooled, body: { coding, sha256 }, discard }
+    },
   }
-  return Object.assign(definition, { spool: take })
 }
 
-/** Tells how far the reading is, and ends it when the task is stopped. */
-async function* watch(
-  source: AsyncIterable<Uint8Array>, signal: AbortSignal, progress: (done: number) => void,
+/** Reports progress in bytes as sent, and ends with an error when the task is stopped. */
+async function* withProgress(
+  source: AsyncIterable<Uint8Array>, signal: AbortSignal, progress: (read: number) => void,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  let done = 0
+  let read = 0
   for await (const piece of source) {
     signal.throwIfAborted()
     yield piece
-    done += piece.byteLength
-    progress(done)
+    read += piece.byteLength
+    progress(read)
   }
 }

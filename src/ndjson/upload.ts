@@ -1,115 +1,204 @@
 import { createHash } from 'node:crypto'
-import { negotiate } from '../http/fields/accept.js'
 import { decodeBytes, requestCoding } from '../http/body/decode.js'
 import { HttpError, httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
+import { negotiate } from '../http/fields/accept.js'
 import { addVary } from '../http/fields/fields.js'
-import { checkNames } from '../runtime/option-names.js'
 import { parsePrefer } from '../http/fields/prefer.js'
 import { json, stream } from '../http/respond.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { Intake } from './intake.js'
+import { Ingest } from './ingest.js'
 import { checkNdjsonType, NDJSON_TYPE } from './media-type.js'
-import { UploadReport } from './report.js'
 import { uploadOperation } from './upload-operation.js'
-import { checkUpload, decodeOptions, type UploadOptions } from './upload-options.js'
+import {
+  checkUploadOptions, decodeOptions, type UploadBackgroundOptions, type UploadOptions,
+  type UploadTask,
+} from './upload-options.js'
+import { UploadReport } from './upload-report.js'
+import { spooledUpload, type SpooledUpload } from './upload-task.js'
 
-/** The largest body of a direct upload with an Idempotency-Key, in bytes. */
-const MAX_KEYED_BYTES = 1_048_576
-const OFFERS = ['application/json', NDJSON_TYPE]
-
-/**
- * A handler for POST that takes records as NDJSON (SPEC 4.9), in memory that does not grow with
- * their number. Each line is one object; a bad one is skipped and counted. Bodies may be coded with
- * gzip (several members too), deflate, br, and zstd where Node has it.
- *
- * Answers 200 `{ message, summary: { total, succeeded, failed }, errors: [{ line, code, message,
- * excerpt, details? }] }`, also when every line was bad. A client that asks for
- * `application/x-ndjson` gets a line for each record while the upload goes on, `{ line, status,
- * id?, error? }`, and at last `{ message, summary }`, or `{ error, code, summary }` when it ended
- * too early; such a client has to read while it sends.
- *
- * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
- * (413), `malformed_coding` and `incomplete_body` (400), and with what `write` throws. When records
- * were taken before that, `summary` and `errors` are in the error body. Nothing is taken back.
- *
- * @throws {TypeError} when an option makes no sense
- */
-export function ndjsonUpload<T = object, C = unknown>(options: UploadOptions<T, C>): Handler<C> {
-  checkUpload('ndjsonUpload', options)
-  const limits = decodeOptions('ndjsonUpload', options)
-  const { background, maxErrors = 100 } = options
-  if (background) checkNames('ndjsonUpload: background', background, { endpoints: 0, task: 0 })
-  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | HttpResponse | undefined => {
-    if (request.method !== 'POST') return undefined
-    const { headers } = request
-    checkNdjsonType(headers)
-    // What the host's own parser left is decoded already.
-    const coding = request.body.parsed === undefined ? requestCoding(headers) : 'identity'
-    const length = headers['content-length']
-    if (typeof length === 'string' && Number(length) > limits.maxBytes) {
-      throw httpError('body_too_large', { message: `The body is larger than ${limits.maxBytes} bytes.` })
-    }
-    if (background && parsePrefer(headers['prefer']).respondAsync) {
-      const { endpoints, task } = background
-      return endpoints.accept(request, task, () => task.spool(request, coding, limits.maxBytes))
-    }
-    const streaming = negotiate(headers['accept'], OFFERS) === NDJSON_TYPE
-    const report = new UploadReport(maxErrors)
-    const read = (bytes: AsyncIterable<Uint8Array>, signal: AbortSignal) => (
-      new Intake(options, report, { signal, owner: undefined, context: request.context }, streaming).run(decodeBytes(bytes, coding, limits))
-    )
-    if (background && headers['idempotency-key'] !== undefined) {
-      return answerOnce(background.endpoints, request, { coding, report, streaming, read })
-    }
-    const results = read(request.body.stream(), request.signal)
-    return streaming ? answerInLines(results, report) : answerAtEnd(results, report)
-  }
-  return describe(handler, [uploadOperation(options.record, background !== undefined)])
+/** An upload that clients may ask to be read in the background. Returned by `ndjsonUpload`. */
+export interface BackgroundUpload {
+  /** Reads uploads in the background. Pass it to `createTasks` in `definitions`. */
+  readonly task: UploadTask
+  /**
+   * Creates the handler for POST.
+   *
+   * @param endpoints - the endpoints of the tasks that `task` is defined in
+   * @throws {TypeError} `task` is not among the definitions of these tasks.
+   */
+  handler<C>(endpoints: TaskEndpoints<C>): Handler<C>
 }
 
-interface KeyedUpload {
+/**
+ * Creates a handler for POST that reads records as NDJSON (SPEC 4.9). Its memory does not grow with
+ * the number of records. Each line is one JSON object; a bad line is skipped and counted. Bodies
+ * may be coded with gzip, deflate, br, and zstd where Node supports it.
+ *
+ * Without `background` the result is the handler. With `background` it has two parts: `task` for
+ * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
+ * respond-async`: the body is spooled to blobs, answered with 202, and read by the task.
+ *
+ * The answer is 200 `{ message, summary: { total, succeeded, failed }, errors: [{ line, code,
+ * message, excerpt, details? }] }`, even if every line is bad. A client that accepts
+ * `application/x-ndjson` receives one line for each record during the upload, `{ line, status, id?,
+ * error? }`. The last line is `{ message, summary }`, or `{ error, code, summary }` if the upload
+ * ended early. Such a client has to read while it sends.
+ *
+ * With `background`, requests may have an Idempotency-Key. A direct upload with a key is read
+ * completely before any record is written, so it may have 1 MiB; a larger one is a 400
+ * `idempotency_needs_async`. Without `background` the key is ignored: use the policy
+ * `idempotent()`.
+ *
+ * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
+ * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
+ * were written before, the error body has `summary` and `errors`. Nothing is rolled back.
+ *
+ * @example
+ * import { router } from 'longhaul'
+ * import { ndjsonUpload } from 'longhaul/ndjson'
+ *
+ * const upload = ndjsonUpload({
+ *   write: async (users) => { console.log(`${users.length} users`) },
+ * })
+ * export const handler = router({ 'POST /users': upload })
+ *
+ * @throws {TypeError} An option is unknown or not valid.
+ */
+export function ndjsonUpload<T = object, C = unknown>(
+  options: UploadOptions<T> & { readonly background?: undefined },
+): Handler<C>
+export function ndjsonUpload<T = object>(
+  options: UploadOptions<T> & { readonly background: UploadBackgroundOptions },
+): BackgroundUpload
+export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | Handler {
+  checkUploadOptions(options)
+  const limits = decodeOptions(options)
+  if (options.background === undefined) return uploadHandler(options, limits)
+  const spooled = spooledUpload(options, limits, options.background)
+  const { task } = spooled
+  return {
+    task,
+    handler<C>(endpoints: TaskEndpoints<C>): Handler<C> {
+      if (endpoints.tasks.definition(task.name) !== task) {
+        throw new TypeError(`ndjsonUpload: the task ${task.name} is not among the definitions`
+          + ' of createTasks; add it there')
+      }
+      return uploadHandler(options, limits, { endpoints, spooled })
+    },
+  }
+}
+
+type Limits = ReturnType<typeof decodeOptions>
+
+interface Background<C> {
+  readonly endpoints: TaskEndpoints<C>
+  readonly spooled: SpooledUpload
+}
+
+function uploadHandler<T, C>(
+  options: UploadOptions<T>, limits: Limits, background?: Background<C>,
+): Handler<C> {
+  const handler = (
+    request: HttpRequest<C>,
+  ): Promise<HttpResponse> | HttpResponse | undefined => {
+    if (request.method !== 'POST') return undefined
+    const coding = checkHead(request, limits)
+    if (background && parsePrefer(request.headers['prefer']).respondAsync) {
+      const { endpoints, spooled } = background
+      return endpoints.accept(request, spooled.task, () => spooled.spool(request, coding))
+    }
+    const upload = directUpload(request, options, limits, coding)
+    if (background && request.headers['idempotency-key'] !== undefined) {
+      return respondOnce(background.endpoints, request, upload)
+    }
+    const { report, streamResults } = upload
+    const results = upload.read(request.body.stream(), request.signal)
+    return streamResults ? respondInLines(results, report) : respondAtEnd(results, report)
+  }
+  return describe(handler, [uploadOperation(options.schema, background !== undefined)])
+}
+
+/** Checks the header fields of an upload. Returns its content coding. */
+function checkHead({ headers, body }: HttpRequest<unknown>, { maxBytes }: Limits): string {
+  checkNdjsonType(headers)
+  // A body that the host has parsed is already decoded.
+  const coding = body.parsed === undefined ? requestCoding(headers) : 'identity'
+  const length = headers['content-length']
+  if (typeof length === 'string' && Number(length) > maxBytes) {
+    throw httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+  }
+  return coding
+}
+
+interface DirectUpload {
   readonly coding: string
   readonly report: UploadReport
-  readonly streaming: boolean
+  /** The client accepts one line for each record. */
+  readonly streamResults: boolean
   readonly read: (bytes: AsyncIterable<Uint8Array>, signal: AbortSignal) => AsyncIterable<string>
 }
 
+const OFFERS = ['application/json', NDJSON_TYPE]
+
+function directUpload<T>(
+  request: HttpRequest<unknown>, options: UploadOptions<T>, limits: Limits, coding: string,
+): DirectUpload {
+  const report = new UploadReport(options.maxErrors ?? 100)
+  const streamResults = negotiate(request.headers['accept'], OFFERS) === NDJSON_TYPE
+  return {
+    coding, report, streamResults,
+    read(bytes, signal) {
+      const context = { signal, owner: undefined, context: request.context }
+      const ingest = new Ingest(options, report, context, streamResults)
+      return ingest.run(decodeBytes(bytes, coding, limits))
+    },
+  }
+}
+
 /**
- * Reads the body as a whole first, because what was sent has to be known before any of it is
- * written. The work does not follow its client.
+ * Answers an upload with an Idempotency-Key. Reads the whole body first, because its digest must be
+ * known before any record is written. The work continues if the client disconnects.
  */
-async function answerOnce<C>(
-  endpoints: TaskEndpoints<C>, request: HttpRequest<C>, { coding, report, streaming, read }: KeyedUpload,
+async function respondOnce<C>(
+  endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
 ): Promise<HttpResponse> {
-  const bytes = await wholeBody(request)
+  const { coding, report, streamResults } = upload
+  const bytes = await readWhole(request)
   const body = { coding, sha256: createHash('sha256').update(bytes).digest('hex') }
   return endpoints.answerOnce(request, body, async (began) => {
-    const results = read(oneOf(bytes), new AbortController().signal)
+    const results = upload.read(oneOf(bytes), new AbortController().signal)
     try {
-      if (!streaming) return { response: await answerAtEnd(results, report) }
+      if (!streamResults) return { response: await respondAtEnd(results, report) }
       let text = ''
       for await (const line of resultLines(results, report)) text += line
-      return { response: varied({ status: 200, headers: { 'content-type': NDJSON_TYPE }, body: text }), short: lastLine(report) }
+      const headers = { 'content-type': NDJSON_TYPE }
+      return {
+        response: withVary({ status: 200, headers, body: text }),
+        short: summaryLine(report),
+      }
     } finally {
       if (report.total > 0) began()
     }
   })
 }
 
-async function wholeBody({ body }: HttpRequest<unknown>): Promise<Uint8Array> {
+/** Maximum size of a direct upload with an Idempotency-Key, in bytes. */
+const MAX_KEYED_BYTES = 1_048_576
+
+async function readWhole({ body }: HttpRequest<unknown>): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const piece of body.stream()) {
     size += piece.byteLength
     if (size > MAX_KEYED_BYTES) {
       throw httpError('idempotency_needs_async', {
-        message: 'An upload of this size can have an Idempotency-Key only when it is read in the background: '
-          + 'send "Prefer: respond-async", or leave the key out.',
+        message: 'An upload of this size can have an Idempotency-Key only when it is read in the '
+          + 'background: send "Prefer: respond-async", or leave the key out.',
       })
     }
-    // A copy: a source may use its chunk again.
+    // A copy, because a source may reuse its chunk.
     pieces.push(Uint8Array.prototype.slice.call(piece))
   }
   return Buffer.concat(pieces)
@@ -119,20 +208,25 @@ async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undef
   yield bytes
 }
 
-async function answerAtEnd(results: AsyncIterable<string>, report: UploadReport): Promise<HttpResponse> {
+async function respondAtEnd(
+  results: AsyncIterable<string>, report: UploadReport,
+): Promise<HttpResponse> {
   try {
     for await (const _ of results);
   } catch (error) {
     throw withReport(error, report)
   }
-  return varied(json(200, report.result))
+  return withVary(json(200, report.result))
 }
 
-function answerInLines(results: AsyncIterable<string>, report: UploadReport): HttpResponse {
-  return varied(stream(200, resultLines(results, report), { 'content-type': NDJSON_TYPE }))
+function respondInLines(results: AsyncIterable<string>, report: UploadReport): HttpResponse {
+  const lines = resultLines(results, report)
+  return withVary(stream(200, lines, { 'content-type': NDJSON_TYPE }))
 }
 
-async function* resultLines(results: AsyncIterable<string>, report: UploadReport): AsyncGenerator<string, void, undefined> {
+async function* resultLines(
+  results: AsyncIterable<string>, report: UploadReport,
+): AsyncGenerator<string, void, undefined> {
   let begun = false
   try {
     for await (const text of results) {
@@ -140,32 +234,34 @@ async function* resultLines(results: AsyncIterable<string>, report: UploadReport
       yield text
     }
   } catch (error) {
-    // The answer has not begun, so it can still be an error.
+    // If no line was sent yet, the answer can still be an error.
     if (!begun) throw withReport(error, report)
     const { code, message, expected } = readFailure(error)
     yield `${JSON.stringify({ error: message, code, summary: report.summary })}\n`
-    // The host has to hear of it; the connection is cut.
+    // Reports the error to the application; the binding closes the connection.
     if (!expected) throw error
     return
   }
-  yield lastLine(report)
+  yield summaryLine(report)
 }
 
-function lastLine({ message, summary }: UploadReport): string {
+function summaryLine({ message, summary }: UploadReport): string {
   return `${JSON.stringify({ message, summary })}\n`
 }
 
-/** The same failure, with what was taken before it. */
+/** Returns the same error with the report of the records that were written before it. */
 function withReport(error: unknown, report: UploadReport): unknown {
   if (report.total === 0) return error
   const { status, code, message, details, headers, expected } = readFailure(error)
   const { summary, errors } = report
   return new HttpError(status, code, {
-    message, headers, members: { summary, errors }, ...details && { details }, ...!expected && { cause: error },
+    message, headers, members: { summary, errors },
+    ...details && { details },
+    ...!expected && { cause: error },
   })
 }
 
-function varied(response: HttpResponse): HttpResponse {
+function withVary(response: HttpResponse): HttpResponse {
   addVary(response.headers, 'Accept', 'Prefer')
   return response
 }

@@ -6,26 +6,29 @@ import { isTooDeep } from '../http/body/json-value.js'
 import { checkNames } from '../runtime/option-names.js'
 import { failing } from './describe.js'
 
-/** How large a body may be. */
+/** Options of `limitBody`. */
 export interface LimitBodyOptions {
-  /** In bytes as sent, content codings not undone. */
-  readonly maxBytes: number
+  /** Maximum size of a body in bytes as sent, before content codings are undone. */
+  readonly maxBodyBytes: number
 }
 
-const KNOWN = { maxBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
+const KNOWN = { maxBodyBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
 const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
- * One limit for the bodies of all that is behind it, whatever those handlers take by themselves:
- * 413 `body_too_large` (RFC 9110 section 15.5.14), by `Content-Length` before anything is read,
- * else as soon as more has come. A body that the host's own parser has read is measured as JSON
- * where `Content-Length` does not tell its size.
- * @throws {TypeError} for a number that makes no sense
+ * Limits the bodies of all handlers behind it: 413 `body_too_large` (RFC 9110 section 15.5.14). It
+ * checks `Content-Length` before anything is read, and then counts what arrives. If the host's own
+ * parser has read the body and there is no `Content-Length`, the size as JSON counts.
+ *
+ * @example
+ * compose(limitBody({ maxBodyBytes: 1_048_576 }), handler)
+ *
+ * @throws {TypeError} `maxBodyBytes` is not a whole number from 0, or an option is unknown.
  */
 export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
   checkNames('limitBody', options, KNOWN)
-  const { maxBytes } = options
-  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBytes must be a whole number from 0 on')
+  const { maxBodyBytes: maxBytes } = options
+  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBodyBytes must be a whole number from 0 on')
   const policy: Policy<C> = (request, next) => {
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
     const { parsed } = request.body

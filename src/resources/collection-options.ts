@@ -46,5 +46,5 @@ export interface CollectionOptions<Item extends object, Draft = Partial<Item>, C
    */
   readonly etag?: (item: Item) => string
   /** Bytes of a body, at most. Default 1 MiB. */
-  readonly maxBytes?: number
+  readonly maxBodyBytes?: number
 }

@@ -27,23 +27,23 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly #options: CollectionOptions<Item, Draft, Change, Id>
   readonly #id: IdFormat<Item, Id>
   readonly #param: string
-  readonly #maxBytes: number
+  readonly #maxBodyBytes: number
   readonly #schemaHasId: boolean
   readonly #changeHasId: boolean
 
   constructor(options: CollectionOptions<Item, Draft, Change, Id>) {
-    const { repository, id, param = 'id', maxBytes = 1_048_576 } = options
+    const { repository, id, param = 'id', maxBodyBytes = 1_048_576 } = options
     this.#options = options
     this.#repository = repository
     this.#id = id ?? { parse: (text) => text as Id, of: (item) => (item as { readonly id?: Id }).id as Id }
     this.#param = param
-    this.#maxBytes = maxBytes
+    this.#maxBodyBytes = maxBodyBytes
     this.#schemaHasId = mayHaveId(options.schema)
     this.#changeHasId = options.changeSchema === undefined || mayHaveId(options.changeSchema)
   }
 
   readonly create = async (request: Request): Promise<HttpResponse> => {
-    const draft = await validated(this.#options.schema, await readBody(request, this.#maxBytes))
+    const draft = await validated(this.#options.schema, await readBody(request, this.#maxBodyBytes))
     const item = await this.#repository.create?.(draft, callOf(request))
     if (item === undefined) throw new TypeError('collection: create of the repository must give the record')
     const id = this.#id.of(item)
@@ -69,7 +69,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly replace = async (request: Request): Promise<HttpResponse> => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
-    const body = await readBody(request, this.#maxBytes)
+    const body = await readBody(request, this.#maxBodyBytes)
     const draft = await validated(this.#options.schema, this.#withoutId(body, request, this.#schemaHasId))
     const { item, created } = await this.#guarded(request, id, 'may be new', async (repository, before) => {
       const done = await repository.replace?.(id, draft, callOf(request))
@@ -85,7 +85,7 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly update = async (request: Request): Promise<HttpResponse> => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
-    const patch = await readBody(request, this.#maxBytes, PATCH_TYPES)
+    const patch = await readBody(request, this.#maxBodyBytes, PATCH_TYPES)
     if (!isJsonObject(patch)) throw invalidInput('', 'must be object')
     const { changeSchema } = this.#options
     const wanted = this.#withoutId(patch, request, changeSchema ? this.#changeHasId : this.#schemaHasId)

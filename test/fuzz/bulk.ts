@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { bulkCreate } from '../../src/bulk/create.js'
 import { bulkUpdate } from '../../src/bulk/update.js'
 import type { BulkItem, BulkReport } from '../../src/bulk/report.js'
-import { isPlain } from '../../src/json-array/element-text.js'
-import { inexact } from '../../src/bulk/inexact.js'
+import { isExact } from '../../src/json-array/json-checks.js'
+import { inexactValues } from '../../src/bulk/validate-batch.js'
 import { httpError } from '../../src/http/errors.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { errorResponse } from '../../src/http/respond.js'
@@ -98,11 +98,11 @@ export const rules = {
     } catch {
       return
     }
-    if (isPlain(text)) assert.deepEqual(text.isWellFormed() ? inexact(value) : [], [])
+    if (isExact(text)) assert.deepEqual(text.isWellFormed() ? inexactValues(value) : [], [])
     if (!/^-?\d+$/.test(text)) return
     // An integer that the engine had to round is always seen.
     const sent = BigInt(text)
-    if (sent > BigInt(Number.MAX_SAFE_INTEGER) || sent < -BigInt(Number.MAX_SAFE_INTEGER)) assert.equal(inexact(value).length, 1)
+    if (sent > BigInt(Number.MAX_SAFE_INTEGER) || sent < -BigInt(Number.MAX_SAFE_INTEGER)) assert.equal(inexactValues(value).length, 1)
   }),
   'an id is told as it is': fc.asyncProperty(mutated(['a-b_c', '5', 'x'.repeat(20), '"', '\\'], PIECES), async (id) => {
     const { items } = await ask(bulkCreate({ repository: { create: () => ({ id }) } }), 'POST', Buffer.from('[{},{}]'), 0)

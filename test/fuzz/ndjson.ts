@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { RecordReader } from '../../src/client/lines.js'
 import { isTooDeep } from '../../src/http/body/json-value.js'
 import { hasUnsafeKey } from '../../src/http/body/json-text.js'
-import { LineReader } from '../../src/ndjson/lines.js'
+import { LineReader } from '../../src/ndjson/line-reader.js'
 import { linear } from './frame/linear.js'
 import { mutatedBytes } from './frame/mutate.js'
 

@@ -7,9 +7,10 @@ import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
 import { isHttpError, type HttpError } from '../../src/http/errors.js'
 import { parseJsonBytes } from '../../src/http/body/json-text.js'
-import type { ElementOptions, ElementPosition } from '../../src/json-array/element-batch.js'
-import { inexact } from '../../src/bulk/inexact.js'
-import { readElements } from '../../src/json-array/elements.js'
+import type { ErrorPosition } from '../../src/json-array/array-error.js'
+import type { ElementOptions } from '../../src/json-array/array-reader.js'
+import { inexactValues } from '../../src/bulk/validate-batch.js'
+import { readElements } from '../../src/json-array/array-reader.js'
 
 interface Reading { readonly items: unknown[]; readonly fault: HttpError | undefined }
 
@@ -57,7 +58,7 @@ async function oracle(bytes: Uint8Array): Promise<unknown[] | undefined> {
 }
 
 const bytesOf = (text: string): Buffer => Buffer.from(text)
-const position = (fault: HttpError | undefined): ElementPosition | undefined => fault?.members?.['position'] as ElementPosition | undefined
+const position = (fault: HttpError | undefined): ErrorPosition | undefined => fault?.members?.['position'] as ErrorPosition | undefined
 /** The message says where, in words that both use. */
 const placeIn = (fault: HttpError | undefined): string | undefined => /line .*/.exec(fault?.message ?? '')?.[0]
 
@@ -162,12 +163,12 @@ describe('a large array', () => {
       return Buffer.concat([bytes.subarray(0, where), put, bytes.subarray(where)])
     })
     const tight = fc.record({ batchBytes: fc.constantFrom(1, 16, 65_536), maxElementBytes: fc.constantFrom(3, 12, 40, 1000) })
-    await fc.assert(fc.asyncProperty(garbage, tight, sizes, fc.option(fc.nat({ max: 5 }), { nil: Infinity }), async (bytes, options, cuts, maxItems) => {
-      const one = await read(bytes, { maxElementBytes: options.maxElementBytes, maxItems })
-      const other = await read(bytes, { ...options, maxItems }, cuts)
+    await fc.assert(fc.asyncProperty(garbage, tight, sizes, fc.option(fc.nat({ max: 5 }), { nil: Infinity }), async (bytes, options, cuts, maxElements) => {
+      const one = await read(bytes, { maxElementBytes: options.maxElementBytes, maxElements })
+      const other = await read(bytes, { ...options, maxElements }, cuts)
       assert.deepEqual(other.items, one.items)
       assert.deepEqual([other.fault?.code, other.fault?.message, other.fault?.details], [one.fault?.code, one.fault?.message, one.fault?.details])
-      assert.ok(one.items.length <= maxItems)
+      assert.ok(one.items.length <= maxElements)
       const expected = whole(bytes)
       if (expected.fault !== undefined) assert.notEqual(one.fault, undefined)
       if (one.fault === undefined) assert.deepEqual(one.items, expected.value)
@@ -234,11 +235,11 @@ describe('the bounds of a large array', () => {
 
   test('one item too many ends the reading behind those that may be', async () => {
     for (const batchBytes of [1, 65_536]) {
-      const { items, fault } = await read(bytesOf('[{"a":1},{"a":2}, {"a":3},{"a":4}]'), { maxItems: 2, batchBytes })
+      const { items, fault } = await read(bytesOf('[{"a":1},{"a":2}, {"a":3},{"a":4}]'), { maxElements: 2, batchBytes })
       assert.deepEqual(items, [{ a: 1 }, { a: 2 }])
       assert.deepEqual([fault?.status, fault?.code, position(fault)?.item, position(fault)?.offset], [413, 'body_too_large', 2, 18])
     }
-    assert.equal((await read(bytesOf('[1,2]'), { maxItems: 2 })).fault, undefined)
+    assert.equal((await read(bytesOf('[1,2]'), { maxElements: 2 })).fault, undefined)
   })
 
   test('keys that could change a prototype are refused, in whatever letters', async () => {
@@ -283,22 +284,22 @@ describe('the bounds of a large array', () => {
     assert.deepEqual(position(fault), { item: 1, line: 2, column: 2, offset: 13 })
   })
 
-  test('elements are plain unless a number or a text of theirs may not be what was sent', async () => {
-    const plain = async (item: string): Promise<boolean> => {
+  test('elements are exact unless a number or a text of theirs may not be what was sent', async () => {
+    const exact = async (item: string): Promise<boolean> => {
       const found: boolean[] = []
       for (const body of [`[{"a":1},${item}]`, `[${item},{"a":1},{"b":2}]`]) {
-        for await (const batch of readElements(cut(bytesOf(body), [65_536]))) found.push(batch.plain)
+        for await (const batch of readElements(cut(bytesOf(body), [65_536]))) found.push(batch.exact)
       }
       assert.equal(found.length, 2)
       assert.equal(found[0], found[1])
       return found[0] === true
     }
     for (const item of ['9007199254740992', '-9007199254740993', '{"a":[1e309]}', '1E+20', '9007199254e9', '"\\uD800"', '"\\udfff"', '9007199254740993.0']) {
-      assert.equal(await plain(item), false, item)
-      assert.equal(inexact(JSON.parse(item)).length, 1, item)
+      assert.equal(await exact(item), false, item)
+      assert.equal(inexactValues(JSON.parse(item)).length, 1, item)
     }
-    for (const item of ['900719925474099', '1.5', '1e-7', '"\\u00fc"', '"plain"']) assert.equal(await plain(item), true, item)
-    await fc.assert(fc.asyncProperty(jsonText, async (item) => { assert.ok(!(await plain(item)) || inexact(JSON.parse(item)).length === 0) }))
+    for (const item of ['900719925474099', '1.5', '1e-7', '"\\u00fc"', '"exact"']) assert.equal(await exact(item), true, item)
+    await fc.assert(fc.asyncProperty(jsonText, async (item) => { assert.ok(!(await exact(item)) || inexactValues(JSON.parse(item)).length === 0) }))
   })
 
   test('others get a turn while there is much to read, and the source is closed when the reading stops', async () => {
@@ -321,7 +322,7 @@ describe('the bounds of a large array', () => {
   })
 
   test('options that make no sense throw at once', () => {
-    for (const options of [{ maxElementBytes: 0 }, { maxElementBytes: 1.5 }, { batchBytes: 0 }, { batchBytes: 2 ** 30 }, { maxItems: -1 }, { maxItems: Number.NaN }]) {
+    for (const options of [{ maxElementBytes: 0 }, { maxElementBytes: 1.5 }, { batchBytes: 0 }, { batchBytes: 2 ** 30 }, { maxElements: -1 }, { maxElements: Number.NaN }]) {
       assert.throws(() => readElements(cut(bytesOf('[]'), [1]), options), TypeError)
     }
   })

@@ -5,43 +5,54 @@ import { newId } from '../../runtime/random-id.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { TaskOptions } from './define.js'
 
-/** A body that lies in blobs until its task reads it. */
+/** Reference to a request body that is kept in blobs until its task reads it. */
 export interface SpooledBody {
-  /** The key of its blob. */
+  /** Key of the blob. */
   readonly blob: string
-  /** Its content coding. */
+  /** Content coding of the bytes. */
   readonly coding: string
-  /** Bytes as sent. */
+  /** Number of bytes as sent. */
   readonly size: number
 }
 
 const WEEK_MS = 604_800_000
 
-/** Writes bodies of requests to blobs, as they were sent, and gives them to tasks. */
+/** Writes request bodies to blobs, as they were sent, and opens them for their tasks. */
 export class Spool {
   readonly #prefix: string
   readonly #blobs: Blobs
-  readonly #keepMs: number
-  /** What a definition needs whose input is a spooled body. */
+  readonly #retentionMs: number
+  /** Options of `defineTask` for a task whose input is a spooled body. */
   readonly task: Required<Pick<TaskOptions<SpooledBody, unknown>, 'shared' | 'keeps'>>
 
   /**
-   * @param name - what is built, for messages
-   * @param prefix - of the keys
-   * @param keepMs - how long a body is kept at the most: longer than its task may have to wait.
-   * Default 7 days
-   * @throws {TypeError} when that is less than a second
+   * @param caller - name of the public function, for error messages
+   * @param prefix - prefix of the blob keys
+   * @param retentionMs - maximum time that a body is kept; default 7 days
+   * @throws {TypeError} `retentionMs` is less than a second.
    */
-  constructor(name: string, prefix: string, blobs: Blobs, keepMs = WEEK_MS) {
-    if (!(keepMs >= 1000)) throw new TypeError(`${name}: keepMs must be 1000 or more`)
+  constructor(caller: string, prefix: string, blobs: Blobs, retentionMs = WEEK_MS) {
+    if (!blobs) throw new TypeError(`${caller}: background.blobs is required`)
+    if (!(retentionMs >= 1000)) {
+      throw new TypeError(`${caller}: background.blobRetentionMs must be 1000 or more`)
+    }
     this.#prefix = prefix
     this.#blobs = blobs
-    this.#keepMs = keepMs
-    this.task = { shared: blobs.shared, keeps: { of: ({ blob }) => blob, release: (blob) => blobs.delete(blob) } }
+    this.#retentionMs = retentionMs
+    this.task = {
+      shared: blobs.shared,
+      keeps: { of: ({ blob }) => blob, release: (blob) => blobs.delete(blob) },
+    }
   }
 
-  /** JSON Schema of a spooled body. Nobody who starts tasks by name can have another blob read. */
-  get schema(): { readonly type: 'object', readonly required: string[], readonly properties: Record<string, object> } {
+  /**
+   * JSON Schema of a spooled body. The pattern of the key prevents a client that starts tasks by
+   * name from reading other blobs.
+   */
+  get schema(): {
+    readonly type: 'object', readonly required: string[],
+    readonly properties: Record<string, object>
+  } {
     return {
       type: 'object',
       required: ['blob', 'coding', 'size'],
@@ -53,27 +64,39 @@ export class Spool {
     }
   }
 
-  /** Takes bytes in as they are. Rejects with `body_too_large`. The hash is their SHA-256. */
-  async take(
+  /**
+   * Writes a body to the blobs. Returns its reference and the SHA-256 of its bytes.
+   *
+   * @throws {HttpError} `body_too_large`: it has more than `maxBodyBytes`.
+   */
+  async write(
     bytes: AsyncIterable<Uint8Array>,
-    { coding, maxBytes, signal }: { readonly coding: string, readonly maxBytes: number, readonly signal: AbortSignal },
+    options: {
+      readonly coding: string, readonly maxBodyBytes: number, readonly signal: AbortSignal
+    },
   ): Promise<{ readonly spooled: SpooledBody, readonly sha256: string }> {
+    const { coding, maxBodyBytes, signal } = options
     const blob = this.#prefix + newId()
     const hash = createHash('sha256')
-    const { size } = await this.#blobs.put(blob, hashed(decodeBytes(bytes, 'identity', { maxBytes }), hash), {
-      ttlMs: this.#keepMs, signal,
+    const limited = decodeBytes(bytes, 'identity', { maxBytes: maxBodyBytes })
+    const { size } = await this.#blobs.put(blob, hashed(limited, hash), {
+      ttlMs: this.#retentionMs, signal,
     })
     return { spooled: { blob, coding, size }, sha256: hash.digest('hex') }
   }
 
-  /** The bytes as sent. Rejects with `gone` when they are no longer there. */
+  /**
+   * Returns the bytes as sent.
+   *
+   * @throws {HttpError} `gone`: the blob no longer exists.
+   */
   async open({ blob }: SpooledBody): Promise<AsyncIterable<Uint8Array>> {
     const bytes = await this.#blobs.open(blob)
-    if (bytes === undefined) throw httpError('gone', { message: 'What was sent is no longer here.' })
-    return bytes
+    if (bytes !== undefined) return bytes
+    throw httpError('gone', { message: 'What was sent is no longer here.' })
   }
 
-  /** Takes it away, where no task will. */
+  /** Deletes a body that no task will read. */
   discard({ blob }: SpooledBody): Promise<boolean> {
     return this.#blobs.delete(blob)
   }

@@ -1,35 +1,59 @@
 import { HttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { Schema } from '../../schema/schema.js'
+import type { Blobs } from '../../stores/blobs.js'
 import { defineTask, type TaskDefinition, type TaskOptions } from './define.js'
 import type { Spool, SpooledBody } from './spool.js'
 
-/**
- * How a task that reads a spooled body may be set. Times are in milliseconds; default time-out: one
- * hour.
- */
-export type SpooledTaskOptions<I, R> = Pick<TaskOptions<I, R>, 'name' | 'timeoutMs' | 'attempts' | 'backoff' | 'retentionMs' | 'maxPerOwner'>
+/** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
+export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
+  'name' | 'attempts' | 'backoff' | 'retentionMs' | 'maxPerOwner'> {
+  /** Stores the bodies that wait for their task. */
+  readonly blobs: Blobs
+  /**
+   * Maximum time that blobs are kept. It must be longer than a task may wait for its run.
+   *
+   * @default 604_800_000 (7 days)
+   */
+  readonly blobRetentionMs?: number
+  /**
+   * Maximum time of one run.
+   *
+   * @default 3_600_000 (1 hour)
+   */
+  readonly timeoutMs?: number
+}
+
+/** Names of `SpooledTaskOptions`, for `checkNames`. */
+export const SPOOLED_TASK = {
+  name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0,
+  maxPerOwner: 0,
+} satisfies Record<keyof SpooledTaskOptions, 0>
 
 const HOUR_MS = 3_600_000
 
 /**
- * Defines a task that reads the body which is its input. Throws a `TypeError` where an option makes
- * no sense.
+ * Defines a task that reads the spooled body which is its input.
+ *
+ * @throws {TypeError} An option is not valid.
  */
 export function spooledTask<I extends SpooledBody, R>(
-  spool: Spool, options: SpooledTaskOptions<I, R>, input: Schema<I>, run: TaskOptions<I, R>['run'],
+  spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>, run: TaskDefinition<I, R>['run'],
 ): TaskDefinition<I, R> {
   const { name, timeoutMs = HOUR_MS, attempts, backoff, retentionMs, maxPerOwner } = options
   return defineTask<I, R>({
-    name, input, run, timeoutMs, ...spool.task,
-    ...attempts !== undefined && { attempts }, ...backoff && { backoff }, ...retentionMs !== undefined && { retentionMs },
+    // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
+    name, input, run: run as TaskOptions<I, R>['run'], timeoutMs, ...spool.task,
+    ...attempts !== undefined && { attempts },
+    ...backoff && { backoff },
+    ...retentionMs !== undefined && { retentionMs },
     ...maxPerOwner !== undefined && { maxPerOwner },
   })
 }
 
 /**
- * What a task failed with behind some of its work: a failed task shows no report, so its message
- * says how far it came, where it shows at all.
+ * Returns the error of a task that failed after part of its work. A failed task has no report, so
+ * the message says how much was done. Masked errors are returned unchanged.
  */
 export function failedAfter(error: unknown, done: number, report: string): unknown {
   const { status, code, message, headers, expected } = readFailure(error)

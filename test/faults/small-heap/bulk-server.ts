@@ -29,7 +29,7 @@ const schema = jsonSchema<Draft>({
   type: 'object', required: ['name', 'email'], properties: { name: { type: 'string', minLength: 1 }, email: { type: 'string', minLength: 3 } },
 })
 const table = new Table()
-const LIMITS = { maxItems: 10_000_000, maxBytes: 2 ** 31 }
+const LIMITS = { maxItems: 10_000_000, maxBodyBytes: 2 ** 31 }
 const server = createServer({ requestTimeout: 0 })
 attach(server, router({
   'GET /ping': () => json(200, {}),

@@ -16,7 +16,10 @@ import type { Server } from 'node:http'
 /** A record of the application. */
 export interface User { readonly id: string, readonly name: string, readonly role: string }
 
-/** The host's server, as Express, Fastify, Koa and node:http. */
+/**
+ * The host's server. `app` is Express; in the examples of the bindings of Fastify and Koa, it is
+ * `fastifyApp` or `koaApp`.
+ */
 export declare const app: Express
 export declare const fastifyApp: FastifyInstance
 export declare const koaApp: Koa
@@ -35,6 +38,8 @@ export declare const report: TaskDefinition<{ year: number }, { message: string 
 export declare const definitions: readonly AnyTaskDefinition[]
 export declare const tasks: Tasks
 export declare const endpoints: TaskEndpoints
+export declare const submit: TaskEndpoints['submit']
+export declare const status: TaskEndpoints['status']
 
 /** Storage. */
 export declare const engine: ReturnType<typeof memory>

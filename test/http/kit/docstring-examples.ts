@@ -1,11 +1,13 @@
 // The `@example` blocks of the docstrings, made into modules.
 import { readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import ts from 'typescript'
 import { ENTRY_POINTS } from '../../../scripts/entry-points.mjs'
 import { root } from './process.js'
 
 const AREAS = ['src', 'adapters']
+/** What `app` is in the examples of a binding, by the file's folder. Elsewhere it is Express. */
+const APPS: Readonly<Record<string, string>> = { 'adapters/fastify': 'fastifyApp', 'adapters/koa': 'koaApp' }
 /** The file whose names an example may use without an import, seen from `examples/snippets`. */
 const HOST_NAMES = { file: 'test/http/docs/example-names.ts', specifier: '../../test/http/docs/example-names.js' }
 
@@ -35,10 +37,13 @@ function examplesOf(path: string, known: ReadonlyMap<string, string>): (readonly
     ts.forEachChild(node, visit)
   }
   visit(file)
-  const place = relative(root, path).replaceAll(/[\\/]/g, '_').replace(/\.ts$/, '')
+  const shortPath = relative(root, path).replaceAll('\\', '/')
+  const place = shortPath.replaceAll('/', '_').replace(/\.ts$/, '')
+  const app = APPS[dirname(shortPath)]
+  const names = app === undefined ? known : new Map(known).set('app', `import { ${app} as app } from '${HOST_NAMES.specifier}'`)
   return [...found].map(([pos, example]) => {
     const line = text.slice(0, pos).split('\n').length
-    return [`${place}_line${line}.ts`, withImports(codeOf(example), known)] as const
+    return [`${place}_line${line}.ts`, withImports(codeOf(example), names)] as const
   })
 }
 
@@ -93,6 +98,8 @@ function exportsOf(path: string): [string, boolean][] {
       const { isTypeOnly } = statement
       return statement.exportClause.elements.map((each) => [each.name.text, isTypeOnly || each.isTypeOnly])
     }
+    const modifiers = ts.canHaveModifiers(statement) ? ts.getModifiers(statement) : []
+    if (!modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return []
     if (ts.isInterfaceDeclaration(statement)) return [[statement.name.text, true]]
     if (!ts.isVariableStatement(statement) && !ts.isFunctionDeclaration(statement)) return []
     if (ts.isFunctionDeclaration(statement)) return statement.name ? [[statement.name.text, false]] : []

@@ -3,7 +3,7 @@ import { request as httpRequest, createServer } from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
 import { createTasks, router, taskEndpoints, type HttpRequest } from 'longhaul'
-import { ndjsonUpload, uploadTask, type UploadResult, type WriteContext } from 'longhaul/ndjson'
+import { ndjsonUpload, type UploadResult, type WriteContext } from 'longhaul/ndjson'
 import type { Queue } from 'longhaul/queues'
 import { memory, MemoryBlobs } from 'longhaul/memory'
 import { attach } from 'longhaul/node'
@@ -34,8 +34,8 @@ describe('uploads over a socket', () => {
     if (records.some(({ id }) => id === -1)) throw new Error('the database is gone')
     seen.push(...records)
   }
-  const task = uploadTask<Item>({ name: 'items', write, blobs, maxLineBytes: 1000 })
-  const tasks = createTasks({ store, queue, definitions: [task] })
+  const upload = ndjsonUpload<Item>({ write, maxLineBytes: 1000, background: { name: 'items', blobs } })
+  const tasks = createTasks({ store, queue, definitions: [upload.task] })
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }: HttpRequest) => headers['x-owner'] as string | undefined })
   let server: Running
   const errors: unknown[] = []
@@ -43,7 +43,7 @@ describe('uploads over a socket', () => {
   before(async () => {
     const http = createServer()
     attach(http, router({
-      'POST /upload-ndjson': ndjsonUpload<Item>({ write, background: { endpoints, task } }),
+      'POST /upload-ndjson': upload.handler(endpoints),
       'GET|HEAD|DELETE /status/{id}': endpoints.status,
     }), { onError: (error) => errors.push(error) })
     server = await listen(http)
@@ -270,6 +270,6 @@ describe('uploads over a socket', () => {
   test('blobs of one process together with a queue of many are refused at construction', () => {
     const durable: Queue = Object.assign(Object.create(queue) as Queue, { durable: true })
     const shared = Object.assign(Object.create(store) as typeof store, { shared: true })
-    assert.throws(() => createTasks({ store: shared, queue: durable, definitions: [task] }), /blobs that all processes see/)
+    assert.throws(() => createTasks({ store: shared, queue: durable, definitions: [upload.task] }), /blobs that all processes see/)
   })
 })

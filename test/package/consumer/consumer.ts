@@ -12,7 +12,7 @@ import { blobSource, content } from 'longhaul/content'
 import { compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type Handler } from 'longhaul'
 import { bulkCreate } from 'longhaul/bulk'
 import { parsePrefer } from 'longhaul/http'
-import { ndjsonDownload, ndjsonUpload, uploadTask } from 'longhaul/ndjson'
+import { ndjsonDownload, ndjsonUpload } from 'longhaul/ndjson'
 import { openapi } from 'longhaul/openapi'
 import { requestId } from 'longhaul/policies'
 import { isHandBack, type Queue } from 'longhaul/queues'
@@ -115,7 +115,7 @@ async function main(): Promise<void> {
 /** A callback is signed and sent, and shown. What it takes comes from an entry point of its own. */
 async function told(): Promise<void> {
   await assert.rejects(tasks.submit(double, { amount: 4 }, { callbackUrl: 'http://127.0.0.1/' }), { code: 'callback_url_forbidden' })
-  const { id } = await tasks.submit(double, { amount: 4 }, { callbackUrl: 'https://example.com/hook' })
+  const { taskId: id } = await tasks.submit(double, { amount: 4 }, { callbackUrl: 'https://example.com/hook' })
   for (let tries = 0; tries < 500 && (await tasks.get(id))?.callback?.state !== 'delivered'; tries++) {
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
@@ -129,18 +129,19 @@ async function files(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'longhaul-consumer-'))
   const blobs = new FolderBlobs(join(folder, 'blobs'))
   const users: { id: number }[] = []
-  const intake = { write: (records: { id: number }[]) => { users.push(...records) } }
-  const read = uploadTask<{ id: number }>({ ...intake, name: 'read', blobs })
+  const upload = ndjsonUpload<{ id: number }>({
+    write: (records) => { users.push(...records) }, background: { name: 'read', blobs },
+  })
   const { store: own, queue: line } = memory()
-  const uploads = createTasks({ store: own, queue: line, definitions: [read] })
-  const background = { endpoints: taskEndpoints(uploads, { statusPath: '/status/{id}', owner: 'anyone' }), task: read }
+  const uploads = createTasks({ store: own, queue: line, definitions: [upload.task] })
+  const endpoints = taskEndpoints(uploads, { statusPath: '/status/{id}', owner: 'anyone' })
   const path = join(folder, 'digits.txt')
   await writeFile(path, '0123456789')
   await blobs.put('letters', letters(), { ttlMs: 60_000 })
   const serve = toFetch(router({
-    'POST /users': ndjsonUpload<{ id: number }>({ ...intake, background }),
+    'POST /users': upload.handler(endpoints),
     'GET /users': ndjsonDownload<{ id: number }>({ records: () => users, codings: [] }),
-    'GET|HEAD|DELETE /status/{id}': background.endpoints.status,
+    'GET|HEAD|DELETE /status/{id}': endpoints.status,
     'GET|HEAD /digits': content(fileSource(path)),
     'GET|HEAD /folder/{name}': content(folderSource(folder, { path: ({ params }) => params['name'] })),
     'GET|HEAD /letters': content(() => blobSource(blobs, 'letters'))

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { MemoryBlobs, memory } from '../../../adapters/memory/index.js'
-import { bulkCreate, bulkCreateTask, type BulkCreateOptions } from '../../../src/bulk/create.js'
+import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { bulkItems } from '../../../src/bulk/items.js'
-import { bulkUpdateTask } from '../../../src/bulk/update.js'
+import { bulkUpdate } from '../../../src/bulk/update.js'
 import type { BulkItem } from '../../../src/bulk/report.js'
 import { httpError } from '../../../src/http/errors.js'
+import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
-import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { taskEndpoints, type TaskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { ask, draft, only, people, person, Users, type Asked, type Draft, type Told, type User } from './kit.js'
 
 interface Status { readonly status: string, readonly result?: { message: string, summary: object, items?: BulkItem[] }, readonly error?: object, readonly progress?: object }
@@ -15,16 +16,18 @@ interface Status { readonly status: string, readonly result?: { message: string,
 const closing: (() => Promise<unknown>)[] = []
 after(async () => { for (const close of closing) await close() })
 
-function bench(users: Users, more: Partial<BulkCreateOptions<User, Draft>> & { maxInlineBytes?: number, blobs?: MemoryBlobs } = {}) {
+function bench(users: Users, more: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> & { maxInlineBytes?: number, blobs?: MemoryBlobs } = {}) {
   const parts = memory()
   const { store, queue } = parts
-  const blobs = more.blobs ?? parts.blobs
-  const options = { repository: users, schema: draft, key: ({ email }: Draft) => email, onError: () => undefined, ...more }
-  const task = bulkCreateTask({ ...options, name: 'create', blobs })
-  const tasks = createTasks({ store, queue, definitions: [task], onError: () => undefined })
+  const { blobs = parts.blobs, maxInlineBytes, ...given } = more
+  const bulk = bulkCreate<User, Draft>({
+    repository: users, schema: draft, key: ({ email }: Draft) => email, onError: () => undefined, ...given,
+    background: { name: 'create', blobs, ...maxInlineBytes !== undefined && { maxInlineBytes } },
+  })
+  const tasks = createTasks({ store, queue, definitions: [bulk.task], onError: () => undefined })
   closing.push(() => tasks.close(), () => parts.blobs.close(), () => store.close())
   const endpoints = taskEndpoints(tasks, { statusPath: '/status/{id}', owner: ({ headers }) => headers['x-owner'] as string | undefined })
-  const handler = bulkCreate({ ...options, background: { endpoints, task } })
+  const handler = bulk.handler(endpoints)
   const items = bulkItems({ endpoints, blobs })
   const at = (path: string, rest: Asked = {}) => ({ method: 'GET', ...rest, path })
   return {
@@ -227,16 +230,17 @@ describe('Idempotency-Key', () => {
 test('backgrounds that do not fit are refused at construction', () => {
   const users = new Users()
   const { store, queue, blobs } = memory()
-  const options = { repository: users, blobs }
-  const task = bulkCreateTask<User, Draft>({ ...options, name: 'create' })
-  const other = bulkUpdateTask<{ id: number }, object, number>({ repository: { update: () => undefined }, id: ({ id }) => id, change: () => ({}), name: 'update', blobs })
-  const tasks = createTasks({ store, queue, definitions: [other], maxResultBytes: 1000 })
-  closing.push(() => tasks.close())
-  const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
-  assert.throws(() => bulkCreate<User, Draft>({ repository: users, background: { endpoints, task } }), /not among the definitions/)
-  assert.throws(() => bulkCreate<User, Draft>({ repository: users, background: { endpoints, task: other } }), /other bulk endpoint/)
-  const small = createTasks({ store, queue: memory().queue, definitions: [task], maxResultBytes: 1000 })
-  closing.push(() => small.close())
-  assert.throws(() => bulkCreate<User, Draft>({ repository: users, background: { endpoints: taskEndpoints(small, { statusPath: '/s/{id}', owner: 'anyone' }), task } }), /maxInlineBytes/)
-  assert.throws(() => createTasks({ store: { ...store, shared: true } as never, queue: { ...queue, durable: true } as never, definitions: [task] }), /only one has/)
+  const create = bulkCreate<User, Draft>({ repository: users, background: { name: 'create', blobs } })
+  const update = bulkUpdate<{ id: number }, object, number>({
+    repository: { update: () => undefined }, id: ({ id }) => id, change: () => ({}), background: { name: 'create', blobs },
+  })
+  const endpointsOf = (definitions: readonly AnyTaskDefinition[], maxResultBytes = 1_048_576): TaskEndpoints => {
+    const tasks = createTasks({ store, queue: memory().queue, definitions, maxResultBytes })
+    closing.push(() => tasks.close())
+    return taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
+  }
+  assert.throws(() => create.handler(endpointsOf([])), /not among the definitions/)
+  assert.throws(() => create.handler(endpointsOf([update.task])), /not among the definitions/)
+  assert.throws(() => create.handler(endpointsOf([create.task], 1000)), /maxInlineBytes/)
+  assert.throws(() => createTasks({ store: { ...store, shared: true } as never, queue: { ...queue, durable: true } as never, definitions: [create.task] }), /only one has/)
 })

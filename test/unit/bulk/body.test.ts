@@ -5,12 +5,12 @@ import { bulkCreate, type BulkCreateOptions } from '../../../src/bulk/create.js'
 import { fakeRequest } from '../http/fake-request.js'
 import { ask, codes, draft, only, people, person, statuses, Users, type Asked, type Draft, type User } from './kit.js'
 
-const handlerOf = (users: Users, options: Partial<BulkCreateOptions<User, Draft>> = {}) => (
+const handlerOf = (users: Users, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}) => (
   bulkCreate<User, Draft>({ repository: users, schema: draft, key: ({ email }) => email, onError: () => undefined, ...options })
 )
 
 /** What is refused, and that nothing was written. */
-async function refused(asked: Asked, options: Partial<BulkCreateOptions<User, Draft>> = {}): Promise<[status: number, code: string | undefined]> {
+async function refused(asked: Asked, options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}): Promise<[status: number, code: string | undefined]> {
   const users = new Users()
   const { status, json } = await ask(handlerOf(users, options), asked)
   assert.equal(users.users.size, 0)
@@ -20,7 +20,7 @@ async function refused(asked: Asked, options: Partial<BulkCreateOptions<User, Dr
 
 describe('a small body is refused before anything is written', () => {
   const two = JSON.stringify(people(2))
-  const cases: Record<string, [Asked, [number, string], Partial<BulkCreateOptions<User, Draft>>?]> = {
+  const cases: Record<string, [Asked, [number, string], Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>>?]> = {
     'no array': [{ body: { updates: [] } }, [400, 'invalid_input']],
     'a text': [{ body: '"x"' }, [400, 'invalid_input']],
     'empty': [{ body: [] }, [400, 'empty_batch']],
@@ -30,8 +30,8 @@ describe('a small body is refused before anything is written', () => {
     'no UTF-8': [{ body: Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d]) }, [400, 'malformed_json']],
     '__proto__': [{ body: `[${JSON.stringify(person(0))},{"__proto__":{"x":1},"name":"a","email":"a@b"}]` }, [400, 'unsafe_key']],
     'too many items': [{ body: people(3) }, [413, 'body_too_large'], { maxItems: 2 }],
-    'too many bytes': [{ body: people(3) }, [413, 'body_too_large'], { maxBytes: 50 }],
-    'too many bytes that nobody announced': [{ pieces: [two] }, [413, 'body_too_large'], { maxBytes: 50 }],
+    'too many bytes': [{ body: people(3) }, [413, 'body_too_large'], { maxBodyBytes: 50 }],
+    'too many bytes that nobody announced': [{ pieces: [two] }, [413, 'body_too_large'], { maxBodyBytes: 50 }],
     'a wrong media type': [{ body: people(1), headers: { 'content-type': 'text/plain' } }, [415, 'unsupported_media_type']],
     'a coding that nobody knows': [{ body: people(1), headers: { 'content-encoding': 'rot13' } }, [415, 'unsupported_content_coding']],
     'a coding that is not there': [{ body: people(1), headers: { 'content-encoding': 'gzip' } }, [400, 'malformed_coding']],

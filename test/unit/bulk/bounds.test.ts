@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import * as z from 'zod'
 import { memory } from '../../../adapters/memory/index.js'
-import { bulkCreate, bulkCreateTask } from '../../../src/bulk/create.js'
+import { bulkCreate } from '../../../src/bulk/create.js'
 import { bulkUpdate } from '../../../src/bulk/update.js'
 import type { BodySource } from '../../../src/http/exchange.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
@@ -51,10 +51,10 @@ test('a report tells ids as they are, whatever they are', async () => {
 describe('a body', () => {
   const handler = (users: Users, more: object = {}) => bulkCreate<User, Draft>({ repository: users, schema: draft, ...more })
 
-  test('may have maxItems items and maxBytes bytes, and no more', async () => {
+  test('may have maxItems items and maxBodyBytes bytes, and no more', async () => {
     const body = JSON.stringify(people(3))
     for (const [more, status] of [
-      [{ maxItems: 3 }, 201], [{ maxItems: 2 }, 413], [{ maxBytes: body.length }, 201], [{ maxBytes: body.length - 1 }, 413],
+      [{ maxItems: 3 }, 201], [{ maxItems: 2 }, 413], [{ maxBodyBytes: body.length }, 201], [{ maxBodyBytes: body.length - 1 }, 413],
     ] as const) assert.equal((await ask(handler(new Users(), more), { body })).status, status, JSON.stringify(more))
   })
 
@@ -83,9 +83,9 @@ describe('with a background task', () => {
   function setUp() {
     const { store, queue, blobs } = memory()
     const options = { repository: new Users(), schema: draft, streamAboveBytes: 100 }
-    const task = bulkCreateTask<User, Draft>({ ...options, name: 'create', blobs })
-    const tasks = createTasks({ store, queue, definitions: [task] })
-    const handler = bulkCreate<User, Draft>({ ...options, background: { endpoints: taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }), task } })
+    const bulk = bulkCreate<User, Draft>({ ...options, background: { name: 'create', blobs } })
+    const tasks = createTasks({ store, queue, definitions: [bulk.task] })
+    const handler = bulk.handler(taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }))
     return { handler, close: async () => { await tasks.close({ drainMs: 0 }); await blobs.close() } }
   }
 

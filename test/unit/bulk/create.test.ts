@@ -8,7 +8,7 @@ import { ask, codes, draft, only, people, person, statuses, Users, type Draft, t
 
 const told: unknown[] = []
 const onError = (error: unknown): void => { told.push(error) }
-const handlerOf = (repository: BulkCreateOptions<User, Draft>['repository'], options: Partial<BulkCreateOptions<User, Draft>> = {}) => (
+const handlerOf = (repository: BulkCreateOptions<User, Draft>['repository'], options: Partial<Omit<BulkCreateOptions<User, Draft>, 'background'>> = {}) => (
   bulkCreate<User, Draft>({ repository, schema: draft, key: ({ email }) => email, onError, ...options })
 )
 

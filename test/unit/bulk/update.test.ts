@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { bulkUpdate, type BulkUpdateOptions } from '../../../src/bulk/update.js'
 import { ask, codes, only, roleChange, statuses, Users, type RoleChange } from './kit.js'
 
-type Options = BulkUpdateOptions<RoleChange, { role: string }, number>
+type Options = Omit<BulkUpdateOptions<RoleChange, { role: string }, number>, 'background'>
 
 const handlerOf = (repository: Options['repository'], options: Partial<Options> = {}) => bulkUpdate<RoleChange, { role: string }, number>({
   repository, schema: roleChange, id: ({ userId }) => userId, change: ({ role }) => ({ role }), onError: () => undefined, ...options,

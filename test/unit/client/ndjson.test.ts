@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { readNdjson, writeNdjson, type LineFault } from '../../../src/client/index.js'
-import { LineReader } from '../../../src/ndjson/lines.js'
+import { LineReader } from '../../../src/ndjson/line-reader.js'
 import { fakeServer, json, lost, pieces, script } from './fake-server.js'
 
 async function all<T>(source: AsyncIterable<T>): Promise<T[]> {

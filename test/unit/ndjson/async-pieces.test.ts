@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { AsyncPieces } from '../../../src/ndjson/async-pieces.js'
-import { LineText } from '../../../src/ndjson/line-text.js'
+import { RecordText } from '../../../src/ndjson/record-text.js'
 
 type Item = object | readonly object[]
 type Pieces = AsyncPieces<object>
@@ -77,7 +77,7 @@ class Feed implements AsyncIterable<Item> {
   }
 }
 
-const piecesOf = (source: AsyncIterable<Item>): Pieces => new AsyncPieces<object>(source, new LineText<object>(JSON.stringify, 'lines'))
+const piecesOf = (source: AsyncIterable<Item>): Pieces => new AsyncPieces<object>(source, new RecordText<object>(JSON.stringify, 'lines'))
 const [one, two] = [{ a: 1 }, { a: 2 }]
 const [ONE, TWO] = ['{"a":1}\n', '{"a":2}\n']
 /** A record that fills a piece by itself. */

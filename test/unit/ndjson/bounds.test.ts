@@ -3,12 +3,11 @@ import { describe, mock, test } from 'node:test'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import type { HttpResponse } from '../../../src/http/exchange.js'
-import { LineText } from '../../../src/ndjson/line-text.js'
-import { LineReader } from '../../../src/ndjson/lines.js'
+import { RecordText } from '../../../src/ndjson/record-text.js'
+import { LineReader } from '../../../src/ndjson/line-reader.js'
 import type { UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { uploadTask } from '../../../src/ndjson/upload-task.js'
-import type { UploadResult } from '../../../src/ndjson/report.js'
+import type { UploadResult } from '../../../src/ndjson/upload-report.js'
 import { readRecords } from '../../../src/ndjson/read-records.js'
 import { syncPieces } from '../../../src/ndjson/sync-pieces.js'
 import { uploadOperation } from '../../../src/ndjson/upload-operation.js'
@@ -19,7 +18,7 @@ import { fakeRequest } from '../http/fake-request.js'
 
 interface User { id: number }
 
-async function post(options: Partial<UploadOptions<User>>, body: string | Buffer, accept = 'application/json'): Promise<HttpResponse> {
+async function post(options: Partial<Omit<UploadOptions<User>, 'background'>>, body: string | Buffer, accept = 'application/json'): Promise<HttpResponse> {
   const handler = ndjsonUpload<User>({ write: () => undefined, ...options })
   return await handler(fakeRequest({ headers: { 'content-type': 'application/x-ndjson', accept }, body })) as HttpResponse
 }
@@ -71,9 +70,9 @@ describe('limits of an upload', () => {
 
 describe('a schema that takes its time', () => {
   test('is waited for, line by line', async () => {
-    const record: Schema<User> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => ((value as User).id === 2 ? { issues: [{ message: 'is 2' }] } : { value: value as User }) } }
+    const schema: Schema<User> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => ((value as User).id === 2 ? { issues: [{ message: 'is 2' }] } : { value: value as User }) } }
     const batches: User[][] = []
-    const response = await post({ record, write: (records) => { batches.push(records) } }, '{"id":1}\n{"id":2}\n{"id":3}')
+    const response = await post({ schema, write: (records) => { batches.push(records) } }, '{"id":1}\n{"id":2}\n{"id":3}')
     const { summary, errors } = JSON.parse(response.body as string) as UploadResult
     assert.deepEqual([summary, errors.map(({ line, code }) => [line, code]), batches], [{ total: 3, succeeded: 2, failed: 1 }, [[2, 'record_invalid']], [[{ id: 1 }, { id: 3 }]]])
   })
@@ -120,7 +119,7 @@ describe('records that are at hand', () => {
     }
     setImmediate(count)
     try {
-      for await (const _ of syncPieces(source, new LineText<object>(JSON.stringify, 'lines'))) pieces++
+      for await (const _ of syncPieces(source, new RecordText<object>(JSON.stringify, 'lines'))) pieces++
     } finally {
       over = true
       clock.mock.restore()
@@ -145,7 +144,9 @@ describe('the run of a spooled upload', () => {
     // In the pieces that it came in.
     const pieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(...text.split(/(?<=\n)/)) })
     const context: TaskContext = { taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: undefined, context: undefined, progress }
-    return uploadTask<User>({ name: 'up', blobs: pieces, record: jsonSchema<User>({ type: 'object', required: ['id'] }), write: () => undefined }).run({ blob, coding: 'identity', size: text.length }, context)
+    const schema = jsonSchema<User>({ type: 'object', required: ['id'] })
+    const { task } = ndjsonUpload<User>({ schema, write: () => undefined, background: { name: 'up', blobs: pieces } })
+    return task.run({ blob, coding: 'identity', size: text.length }, context)
   }
 
   test('lists a hundred faults, unless that is said otherwise', async () => {

@@ -54,8 +54,8 @@ describe('the description', () => {
 
   test('has the schema of a record, which is any object unless it is said otherwise', () => {
     const named = { type: 'object', properties: { id: { type: 'integer' } } }
-    for (const [record, expected] of [[undefined, { type: 'object' }], [named, named]] as const) {
-      const [get] = ndjsonDownload({ records: () => people, ...record && { record } }).operations ?? []
+    for (const [schema, expected] of [[undefined, { type: 'object' }], [named, named]] as const) {
+      const [get] = ndjsonDownload({ records: () => people, ...schema && { schema } }).operations ?? []
       const { content } = (get?.openapi['responses'] as Record<number, { content: Record<string, { schema: Record<string, unknown> }> }>)[200] ?? {}
       assert.deepEqual(content?.['application/json']?.schema, { type: 'array', items: expected })
       assert.deepEqual(content?.['application/x-ndjson']?.schema, { type: 'string', description: `Each line: ${JSON.stringify(expected)}` })

@@ -169,13 +169,13 @@ describe('what the client asks for', () => {
 describe('a schema', () => {
   const schema = { type: 'object', properties: { id: { type: 'integer' } } }
   test('makes a serialiser that leaves out what it does not name', async () => {
-    for (const record of [schema, jsonSchema(schema)]) {
-      assert.equal(await textOf(await get({ records: () => people, record })), '{"id":0}\n{"id":1}\n{"id":2}\n')
+    for (const each of [schema, jsonSchema(schema)]) {
+      assert.equal(await textOf(await get({ records: () => people, schema: each })), '{"id":0}\n{"id":1}\n{"id":2}\n')
     }
   })
   test('that can not tell its JSON Schema is refused', () => {
     const mute = { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } } as const
-    assert.throws(() => ndjsonDownload({ records: () => people, record: mute }), /pass a JSON Schema/)
+    assert.throws(() => ndjsonDownload({ records: () => people, schema: mute }), /pass a JSON Schema/)
   })
 })
 
@@ -290,5 +290,5 @@ test('ndjsonBytes writes the same to anywhere', async () => {
   }
   assert.equal(await text(ndjsonBytes(people)), LINES)
   assert.deepEqual(JSON.parse(await text(ndjsonBytes(slowly(people), { layout: 'array' }))), people)
-  assert.equal(await text(ndjsonBytes(people, { record: { type: 'object', properties: { id: { type: 'integer' } } } })), '{"id":0}\n{"id":1}\n{"id":2}\n')
+  assert.equal(await text(ndjsonBytes(people, { schema: { type: 'object', properties: { id: { type: 'integer' } } } })), '{"id":0}\n{"id":1}\n{"id":2}\n')
 })

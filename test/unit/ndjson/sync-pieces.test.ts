@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LineText } from '../../../src/ndjson/line-text.js'
+import { RecordText } from '../../../src/ndjson/record-text.js'
 import { syncPieces } from '../../../src/ndjson/sync-pieces.js'
 
 test('records that are at hand are never flushed: a coding would be worse for it, and wait for its engine each time', async () => {
   const records = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
   for (const source of [records, [records], [records[0] as object]]) {
     const flushes: boolean[] = []
-    for await (const { flush } of syncPieces<object>(source, new LineText<object>(JSON.stringify, 'lines'))) flushes.push(flush)
+    for await (const { flush } of syncPieces<object>(source, new RecordText<object>(JSON.stringify, 'lines'))) flushes.push(flush)
     assert.ok(source.length === 1 && source[0] !== records ? flushes.length === 1 : flushes.length > 3, `${flushes.length} pieces`)
     assert.ok(flushes.every((flush) => !flush), flushes.join())
   }

@@ -3,8 +3,9 @@ import { describe, test } from 'node:test'
 import { MemoryBlobs } from '../../../adapters/memory/index.js'
 import { isHttpError } from '../../../src/http/errors.js'
 import { PartialLine } from '../../../src/ndjson/partial-line.js'
-import type { UploadTaskOptions } from '../../../src/ndjson/upload-options.js'
-import { uploadTask } from '../../../src/ndjson/upload-task.js'
+import { ndjsonUpload } from '../../../src/ndjson/upload.js'
+import { decodeOptions, type UploadBackgroundOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
+import { spooledUpload } from '../../../src/ndjson/upload-task.js'
 import type { TaskContext } from '../../../src/tasks/definition/define.js'
 import { fakeRequest } from '../http/fake-request.js'
 
@@ -24,8 +25,9 @@ async function spooled({ signal = new AbortController().signal, write = () => un
   const context: TaskContext = {
     taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: 'ann', context: undefined, progress: (done, total) => { told.push([done, total]) },
   }
-  const task = uploadTask<{ id: number }>({ name: 'up', blobs, write, batchSize: 1 })
-  return { blobs, task, told, run: () => task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context) }
+  const options = { write, batchSize: 1 }
+  const upload = spooledUpload<{ id: number }>(options, decodeOptions({ maxBodyBytes: 1000 }), { name: 'up', blobs })
+  return { blobs, upload, told, run: () => upload.task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context) }
 }
 
 describe('the run of a spooled upload', () => {
@@ -52,15 +54,19 @@ describe('the run of a spooled upload', () => {
   })
 
   test('has the attempts that it was given, or none', () => {
-    const options = { name: 'up', blobs: new MemoryBlobs(), write: () => undefined }
-    const { attempts, maxPerOwner, retentionMs } = uploadTask({ ...options, attempts: 3, maxPerOwner: 2, retentionMs: 5000 })
+    const background = { name: 'up', blobs: new MemoryBlobs() }
+    const write = () => undefined
+    const made = (more: Partial<UploadBackgroundOptions>) => ndjsonUpload({ write, background: { ...background, ...more } }).task
+    const { attempts, maxPerOwner, retentionMs } = made({ attempts: 3, maxPerOwner: 2, retentionMs: 5000 })
     assert.deepEqual([attempts, maxPerOwner, retentionMs], [3, 2, 5000])
-    for (const name of ['maxPerOwner', 'retentionMs'] as const) assert.equal(uploadTask(options)[name], undefined, name)
-    assert.doesNotThrow(() => uploadTask({ ...options, keepMs: 1000 }))
-    for (const keepMs of [999, Number.NaN]) assert.throws(() => uploadTask({ ...options, keepMs }), /keepMs/, String(keepMs))
-    for (const name of ['maxBytes', 'maxDecodedBytes', 'maxRatio'] as const) {
-      assert.doesNotThrow(() => uploadTask({ ...options, [name]: 1 }), name)
-      for (const value of [0.5, 0, Number.NaN]) assert.throws(() => uploadTask({ ...options, [name]: value }), new RegExp(name), `${name} ${value}`)
+    for (const name of ['maxPerOwner', 'retentionMs'] as const) assert.equal(made({})[name], undefined, name)
+    assert.doesNotThrow(() => made({ blobRetentionMs: 1000 }))
+    for (const blobRetentionMs of [999, Number.NaN]) assert.throws(() => made({ blobRetentionMs }), /blobRetentionMs/, String(blobRetentionMs))
+    for (const name of ['maxBodyBytes', 'maxDecodedBytes', 'maxRatio'] as const) {
+      assert.doesNotThrow(() => ndjsonUpload({ write, [name]: 1, background }), name)
+      for (const value of [0.5, 0, Number.NaN]) {
+        assert.throws(() => ndjsonUpload({ write, [name]: value, background }), new RegExp(name), `${name} ${value}`)
+      }
     }
   })
 
@@ -73,23 +79,26 @@ describe('the run of a spooled upload', () => {
     }
     for (const [batchSize, sizes] of [[undefined, [4]], [3, [3, 1]]] as const) {
       const written: number[] = []
-      const task = uploadTask({ name: 'up', blobs: inPieces, write: ({ length }) => { written.push(length) }, ...batchSize && { batchSize } })
+      const { task } = ndjsonUpload({
+        write: ({ length }) => { written.push(length) }, ...batchSize && { batchSize }, background: { name: 'up', blobs: inPieces },
+      })
       await task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context)
       assert.deepEqual(written, sizes)
     }
   })
 
   test('is refused when it is defined, where what is done with the records makes no sense', () => {
-    const options: UploadTaskOptions = { name: 'up', blobs: new MemoryBlobs(), write: () => undefined }
+    const options: UploadOptions = { write: () => undefined }
+    const background = { name: 'up', blobs: new MemoryBlobs() }
     for (const wrong of [{ write: undefined }, { batchSize: 0 }, { maxErrors: -1 }, { maxLines: 0 }, { maxLineBytes: 0 }]) {
       const [name] = Object.keys(wrong)
-      assert.throws(() => uploadTask({ ...options, ...wrong } as UploadTaskOptions), new RegExp(`${name} must`), name)
+      assert.throws(() => ndjsonUpload({ ...options, ...wrong, background } as never), new RegExp(`${name} must`), name)
     }
   })
 
   test('is known by what was sent, and forgets it when the task is not taken', async () => {
-    const { task, blobs } = await spooled()
-    const spool = (text: string) => task.spool(fakeRequest({ body: text }), 'identity', 1000)
+    const { upload, blobs } = await spooled()
+    const spool = (text: string) => upload.spool(fakeRequest({ body: text }), 'identity')
     const [one, same, other] = [await spool('{"id":1}'), await spool('{"id":1}'), await spool('{"id":2}')]
     assert.deepEqual(one.body, same.body)
     assert.notDeepEqual(one.body, other.body)

@@ -7,7 +7,7 @@ import { errorResponse } from '../../../src/http/respond.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { decodeOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import type { UploadResult } from '../../../src/ndjson/report.js'
+import type { UploadResult } from '../../../src/ndjson/upload-report.js'
 import { fakeRequest, type Fake } from '../http/fake-request.js'
 
 interface User { id: number, name: string }
@@ -15,7 +15,7 @@ interface User { id: number, name: string }
 const NDJSON = { 'content-type': 'application/x-ndjson' }
 const user = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'integer' } } })
 
-async function post(options: Partial<UploadOptions<User>>, fake: Fake): Promise<{ response: HttpResponse; batches: User[][]; lines: number[][] }> {
+async function post(options: Partial<Omit<UploadOptions<User>, 'background'>>, fake: Fake): Promise<{ response: HttpResponse; batches: User[][]; lines: number[][] }> {
   const batches: User[][] = []
   const lines: number[][] = []
   const handler = ndjsonUpload<User>({
@@ -40,7 +40,7 @@ async function linesOf({ body }: HttpResponse): Promise<unknown[]> {
 
 describe('the answer', () => {
   test('SPEC 4.9.upload.2, 7.5: counts, and names the lines that failed, from 1', async () => {
-    const { response, batches, lines } = await post({ record: user }, { body: '{"id":0}\n{"id":\n\n{"id":"x"}\n{"id":7}' })
+    const { response, batches, lines } = await post({ schema: user }, { body: '{"id":0}\n{"id":\n\n{"id":"x"}\n{"id":7}' })
     assert.equal(response.status, 200)
     assert.deepEqual(batches, [[{ id: 0 }, { id: 7 }]])
     assert.deepEqual(lines, [[1, 5]])
@@ -61,13 +61,13 @@ describe('the answer', () => {
   })
   test('keeps the first errors by line, whatever found them', async () => {
     const body = Array.from({ length: 2000 }, (_, at) => (at % 2 === 0 ? '{"id":"no"}' : 'bad')).join('\n')
-    const { summary, errors } = resultOf((await post({ record: user, maxErrors: 5 }, { body })).response)
+    const { summary, errors } = resultOf((await post({ schema: user, maxErrors: 5 }, { body })).response)
     assert.deepEqual(summary, { total: 2000, succeeded: 0, failed: 2000 })
     assert.deepEqual(errors.map(({ line }) => line), [1, 2, 3, 4, 5])
   })
   test('lists a hundred faults, unless that is said otherwise', async () => {
     for (const body of ['bad\n', '{}\n']) {
-      const { summary, errors } = resultOf((await post({ record: user }, { body: body.repeat(150) })).response)
+      const { summary, errors } = resultOf((await post({ schema: user }, { body: body.repeat(150) })).response)
       assert.deepEqual([summary.failed, errors.length], [150, 100], body)
     }
   })
@@ -100,7 +100,7 @@ describe('the answer', () => {
     assert.ok(lines.slice(0, -1).every(({ line, status }, at) => line === at + 1 && status === (at % 3 === 0 ? 400 : 200)))
   })
   test('streamed, a line that the schema refuses is a 400 of its own, with what is wrong in it', async () => {
-    const { response, batches } = await post({ record: user }, { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } })
+    const { response, batches } = await post({ schema: user }, { body: '{"id":1}\n{"id":"x"}\n', headers: { ...NDJSON, accept: 'application/x-ndjson' } })
     assert.deepEqual(await linesOf(response), [
       { line: 1, status: 200 },
       { line: 2, status: 400, error: { code: 'record_invalid', message: 'The record is not valid.', details: [{ pointer: '/id', message: 'must be integer' }] } },
@@ -145,21 +145,21 @@ describe('what ends an upload', () => {
     }
   })
   test('limits: Content-Length, bytes, decoded bytes, lines', async () => {
-    await assert.rejects(async () => post({ maxBytes: 10 }, { headers: { ...NDJSON, 'content-length': '11' } }), codeOf('body_too_large'))
-    await assert.rejects(post({ maxBytes: 10 }, { body: '{"id":1}\n{"id":2}\n' }), codeOf('body_too_large'))
+    await assert.rejects(async () => post({ maxBodyBytes: 10 }, { headers: { ...NDJSON, 'content-length': '11' } }), codeOf('body_too_large'))
+    await assert.rejects(post({ maxBodyBytes: 10 }, { body: '{"id":1}\n{"id":2}\n' }), codeOf('body_too_large'))
     await assert.rejects(post({ maxLines: 2 }, { body: '{"id":1}\n{"id":2}\n{"id":3}\n' }), codeOf('body_too_large'))
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     await assert.rejects(post({ maxDecodedBytes: 1000 }, { headers, body: gzipSync('{"id":1}\n'.repeat(1000)) }), codeOf('body_too_large'))
   })
   test('a Content-Length of more than is allowed, and no other', async () => {
-    const posted = async (length: number, options: Partial<UploadOptions<User>>): Promise<number> => (
+    const posted = async (length: number, options: Partial<Omit<UploadOptions<User>, 'background'>>): Promise<number> => (
       (await post(options, { headers: { ...NDJSON, 'content-length': String(length) }, body: '{"id":1}\n' })).response.status
     )
-    for (const [most, options] of [[10, { maxBytes: 10 }], [16 * 2 ** 30, {}]] as const) {
+    for (const [most, options] of [[10, { maxBodyBytes: 10 }], [16 * 2 ** 30, {}]] as const) {
       assert.equal(await posted(most, options), 200)
       await assert.rejects(posted(most + 1, options), codeOf('body_too_large'))
     }
-    assert.deepEqual(decodeOptions('any', {}), { maxBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
+    assert.deepEqual(decodeOptions({}), { maxBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
   })
   test('SPEC 4.9.upload.3: gzip is read; where it breaks off, the answer says what was taken', async () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
@@ -226,7 +226,7 @@ describe('what ends an upload', () => {
   test('a record that is wrong in very many ways is described in five', async () => {
     const properties = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`p${at}`, { type: 'integer' }]))
     const many = Object.fromEntries(Object.keys(properties).map((name) => [name, 'x']))
-    const { response } = await post({ record: jsonSchema<User>({ type: 'object', properties }) }, { body: JSON.stringify(many) })
+    const { response } = await post({ schema: jsonSchema<User>({ type: 'object', properties }) }, { body: JSON.stringify(many) })
     assert.equal(resultOf(response).errors[0]?.details?.length, 5)
   })
   test('outcomes that do not fit the records are a mistake of the host', async () => {
@@ -237,17 +237,17 @@ describe('what ends an upload', () => {
 describe('construction', () => {
   test('options that make no sense are refused', () => {
     const write = (): undefined => undefined
-    for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
-      assert.throws(() => ndjsonUpload({ write, ...wrong } as UploadOptions), TypeError, JSON.stringify(wrong))
+    for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBodyBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
+      assert.throws(() => ndjsonUpload({ write, ...wrong } as Omit<UploadOptions, 'background'>), TypeError, JSON.stringify(wrong))
     }
   })
   test('other methods are not its own', () => {
     assert.equal(ndjsonUpload({ write: () => undefined })({ ...fakeRequest(), method: 'GET' }), undefined)
   })
   test('records nested as deep as a line can hold fail alone', async () => {
-    const record = jsonSchema<User>({ $defs: { any: { type: 'object', properties: { a: { $ref: '#/$defs/any' } } } }, $ref: '#/$defs/any' })
+    const schema = jsonSchema<User>({ $defs: { any: { type: 'object', properties: { a: { $ref: '#/$defs/any' } } } }, $ref: '#/$defs/any' })
     const deep = `${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}`
-    const { response } = await post({ record, maxLineBytes: 1 << 22 }, { body: `{"id":1}\n${deep}\n{"id":2}\n` })
+    const { response } = await post({ schema, maxLineBytes: 1 << 22 }, { body: `{"id":1}\n${deep}\n{"id":2}\n` })
     assert.deepEqual(resultOf(response).summary, { total: 3, succeeded: 2, failed: 1 })
   })
 })

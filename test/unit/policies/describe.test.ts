@@ -42,7 +42,7 @@ describe('what policies add to a description', () => {
 
   test('the others: their failures, and the fields that they add to every answer', () => {
     assert.deepEqual(Object.keys(responsesOf(described(authorize({ allow: () => true, reason: 'no' })))), ['200', '401', '403'])
-    assert.deepEqual(Object.keys(responsesOf(described(limitBody({ maxBytes: 1 })))), ['200', '413'])
+    assert.deepEqual(Object.keys(responsesOf(described(limitBody({ maxBodyBytes: 1 })))), ['200', '413'])
     assert.deepEqual(Object.keys(responsesOf(described(timeouts({ readMs: 1 })))), ['200', '408'])
     assert.deepEqual(Object.keys(responsesOf(described(timeouts({ runMs: 1 })))), ['200', '408', '503'])
     const responses = responsesOf(described(rateLimit({ store: memory().store, onStoreError: 'allow', policies: [{ name: 'a', limit: 1, windowSeconds: 1 }] })))

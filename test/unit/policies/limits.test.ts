@@ -27,7 +27,7 @@ const count: Handler = async (request) => {
 }
 
 test('limits take the least that makes sense', async () => {
-  const nothing = compose(limitBody({ maxBytes: 0 }), count)
+  const nothing = compose(limitBody({ maxBodyBytes: 0 }), count)
   assert.deepEqual([(await ask(nothing, { body: body() })).body, (await ask(nothing, { body: body('x') })).status], ['0', 413])
   const one = compose(limitHeaders({ maxFields: 1 }), () => json(200, {}))
   assert.deepEqual([(await ask(one, { headers: { a: '' } })).status, (await ask(one, { headers: { a: '', b: '' } })).status], [200, 431])
@@ -37,7 +37,7 @@ test('limits take the least that makes sense', async () => {
 
 describe('limitBody', () => {
   test('issue 15, C11: what the host has parsed is measured where Content-Length does not tell its size', async () => {
-    const handler = compose(limitBody({ maxBytes: 100 }), () => json(200, {}))
+    const handler = compose(limitBody({ maxBodyBytes: 100 }), () => json(200, {}))
     const answer = async (value: unknown, headers = {}) => handler(fakeRequest({ headers, parsed: { value } }))
     assert.equal((await answer({ text: 'x'.repeat(80) }))?.status, 200)
     for (const headers of [{}, { 'content-length': '50', 'content-encoding': 'gzip' }]) {
@@ -49,7 +49,7 @@ describe('limitBody', () => {
     await assert.rejects(answer(loop), { code: 'nested_too_deep' })
   })
 
-  const limited = (handler: Handler) => compose(limitBody({ maxBytes: 10 }), handler)
+  const limited = (handler: Handler) => compose(limitBody({ maxBodyBytes: 10 }), handler)
 
   test('SPEC 8.1: by Content-Length before anything is read', async () => {
     for (const [length, status] of [['11', 413], ['10', 200], [undefined, 200]] as const) {
@@ -95,7 +95,7 @@ describe('limitHeaders', () => {
 
 test('misuse throws when it is made', () => {
   for (const [make, what] of [
-    [() => limitBody({ maxBytes: -1 }), /maxBytes/], [() => limitBody({} as never), /maxBytes/], [() => limitBody({ maxBytes: 1.5 }), /maxBytes/],
+    [() => limitBody({ maxBodyBytes: -1 }), /maxBodyBytes/], [() => limitBody({} as never), /maxBodyBytes/], [() => limitBody({ maxBodyBytes: 1.5 }), /maxBodyBytes/],
     [() => limitHeaders({}), /set maxBytes, maxFields/], [() => limitHeaders({ maxBytes: 0 }), /whole numbers/], [() => limitHeaders({ maxFields: 1.5 }), /whole numbers/],
   ] as const) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
 })

@@ -3,15 +3,14 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { callbacks, type CallbackSender } from '../../../src/callbacks/index.js'
 import { memory } from '../../../adapters/memory/index.js'
-import { bulkCreate, bulkCreateTask } from '../../../src/bulk/create.js'
+import { bulkCreate } from '../../../src/bulk/create.js'
 import { bulkItems } from '../../../src/bulk/items.js'
-import { bulkUpdate, bulkUpdateTask } from '../../../src/bulk/update.js'
+import { bulkUpdate } from '../../../src/bulk/update.js'
 import { blobSource } from '../../../src/content/blob-source.js'
 import { content } from '../../../src/content/content.js'
 import type { Handler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { uploadTask } from '../../../src/ndjson/upload-task.js'
 import { openapi } from '../../../src/openapi/document.js'
 import { router } from '../../../src/resources/router.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
@@ -68,11 +67,12 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
     }
   }
   const repository = { createMany: async () => [], updateMany: async () => [] }
-  const bulks = { create: bulkCreateTask({ repository, schema: item, name: 'c', blobs, onError: quiet }), update: bulkUpdateTask({ repository, schema: item, name: 'u', blobs, onError: quiet, ...change } as never) }
-  const upload = uploadTask({ name: 'n', blobs, write: async () => { throw fail() } })
+  const create = bulkCreate({ repository, schema: item, onError: quiet, background: { name: 'c', blobs } })
+  const update = bulkUpdate<{ userId: number, role: string }, object, number>({ repository, onError: quiet, ...change, background: { name: 'u', blobs } })
+  const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs } })
   const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => ({}) })
   const sender: CallbackSender = { check: () => { throw fail() }, send: async () => { throw fail() } }
-  const tasks = createTasks({ store, queue: parts.queue, definitions: [bulks.create, bulks.update, upload, work], callbacks: callbacks({ sender, secrets: () => { throw fail() } }), onError: quiet })
+  const tasks = createTasks({ store, queue: parts.queue, definitions: [create.task, update.task, upload.task, work], callbacks: callbacks({ sender, secrets: () => { throw fail() } }), onError: quiet })
   const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'
   const ndjson = { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson', ...async } }
@@ -80,11 +80,11 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   return {
     ...found,
     'bulk in the background': [
-      [bulkCreate({ repository, schema: item, onError: quiet, background: { endpoints, task: bulks.create } }), post(USERS, async)],
-      [bulkUpdate({ repository, schema: item, onError: quiet, ...change, background: { endpoints, task: bulks.update } } as never), { ...post(UPDATES, async), method: 'PATCH' }],
+      [create.handler(endpoints), post(USERS, async)],
+      [update.handler(endpoints), { ...post(UPDATES, async), method: 'PATCH' }],
     ],
     'its items': [[router({ '/s/{id}/items': bulkItems({ endpoints, blobs }) }), { path: `/s/${id}/items` }]],
-    'an upload in the background': [[ndjsonUpload({ write: async () => {}, background: { endpoints, task: upload } }), ndjson]],
+    'an upload in the background': [[upload.handler(endpoints), ndjson]],
     'a blob': [[content(async () => await blobSource(blobs, 'x', { type: 'text/plain' })), {}]],
     'a callback': [
       [endpoints.submit(work, { callback: () => 'http://203.0.113.9/' }), called], [endpoints.submit(work, { callback: () => { throw fail() } }), called],
@@ -109,15 +109,16 @@ describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks tell nothing of wha
 
     test(`thrown thing ${at + 1} by the work: the status resource says that it failed, and not why`, async () => {
       const { store, queue, blobs } = memory()
-      const upload = uploadTask({ name: 'n', blobs, write: async () => { throw fail() } })
-      const bulk = bulkCreateTask({ name: 'c', blobs, schema: item, onError: quiet, repository: { createMany: async () => { throw fail() } } })
+      const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs } })
+      const repository = { createMany: async () => { throw fail() } }
+      const bulk = bulkCreate({ schema: item, onError: quiet, repository, background: { name: 'c', blobs } })
       const work = defineTask({ name: 'w', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
-      const tasks = createTasks({ store, queue, definitions: [upload, bulk, work], onError: quiet })
+      const tasks = createTasks({ store, queue, definitions: [upload.task, bulk.task, work], onError: quiet })
       const endpoints = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
       const status = router({ '/s/{id}': endpoints.status, '/s/{id}/items': bulkItems({ endpoints, blobs }) })
       for (const [name, handler, what] of [
-        ['upload', ndjsonUpload({ write: async () => {}, background: { endpoints, task: upload } }), { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson' } }],
-        ['bulk', bulkCreate({ schema: item, repository: { createMany: async () => [] }, background: { endpoints, task: bulk } }), post(USERS)],
+        ['upload', upload.handler(endpoints), { ...post('{"id":1}\n'), headers: { 'content-type': 'application/x-ndjson' } }],
+        ['bulk', bulk.handler(endpoints), post(USERS)],
         ['task', endpoints.submit(work), post('{}')],
       ] as const) {
         const { status: accepted, headers } = await ask(handler, { ...what, headers: { ...what.headers, prefer: 'respond-async' } })

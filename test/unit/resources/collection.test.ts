@@ -262,12 +262,12 @@ describe('what a repository has, and what it does not', () => {
   test('what can not work is refused at once', () => {
     const repository = new Notes()
     for (const options of [
-      { repository: {}, schema }, { repository, schema: {} }, { repository, schema, changeSchema: 5 }, { repository, schema, maxBytes: 0 },
+      { repository: {}, schema }, { repository, schema: {} }, { repository, schema, changeSchema: 5 }, { repository, schema, maxBodyBytes: 0 },
       { repository: { delete: () => true }, schema }, { repository, schema, batchSize: 0 }, { repository, schema, path: 'notes' },
     ]) assert.throws(() => collection(options as never), TypeError)
   })
   test('large bodies are refused', async () => {
-    assert.equal((await setUp({ maxBytes: 20 }).go('POST', '/v1/notes', { title: 'x'.repeat(30) })).status, 413)
+    assert.equal((await setUp({ maxBodyBytes: 20 }).go('POST', '/v1/notes', { title: 'x'.repeat(30) })).status, 413)
   })
   test('its operations are at its paths', () => {
     assert.deepEqual(setUp().handler.operations?.map(({ method, path }) => `${method} ${path ?? ''}`), [

@@ -4,10 +4,10 @@ import { after, describe, test, type TestContext } from 'node:test'
 import { MemoryStore } from '../../../adapters/memory/index.js'
 import type { TaskSnapshot } from '../../../src/tasks/record/codec.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { taskEvents } from '../../../src/tasks/http/events.js'
-import { Feeds } from '../../../src/tasks/record/feed.js'
-import { taskFace } from '../../../src/tasks/http/faces.js'
-import { SharedFace } from '../../../src/tasks/http/shared-face.js'
+import { eventStream } from '../../../src/tasks/http/event-stream.js'
+import { Subscriptions } from '../../../src/tasks/record/subscriptions.js'
+import { taskFormat } from '../../../src/tasks/http/formats.js'
+import { EncodedBodies } from '../../../src/tasks/http/encoded-bodies.js'
 import { bench, deferred, Spy, SpyStore, within } from './kit.js'
 import { serviceOf } from '../../../src/tasks/service-of.js'
 
@@ -38,51 +38,51 @@ async function setUp(t: TestContext) {
     if (now.replaced) revision = now.revision
   }
   const seen: TaskSnapshot[] = []
-  return { inner, spy, store, write, seen, feeds: new Feeds(store, (task) => { seen.push(task) }) }
+  return { inner, spy, store, write, seen, subscriptions: new Subscriptions(store, (task) => { seen.push(task) }) }
 }
 
-describe('Feeds', () => {
-  test('a follower wakes at a change, its time, its signal and its close, and leaves nothing behind', async (t) => {
-    const { inner, feeds, write } = await setUp(t)
-    const follower = await feeds.follow('a')
+describe('Subscriptions', () => {
+  test('a subscriber wakes at a change, its time, its signal and its close, and leaves nothing behind', async (t) => {
+    const { inner, subscriptions, write } = await setUp(t)
+    const subscriber = await subscriptions.subscribe('a')
     const controller = new AbortController()
-    assert.equal((await follower.next(60_000, controller.signal))?.version, 1, 'the first is at once')
-    const woken = follower.next(60_000, controller.signal)
+    assert.equal((await subscriber.next(60_000, controller.signal))?.version, 1, 'the first is at once')
+    const woken = subscriber.next(60_000, controller.signal)
     await write(recordText(2))
     assert.equal((await within(woken, 1000))?.version, 2)
-    assert.equal((await within(follower.next(10, controller.signal), 1000))?.version, 2)
+    assert.equal((await within(subscriber.next(10, controller.signal), 1000))?.version, 2)
     assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
-    const aborted = follower.next(60_000, controller.signal)
+    const aborted = subscriber.next(60_000, controller.signal)
     controller.abort()
     await within(aborted, 1000)
-    const closed = follower.next(60_000, new AbortController().signal)
-    follower.close()
-    follower.close()
+    const closed = subscriber.next(60_000, new AbortController().signal)
+    subscriber.close()
+    subscriber.close()
     await within(closed, 1000)
-    assert.deepEqual([inner.usage().watches, feeds.size], [0, 0])
+    assert.deepEqual([inner.usage().watches, subscriptions.size], [0, 0])
   })
 
-  test('issue 15, C11: a hundred followers of a task share one watch, one read of each change and one snapshot', async (t) => {
-    const { spy, feeds, write, seen } = await setUp(t)
-    const followers = await Promise.all(Array.from({ length: 100 }, () => feeds.follow('a')))
-    await Promise.all(followers.map((follower) => follower.next(60_000, never())))
+  test('issue 15, C11: a hundred subscribers of a task share one watch, one read of each change and one snapshot', async (t) => {
+    const { spy, subscriptions, write, seen } = await setUp(t)
+    const subscribers = await Promise.all(Array.from({ length: 100 }, () => subscriptions.subscribe('a')))
+    await Promise.all(subscribers.map((subscriber) => subscriber.next(60_000, never())))
     assert.equal(spy.calls.filter((call) => call.startsWith('watch')).length, 1)
     const reads = () => spy.calls.filter((call) => call.startsWith('get')).length
     assert.ok(reads() <= 2, `${String(reads())} reads for those who came together`)
     const before = reads()
-    const next = followers.map((follower) => follower.next(60_000, never()))
+    const next = subscribers.map((subscriber) => subscriber.next(60_000, never()))
     await write(recordText(2))
     const tasks = await within(Promise.all(next))
     assert.equal(reads() - before, 1)
     assert.equal(new Set(tasks).size, 1)
     assert.equal(tasks[0]?.version, 2)
     assert.equal(seen.filter(({ version }) => version === 2).length, 1)
-    for (const follower of followers) follower.close()
-    assert.equal(feeds.size, 0)
+    for (const subscriber of subscribers) subscriber.close()
+    assert.equal(subscriptions.size, 0)
   })
 
   test('who comes later reads what is written by then, also while another read is under way', async (t) => {
-    const { inner, feeds, write, store } = await setUp(t)
+    const { inner, subscriptions, write, store } = await setUp(t)
     const gate = deferred()
     let held = true
     t.mock.method(store, 'get', async (key: string) => {
@@ -90,11 +90,11 @@ describe('Feeds', () => {
       if (held) await gate.promise
       return entry
     })
-    const first = (await feeds.follow('a')).next(60_000, never())
+    const first = (await subscriptions.subscribe('a')).next(60_000, never())
     await turn()
     t.mock.method(inner, 'watch', () => () => undefined)
     await write(recordText(2))
-    const second = (await feeds.follow('a')).next(60_000, never())
+    const second = (await subscriptions.subscribe('a')).next(60_000, never())
     await turn()
     held = false
     gate.resolve()
@@ -103,55 +103,55 @@ describe('Feeds', () => {
   })
 
   test('reads again by itself when a notice is lost', async (t) => {
-    const { inner, feeds, write, store } = await setUp(t)
+    const { inner, subscriptions, write, store } = await setUp(t)
     const real = setInterval
     const every: number[] = []
     t.mock.method(globalThis, 'setInterval', (work: () => void, ms: number) => { every.push(ms); return real(work, 5) })
     t.mock.method(store, 'watch', async () => () => undefined)
-    const follower = await feeds.follow('a')
-    await follower.next(60_000, never())
-    const next = follower.next(60_000, never())
+    const subscriber = await subscriptions.subscribe('a')
+    await subscriber.next(60_000, never())
+    const next = subscriber.next(60_000, never())
     await write(recordText(2))
     assert.equal((await within(next))?.version, 2)
     assert.deepEqual(every, [3000])
-    follower.close()
+    subscriber.close()
     assert.equal(inner.usage().watches, 0)
   })
 
   test('a store that fails fails all who wait, and who comes next tries anew', async (t) => {
-    const { spy, feeds, write } = await setUp(t)
+    const { spy, subscriptions, write } = await setUp(t)
     spy.fault = (call) => (call.startsWith('watch') ? 'before' : undefined)
-    await assert.rejects(Promise.all([feeds.follow('a'), feeds.follow('a')]), /did not happen/)
-    assert.equal(feeds.size, 0)
+    await assert.rejects(Promise.all([subscriptions.subscribe('a'), subscriptions.subscribe('a')]), /did not happen/)
+    assert.equal(subscriptions.size, 0)
     spy.fault = () => undefined
-    const followers = await Promise.all([feeds.follow('a'), feeds.follow('a')])
-    for (const follower of followers) await follower.next(60_000, never())
+    const subscribers = await Promise.all([subscriptions.subscribe('a'), subscriptions.subscribe('a')])
+    for (const subscriber of subscribers) await subscriber.next(60_000, never())
     spy.fault = (call) => (call.startsWith('get') ? 'before' : undefined)
-    const next = followers.map((follower) => assert.rejects(follower.next(60_000, never()), /did not happen/))
+    const next = subscribers.map((subscriber) => assert.rejects(subscriber.next(60_000, never()), /did not happen/))
     await write(recordText(2))
     await within(Promise.all(next))
     spy.fault = () => undefined
-    assert.equal((await followers[0]?.now())?.version, 2)
-    for (const follower of followers) follower.close()
+    assert.equal((await subscribers[0]?.now())?.version, 2)
+    for (const subscriber of subscribers) subscriber.close()
   })
 
-  test('followers of a task that is forgotten hear of it', async (t) => {
-    const { inner, feeds } = await setUp(t)
-    const follower = await feeds.follow('a')
-    await follower.next(60_000, never())
-    const next = follower.next(60_000, never())
+  test('subscribers of a task that is forgotten hear of it', async (t) => {
+    const { inner, subscriptions } = await setUp(t)
+    const subscriber = await subscriptions.subscribe('a')
+    await subscriber.next(60_000, never())
+    const next = subscriber.next(60_000, never())
     await inner.delete('task:a')
     assert.equal(await within(next), undefined)
-    follower.close()
+    subscriber.close()
   })
 })
 
 describe('event streams', () => {
-  const place = () => ({ signal: never(), leave: () => undefined })
+  const place = () => ({ signal: never(), release: () => undefined })
 
   /** What a stream yields, one piece for each call. */
-  function open({ feeds }: Awaited<ReturnType<typeof setUp>>, task: TaskSnapshot, face = new SharedFace(taskFace)) {
-    const events = taskEvents(feeds, task, (now) => face.event(now, '/a'), undefined, place())[Symbol.asyncIterator]()
+  function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: TaskSnapshot, format = new EncodedBodies(taskFormat)) {
+    const events = eventStream(subscriptions, task, (now) => format.event(now, '/a'), undefined, place())[Symbol.asyncIterator]()
     return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
   }
 
@@ -159,8 +159,8 @@ describe('event streams', () => {
 
   test('issue 15, C11: the streams of a task share the bytes of a version, and send large ones piece by piece', async (t) => {
     const made = await setUp(t)
-    const face = new SharedFace(taskFace)
-    const streams = [open(made, task, face), open(made, task, face)] as const
+    const format = new EncodedBodies(taskFormat)
+    const streams = [open(made, task, format), open(made, task, format)] as const
     for (const { next } of streams) assert.equal(String(await next()), 'retry: 2000\n\n')
     for (const { next } of streams) assert.match(String(await next()), /"n":1/)
     await made.write(`${recordText(2).slice(0, -1)},"text":"${'x'.repeat(200_000)}"}`)
@@ -175,7 +175,7 @@ describe('event streams', () => {
       assert.match(Buffer.concat(pieces).toString(), /^id: 1000-2\ndata: \{"taskId":"a","n":2,"text":"x{200000}"\}\n\n$/)
     }
     for (const { events } of streams) await events.return?.()
-    assert.equal(made.feeds.size, 0)
+    assert.equal(made.subscriptions.size, 0)
   })
 
   test('a slow reader skips what has changed again meanwhile', async (t) => {
@@ -196,7 +196,7 @@ describe('event streams', () => {
     await next()
     await made.write(recordText(2, { owner: '"eve"' }))
     assert.equal(await next(), undefined)
-    assert.equal(made.feeds.size, 0)
+    assert.equal(made.subscriptions.size, 0)
   })
 })
 
@@ -205,12 +205,12 @@ test('tasks.wait for many callers reads each change once', async (t) => {
   const work = defineTask({ name: 'work', run: () => gate.promise })
   const { tasks, spy, close } = bench({ definitions: [work] })
   t.after(close)
-  const { id } = await tasks.submit(work, 1)
+  const { taskId: id } = await tasks.submit(work, 1)
   const waits = Array.from({ length: 50 }, () => tasks.wait(id, { timeoutMs: 60_000 }))
-  while (serviceOf(tasks).feeds.size === 0) await turn()
+  while (serviceOf(tasks).subscriptions.size === 0) await turn()
   for (let n = 0; n < 10; n++) await turn()
   spy.calls.length = 0
   gate.resolve()
-  for (const task of await within(Promise.all(waits))) assert.equal(task?.state, 'completed')
+  for (const task of await within(Promise.all(waits))) assert.equal(task?.status, 'completed')
   assert.ok(spy.calls.filter((call) => call.startsWith('get')).length <= 3, spy.calls.join())
 })

@@ -4,7 +4,6 @@ import { toFetch } from '../../../adapters/fetch/index.js'
 import { MemoryBlobs, memory, type MemoryStore } from '../../../adapters/memory/index.js'
 import { httpError } from '../../../src/http/errors.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
-import { uploadTask } from '../../../src/ndjson/upload-task.js'
 import { router } from '../../../src/resources/router.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
@@ -28,11 +27,14 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
   const blobs = new MemoryBlobs()
   const spy = new Spy()
   const gate = deferred()
-  const upload = uploadTask({ name: 'upload', blobs, write: () => gate.promise, ...maxPerOwner === undefined ? {} : { maxPerOwner } })
+  const upload = ndjsonUpload({
+    write: () => gate.promise, maxBodyBytes: 2_000_000,
+    background: { name: 'upload', blobs, ...maxPerOwner === undefined ? {} : { maxPerOwner } },
+  })
   const other = defineTask({ name: 'other', run: () => gate.promise })
-  const tasks = createTasks({ store: new SpyStore(store, spy), queue: spyQueue(queue, spy), definitions: [upload, other], onError: () => undefined, ...more })
+  const tasks = createTasks({ store: new SpyStore(store, spy), queue: spyQueue(queue, spy), definitions: [upload.task, other], onError: () => undefined, ...more })
   const made = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string | undefined, ...endpoints })
-  const handler = ndjsonUpload({ write: () => undefined, maxBytes: 2_000_000, background: { endpoints: made, task: upload } })
+  const handler = upload.handler(made)
   const call = toFetch(router({ 'POST /uploads': handler }), { onError: () => undefined })
   t.after(async () => {
     gate.resolve()

@@ -4,7 +4,7 @@ import { memory, MemoryQueue, MemoryStore } from '../../../adapters/memory/index
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { type HttpError } from '../../../src/http/errors.js'
-import { freeSlot, takeSlot } from '../../../src/tasks/intake/slots.js'
+import { releaseSlot, acquireSlot } from '../../../src/tasks/intake/owner-slots.js'
 import { bench, deferred, ended, eventually } from './kit.js'
 
 function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
@@ -31,7 +31,7 @@ describe('maxPerOwner', () => {
       const { gate, work } = limited(1, run)
       const { tasks, close, store } = bench({ definitions: [work] })
       t.after(close)
-      const { id } = await tasks.submit(work, 1, { owner: 'ann' })
+      const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
       await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' })
       gate.resolve()
       await ended(tasks, id)
@@ -44,7 +44,7 @@ describe('maxPerOwner', () => {
     const { gate, work } = limited(1)
     const { tasks, close, store, spy } = bench({ definitions: [work] })
     t.after(close)
-    const { id } = await tasks.submit(work, 1, { owner: 'ann' })
+    const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
     await tasks.cancel(id)
     assert.equal(store.usage().entries, 1)
     spy.fault = (call) => (call.startsWith('enqueue') ? 'before' : undefined)
@@ -62,7 +62,7 @@ describe('maxPerOwner', () => {
     const first = await tasks.submit(work, 1, { owner: 'ann' })
     await tasks.submit(work, 1, { owner: 'ann', id: 'second' })
     assert.equal((await tasks.submit(work, 1, { owner: 'ann', id: 'second' })).created, false)
-    await tasks.cancel(first.id)
+    await tasks.cancel(first.taskId)
     await Promise.all(Array.from({ length: 5 }, () => tasks.submit(work, 1, { owner: 'ann', id: 'second' })))
     await tasks.submit(work, 1, { owner: 'ann' })
     await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' })
@@ -78,7 +78,7 @@ describe('maxPerOwner', () => {
     await tasks.submit(work, 1, { owner: 'ann', id: 'old' })
     await tasks.cancel('old')
     await tasks.submit(work, 1, { owner: 'ann', id: 'new' })
-    assert.deepEqual(await tasks.submit(work, 1, { owner: 'ann', id: 'old' }), { id: 'old', created: false })
+    assert.equal((await tasks.submit(work, 1, { owner: 'ann', id: 'old' })).created, false)
     gate.resolve()
   })
 
@@ -86,10 +86,10 @@ describe('maxPerOwner', () => {
     const { store } = memory()
     t.after(() => store.close())
     const ttlMs = 60_000
-    const key = await takeSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', ttlMs)
-    await freeSlot(store, key, 'other')
+    const key = await acquireSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', ttlMs)
+    await releaseSlot(store, key, 'other')
     assert.equal(store.usage().entries, 1)
-    await freeSlot(store, key, 'one')
+    await releaseSlot(store, key, 'one')
     assert.equal(store.usage().entries, 0)
   })
 
@@ -108,7 +108,7 @@ describe('maxPerOwner', () => {
     const store = new MemoryStore({ now: () => now })
     const tasks = createTasks({ store, queue: new MemoryQueue(), definitions: [work] })
     const wall = t.mock.method(Date, 'now', () => 1e12)
-    const { id } = await tasks.submit(work, 1, { owner: 'ann' })
+    const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
     const record = await store.get(`task:${id}`)
     assert.ok(record)
     const key = (JSON.parse(record.value.split('\n')[0] ?? '') as string[]).at(8) ?? ''
@@ -119,7 +119,7 @@ describe('maxPerOwner', () => {
     await eventually(async () => await store.get(key) === undefined)
     await store.create(key, slot?.value ?? '', { ttlMs: 1e9 })
     const second = await tasks.submit(work, 1, { owner: 'ann' })
-    await ended(tasks, second.id)
+    await ended(tasks, second.taskId)
     await eventually(async () => await store.get(key) === undefined)
     await store.create(key, 'never', { ttlMs: 1e9 })
     await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' }, 'its record may be on the way')

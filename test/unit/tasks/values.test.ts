@@ -4,14 +4,14 @@ import fc from 'fast-check'
 import { httpError, HttpError } from '../../../src/http/errors.js'
 import { decode, encode, snapshotOf, toSnapshot } from '../../../src/tasks/record/codec.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { taskFace } from '../../../src/tasks/http/faces.js'
-import { jobFace } from '../../../src/tasks/http/job-face.js'
+import { taskFormat } from '../../../src/tasks/http/formats.js'
+import { jobFormat } from '../../../src/tasks/http/formats.js'
 import { isPermanent, permanent, toFailure } from '../../../src/tasks/run/failure.js'
 import { fingerprintOf } from '../../../src/idempotency/fingerprint.js'
 import { parseIdempotencyKey } from '../../../src/idempotency/key.js'
 import { newId } from '../../../src/runtime/random-id.js'
 import { isTaskId } from '../../../src/tasks/record/ids.js'
-import { change, toFaceText, type TaskRecord } from '../../../src/tasks/record/record.js'
+import { change, toTaskText, type TaskRecord } from '../../../src/tasks/record/record.js'
 import { toResultText } from '../../../src/tasks/record/result.js'
 import { canMove, isFinal, type TaskState } from '../../../src/tasks/record/state.js'
 import { StatusPath } from '../../../src/tasks/http/status-path.js'
@@ -19,7 +19,7 @@ import { StatusPath } from '../../../src/tasks/http/status-path.js'
 const STATES: TaskState[] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
 const record: TaskRecord = {
   id: 'a1', name: 'export', owner: undefined, state: 'queued', job: 'j1', attempt: 0, version: 1, createdAt: 1_700_000_000_000, startedAt: undefined, finishedAt: undefined,
-  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: undefined, slot: undefined, callback: undefined,
+  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, errorFields: undefined, claim: undefined, slot: undefined, callback: undefined,
 }
 
 describe('states', () => {
@@ -37,7 +37,7 @@ describe('records', () => {
   test('a change that clients see is a new version, a hidden one is not', () => {
     assert.equal(change(record, { state: 'processing', startedAt: 5 })?.version, 2)
     assert.equal(change(record, { progress: { done: 1 } })?.version, 2)
-    for (const hidden of [{ job: 'j2' }, { expiresAt: 9 }, { errorStatus: 404 }, { claim: 'c' }, { slot: 's' }]) {
+    for (const hidden of [{ job: 'j2' }, { expiresAt: 9 }, { errorStatus: 404 }, { errorFields: { 'retry-after': '1' } }, { claim: 'c' }, { slot: 's' }]) {
       assert.equal(change(record, hidden)?.version, 1, JSON.stringify(hidden))
     }
   })
@@ -51,12 +51,12 @@ describe('records', () => {
     assert.equal(change(record, { state: 'completed', result: '{}' }), undefined, 'nothing completes that has not begun')
   })
 
-  test('SPEC 2.5: the face shows processing for queued, and result only when there is one', () => {
-    assert.deepEqual(JSON.parse(toFaceText(record)), {
+  test('SPEC 2.5: the format shows processing for queued, and result only when there is one', () => {
+    assert.deepEqual(JSON.parse(toTaskText(record)), {
       taskId: 'a1', status: 'processing', message: 'The task was accepted and is being processed.', task: 'export', createdAt: '2023-11-14T22:13:20.000Z',
     })
     const done = { ...record, state: 'completed' as const, result: '{"message":"ok"}', startedAt: 1_700_000_001_000, finishedAt: 1_700_000_002_000, progress: { done: 1, total: 2, message: 'm"' } }
-    assert.deepEqual(JSON.parse(toFaceText(done)), {
+    assert.deepEqual(JSON.parse(toTaskText(done)), {
       taskId: 'a1', status: 'completed', message: 'The task is completed.', task: 'export', progress: { done: 1, total: 2, message: 'm"' },
       result: { message: 'ok' }, createdAt: '2023-11-14T22:13:20.000Z', startedAt: '2023-11-14T22:13:21.000Z', finishedAt: '2023-11-14T22:13:22.000Z',
     })
@@ -72,7 +72,7 @@ describe('records', () => {
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
       holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
-      claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
+      errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
       callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
     fc.assert(fc.property(any, (made) => {
@@ -86,13 +86,13 @@ describe('records', () => {
     }))
   })
 
-  test('SPEC 2.6: the job face has id, state, jobId and statusUrl, and knows queued', () => {
+  test('SPEC 2.6: the job format has id, state, jobId and statusUrl, and knows queued', () => {
     const task = snapshotOf(record)
-    const job = JSON.parse(jobFace.toText(task, '/job-status/a1')) as Record<string, unknown>
+    const job = JSON.parse(jobFormat.toText(task, '/job-status/a1')) as Record<string, unknown>
     assert.deepEqual([job['id'], job['state'], job['jobId'], job['statusUrl'], 'taskId' in job, 'status' in job], ['a1', 'queued', 'a1', '/job-status/a1', false, false])
-    const states = STATES.map((state) => (JSON.parse(jobFace.toText(snapshotOf({ ...record, state }), '')) as { state: string }).state)
+    const states = STATES.map((state) => (JSON.parse(jobFormat.toText(snapshotOf({ ...record, state }), '')) as { state: string }).state)
     assert.deepEqual(states, STATES)
-    assert.equal(taskFace.toText(task, ''), task.face)
+    assert.equal(taskFormat.toText(task, ''), task.text)
   })
 })
 

@@ -45,8 +45,8 @@ const handle = toFetch(compose(requestId(), router({
   'GET|HEAD|DELETE /tasks/{id}': status,
   'POST /users': bulkCreate({ schema: user, repository: { create } }),
   'POST /checked': bulkCreate({ schema: item, repository: { create } }),
-  'POST /lines': ndjsonUpload<{ name: string }>({ record: user, write: (records) => { users.push(...records) } }),
-  'GET /lines': ndjsonDownload<{ name: string }>({ records: () => users, record: user }),
+  'POST /lines': ndjsonUpload<{ name: string }>({ schema: user, write: (records) => { users.push(...records) } }),
+  'GET /lines': ndjsonDownload<{ name: string }>({ records: () => users, schema: user }),
   'GET|HEAD /blob': content(() => blobSource(engine.blobs, 'digits')),
   'GET /mine': compose(
     authenticate({ schemes: [bearer({ verify: tokens({ 'only-for-trying': { subject: 'me' } }) })] }),

@@ -1,0 +1,171 @@
+import { decodeBytes, requestCoding } from '../http/body/decode.js'
+import { httpError } from '../http/errors.js'
+import type { HttpRequest } from '../http/exchange.js'
+import { jsonSchema } from '../schema/json-schema.js'
+import type { TaskContext, TaskDefinition } from '../tasks/definition/define.js'
+import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
+import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
+import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
+import type { ParsedBatch } from './batch.js'
+import { startRun } from './bulk-run.js'
+import type { ItemSelection } from './item-selection.js'
+import type { BulkBackgroundOptions } from './options.js'
+import { Report, type BulkItem, type BulkReport } from './report.js'
+import { bodyOfPieces, decodeLimits, isValue, type BulkBody } from './request-body.js'
+import { runBulk } from './run.js'
+import type { BulkSettings } from './settings.js'
+import { StoredReport } from './stored-report.js'
+
+/** Input of the task: a batch in the blobs. */
+export interface SpooledBatch extends SpooledBody {
+  /** Number of items. */
+  readonly items: number
+  /** Items that the result lists. */
+  readonly list: ItemSelection
+}
+
+/**
+ * Result of the task: the report. `items` is absent if the list is longer than `maxInlineBytes`.
+ */
+export interface BulkTaskResult extends BulkReport {
+  readonly message: string
+}
+
+/** The task that writes batches in the background. */
+export type BulkTask = TaskDefinition<SpooledBatch, BulkTaskResult>
+
+/** Task of a bulk endpoint, and the function that makes a request its input. */
+export interface SpooledBulk {
+  readonly task: BulkTask
+  readonly maxInlineBytes: number
+  /**
+   * Writes the body to the blobs, as it was sent, and checks it. If it is refused with 400 or 413,
+   * deletes it.
+   */
+  spool(request: HttpRequest, selection: ItemSelection): Promise<ReadWork>
+}
+
+const WEEK_MS = 604_800_000
+
+/** Creates the task that writes spooled batches. */
+export function spooledBulk<T>(
+  caller: string, settings: BulkSettings<T>, background: BulkBackgroundOptions,
+): SpooledBulk {
+  const { name, blobs, blobRetentionMs = WEEK_MS, maxInlineBytes = 262_144 } = background
+  if (!(maxInlineBytes >= 0)) {
+    throw new TypeError(`${caller}: background.maxInlineBytes must be 0 or more`)
+  }
+  const spool = new Spool(caller, `bulk-${settings.kind}/`, blobs, blobRetentionMs)
+  const limits = decodeLimits(settings)
+  const open = async (spooled: SpooledBody): Promise<BulkBody> => (
+    bodyOfPieces(settings, decodeBytes(await spool.open(spooled), spooled.coding, limits))
+  )
+
+  const run = async (spooled: SpooledBatch, task: TaskContext): Promise<BulkTaskResult> => {
+    const { taskId = 'direct', attempt, signal, context } = task
+    const bulkRun = startRun(settings, { signal, context, place: { taskId, name, attempt } })
+    const { reportError } = bulkRun
+    const stored = new StoredReport({
+      blobs, taskId, retentionMs: blobRetentionMs, maxInlineBytes, reportError,
+    })
+    const report = new Report(stored, settings.status, 'all', settings.maxReportBytes)
+    const progress = (): void => {
+      task.progress(report.total, spooled.items, messageOf(settings, report))
+    }
+    const body = withProgress(await open(spooled), progress)
+    let failure: { readonly error: unknown } | undefined
+    try {
+      await runBulk(bulkRun, body, report)
+    } catch (error) {
+      failure = { error }
+    }
+    const isStored = await stored.end()
+    const message = messageOf(settings, report)
+    if (failure) throw failedAfter(failure.error, report.total, message)
+    progress()
+    const { summary } = report
+    if (spooled.list === 'none') return { message, summary }
+    const items = listed(stored.items, spooled.list)
+    return items ? { message, summary, items } : { message: message + placeOf(isStored), summary }
+  }
+
+  return {
+    task: spooledTask<SpooledBatch, BulkTaskResult>(spool, background, inputSchema(spool), run),
+    maxInlineBytes,
+    async spool(request, selection) {
+      const { signal, body: { parsed }, headers } = request
+      const coding = parsed === undefined ? requestCoding(headers) : 'identity'
+      const { maxBodyBytes } = settings
+      const sent = { coding, maxBodyBytes, signal }
+      const { spooled, sha256 } = await spool.write(bytesOf(request), sent)
+      const discard = () => spool.discard(spooled)
+      try {
+        const body = await open(spooled)
+        let items = 0
+        for await (const batch of body.batches) items += batch.items.length
+        if (items === 0) throw httpError('empty_batch')
+        // A direct request has the same, so that a key means the same batch in both cases.
+        const identity = body.whole ? body.batches[0].items : { coding, sha256 }
+        return { input: { ...spooled, items, list: selection }, body: identity, discard }
+      } catch (error) {
+        await discard()
+        throw error
+      }
+    },
+  }
+}
+
+function inputSchema(spool: Spool) {
+  const { type, required, properties } = spool.schema
+  return jsonSchema<SpooledBatch>({
+    type,
+    required: [...required, 'items', 'list'],
+    properties: {
+      ...properties,
+      items: { type: 'integer', minimum: 1 },
+      list: { enum: ['all', 'failed', 'none'] },
+    },
+  })
+}
+
+function listed(
+  items: readonly BulkItem[] | undefined, list: 'all' | 'failed',
+): readonly BulkItem[] | undefined {
+  return list === 'all' ? items : items?.filter(({ status }) => status >= 400)
+}
+
+function placeOf(isStored: boolean): string {
+  if (!isStored) return ' Its items could not be kept.'
+  return ' Its items are at the path of this status, with /items behind it.'
+}
+
+/** Returns the body as sent. If the host has parsed it, serialises it again. */
+function bytesOf({ body }: HttpRequest): AsyncIterable<Uint8Array> {
+  if (!isValue(body.parsed)) return body.stream()
+  return oneOf(Buffer.from(JSON.stringify(body.parsed?.value) ?? ''))
+}
+
+async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes
+}
+
+/** Calls `progress` before each batch. */
+function withProgress(body: BulkBody, progress: () => void): BulkBody {
+  if (!body.whole) return { ...body, batches: reporting(body.batches, progress) }
+  progress()
+  return body
+}
+
+async function* reporting(
+  batches: AsyncIterable<ParsedBatch>, progress: () => void,
+): AsyncGenerator<ParsedBatch, void, undefined> {
+  for await (const batch of batches) {
+    progress()
+    yield batch
+  }
+}
+
+function messageOf<T>({ kind }: BulkSettings<T>, { total, succeeded, failed }: Report): string {
+  const done = kind === 'create' ? 'created' : 'updated'
+  return `${total} ${total === 1 ? 'item' : 'items'}: ${succeeded} ${done}, ${failed} failed.`
+}

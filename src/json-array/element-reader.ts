@@ -1,0 +1,216 @@
+import type { HttpError } from '../http/errors.js'
+import { childPointer } from '../schema/pointer.js'
+import { errorAt, syntaxError, type ErrorPlace } from './array-error.js'
+import type { ByteWindow } from './byte-window.js'
+import { ElementScanner } from './element-scanner.js'
+import { hasUnsafeKeys, isExact, tryParse } from './json-checks.js'
+import { skipWhiteSpace, type TextPosition } from './text-position.js'
+
+/** Some elements of an array, in their order. */
+export interface ElementBatch {
+  /** Index of the first element in the array, from 0. */
+  readonly start: number
+  /** One or more elements, as `JSON.parse` returns them. */
+  readonly items: unknown[]
+  /** All values are certainly represented exactly; see `isExact`. */
+  readonly exact: boolean
+}
+
+/** Limits of a reader. */
+export interface ReaderLimits {
+  readonly maxElementBytes: number
+  readonly maxElements: number
+  readonly batchBytes: number
+}
+
+/** Place of the array in the body. */
+export interface ArrayPlace {
+  readonly pointer: string
+  /** Text that leads a parser to the array. */
+  readonly before: string
+}
+
+const OPEN = 0x5b
+const CLOSE = 0x5d
+const COMMA = 0x2c
+const CUT = Buffer.from('},')
+/** Number of blocks that are scanned after a wrong guess. It doubles with each wrong guess. */
+const FIRST_WAIT = 4
+const LONGEST_WAIT = 64
+
+/**
+ * Reads the elements of one array, from after its opening bracket to its closing one.
+ *
+ * A block is cut at a comma, put in brackets and parsed at once. This is correct for any bytes. Let
+ * R be the text from the beginning of an element to a comma. A JSON parser reads from left to
+ * right: its state after a character does not depend on later text. Assume that `[R]` is an array
+ * of one or more elements. Then a parser that has read `[R` is outside of any string, after an
+ * element of the outermost array, because the single bracket that follows ends the text. It is in
+ * the same state if a comma follows, as in the real text. So R is whole elements, and the comma
+ * separates two. If the comma is inside an element, or R is not JSON, `[R]` does not parse, and the
+ * block is scanned.
+ *
+ * So the cut may be guessed: it is the last `},`. A blank R parses without being an element. It is
+ * allowed only before the closing bracket of an empty array.
+ */
+export class ElementReader {
+  /** Number of elements that were read. */
+  count = 0
+  error: HttpError | undefined
+  private items: unknown[] = []
+  private exact = true
+  private readonly scanner = new ElementScanner()
+  private wait = 0
+  private nextWait = FIRST_WAIT
+
+  constructor(
+    private readonly window: ByteWindow, private readonly position: TextPosition,
+    private readonly limits: ReaderLimits, private readonly array: ArrayPlace,
+  ) {
+    this.scanner.restart(window.start)
+  }
+
+  /** Moves the scanner with the bytes of the window. */
+  moveScanner(by: number): void {
+    this.scanner.at += by
+  }
+
+  /** Returns the elements that were read since the last call. */
+  take(): ElementBatch | undefined {
+    const { items, exact, count } = this
+    if (items.length === 0) return undefined
+    this.items = []
+    this.exact = true
+    return { start: count - items.length, items, exact }
+  }
+
+  /** Reads the complete elements of the window. Returns true if the array has ended. */
+  read(ended: boolean): boolean {
+    const guessed = this.readGuessed()
+    return this.error === undefined && (ended || !guessed) && this.readScanned(ended)
+  }
+
+  /** Reads up to the last `},`. Returns false if that is not the end of an element. */
+  private readGuessed(): boolean {
+    const { window, scanner, limits } = this
+    const { bytes, start, end } = window
+    if (scanner.at - start > limits.batchBytes) return false
+    if (this.wait > 0) {
+      this.wait--
+      return false
+    }
+    const cut = bytes.subarray(0, end).lastIndexOf(CUT) + 1
+    if (cut > start && cut - start <= limits.maxElementBytes && this.consume(cut)) {
+      scanner.restart(window.start)
+      this.nextWait = FIRST_WAIT
+      return true
+    }
+    this.wait = this.nextWait
+    this.nextWait = Math.min(LONGEST_WAIT, this.wait * 2)
+    return false
+  }
+
+  /** Scans from comma to comma, and parses all elements that end in the window at once. */
+  private readScanned(ended: boolean): boolean {
+    const { window, scanner, limits: { maxElementBytes } } = this
+    const { bytes, end } = window
+    let element = window.start
+    let stop: number
+    for (;;) {
+      stop = scanner.next(bytes, end)
+      if ((stop === -1 ? end : stop) - element > maxElementBytes || bytes[stop] !== COMMA) break
+      element = stop + 1
+    }
+    const tooLarge = (stop === -1 ? end : stop) - element > maxElementBytes
+    const closed = !tooLarge && bytes[stop] === CLOSE
+    const cut = closed ? stop : element - 1
+    if (cut >= window.start && !this.consume(cut)) this.consumeEach(cut)
+    if (this.error !== undefined) return false
+    if (tooLarge) this.error = this.tooLarge()
+    else if (!closed && (stop !== -1 || ended)) {
+      this.error = this.syntaxError(stop === -1 ? end : stop + 1, true)
+    }
+    return closed
+  }
+
+  /** Parses and consumes the bytes before `cut`. Returns false if they are not valid elements. */
+  private consume(cut: number): boolean {
+    const { window, position } = this
+    const text = window.textBetween(OPEN, window.start, cut, CLOSE)
+    if (text === undefined) return false
+    const items = tryParse(text) as unknown[] | undefined
+    if (items === undefined) return false
+    if (this.count + items.length > this.limits.maxElements) return false
+    if (hasUnsafeKeys(text, items)) return false
+    if (items.length === 0 && (this.count > 0 || window.bytes[cut] === COMMA)) return false
+    this.exact &&= isExact(text)
+    if (this.items.length === 0) this.items = items
+    else for (const item of items) this.items.push(item)
+    this.count += items.length
+    position.advance(text, 1, text.length - 1)
+    position.advance(',', 0, 1)
+    window.start = cut + 1
+    return true
+  }
+
+  /** Consumes the elements before an error that is before `cut`, or at it. */
+  private consumeEach(cut: number): void {
+    const { window } = this
+    const scanner = new ElementScanner()
+    scanner.restart(window.start)
+    while (window.start <= cut) {
+      const stop = scanner.next(window.bytes, cut + 1)
+      if (!this.consume(stop)) {
+        this.error = this.errorOf(stop)
+        return
+      }
+    }
+  }
+
+  /** Returns the reason why an element was not consumed. */
+  private errorOf(stop: number): HttpError {
+    const error = this.syntaxError(stop + 1, false)
+    if (error !== undefined) return error
+    skipWhiteSpace(this.window, this.position)
+    const { maxElements } = this.limits
+    if (this.count < maxElements) {
+      const message = 'The body has a key that is not allowed'
+      return errorAt('unsafe_key', this.place(), message, 'begins the item that has it')
+    }
+    const message = `The body has more than ${maxElements} items`
+    return errorAt('body_too_large', this.place(), message, 'begins one too many')
+  }
+
+  /** Returns the syntax error of the text up to `to`. @param complete - see `syntaxError` */
+  private syntaxError(to: number, complete: boolean): HttpError | undefined {
+    const text = this.window.text(this.window.start, to)
+    if (text !== undefined) return syntaxError(this.place(), this.before(), text, complete)
+    skipWhiteSpace(this.window, this.position)
+    const reason = 'begins an item that is not UTF-8'
+    return errorAt('malformed_json', this.place(), 'The body is not valid JSON', reason)
+  }
+
+  private tooLarge(): HttpError {
+    const { window, limits: { maxElementBytes } } = this
+    const { start, bytes } = window
+    // A missing quote or bracket may make an element appear that large.
+    const text = bytes.toString('utf8', start, start + maxElementBytes)
+    const error = syntaxError(this.place(), this.before(), text, false)
+    if (error !== undefined) return error
+    skipWhiteSpace(window, this.position)
+    const reason = `begins an item of more than ${maxElementBytes} bytes`
+    return errorAt(
+      'body_too_large', this.place(), 'The body has an item that is too large', reason,
+    )
+  }
+
+  private place(): ErrorPlace {
+    const { count, position, array } = this
+    return { item: count, pointer: childPointer(array.pointer, count), position }
+  }
+
+  /** Returns a text that leads a parser to the next element. */
+  private before(): string {
+    return `${this.array.before}${this.count > 0 ? '[0,' : '['}`
+  }
+}

@@ -1,0 +1,299 @@
+import { isAscii, isUtf8, transcode } from 'node:buffer'
+import { StringDecoder } from 'node:string_decoder'
+import { isTooDeep, SHALLOW_UNITS, shallowUnits } from '../http/body/json-value.js'
+import { hasUnsafeKey, mayHoldUnsafeKey } from '../http/body/json-text.js'
+import { checkNames } from '../runtime/option-names.js'
+import { EXCERPT_BYTES, lineError, type LineError, type LineErrorCode } from './line-error.js'
+import { PartialLine } from './partial-line.js'
+
+/** Records and bad lines of one chunk of bytes, each ordered by line. */
+export interface RecordBatch {
+  readonly records: object[]
+  /** Line number of each record, from 1. */
+  readonly lines: number[]
+  /** Descriptions of bad lines. The reader describes the first `maxErrors` of the stream. */
+  readonly errors: LineError[]
+  /** Number of bad lines in this chunk, including those that are not described. */
+  readonly failed: number
+}
+
+/** Limits of a reader. */
+export interface LineReaderOptions {
+  /**
+   * Maximum length of a line in bytes, without its line feed: 1 to 256 MiB. A longer line is
+   * skipped without being buffered, and reported.
+   *
+   * @default 1_048_576 (1 MiB)
+   */
+  readonly maxLineBytes?: number
+  /**
+   * Maximum number of bad lines of the stream that are described; `Infinity` for all. All bad lines
+   * are counted.
+   *
+   * @default 100
+   */
+  readonly maxErrors?: number
+}
+
+const KNOWN = { maxLineBytes: 0, maxErrors: 0 } satisfies Record<keyof LineReaderOptions, 0>
+
+/** One line of a block. */
+interface LinePlace {
+  readonly start: number
+  readonly end: number
+  /** The block is so large that a line may be too long. */
+  readonly long: boolean
+  /** The block may contain a key that is not allowed. */
+  readonly suspect: boolean
+}
+
+type MutableBatch = { -readonly [K in keyof RecordBatch]: RecordBatch[K] }
+
+const MAX_LINE_BYTES = 268_435_456
+const LF = 0x0a
+const CR = 0x0d
+const OPEN = 0x7b
+const CLOSE = 0x7d
+const BOM = 0xfeff
+
+/**
+ * Splits bytes into lines and parses each line as a record (SPEC 4.9). The result does not depend
+ * on how the bytes are divided into chunks.
+ *
+ * Lines end at the byte 0x0A, before anything is decoded. CRLF, white space around a record, blank
+ * lines, a byte order mark at the start and a last line without a line feed are allowed. A line is
+ * reported and skipped if it is not one JSON object in UTF-8, is too long, is nested more than 512
+ * levels deep, or has a key such as `__proto__` at any depth.
+ *
+ * All lines that end in a chunk are parsed at once. Pass chunks of about 64 KiB, or use
+ * `readRecords`, which divides its source.
+ *
+ * @example
+ * import { LineReader } from 'longhaul/ndjson'
+ *
+ * const reader = new LineReader()
+ * const first = reader.read(Buffer.from('{"id":1}\n{"id"'))
+ * const second = reader.read(Buffer.from(':2}'))
+ * const last = reader.end()
+ * console.log([first, second, last].flatMap(({ records }) => records))
+ */
+export class LineReader {
+  private readonly maxLineBytes: number
+  private readonly maxErrors: number
+  private readonly partial: PartialLine
+  private line = 0
+  private bytes = 0
+  private described = 0
+
+  /** @throws {TypeError} An option is unknown or not valid. */
+  constructor(options: LineReaderOptions = {}) {
+    checkNames('LineReader', options, KNOWN)
+    const { maxLineBytes = 1_048_576, maxErrors = 100 } = options
+    if (!(Number.isInteger(maxLineBytes) && maxLineBytes >= 1 && maxLineBytes <= MAX_LINE_BYTES)) {
+      throw new TypeError(
+        `LineReader: maxLineBytes must be a whole number from 1 to ${MAX_LINE_BYTES}`,
+      )
+    }
+    if (!(maxErrors >= 0)) throw new TypeError('LineReader: maxErrors must be 0 or more')
+    this.maxLineBytes = maxLineBytes
+    this.maxErrors = maxErrors
+    this.partial = new PartialLine(maxLineBytes)
+  }
+
+  /** Number of lines that have ended so far, including blank lines. */
+  get lineCount(): number {
+    return this.line
+  }
+
+  /** Number of bytes that were passed to `read` so far. */
+  get byteCount(): number {
+    return this.bytes
+  }
+
+  /** Returns the records of all lines that end in this chunk. The caller may reuse the chunk. */
+  read(chunk: Uint8Array): RecordBatch {
+    const batch = emptyBatch()
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    this.bytes += bytes.length
+    const last = bytes.lastIndexOf(LF)
+    if (last === -1) {
+      this.addPartial(bytes, batch)
+      return batch
+    }
+    let start = 0
+    if (this.partial.begun) {
+      const end = bytes.indexOf(LF)
+      this.addPartial(bytes.subarray(0, end), batch)
+      this.endPartial(batch)
+      start = end + 1
+    }
+    if (start <= last) this.readBlock(bytes.subarray(start, last), batch)
+    if (last + 1 < bytes.length) this.addPartial(bytes.subarray(last + 1), batch)
+    return batch
+  }
+
+  /** Returns the record of a last line without a line feed. Call it once, after the last chunk. */
+  end(): RecordBatch {
+    const batch = emptyBatch()
+    if (this.partial.begun) this.endPartial(batch)
+    return batch
+  }
+
+  private addPartial(piece: Buffer, batch: MutableBatch): void {
+    const tooLong = this.partial.add(piece)
+    if (tooLong) this.fail('line_too_long', this.beginning(tooLong), batch, this.line + 1)
+  }
+
+  private endPartial(batch: MutableBatch): void {
+    const whole = this.partial.end()
+    if (whole) this.readBlock(whole, batch)
+    // The line was too long, and was reported when it became so.
+    else this.line++
+  }
+
+  /**
+   * Reads whole lines, without the line feed of the last one. Decodes them at once, because they
+   * are nearly always UTF-8.
+   */
+  private readBlock(bytes: Buffer, batch: MutableBatch): void {
+    const text = textOf(bytes)
+    if (text === undefined) {
+      this.readInvalidUtf8(bytes, batch)
+      return
+    }
+    const long = bytes.length > this.maxLineBytes
+    const suspect = mayHoldUnsafeKey(text)
+    const plain = !long && !suspect
+    const shallow = shallowUnits(text)
+    const { records, lines } = batch
+    const { length } = text
+    let line = this.line
+    const { stackTraceLimit } = Error
+    // A parse that throws is several times as fast without a stack trace, which is not used.
+    Error.stackTraceLimit = 0
+    try {
+      for (let start = 0, next = 0; start <= length; start = next + 1) {
+        next = text.indexOf('\n', start)
+        if (next === -1) next = length
+        const end = text.charCodeAt(next - 1) === CR ? next - 1 : next
+        line++
+        const isObject = text.charCodeAt(start) === OPEN && text.charCodeAt(end - 1) === CLOSE
+        // The usual line is parsed here, because a call for each line costs 10 % of the reading.
+        if (isObject && plain && end - start <= shallow) {
+          try {
+            records.push(JSON.parse(text.slice(start, end)) as object)
+            lines.push(line)
+          } catch {
+            this.line = line
+            this.fail('line_malformed', text.slice(start, end), batch)
+          }
+        } else {
+          this.line = line
+          this.readLine(text, { start, end: next, long, suspect }, batch)
+        }
+      }
+    } finally {
+      this.line = line
+      Error.stackTraceLimit = stackTraceLimit
+    }
+  }
+
+  /** Reads one line, with all checks. */
+  private readLine(text: string, place: LinePlace, batch: MutableBatch): void {
+    let { start, end } = place
+    if (place.long && this.isTooLong(text, start, end)) {
+      const beginning = Buffer.from(text.slice(start, start + EXCERPT_BYTES))
+      this.fail('line_too_long', this.beginning(beginning), batch)
+      return
+    }
+    if (this.line === 1 && text.charCodeAt(start) === BOM) start++
+    while (start < end && isSpace(text.charCodeAt(start))) start++
+    while (start < end && isSpace(text.charCodeAt(end - 1))) end--
+    if (start === end) return
+    // Checked before the line is parsed, because a parse that throws costs a hundred times as much.
+    if (text.charCodeAt(start) !== OPEN) {
+      this.fail('line_not_object', text.slice(start, end), batch)
+      return
+    }
+    const line = text.slice(start, end)
+    const record = text.charCodeAt(end - 1) === CLOSE ? parsed(line) : undefined
+    if (record === undefined) this.fail('line_malformed', line, batch)
+    else if (line.length > SHALLOW_UNITS && isTooDeep(record)) {
+      this.fail('line_too_deep', line, batch)
+    } else if (place.suspect && mayHoldUnsafeKey(line) && hasUnsafeKey(record)) {
+      this.fail('line_unsafe_key', line, batch)
+    } else {
+      batch.records.push(record)
+      batch.lines.push(this.line)
+    }
+  }
+
+  /**
+   * Reads lines of which at least one is not UTF-8. Reports these lines, and reads the lines
+   * between them as blocks.
+   */
+  private readInvalidUtf8(bytes: Buffer, batch: MutableBatch): void {
+    let good = 0
+    for (let start = 0, end = 0; start <= bytes.length; start = end + 1) {
+      end = bytes.indexOf(LF, start)
+      if (end === -1) end = bytes.length
+      const line = bytes.subarray(start, end)
+      if (isUtf8(line)) continue
+      if (good < start) this.readBlock(bytes.subarray(good, start - 1), batch)
+      good = end + 1
+      this.line++
+      const code = line.length > this.maxLineBytes ? 'line_too_long' : 'line_not_utf8'
+      this.fail(code, this.beginning(line), batch)
+    }
+    if (good <= bytes.length) this.readBlock(bytes.subarray(good), batch)
+  }
+
+  /** Measures a line only if needed: a UTF-16 unit takes at most three bytes. */
+  private isTooLong(text: string, start: number, end: number): boolean {
+    const { maxLineBytes } = this
+    if ((end - start) * 3 <= maxLineBytes) return false
+    return Buffer.byteLength(text.slice(start, end)) > maxLineBytes
+  }
+
+  /**
+   * Returns the beginning of a line as text, without half a character at its end. Uses only bytes
+   * that are buffered however the source is divided into chunks.
+   */
+  private beginning(bytes: Buffer): string {
+    return new StringDecoder().write(bytes.subarray(0, Math.min(this.maxLineBytes, EXCERPT_BYTES)))
+  }
+
+  private fail(code: LineErrorCode, text: string, batch: MutableBatch, line = this.line): void {
+    batch.failed++
+    if (this.described >= this.maxErrors) return
+    this.described++
+    batch.errors.push(lineError(line, code, text))
+  }
+}
+
+/** Decodes bytes. Returns `undefined` if they are not UTF-8. */
+function textOf(bytes: Buffer): string | undefined {
+  if (isAscii(bytes)) return bytes.toString('latin1')
+  if (!isUtf8(bytes)) return undefined
+  // Three times as fast as `toString` for long texts, and slower for short ones.
+  if (bytes.length < 1024) return bytes.toString()
+  return transcode(bytes, 'utf8', 'utf16le').toString('utf16le')
+}
+
+/** Parses JSON. Returns `undefined` if the text is not JSON. */
+function parsed(text: string): object | undefined {
+  try {
+    return JSON.parse(text) as object
+  } catch {
+    return undefined
+  }
+}
+
+/** White space of JSON (RFC 8259 section 2), without the line feed, which ends a line. */
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x0d || code === 0x09
+}
+
+function emptyBatch(): MutableBatch {
+  return { records: [], lines: [], errors: [], failed: 0 }
+}

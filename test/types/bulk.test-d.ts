@@ -1,0 +1,87 @@
+// Types of bulk and NDJSON endpoints, compiled by `npm run types`: each is declared once.
+import { expectTypeOf } from 'expect-type'
+import { createTasks, jsonSchema, type Handler, type TaskEndpoints } from 'longhaul'
+import {
+  bulkCreate, bulkUpdate, type BackgroundBulk, type BulkTask, type BulkTaskResult,
+} from 'longhaul/bulk'
+import { memory } from 'longhaul/memory'
+import {
+  ndjsonDownload, ndjsonUpload, type BackgroundUpload, type UploadResult, type UploadTask,
+} from 'longhaul/ndjson'
+
+interface Context { readonly tenant: string }
+interface Draft { readonly email: string }
+interface User extends Draft { readonly id: number }
+interface Rename { readonly id: number, readonly name: string }
+declare const users: { createMany(drafts: readonly Draft[]): Promise<User[]> }
+declare const names: { update(id: number, name: string): Rename | undefined }
+declare const endpoints: TaskEndpoints<Context>
+const schema = jsonSchema<Draft>({ type: 'object' })
+const { blobs, store, queue } = memory()
+const background = { name: 'create-users', blobs }
+const rename = { id: ({ id }: Rename) => id, change: ({ name }: Rename) => name }
+
+/** Without `background` the result is a handler, and nothing else. */
+export function withoutBackground(): void {
+  expectTypeOf(bulkCreate({ repository: users, schema })).toEqualTypeOf<Handler>()
+  expectTypeOf(bulkUpdate({ repository: names, ...rename })).toEqualTypeOf<Handler>()
+  expectTypeOf(ndjsonUpload({ schema, write: () => undefined })).toEqualTypeOf<Handler>()
+  expectTypeOf(bulkCreate<User, Draft, Context>({ repository: users })).toEqualTypeOf<Handler<Context>>()
+  // @ts-expect-error no task without background
+  void bulkCreate({ repository: users }).task
+  // @ts-expect-error no task without background
+  void bulkUpdate({ repository: names, ...rename }).task
+  // @ts-expect-error no task without background
+  void ndjsonUpload({ write: () => undefined }).task
+  // @ts-expect-error it is a handler already
+  bulkCreate({ repository: users }).handler(endpoints)
+}
+
+/** With `background` there are a task and a handler for endpoints of any context. */
+export function withBackground(): void {
+  const create = bulkCreate({ repository: users, background })
+  const update = bulkUpdate({ repository: names, ...rename, background })
+  const upload = ndjsonUpload({ write: () => undefined, background })
+  expectTypeOf(create).toEqualTypeOf<BackgroundBulk>()
+  expectTypeOf(update).toEqualTypeOf<BackgroundBulk>()
+  expectTypeOf(upload).toEqualTypeOf<BackgroundUpload>()
+  expectTypeOf(create.task).toEqualTypeOf<BulkTask>()
+  expectTypeOf(upload.task).toEqualTypeOf<UploadTask>()
+  expectTypeOf(create.handler(endpoints)).toEqualTypeOf<Handler<Context>>()
+  expectTypeOf(upload.handler(endpoints)).toEqualTypeOf<Handler<Context>>()
+  expectTypeOf<ReturnType<BulkTask['run']>>().toEqualTypeOf<BulkTaskResult | Promise<BulkTaskResult>>()
+  expectTypeOf<ReturnType<UploadTask['run']>>().toEqualTypeOf<UploadResult | Promise<UploadResult>>()
+  createTasks({ store, queue, definitions: [create.task, update.task, upload.task] })
+  // @ts-expect-error endpoints are required
+  create.handler()
+  // @ts-expect-error endpoints are required
+  upload.handler()
+  // @ts-expect-error it is no handler before it has endpoints
+  expectTypeOf(create).toExtend<Handler>()
+  // @ts-expect-error a task goes into definitions, and not the whole
+  createTasks({ store, queue, definitions: [create] })
+  // @ts-expect-error blobs are required
+  bulkCreate({ repository: users, background: { name: 'create-users' } })
+  // @ts-expect-error a name is required
+  ndjsonUpload({ write: () => undefined, background: { blobs } })
+  // @ts-expect-error the endpoints are given to handler
+  bulkCreate({ repository: users, background: { ...background, endpoints } })
+}
+
+/** The schema types what is written. */
+export function typedBySchema(): void {
+  ndjsonUpload({ schema, write: (records) => { expectTypeOf(records).toEqualTypeOf<Draft[]>() } })
+  ndjsonUpload({ schema, background, write: (records) => { expectTypeOf(records).toEqualTypeOf<Draft[]>() } })
+  bulkCreate({
+    repository: users, schema,
+    key: (item) => { expectTypeOf(item).toEqualTypeOf<Draft>(); return item.email },
+    id: (user) => { expectTypeOf(user).toEqualTypeOf<User>(); return user.id },
+  })
+  // @ts-expect-error the repository takes other items than the schema returns
+  bulkCreate({ repository: users, schema: jsonSchema<{ name: string }>({ type: 'object' }) })
+  ndjsonDownload({ records: () => [{ id: 1 }], schema: { type: 'object' } })
+  // @ts-expect-error records are objects
+  ndjsonDownload({ records: () => [1, 2] })
+  // @ts-expect-error the former names of the options
+  ndjsonUpload({ write: () => undefined, maxBytes: 1 })
+}
