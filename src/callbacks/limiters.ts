@@ -1,40 +1,46 @@
 import { KeyCounts } from '../runtime/key-counts.js'
 
-/** Maximum numbers of requests under way. */
+/** Maximum numbers of concurrent requests. */
 export interface InFlightLimits {
   readonly maxInFlight: number
-  /** For each receiver: for one host name, whatever its port, and for one address. */
+  /** Limit for each receiver: for one host name, regardless of port, and for one address. */
   readonly maxPerHost: number
   readonly maxPerOwner: number
 }
 
-/** One request's place. */
+/** Permission to make one request. */
 export interface Slot {
   /**
-   * Counts the request against the addresses that its host name has. `false`: one of them has as
-   * many requests under way as it may, and the request must not be made.
+   * Counts the request against the addresses of its host name. Returns `false` if one of them has
+   * reached `maxPerHost`; the request must not be made then.
    */
   readonly admit: (addresses: readonly string[]) => boolean
-  /** Gives the place back. Calling it twice is harmless. */
+  /** Releases the slot. May be called twice. */
   readonly release: () => void
 }
 
-/**
- * Bounds the requests under way, so that slow receivers delay nobody but the owner whose receivers
- * they are.
- */
+/** Limits concurrent requests, so that slow receivers delay only the owner that uses them. */
 export class InFlightLimiter {
   private readonly counts = new KeyCounts()
   private inFlight = 0
 
   constructor(private readonly limits: InFlightLimits) {}
 
-  /** Takes a place for a request to a host name or address; `undefined` when there is none. */
+  /**
+   * Acquires a slot for a request to a host name or address. Returns `undefined` if a limit is
+   * reached.
+   */
   acquire(host: string, owner: string | undefined): Slot | undefined {
     const { maxInFlight, maxPerHost, maxPerOwner } = this.limits
     const ownerKey = `owner ${owner === undefined ? '' : `=${owner}`}`
     const hostKey = `host ${host}`
-    if (this.inFlight >= maxInFlight || this.isFull(ownerKey, maxPerOwner) || this.isFull(hostKey, maxPerHost)) return undefined
+    if (
+      this.inFlight >= maxInFlight ||
+      this.isFull(ownerKey, maxPerOwner) ||
+      this.isFull(hostKey, maxPerHost)
+    ) {
+      return undefined
+    }
     this.inFlight++
     const held = [ownerKey, hostKey]
     held.forEach((key) => { this.counts.add(key) })
@@ -61,17 +67,14 @@ export class InFlightLimiter {
   }
 }
 
-/**
- * Counts the callbacks that wait in the memory of this process, in all and for each owner, so that
- * one owner's callbacks never take the room of another's.
- */
+/** Limits the callbacks that wait in the memory of this process, in total and for each owner. */
 export class WaitingLimiter {
   private readonly ownerOf = new Map<string, string | undefined>()
   private readonly perOwner = new KeyCounts<string | undefined>()
 
   constructor(private readonly max: number, private readonly maxPerOwner: number) {}
 
-  /** Counts the callback of a task, once. `false` when there is no room for it. */
+  /** Counts the callback of a task, once. Returns `false` if a limit is reached. */
   add(taskId: string, owner: string | undefined): boolean {
     if (this.ownerOf.has(taskId)) return true
     if (this.ownerOf.size >= this.max || this.perOwner.get(owner) >= this.maxPerOwner) return false

@@ -18,7 +18,7 @@ import type { TaskRecord } from './record/record.js'
 import { isFinal } from './record/state.js'
 import { StoreIdentity } from './record/store-identity.js'
 import { reportingTo } from './record/report-error.js'
-import { waitFor, type WaitOptions } from './record/wait.js'
+import { waitFor, type VisibleWaitOptions } from './record/wait.js'
 import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/attempt.js'
 import { runCallback } from './run/run-callback.js'
@@ -121,6 +121,13 @@ export class TaskService {
     return this.settings.definitions.get(name)
   }
 
+  /** Throws a `TypeError` unless the definition is registered. */
+  mustHave(definition: AnyTaskDefinition): void {
+    if (definition && this.settings.definitions.get(definition.name) === definition) return
+    const name = definition?.name ?? 'This'
+    throw new TypeError(`${name} is not among the definitions of createTasks`)
+  }
+
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
     definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
@@ -140,9 +147,7 @@ export class TaskService {
 
   /** Validates input by the schema and `check` of its definition. Throws what clients may see. */
   async validate(definition: AnyTaskDefinition, input: unknown): Promise<void> {
-    if (this.settings.definitions.get(definition.name) !== definition) {
-      throw new TypeError(`${definition.name} is not among the definitions of createTasks`)
-    }
+    this.mustHave(definition)
     if (definition.input || definition.check) await validateInput(definition, input)
   }
 
@@ -176,7 +181,9 @@ export class TaskService {
   }
 
   /** Waits until a task is final, for up to `timeoutMs`. The process stays alive meanwhile. */
-  async wait(id: string, options: WaitOptions, isVisible: IsVisible): Promise<TaskSnapshot | undefined> {
+  async wait(
+    id: string, options: StoredWait, isVisible: IsVisible,
+  ): Promise<TaskSnapshot | undefined> {
     if (!isTaskId(id)) return undefined
     return waitFor(this.subscriptions, id, { ...options, isVisible }, true)
   }
@@ -217,7 +224,7 @@ export class TaskService {
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */
-  async health(): Promise<Health> {
+  async health(): Promise<TasksHealth> {
     const ok = !this.closing && await this.ledger.isReachable()
     const running = this.executor.size + this.directRuns.size
     return { ok, running, waiting: this.waiters.size }
@@ -273,6 +280,9 @@ export class TaskService {
   }
 }
 
+/** Limits of a wait, and what it waits for. */
+type StoredWait = Omit<VisibleWaitOptions, 'isVisible'>
+
 /** A cancelled task, or one that was final before. */
 export interface Cancelled {
   readonly task: TaskSnapshot
@@ -280,7 +290,7 @@ export interface Cancelled {
 }
 
 /** The state of one process. */
-export interface Health {
+export interface TasksHealth {
   /** The store answers and `close` was not called. */
   readonly ok: boolean
   /** Active runs, those of direct answers included. */

@@ -24,7 +24,7 @@ const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
 
 /** Says of each run that it begins, before it does anything, in a file that outlives the process. */
-const work = defineTask<WorkInput>({
+const work = defineTask({
   name: 'work', attempts: ATTEMPTS, backoff: { type: 'fixed', delayMs: 50 }, input: jsonSchema<WorkInput>({ type: 'object', required: ['n', 'ms', 'mode'] }),
   run: async ({ n, ms, mode }, { taskId, attempt, signal, progress }) => {
     if (taskId !== undefined) appendFileSync(log, `${taskId} ${String(n)}\n`)

@@ -4,7 +4,7 @@ import { header, response } from '../../openapi/operation.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { members, text, time, type TaskFormat, type TaskFormatAnswer } from './formats.js'
 import { isFinal, type TaskState } from '../record/state.js'
-import type { TaskView } from '../record/view.js'
+import { bodyOf, type TaskBody } from '../record/view.js'
 
 /** Settings of `azureFormat`. */
 export interface AzureFormatOptions {
@@ -89,7 +89,7 @@ function isOrigin(text: string): boolean {
 }
 
 function toText(task: TaskSnapshot): string {
-  const { task: kind, progress, result, error, createdAt, startedAt, finishedAt } = JSON.parse(task.text) as TaskView
+  const { task: kind, progress, result, error, createdAt, startedAt, finishedAt } = bodyOf(task)
   return JSON.stringify({
     id: task.id, kind, status: STATUS[task.state], percentComplete: percentOf(task, progress), message: progress?.message, result,
     error: task.state === 'cancelled' ? { code: 'task_cancelled', message: 'The task was cancelled.' } : error,
@@ -97,7 +97,7 @@ function toText(task: TaskSnapshot): string {
   })
 }
 
-function percentOf(task: TaskSnapshot, progress: TaskView['progress']): number | undefined {
+function percentOf(task: TaskSnapshot, progress: TaskBody['progress']): number | undefined {
   if (task.state === 'completed') return 100
   const { done, total } = progress ?? {}
   if (done === undefined || total === undefined || !(total > 0)) return undefined
@@ -108,5 +108,5 @@ function shown(task: TaskSnapshot): TaskFormatAnswer {
   if (!isFinal(task.state)) return { status: 202 }
   if (task.state === 'cancelled') return { status: 409 }
   if (task.state === 'failed') return { status: 422 }
-  return { status: 200, text: JSON.stringify((JSON.parse(task.text) as TaskView).result) }
+  return { status: 200, text: JSON.stringify(bodyOf(task).result) }
 }

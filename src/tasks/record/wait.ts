@@ -2,20 +2,21 @@ import type { TaskSnapshot } from './codec.js'
 import { isFinal } from './state.js'
 import type { Subscriptions } from './subscriptions.js'
 
-/** Options of a wait. */
+/** Limits of a wait. */
 export interface WaitOptions {
+  /** Longest wait, in milliseconds. */
   readonly timeoutMs: number
   /** Ends the wait early. */
   readonly signal?: AbortSignal
-  /** Condition that ends the wait. Default: the task is final. */
-  readonly until?: (task: TaskSnapshot) => boolean
 }
 
 /** The names of the options of a wait. */
-export const WAIT = { timeoutMs: 0, signal: 0, until: 0 } satisfies Record<keyof WaitOptions, 0>
+export const WAIT = { timeoutMs: 0, signal: 0 } satisfies Record<keyof WaitOptions, 0>
 
 /** Options of a wait inside this package. */
 export interface VisibleWaitOptions extends WaitOptions {
+  /** Condition that ends the wait. Default: the task is final. */
+  readonly until?: (task: TaskSnapshot) => boolean
   /** Ends the wait if the id was used again for a task that the waiter must not see. */
   readonly isVisible: (task: TaskSnapshot) => boolean
 }

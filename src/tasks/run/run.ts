@@ -40,7 +40,7 @@ export function failedOutcome(cause: unknown): Outcome {
 }
 
 async function settle(
-  definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext) => unknown,
+  definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext<never>) => unknown,
 ): Promise<Outcome> {
   const { stop, timeoutMs, maxResultBytes } = options
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
@@ -112,12 +112,13 @@ export async function validateInput(definition: AnyTaskDefinition, rawInput: unk
 }
 
 /** The context of one run. */
-class RunContext implements TaskContext {
+class RunContext implements TaskContext<never> {
   readonly taskId: string | undefined
   readonly attempt: number
   readonly lastAttempt: boolean
   readonly owner: string | undefined
-  readonly context: unknown
+  /** `never`, because where a task is submitted its type is known, and here it is not. */
+  readonly context: never
   readonly progress: TaskContext['progress']
   declare readonly signal: AbortSignal
   readonly #stop: Stop
@@ -127,7 +128,7 @@ class RunContext implements TaskContext {
     this.attempt = attempt
     this.lastAttempt = lastAttempt
     this.owner = owner
-    this.context = context
+    this.context = context as never
     this.progress = progress
     this.#stop = stop
     // An own property, so that a copy (`{ ...context }`) has it too. All contexts share one getter,

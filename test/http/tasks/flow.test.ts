@@ -170,8 +170,8 @@ for (const binding of BINDINGS) {
     test('with owner anyone, tasks without owner are all that there is', async (t) => {
       const { call, tasks } = await site(t, binding, quick, { endpoints: { owner: 'anyone' } })
       const [anns, nobodys] = [await tasks.submit(quick, 1, { owner: 'ann' }), await tasks.submit(quick, 1)]
-      assert.equal((await call('GET', `/api/status/${anns.id}`)).status, 404)
-      assert.equal((await call('GET', `/api/status/${nobodys.id}`)).status, 200)
+      assert.equal((await call('GET', `/api/status/${anns.taskId}`)).status, 404)
+      assert.equal((await call('GET', `/api/status/${nobodys.taskId}`)).status, 200)
     })
 
     test('SPEC 7.6: failed work is 200 with error { code, message }, masked where unknown, no stack', async (t) => {
@@ -252,7 +252,7 @@ for (const binding of BINDINGS) {
 
     test('respond-async, wait=N: the result in time, or its failure, from one run, and where its status is', async (t) => {
       let runs = 0
-      const work = defineTask<{ fail?: boolean }>({ name: 'work', run: ({ fail }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
+      const work = defineTask({ name: 'work', run: ({ fail }: { fail?: boolean }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
       const { start, call, tasks } = await site(t, binding, work)
       const response = await start({}, { prefer: 'respond-async, wait=20' })
       assert.deepEqual([response.status, response.headers.get('preference-applied')], [200, 'wait=20'])

@@ -35,25 +35,25 @@ describe('tasks.wait', () => {
         name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 20 }, run: (_, { attempt }) => { if (attempt === 1) throw new Error('on purpose') },
       })
       const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
-      const { id } = await tasks.submit(work, 1)
-      console.log((await tasks.wait(id, { timeoutMs: 5000 })).state)`)
+      const task = await tasks.submit(work, 1)
+      console.log((await task.wait({ timeoutMs: 5000 })).status)`)
     const late = child(`
       const work = defineTask({ name: 'work', timeoutMs: 60, run: () => new Promise(() => undefined) })
       const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined })
-      const { id } = await tasks.submit(work, 1)
-      console.log((await tasks.wait(id, { timeoutMs: 5000 })).state)`)
+      const task = await tasks.submit(work, 1)
+      console.log((await task.wait({ timeoutMs: 5000 })).status)`)
     assert.deepEqual(await Promise.all([retried, late]), [{ said: 'completed\n', status: 0 }, { said: 'failed\n', status: 0 }])
   })
 
   test('holds it no longer than it waits', async (t) => {
     const { tasks, close } = bench({ definitions: [never] })
     t.after(close)
-    const { id } = await tasks.submit(never, 1)
+    const { taskId: id } = await tasks.submit(never, 1)
     const before = timers()
     const waiting = tasks.wait(id, { timeoutMs: 60_000 })
     await eventually(() => timers() === before + 1)
     await tasks.cancel(id)
-    assert.equal((await waiting)?.state, 'cancelled')
+    assert.equal((await waiting)?.status, 'cancelled')
     assert.equal(timers(), before)
   })
 })
@@ -84,7 +84,7 @@ describe('requests that wait', () => {
     const { tasks, store, close } = bench({ definitions: [never] })
     const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
     const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })
-    const { id } = await tasks.submit(never, 1)
+    const { taskId: id } = await tasks.submit(never, 1)
     const before = timers()
     const answers = [
       call(new Request(`http://test/tasks/${id}`, { headers: { prefer: 'wait=30' } })),

@@ -117,7 +117,7 @@ test('owner: anyone shows no task that has an owner', async (t) => {
   const tasks = createTasks({ ...memory(), definitions: [work] })
   t.after(() => tasks.close({ drainMs: 0 }))
   const { status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
-  const { id } = await tasks.submit(work, 1, { owner: 'ann' })
+  const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
   assert.equal(await statusOf(router({ 'GET /tasks/{id}': status }), undefined, `/tasks/${id}`), 404)
 })
 

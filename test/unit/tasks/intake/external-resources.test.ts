@@ -3,6 +3,8 @@ import { describe, test } from 'node:test'
 import { httpError } from '../../../../src/http/errors.js'
 import { decode, encode } from '../../../../src/tasks/record/codec.js'
 import { createTasks } from '../../../../src/tasks/tasks.js'
+import { serviceOf } from '../../../../src/tasks/service-of.js'
+import { allTasks } from '../../../../src/tasks/record/owner.js'
 import { defineTask, type TaskContext } from '../../../../src/tasks/definition/define.js'
 import { memory } from '../../../../adapters/memory/index.js'
 import { bench, Spy, spyQueue, SpyStore } from '../kit.js'
@@ -12,7 +14,7 @@ interface Input { name: string }
 /** A kind of work that keeps something, and what was taken away of it. */
 function kept(run: (input: Input, context: TaskContext) => unknown, attempts = 1) {
   const released: string[] = []
-  const definition = defineTask<Input>({
+  const definition = defineTask({
     name: 'kept', run, attempts, backoff: { type: 'fixed', delayMs: 0 },
     keeps: { of: ({ name }) => `file of ${name}`, release: (name) => released.push(name) },
   })
@@ -28,7 +30,7 @@ describe('what is kept for a task', () => {
         return ends()
       })
       const { tasks, close } = bench({ definitions: [definition] })
-      const { id } = await tasks.submit(definition, { name: 'a' })
+      const { taskId: id } = await tasks.submit(definition, { name: 'a' })
       await tasks.wait(id, { timeoutMs: 5000 })
       await close()
       assert.deepEqual([early, released], [[[]], ['file of a']])
@@ -43,7 +45,7 @@ describe('what is kept for a task', () => {
       return {}
     }, 3)
     const { tasks, close } = bench({ definitions: [definition] })
-    const { id } = await tasks.submit(definition, { name: 'a' })
+    const { taskId: id } = await tasks.submit(definition, { name: 'a' })
     await tasks.wait(id, { timeoutMs: 5000 })
     await close()
     assert.deepEqual([seen, released], [[0, 0, 0], ['file of a']])
@@ -56,12 +58,12 @@ describe('what is kept for a task', () => {
     const { tasks, close } = bench({ definitions: [definition], concurrency: 1 })
     const running = await tasks.submit(definition, { name: 'runs' })
     const waiting = await tasks.submit(definition, { name: 'waits' })
-    await tasks.wait(running.id, { timeoutMs: 5000, until: ({ version }) => version > 1 })
-    await tasks.cancel(waiting.id)
+    await serviceOf(tasks).wait(running.taskId, { timeoutMs: 5000, until: ({ version }) => version > 1 }, allTasks)
+    await tasks.cancel(waiting.taskId)
     assert.deepEqual(released, ['file of waits'])
-    await tasks.cancel(running.id)
+    await tasks.cancel(running.taskId)
     assert.deepEqual(released, ['file of waits', 'file of runs'])
-    await tasks.cancel(running.id)
+    await tasks.cancel(running.taskId)
     await close()
     assert.equal(released.length, 2)
   })
@@ -99,8 +101,8 @@ describe('what is kept for a task', () => {
       // Work that dies with its process has no job to find the record: the sweep does.
       const swept = durable ? {} : { index, sweepMs: 50 }
       const tasks = createTasks({ definitions: [definition], store: new SpyStore(store, new Spy(), true), queue: { ...spyQueue(queue, new Spy()), durable }, ...swept })
-      const { id } = await tasks.submit(definition, { name: 'a' })
-      await tasks.wait(id, { timeoutMs: 5000, until: ({ version }) => version > 1 })
+      const { taskId: id } = await tasks.submit(definition, { name: 'a' })
+      await serviceOf(tasks).wait(id, { timeoutMs: 5000, until: ({ version }) => version > 1 }, allTasks)
       const entry = await store.get(`task:${id}`)
       assert.ok(entry)
       const record = decode(id, entry.value)
@@ -115,12 +117,12 @@ describe('what is kept for a task', () => {
   })
 
   test('a release that fails changes nothing', async () => {
-    const definition = defineTask<Input>({ name: 'kept', run: () => ({ message: 'done' }), keeps: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
+    const definition = defineTask({ name: 'kept', run: (_: Input) => ({ message: 'done' }), keeps: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
     const { tasks, heard, close } = bench({ definitions: [definition] })
-    const { id } = await tasks.submit(definition, { name: 'a' })
+    const { taskId: id } = await tasks.submit(definition, { name: 'a' })
     const task = await tasks.wait(id, { timeoutMs: 5000 })
     await close()
-    assert.deepEqual([task?.state, heard], ['completed', []])
+    assert.deepEqual([task?.status, heard], ['completed', []])
   })
 
   test('its name is part of the record, beside what else may be there or not', () => {

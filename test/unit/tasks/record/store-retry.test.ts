@@ -16,7 +16,7 @@ test('what a run came to is kept while the store is away for minutes: the task h
   } })
   const made = bench({ definitions: [work], shared: true })
   t.after(made.close)
-  const { id } = await made.tasks.submit(work, 1)
+  const { taskId: id } = await made.tasks.submit(work, 1)
   await begun.promise
 
   t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -51,7 +51,7 @@ for (const shared of [true, false]) {
     } })
     const made = bench({ definitions: [work], shared })
     t.after(made.close)
-    const { id } = await made.tasks.submit(work, 1)
+    const { taskId: id } = await made.tasks.submit(work, 1)
     await begun.promise
     await new Promise((resolve) => { setImmediate(resolve) })
 

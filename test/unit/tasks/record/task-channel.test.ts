@@ -36,7 +36,7 @@ describe('longhaul:task', () => {
     })
     const tasks = createTasks({ ...memory(), definitions: [work], onError: () => undefined, progressIntervalMs: 1 })
     t.after(() => tasks.close({ drainMs: 0 }))
-    const { id } = await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
+    const { taskId: id } = await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
     await tasks.submit(work, {}, { owner: 'ann', id: 'one' })
     await tasks.wait(id, { timeoutMs: 5000 })
     assert.deepEqual(heard.map(({ event, state, attempt }) => [event, state, attempt]).sort(), [
@@ -55,7 +55,7 @@ describe('longhaul:task', () => {
     const work = defineTask({ name: 'short', run: () => ({ message: 'done' }) })
     const tasks = createTasks({ ...memory(), definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
-    const { id } = await tasks.submit(work, {})
+    const { taskId: id } = await tasks.submit(work, {})
     await tasks.wait(id, { timeoutMs: 5000 })
     assert.deepEqual(heard.map(({ event, state, attempt, startedAt }) => [event, state, attempt, startedAt === undefined]), [
       ['accepted', 'queued', 0, true], ['started', 'processing', 1, false], ['finished', 'completed', 1, false],
@@ -68,13 +68,13 @@ describe('longhaul:task', () => {
     const tasks = createTasks({ ...memory(), definitions: [bad], onError: () => undefined })
     t.after(() => tasks.close({ drainMs: 0 }))
     const failing = await tasks.submit(bad, {})
-    await tasks.wait(failing.id, { timeoutMs: 5000 })
+    await tasks.wait(failing.taskId, { timeoutMs: 5000 })
     const cancelled = await tasks.submit(bad, {}, { delayMs: 60_000 })
-    await tasks.cancel(cancelled.id)
-    await tasks.cancel(cancelled.id)
+    await tasks.cancel(cancelled.taskId)
+    await tasks.cancel(cancelled.taskId)
     const ends = heard.filter(({ event }) => event === 'finished')
     assert.deepEqual(ends.map(({ taskId, state, code, startedAt }) => [taskId, state, code, startedAt === undefined]), [
-      [failing.id, 'failed', 'task_failed', false], [cancelled.id, 'cancelled', undefined, true],
+      [failing.taskId, 'failed', 'task_failed', false], [cancelled.taskId, 'cancelled', undefined, true],
     ])
   })
 })

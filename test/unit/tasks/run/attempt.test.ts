@@ -64,7 +64,7 @@ describe('a run that was overtaken', () => {
   test('by the end of its record is told, and is no failure', async () => {
     const { signals, run } = lasting()
     const { store, queue, released, heard, work, tasks } = setUp(run)
-    const { id } = await tasks.submit(work, 1)
+    const { taskId: id } = await tasks.submit(work, 1)
     const done = queue.deliver(1, false)
     await eventually(() => signals.length === 1)
     await store.delete(`task:${id}`)
@@ -82,7 +82,7 @@ describe('a run that fails, with attempts left', () => {
         else await store.delete(`task:${taskId}`)
         throw new Error('not yet')
       })
-      const { id } = await tasks.submit(work, 1)
+      const { taskId: id } = await tasks.submit(work, 1)
       assert.equal(await queue.deliver(1, false), true)
       assert.equal((await tasks.get(id))?.status, what === 'cancelled' ? 'cancelled' : undefined)
       assert.ok(heard.every((error) => error instanceof Error && error.message === 'not yet'))
@@ -97,7 +97,7 @@ describe('a run that fails, with attempts left', () => {
       spy.fault = (call) => (call.startsWith('replace task') && left-- > 0 ? 'before' : undefined)
       throw new Error('not yet')
     })
-    const { id } = await tasks.submit(work, 1)
+    const { taskId: id } = await tasks.submit(work, 1)
     assert.equal(await queue.deliver(1, false), false)
     assert.deepEqual([(await serviceOf(tasks).read(id))?.state, (await tasks.get(id))?.progress?.done], ['queued', 2])
     assert.deepEqual(heard.map((error) => (error as Error).message), ['not yet'])
@@ -107,7 +107,7 @@ describe('a run that fails, with attempts left', () => {
 describe('a job that the queue gives up on', () => {
   test('is written as failed also when the store refuses that at first', async () => {
     const { queue, spy, heard, released, work, tasks } = setUp(() => undefined)
-    const { id } = await tasks.submit(work, 1)
+    const { taskId: id } = await tasks.submit(work, 1)
     let left = 2
     spy.fault = (call) => (call.startsWith('replace task') && left-- > 0 ? 'before' : undefined)
     await queue.die('attempts')
@@ -116,7 +116,7 @@ describe('a job that the queue gives up on', () => {
 
   test('is no failure when its record goes just then', async () => {
     const { store, queue, spy, heard, work, tasks } = setUp(() => undefined)
-    const { id } = await tasks.submit(work, 1)
+    const { taskId: id } = await tasks.submit(work, 1)
     spy.fault = (call) => {
       if (call.startsWith('replace task')) void store.delete(`task:${id}`)
       return undefined

@@ -43,7 +43,7 @@ describe('a run where others write to the store', () => {
   test('does not subscribe when it is short', async (t) => {
     const { work, here, watches } = setUp(t)
     t.mock.timers.enable({ apis: ['setTimeout'] })
-    const { id } = await here.tasks.submit(work, 'short')
+    const { taskId: id } = await here.tasks.submit(work, 'short')
     await turns()
     assert.equal((await here.tasks.get(id))?.status, 'completed')
     t.mock.timers.tick(60_000)
@@ -55,10 +55,10 @@ describe('a run where others write to the store', () => {
     const { work, here, there, begun, told, watches } = setUp(t)
     const gate = deferred()
     watches.gate = gate.promise
-    const { id } = await here.tasks.submit(work, 1)
+    const { taskId: id } = await here.tasks.submit(work, 1)
     await begun
     await eventually(() => here.spy.calls.includes(`watch task:${id}`))
-    assert.equal((await there.cancel(id))?.moved, true)
+    assert.equal((await there.cancel(id))?.status, 'cancelled')
     gate.resolve()
     await eventually(() => told.yet)
     await eventually(() => watches.made === 1 && watches.left === 1)
@@ -68,7 +68,7 @@ describe('a run where others write to the store', () => {
     const { work, here, begun, watches } = setUp(t)
     const gate = deferred()
     watches.gate = gate.promise
-    const { id } = await here.tasks.submit(work, 1)
+    const { taskId: id } = await here.tasks.submit(work, 1)
     await begun
     await eventually(() => here.spy.calls.includes(`watch task:${id}`))
     await here.tasks.cancel(id)
@@ -81,7 +81,7 @@ describe('a run where others write to the store', () => {
     const { work, here, there, begun, told, watches } = setUp(t)
     here.spy.fault = (call) => (/^(watch|get) task/.test(call) ? 'before' : undefined)
     t.mock.timers.enable({ apis: ['setTimeout'] })
-    const { id } = await here.tasks.submit(work, 1)
+    const { taskId: id } = await here.tasks.submit(work, 1)
     await turns()
     await begun
     t.mock.timers.tick(20)
@@ -94,7 +94,7 @@ describe('a run where others write to the store', () => {
     }
     assert.equal(watches.made, 1)
     assert.equal(told.yet, false)
-    assert.equal((await there.cancel(id))?.moved, true)
+    assert.equal((await there.cancel(id))?.status, 'cancelled')
     await turns()
     assert.equal(told.yet, true)
   })
@@ -103,7 +103,7 @@ describe('a run where others write to the store', () => {
     const { work, here, there, begun, told } = setUp(t)
     t.mock.method(here.store, 'watch', async () => () => undefined)
     t.mock.timers.enable({ apis: ['setTimeout'] })
-    const { id } = await here.tasks.submit(work, 1)
+    const { taskId: id } = await here.tasks.submit(work, 1)
     await turns()
     await begun
     t.mock.timers.tick(20)

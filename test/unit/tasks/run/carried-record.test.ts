@@ -53,7 +53,7 @@ function setUp(t: TestContext, run: (input: unknown, context: TaskContext) => un
 describe('a job that carries what is known of its record', () => {
   test('is run without a look at it, and writes all of it', async (t) => {
     const { tasks, queue, work, ran, asked } = setUp(t)
-    const { id } = await tasks.submit(work, 1, { owner: 'ann' })
+    const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
     const { createdAt } = await tasks.get(id) ?? {}
     assert.deepEqual(await asked(() => queue.work()), ['replace', 'replace'])
     assert.deepEqual(ran, [1])
@@ -66,7 +66,7 @@ describe('a job that carries what is known of its record', () => {
   test('is not run when the task was cancelled, or is gone', async (t) => {
     for (const away of ['cancel', 'delete'] as const) {
       const { tasks, queue, work, ran } = setUp(t)
-      const { id } = await tasks.submit(work, 1)
+      const { taskId: id } = await tasks.submit(work, 1)
       await tasks.cancel(id)
       if (away === 'delete') assert.equal(await tasks.delete(id), true)
       await queue.work()
@@ -77,7 +77,7 @@ describe('a job that carries what is known of its record', () => {
   test('finds what an earlier run has written, whose process died', async (t) => {
     let stuck = true
     const { tasks, queue, work, ran } = setUp(t, () => stuck ? new Promise(() => undefined) : { message: 'done' })
-    const { id } = await tasks.submit(work, 1)
+    const { taskId: id } = await tasks.submit(work, 1)
     void queue.work()
     await new Promise((resolve) => { setImmediate(resolve) })
     stuck = false
@@ -87,7 +87,7 @@ describe('a job that carries what is known of its record', () => {
 
   test('is not run when its queue closes while the beginning is being written', async (t) => {
     const { tasks, store, queue, work, ran } = setUp(t)
-    const { id } = await tasks.submit(work, 1)
+    const { taskId: id } = await tasks.submit(work, 1)
     const gate = deferred()
     const replace = store.replace.bind(store)
     t.mock.method(store, 'replace', (...args: Parameters<typeof replace>) => gate.promise.then(() => replace(...args)))
@@ -97,7 +97,7 @@ describe('a job that carries what is known of its record', () => {
     closing.abort(new QueueClosingError())
     gate.resolve()
     await done
-    assert.deepEqual([ran, (await tasks.get(id))?.status], [[], 'processing'])
+    assert.deepEqual([ran, (await tasks.get(id))?.status], [[], 'queued'])
   })
 
   test('is read anew for a later attempt', async (t) => {
@@ -105,7 +105,7 @@ describe('a job that carries what is known of its record', () => {
       if (attempt === 1) throw new Error('not yet')
       return { message: 'done' }
     })
-    const { id } = await tasks.submit(work, 1)
+    const { taskId: id } = await tasks.submit(work, 1)
     await assert.rejects(queue.work())
     assert.deepEqual(await asked(() => queue.work(2)), ['get', 'replace', 'replace'])
     assert.deepEqual([ran, (await tasks.get(id))?.status], [[1, 2], 'completed'])

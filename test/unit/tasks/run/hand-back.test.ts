@@ -52,7 +52,7 @@ for (const [what, old, code] of [['a definition that it does not know', other, '
   describe(`a worker with ${what} (15.7)`, () => {
     test('hands the job back, tells onError once, and leaves the task to a worker that can', async () => {
       const { web, old: { take }, fresh, heard } = setUp(old)
-      const { id } = await web.submit(any, { month: 1 })
+      const { taskId: id } = await web.submit(any, { month: 1 })
       for (let times = 0; times < 3; times++) {
         const error = await take()
         assert.ok(isHandBack(error), String(error))
@@ -61,7 +61,7 @@ for (const [what, old, code] of [['a definition that it does not know', other, '
       assert.deepEqual(heard.map(({ taskId }) => taskId), [id])
       assert.match(heard[0]?.message ?? '', /work.*handed back/)
       const waiting = await web.get(id)
-      assert.deepEqual([waiting?.status, waiting?.attempt], ['processing', undefined])
+      assert.deepEqual([waiting?.status, waiting?.attempt], ['queued', undefined])
       assert.equal(await fresh.take(), 'done')
       assert.deepEqual([(await web.get(id))?.status, (await web.get(id))?.attempt], ['completed', 1])
     })
@@ -69,7 +69,7 @@ for (const [what, old, code] of [['a definition that it does not know', other, '
     test('fails the task once nobody has been able to run it for unknownTaskMs, however long it had waited before', async () => {
       let now = 0
       const { web, old: { take } } = setUp(old, { now: () => now })
-      const { id } = await web.submit(any, { month: 1 })
+      const { taskId: id } = await web.submit(any, { month: 1 })
       now = 5 * HOUR
       assert.ok(isHandBack(await take()))
       now += HOUR - 1000
@@ -82,7 +82,7 @@ for (const [what, old, code] of [['a definition that it does not know', other, '
 
     test('lets go of a job whose task has ended or gone', async () => {
       const { web, old: { take }, heard } = setUp(old)
-      const { id } = await web.submit(any, { month: 1 })
+      const { taskId: id } = await web.submit(any, { month: 1 })
       await web.cancel(id)
       assert.equal(await take(), 'done')
       await web.delete(id)
@@ -95,7 +95,7 @@ for (const [what, old, code] of [['a definition that it does not know', other, '
 test('a schema that throws, is a failed attempt as before', async () => {
   const broken = defineTask({ name: 'work', input: { '~standard': { version: 1, vendor: 'x', validate: () => { throw httpError('bad_gateway') } } }, run: () => undefined })
   const { web, old: { take } } = setUp(broken)
-  const { id } = await web.submit(any, 1)
+  const { taskId: id } = await web.submit(any, 1)
   assert.equal(await take(), 'done')
   assert.deepEqual([(await web.get(id))?.error?.code, (await web.get(id))?.attempt], ['bad_gateway', 1])
 })
@@ -118,8 +118,8 @@ describe('a job whose record is in another store (15.8)', () => {
     const { web, old: { take }, store, queue } = setUp(any)
     const first = await web.submit(any, 1)
     await store.delete('identity')
-    await store.delete(`task:${first.id}`)
-    const { id } = await web.submit(any, 2)
+    await store.delete(`task:${first.taskId}`)
+    const { taskId: id } = await web.submit(any, 2)
     const [leftover] = queue.jobs.splice(0, 1)
     assert.equal(await take(), 'done')
     assert.equal((await web.get(id))?.status, 'completed')

@@ -14,7 +14,7 @@ describe('Stop', () => {
     const deaf = defineTask({ name: 'deaf', timeoutMs: 50, run: () => new Promise(() => undefined) })
     const { tasks, close } = bench({ definitions: [deaf] })
     t.after(close)
-    assert.equal((await ended(tasks, (await tasks.submit(deaf, 1)).id)).error?.code, 'task_timeout')
+    assert.equal((await ended(tasks, (await tasks.submit(deaf, 1)).taskId)).error?.code, 'task_timeout')
 
     const source = new AbortController()
     const stop = new Stop(source)
