@@ -96,6 +96,7 @@ class Walk {
       for (const part of type.types) this.#members(part)
       return
     }
+    if (type.flags & ts.TypeFlags.TypeParameter) return
     const symbol = type.aliasSymbol ?? type.symbol
     if (symbol?.name === 'Promise') {
       for (const inner of this.#checker.getTypeArguments(/** @type {ts.TypeReference} */ (type))) this.#members(inner)

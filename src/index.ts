@@ -16,7 +16,8 @@ export type { DescribedSchema, Schema } from './schema/schema.js'
 export { router, type RouterOptions } from './resources/router.js'
 export type { Methods } from './resources/resource.js'
 export {
-  defineTask, type AnyTaskDefinition, type Kept, type TaskContext, type TaskDefinition, type TaskOptions,
+  defineTask, type AnyTaskDefinition, type Kept, type TaskContext, type TaskDefinition,
+  type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { OwnedTasks } from './tasks/owned-tasks.js'
@@ -25,23 +26,32 @@ export type { Callbacks } from './tasks/record/callbacks.js'
 export type { SpooledBody } from './tasks/definition/spool.js'
 export type { SpooledTaskOptions } from './tasks/definition/spooled-task.js'
 export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/callback-state.js'
-export type { TaskEvent } from './tasks/record/channels.js'
+export type { TaskEvent } from './tasks/record/task-channel.js'
 export type { TaskSnapshot } from './tasks/record/codec.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
 export type { TaskState } from './tasks/record/state.js'
-export type { TaskResult, TaskView } from './tasks/record/view.js'
-export type { WaitOptions } from './tasks/record/wait.js'
 export type {
-  Accepted, AcceptOptions, OwnedSubmitOptions, SubmitOptions,
-} from './tasks/intake/accept.js'
+  CancelledTask, CompletedTask, FailedTask, ProcessingTask, QueuedTask, ScheduledTask, Task,
+  TaskCallback,
+} from './tasks/record/view.js'
+export type {
+  ContextOf, Definitions, InputOf, NameOf, ResultOf, TaskResult,
+} from './tasks/definition/task-types.js'
+export type { JsonForm, JsonSafe } from './tasks/definition/json-form.js'
+export type { SubmitArguments, TaskHandle } from './tasks/task-calls.js'
+export type { TasksHealth } from './tasks/task-service.js'
+export type { WaitOptions } from './tasks/record/wait.js'
+export type { Accepted } from './tasks/intake/accept-task.js'
+export type { AcceptOptions, OwnedSubmitOptions, SubmitOptions } from './tasks/intake/submit-options.js'
 export { permanent } from './tasks/run/failure.js'
-export { azureFace, type AzureFaceOptions } from './tasks/http/azure-face.js'
+export { azureFormat, type AzureFormatOptions } from './tasks/http/azure-format.js'
 export {
   taskEndpoints, type TaskEndpoints, type TaskEndpointsOptions,
 } from './tasks/http/endpoints.js'
-export { taskFace, type Face, type FaceAnswer, type FaceDescription } from './tasks/http/faces.js'
-export { jobFace } from './tasks/http/job-face.js'
+export {
+  jobFormat, taskFormat, type TaskFormat, type TaskFormatAnswer, type TaskFormatDescription,
+} from './tasks/http/formats.js'
 export type { OwnerOption } from './tasks/http/requester.js'
 export type {
   FindCallback, ReadWork, Select, Selected, SubmitEndpointOptions,
-} from './tasks/http/submission.js'
+} from './tasks/http/submit-endpoint-options.js'

@@ -8,7 +8,7 @@ export interface OpenBlob extends BlobHeader {
   readonly handle: FileHandle
 }
 
-/** Opens a blob's file; `undefined` when there is none that is whole. */
+/** Opens the file of a blob. Returns `undefined` if there is no complete one. */
 export async function openBlob(path: string): Promise<OpenBlob | undefined> {
   let handle: FileHandle
   try {
@@ -29,31 +29,46 @@ export async function openBlob(path: string): Promise<OpenBlob | undefined> {
   }
 }
 
-/** What a blob's file says of itself. */
+/** Reads the header of a blob's file. */
 export async function blobHeader(path: string): Promise<BlobHeader | undefined> {
   const blob = await openBlob(path)
   await blob?.handle.close()
   return blob
 }
 
-/**
- * Bytes of an open blob. Its file is never changed once it has its name, so there is nothing to
- * watch for.
- */
-export async function* readBlob({ handle }: OpenBlob, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
-  for (let at = start; at < end;) {
+/** Yields bytes of an open blob. A complete file is never changed, so no check is needed. */
+export async function* readBlob(
+  { handle }: OpenBlob,
+  start: number,
+  end: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let at = start; at < end; ) {
     const length = Math.min(CHUNK, end - at)
-    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(length), 0, length, HEADER_BYTES + at)
+    const { bytesRead, buffer } = await handle.read(
+      Buffer.allocUnsafeSlow(length),
+      0,
+      length,
+      HEADER_BYTES + at,
+    )
     if (bytesRead === 0) throw new Error('The file of a blob was cut short by somebody else')
     at += bytesRead
     yield bytesRead === length ? buffer : buffer.subarray(0, bytesRead)
   }
 }
 
-/** Writes all of `bytes`; the system may take less at a time. */
-export async function writeAll(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
-  for (let done = 0; done < bytes.byteLength;) {
-    const { bytesWritten } = await handle.write(bytes, done, bytes.byteLength - done, position + done)
+/** Writes all of `bytes`. The operating system may write less at a time. */
+export async function writeAll(
+  handle: FileHandle,
+  bytes: Uint8Array,
+  position: number,
+): Promise<void> {
+  for (let done = 0; done < bytes.byteLength; ) {
+    const { bytesWritten } = await handle.write(
+      bytes,
+      done,
+      bytes.byteLength - done,
+      position + done,
+    )
     done += bytesWritten
   }
 }

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import type { BlobInfo } from '../../src/stores/blobs.js'
 
-/** What the file of a blob says of itself. */
+/** Header of a blob's file. */
 export interface BlobHeader {
   readonly info: BlobInfo
-  /** On the clock of the folder, in milliseconds since 1970. */
+  /** Time of expiry in milliseconds since 1970, by the clock of the folder. */
   readonly expiresAt: number
 }
 
-/** Every file of `FolderBlobs` begins with so many bytes about itself. */
+/** Size of the header in bytes. */
 export const HEADER_BYTES = 64
 
 const MAGIC = 'longhaul blob 1\n'
@@ -16,16 +16,16 @@ const TAG_BYTES = 16
 const KEY_BYTES = 16
 
 /**
- * The name of the file that a key has. A hash: keys have characters that names can't have, and some
- * file systems fold cases.
+ * Returns the file name of a key: a hash, because keys may have characters that file names cannot
+ * have, and some file systems ignore case.
  */
 export function fileOfKey(key: string): string {
   return `${createHash('sha256').update(key).digest('hex')}.blob`
 }
 
 /**
- * Layout: 16 bytes of magic, expiry and size (IEEE 754 doubles), 16 bytes of the tag, 16 bytes of
- * the key's hash.
+ * Returns the header of a blob. Layout: 16 bytes of magic, expiry and size (IEEE 754 doubles), 16
+ * bytes of the tag, 16 bytes of the key's hash.
  */
 export function writeHeader(key: string, tag: Uint8Array, size: number, expiresAt: number): Buffer {
   const header = Buffer.alloc(HEADER_BYTES)
@@ -38,16 +38,24 @@ export function writeHeader(key: string, tag: Uint8Array, size: number, expiresA
 }
 
 export function infoOf(tag: Uint8Array, size: number): BlobInfo {
-  return { size, etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"` }
+  return {
+    size,
+    etag: `"${Buffer.from(tag.buffer, tag.byteOffset, TAG_BYTES).toString('base64url')}"`,
+  }
 }
 
 /**
- * What a header says; `undefined` when it is none, or when the file does not have the length that
- * it says: a disk was lost midway.
+ * Parses a header. Returns `undefined` if it is not valid, or if the file does not have the stated
+ * length because the disk failed midway.
  */
 export function readHeader(header: Buffer, fileSize: number): BlobHeader | undefined {
-  if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) return undefined
+  if (header.byteLength < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) {
+    return undefined
+  }
   const size = header.readDoubleBE(24)
   if (size + HEADER_BYTES !== fileSize) return undefined
-  return { info: infoOf(header.subarray(32, 32 + TAG_BYTES), size), expiresAt: header.readDoubleBE(16) }
+  return {
+    info: infoOf(header.subarray(32, 32 + TAG_BYTES), size),
+    expiresAt: header.readDoubleBE(16),
+  }
 }

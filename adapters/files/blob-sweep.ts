@@ -3,21 +3,25 @@ import { link, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { blobHeader } from './blob-file.js'
 
-/** What a writer that died left behind is taken away after that. */
+/** Age in milliseconds after which an incomplete file is removed, because its writer has died. */
 const ABANDONED_MS = 24 * 3_600_000
 
 export const PARTIAL = '.partial'
 
-/** A new name for a file that is not a blob, or not any more. */
+/** Returns a new name for a file that is not a complete blob. */
 export function partialName(): string {
   return `${randomBytes(16).toString('hex')}${PARTIAL}`
 }
 
 /**
- * Takes away what has expired in a folder of blobs, one file at a time; `stopped` is asked before
- * each. `now`: on the folder's clock.
+ * Removes expired blobs from a folder, one file at a time. Calls `stopped` before each file. `now`
+ * is the time by the folder's clock.
  */
-export async function sweepFolder(folder: string, now: number, stopped: () => boolean): Promise<void> {
+export async function sweepFolder(
+  folder: string,
+  now: number,
+  stopped: () => boolean,
+): Promise<void> {
   for (const name of await readdir(folder)) {
     if (stopped()) return
     const path = join(folder, name)
@@ -32,8 +36,8 @@ export async function sweepFolder(folder: string, now: number, stopped: () => bo
 }
 
 /**
- * Another process may have written a new blob under the name meanwhile: it gets its name back,
- * unless a newer one has it.
+ * Renames the file first, because another process may have written a new blob under its name. A
+ * blob that has not expired gets its name back, unless a newer one has it.
  */
 async function removeExpired(folder: string, path: string, now: number): Promise<void> {
   const aside = join(folder, partialName())

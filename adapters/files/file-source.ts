@@ -6,38 +6,43 @@ import { readFilePart, type FoundFile } from './read.js'
 import { typeOfName } from './types.js'
 import { etagOf, versionOf } from './version.js'
 
-/** A file, for options that want to know it. */
+/** A file, for the `etag` option. */
 export interface FileFacts {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string
   readonly stats: BigIntStats
 }
 
-/** What all sources of files take. */
+/** Options of every source of files. */
 export interface EtagOptions {
   /**
-   * Makes the strong entity tag, with its quotes. Default: a hash of device, inode, size and times
-   * to the nanosecond, which is another one on each machine. Where several machines serve copies of
-   * the same files, make it of what the copies have in common, such as a checksum that was stored
-   * beside them; else clients that come to another machine begin anew.
+   * Returns the strong entity tag, with its quotes. Default: a hash of device, inode, size and
+   * times to the nanosecond, which differs between machines. If several machines serve copies of
+   * the same files, derive it from what the copies share, such as a stored checksum. Otherwise
+   * clients that reach another machine start again.
    */
   readonly etag?: (file: FileFacts) => Promise<string> | string
 }
 
-/** What `fileSource` takes beside the path. */
+/** Options of `fileSource`. */
 export interface FileSourceOptions extends EtagOptions {
-  /** Media type. Default: by the end of the name. */
+  /** Media type. Default: derived from the extension. */
   readonly type?: string
-  /** The name to save it under. Default: its own. */
+  /** File name for downloads. Default: the name of the file. */
   readonly name?: string
 }
 
 const KNOWN = { type: 0, name: 0, etag: 0 } satisfies Record<keyof FileSourceOptions, 0>
 
 /**
- * One file for `content()`: `content(fileSource('/srv/export.csv'))`. Symbolic links are followed.
- * It is looked at anew for each request, so it may be replaced at any time, best by renaming
- * another one over it: whoever is downloading the old one then gets it to the end.
+ * Serves one file with `content()`. Follows symbolic links. Reads the state of the file for each
+ * request, so the file may be replaced at any time. Replace it by renaming another file over it:
+ * running downloads of the old file then complete.
+ *
+ * @example
+ * const handler = content(fileSource('/srv/export.csv'))
+ *
+ * @throws {TypeError} An option is unknown.
  */
 export function fileSource(path: string, options: FileSourceOptions = {}): FindContent {
   checkNames('fileSource', options, KNOWN)
@@ -46,20 +51,28 @@ export function fileSource(path: string, options: FileSourceOptions = {}): FindC
   return async () => {
     const version = await versionOf(absolute, 'follow')
     const file = version && { path: absolute, version, exact: false }
-    return file && sourceOf(file, { type: type ?? typeOfName(absolute), name: name ?? basename(absolute), etag })
+    return (
+      file &&
+      sourceOf(file, { type: type ?? typeOfName(absolute), name: name ?? basename(absolute), etag })
+    )
   }
 }
 
-/** A file that was found as a source. */
+/** Returns the content source of a file. */
 export async function sourceOf(
-  file: FoundFile, { type, name, etag }: { readonly type: string, readonly name: string, readonly etag: EtagOptions['etag'] },
+  file: FoundFile,
+  {
+    type,
+    name,
+    etag,
+  }: { readonly type: string; readonly name: string; readonly etag: EtagOptions['etag'] },
 ): Promise<ContentSource> {
   const { path, version } = file
   return {
-    // Above 2^53 it is no longer a whole number that can be told from its neighbours, and content()
-    // refuses it.
+    // Above 2^53 the number is not exact, and `content()` rejects it.
     size: Number(version.size),
-    type, name,
+    type,
+    name,
     etag: etag === undefined ? etagOf(version) : await etag({ path, stats: version }),
     lastModified: Number(version.mtimeMs),
     open: (start, end) => readFilePart(file, start, end),

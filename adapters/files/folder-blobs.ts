@@ -16,30 +16,30 @@ import { FolderClock } from './folder-clock.js'
 const KNOWN = { shared: 0, sweepMs: 0, now: 0 } satisfies Record<keyof FolderBlobsOptions, 0>
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
-/** What `FolderBlobs` takes beside the folder. */
+/** Options of `FolderBlobs`. */
 export interface FolderBlobsOptions {
   /**
-   * Whether all processes that use these blobs see this folder: true for several processes on one
-   * machine, or on a file system that the machines share. A queue that spans processes wants it to
-   * be true. Default: false.
+   * True if all processes that use these blobs see this folder, on one machine or on a shared file
+   * system. A queue that spans processes requires it. Default: false.
    */
   readonly shared?: boolean
-  /**
-   * Milliseconds from one sweep for what has expired to the next, 100 or more. Default: a minute.
-   */
+  /** Milliseconds between two sweeps for expired blobs, 100 or more. Default: one minute. */
   readonly sweepMs?: number
   /**
-   * A clock, in milliseconds since 1970. For tests; the default is that of the file system, which
-   * all who share the folder have in common.
+   * Clock in milliseconds since 1970. For tests. Default: the clock of the file system, which all
+   * processes share.
    */
   readonly now?: () => number
 }
 
 /**
- * Blobs as files in a folder of their own, which is made if there is none; readable for this user
- * only. A blob gets its name by a rename once it is complete, so a process that dies midway leaves
- * no half of one. It is not synced: after a loss of power the last ones may be gone. No room on the
- * disk rejects with reason `full`; how much room there is, is the disk's matter.
+ * Blobs as files in a folder. Creates the folder if necessary, readable for this user only. A blob
+ * gets its name by a rename when it is complete, so a crash leaves no incomplete blob. Files are
+ * not synced: a power failure may lose the last ones. A full disk rejects with the reason `full`.
+ * The folder has no size limit of its own.
+ *
+ * @example
+ * const blobs = new FolderBlobs('/var/lib/app/blobs')
  */
 export class FolderBlobs implements Blobs {
   readonly shared: boolean
@@ -49,7 +49,7 @@ export class FolderBlobs implements Blobs {
   #sweeping: Promise<void> | undefined
   #closed = false
 
-  /** Throws a TypeError when the folder can't be made, or an option makes no sense. */
+  /** @throws {TypeError} The folder cannot be created, or an option is unknown or out of range. */
   constructor(folder: string, options: FolderBlobsOptions = {}) {
     checkNames('FolderBlobs', options, KNOWN)
     const { shared = false, sweepMs = 60_000, now } = options
@@ -57,18 +57,29 @@ export class FolderBlobs implements Blobs {
     this.shared = shared
     this.#clock = new FolderClock(this.#folder, now)
     if (!Number.isFinite(sweepMs) || sweepMs < 100 || sweepMs > 2 ** 31 - 1) {
-      throw new TypeError(`sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`)
+      throw new TypeError(
+        `sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`,
+      )
     }
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     } catch (cause) {
-      throw new TypeError(`FolderBlobs: ${this.#folder} can not be made; name a folder that this process may write to`, { cause })
+      throw new TypeError(
+        `FolderBlobs: ${
+          this.#folder
+        } can not be made; name a folder that this process may write to`,
+        { cause },
+      )
     }
     this.#timer = setInterval(() => void this.sweep().catch(() => undefined), sweepMs)
     this.#timer.unref()
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
+  async put(
+    key: string,
+    content: AsyncIterable<Uint8Array>,
+    options: BlobPutOptions,
+  ): Promise<BlobInfo> {
     this.#check(key)
     checkNames('FolderBlobs: put', options, BLOB_PUT)
     const { ttlMs, signal } = options
@@ -82,7 +93,7 @@ export class FolderBlobs implements Blobs {
       else await disk(rm(path, { force: true }))
       return infoOf(tag, size)
     } finally {
-      // After a rename there is nothing by this name.
+      // After the rename this file does not exist.
       await rm(partial, { force: true }).catch(() => undefined)
     }
   }
@@ -90,19 +101,23 @@ export class FolderBlobs implements Blobs {
   async stat(key: string): Promise<BlobInfo | undefined> {
     this.#check(key)
     const header = await disk(blobHeader(this.#path(key)))
-    return header !== undefined && header.expiresAt > await disk(this.#clock.now()) ? header.info : undefined
+    return header !== undefined && header.expiresAt > (await disk(this.#clock.now()))
+      ? header.info
+      : undefined
   }
 
   async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
     checkNames('FolderBlobs: open', range, BLOB_RANGE)
     const info = await this.stat(key)
-    if (info === undefined || (range.etag !== undefined && range.etag !== info.etag)) return undefined
+    if (info === undefined || (range.etag !== undefined && range.etag !== info.etag)) {
+      return undefined
+    }
     const { start, end } = blobRange(range, info.size)
     return this.#read(this.#path(key), info.etag, start, end)
   }
 
   async delete(key: string): Promise<boolean> {
-    if (await this.stat(key) === undefined) return false
+    if ((await this.stat(key)) === undefined) return false
     try {
       await rm(this.#path(key))
       return true
@@ -112,15 +127,18 @@ export class FolderBlobs implements Blobs {
     }
   }
 
-  /** Takes away what has expired now. It happens by itself as well. */
+  /** Removes expired blobs now. Also runs every `sweepMs`. */
   async sweep(): Promise<void> {
     this.#assertOpen()
-    this.#sweeping ??= disk(this.#clock.now().then((now) => sweepFolder(this.#folder, now, () => this.#closed)))
-      .finally(() => { this.#sweeping = undefined })
+    this.#sweeping ??= disk(
+      this.#clock.now().then((now) => sweepFolder(this.#folder, now, () => this.#closed)),
+    ).finally(() => {
+      this.#sweeping = undefined
+    })
     await this.#sweeping
   }
 
-  /** The files stay for whoever opens the folder next; who reads already gets the rest. */
+  /** Stops sweeping. Files stay, and running readers get the rest of theirs. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
@@ -128,7 +146,12 @@ export class FolderBlobs implements Blobs {
   }
 
   async #write(
-    path: string, key: string, tag: Uint8Array, content: AsyncIterable<Uint8Array>, ttlMs: number, signal: AbortSignal | undefined,
+    path: string,
+    key: string,
+    tag: Uint8Array,
+    content: AsyncIterable<Uint8Array>,
+    ttlMs: number,
+    signal: AbortSignal | undefined,
   ): Promise<number> {
     const handle = await disk(open(path, 'wx', 0o600))
     try {
@@ -139,7 +162,7 @@ export class FolderBlobs implements Blobs {
         size += chunk.byteLength
       })
       this.#assertOpen()
-      const expiresAt = await disk(this.#clock.now()) + ttlMs
+      const expiresAt = (await disk(this.#clock.now())) + ttlMs
       await disk(writeAll(handle, writeHeader(key, tag, size, expiresAt), 0))
       return size
     } finally {
@@ -147,11 +170,18 @@ export class FolderBlobs implements Blobs {
     }
   }
 
-  async* #read(path: string, etag: string, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
+  async *#read(
+    path: string,
+    etag: string,
+    start: number,
+    end: number,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
     const blob = await disk(openBlob(path))
     if (blob === undefined) throw new StoreUnavailableError('The blob went before it was read')
     try {
-      if (blob.info.etag !== etag) throw new StoreUnavailableError('The blob was replaced before it was read')
+      if (blob.info.etag !== etag) {
+        throw new StoreUnavailableError('The blob was replaced before it was read')
+      }
       yield* readBlob(blob, start, end)
     } catch (error) {
       throw failed(error)
@@ -185,7 +215,11 @@ async function disk<T>(work: Promise<T>): Promise<T> {
 function failed(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error
   const full = FULL.has((error as NodeJS.ErrnoException).code ?? '')
-  return new StoreUnavailableError(full ? 'There is no room for more blobs' : 'The folder of the blobs failed', {
-    reason: full ? 'full' : 'unavailable', cause: error,
-  })
+  return new StoreUnavailableError(
+    full ? 'There is no room for more blobs' : 'The folder of the blobs failed',
+    {
+      reason: full ? 'full' : 'unavailable',
+      cause: error,
+    },
+  )
 }

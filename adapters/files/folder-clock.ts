@@ -2,20 +2,20 @@ import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { partialName } from './blob-sweep.js'
 
-/** How long one look at the clock is good for, in milliseconds. */
+/** Validity of one reading of the clock in milliseconds. */
 const FRESH_MS = 60_000
 
 /**
- * The clock of the file system that a folder is on, in milliseconds since 1970: it is the same for
- * all processes and machines that share the folder, whatever their own clocks say. Read from a file
- * that is made for that, once a minute at most.
+ * Clock of the file system of a folder, in milliseconds since 1970. It is the same for all
+ * processes and machines that share the folder. Reads the time from a new file, at most once a
+ * minute.
  */
 export class FolderClock {
-  /** What to add to `performance.now()`. */
+  /** Difference to `performance.now()`. */
   private offset = 0
   private lookedAt = -Infinity
 
-  /** `own`: another clock in its place, for tests. */
+  /** `own`: a clock for tests. */
   constructor(private readonly folder: string, private readonly own: (() => number) | undefined) {}
 
   async now(): Promise<number> {

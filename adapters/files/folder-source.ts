@@ -8,27 +8,22 @@ import { areNames, localPath, realPlace, type Symlinks } from './place.js'
 import { typeOfName } from './types.js'
 import { versionOf } from './version.js'
 
-/** What `folderSource` takes beside the folder. */
+/** Options of `folderSource`. */
 export interface FolderSourceOptions<C = unknown> extends EtagOptions {
-  /**
-   * Whether to serve what has a name, or lies in a folder with a name, that begins with a dot.
-   * Default: no, it is not there.
-   */
+  /** Serves files and folders whose names begin with a dot. Default: false. */
   readonly hidden?: boolean
   /**
-   * Symbolic links below the folder. `refuse` (the default): what lies behind one is not there.
-   * `inside`: those that end within the folder are followed. `follow`: all of them. The folder
-   * itself may always be one.
+   * Handling of symbolic links below the folder. `refuse` (default): not served. `inside`: followed
+   * if the target is in the folder. `follow`: always followed. The folder itself may be a link.
    */
   readonly symlinks?: Symlinks
   /**
-   * Media types by the end of a name, lower case and without the dot, that come before the known
+   * Media types by extension, in lower case without the dot. They take precedence over the known
    * ones: `{ gpx: 'application/gpx+xml' }`.
    */
   readonly types?: Readonly<Record<string, string>>
   /**
-   * The path below the folder that a request is for, decoded, with `/`. Default: what follows the
-   * mount path.
+   * Returns the decoded path below the folder, with `/`. Default: the part after the mount path.
    */
   readonly path?: (request: HttpRequest<C>) => string | undefined
 }
@@ -38,20 +33,27 @@ const KNOWN = {
 } satisfies Record<keyof FolderSourceOptions, 0>
 
 /**
- * The files in a folder and those below it, for `content()`: `app.use('/files',
- * toNode(content(folderSource('/srv/files'))))`. Nothing outside is ever reached: not by `..`,
- * encoded or not, not by a link, nor (on Linux) by a name that is exchanged for a link while it is
- * looked at. Only regular files are there, folders have no listing. Each file is looked at anew for
- * each request; see `fileSource` about replacing them.
+ * Serves the files of a folder and its subfolders with `content()`. Never serves a file outside:
+ * not by `..`, encoded or not, and not by a link. On Linux this includes a name that is replaced by
+ * a link during the request. Serves only regular files; folders have no listing. `fileSource`
+ * describes how to replace files.
  *
- * @throws {TypeError} when there is no such folder
+ * @example
+ * app.use('/files', toNode(content(folderSource('/srv/files'))))
+ *
+ * @throws {TypeError} The folder does not exist, or an option is unknown.
  */
-export function folderSource<C = unknown>(folder: string, options: FolderSourceOptions<C> = {}): FindContent<C> {
+export function folderSource<C = unknown>(
+  folder: string,
+  options: FolderSourceOptions<C> = {},
+): FindContent<C> {
   checkNames('folderSource', options, KNOWN)
   const root = resolve(folder)
   const { hidden = false, symlinks = 'refuse', types, path, etag } = options
   if (!['refuse', 'inside', 'follow'].includes(symlinks)) {
-    throw new TypeError(`symlinks must be 'refuse', 'inside' or 'follow', not ${JSON.stringify(symlinks)}`)
+    throw new TypeError(
+      `symlinks must be 'refuse', 'inside' or 'follow', not ${JSON.stringify(symlinks)}`,
+    )
   }
   if (statSync(root, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new TypeError(`folderSource: ${root} is no folder; make it first, or name another`)
@@ -63,6 +65,9 @@ export function folderSource<C = unknown>(folder: string, options: FolderSourceO
     const version = real === undefined ? undefined : await versionOf(real, 'refuse')
     if (real === undefined || version === undefined) return undefined
     const name = names.at(-1) as string
-    return sourceOf({ path: real, version, exact: true }, { type: typeOfName(name, types), name, etag })
+    return sourceOf(
+      { path: real, version, exact: true },
+      { type: typeOfName(name, types), name, etag },
+    )
   }
 }

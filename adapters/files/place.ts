@@ -4,49 +4,68 @@ import { httpError } from '../../src/http/errors.js'
 import type { HttpRequest } from '../../src/http/exchange.js'
 import { isAbsent } from './version.js'
 
-/** What becomes of symbolic links below the folder. */
+/** Handling of symbolic links below the folder. */
 export type Symlinks = 'refuse' | 'inside' | 'follow'
 
 /**
- * What no name may have: separators of any system, U+0000, and on Windows the colon of drives and
- * streams.
+ * Characters that no name may have: separators of any system, U+0000, and on Windows the colon of
+ * drives and streams.
  */
 const UNSAFE = process.platform === 'win32' ? /[/\\\0:]|[. ]$/ : /[/\\\0]/
 
 /**
- * The part of a request's path below the mount path, decoded; `undefined` when it is not below it.
- * @throws {HttpError} `invalid_path` (400) for what is no percent-encoding
+ * Returns the decoded names of a request's path below the mount path, or `undefined` if it is not
+ * below it.
+ *
+ * @throws {HttpError} `invalid_path` (400): the percent-encoding is not valid.
  */
 export function localPath({ path, mountPath }: HttpRequest): readonly string[] | undefined {
   if (!path.startsWith(`${mountPath}/`)) return undefined
   try {
-    // Each name on its own: a slash that was percent-encoded is part of a name, and no name may
-    // have one.
+    // Decodes each name by itself, because an encoded slash is part of a name, which is rejected
+    // later.
     return path.slice(mountPath.length + 1).split('/').map(decodeURIComponent)
   } catch {
     throw httpError('invalid_path')
   }
 }
 
-/** Whether these can be the names of folders and a file, and lead nowhere but down. */
+/**
+ * Returns whether the names are safe: names of folders and a file that cannot lead out of the
+ * folder.
+ */
 export function areNames(names: readonly string[], hidden: boolean): boolean {
-  return names.length > 0 && names.every((name) => (
-    name !== '' && name !== '.' && name !== '..' && (hidden || !name.startsWith('.')) && !UNSAFE.test(name)
-  ))
+  return (
+    names.length > 0 &&
+    names.every(
+      (name) =>
+        name !== '' &&
+        name !== '.' &&
+        name !== '..' &&
+        (hidden || !name.startsWith('.')) &&
+        !UNSAFE.test(name),
+    )
+  )
 }
 
 /**
- * The real path of what `names` lead to from `root`; `undefined` when there is nothing, or a link
- * on the way that is not let pass.
+ * Resolves `names` below `root` to a real path. Returns `undefined` if there is nothing, or a link
+ * that is not allowed.
  */
-export async function realPlace(root: string, names: readonly string[], symlinks: Symlinks): Promise<string | undefined> {
+export async function realPlace(
+  root: string,
+  names: readonly string[],
+  symlinks: Symlinks,
+): Promise<string | undefined> {
   try {
-    // The folder itself may be a link, and lead elsewhere tomorrow.
+    // Resolved for each call, because the folder may be a link that changes.
     const base = await realpath(root)
     const asked = join(base, ...names)
     const real = await realpath(asked)
     if (symlinks === 'refuse') return real === asked ? real : undefined
-    if (symlinks === 'inside') return real.startsWith(base.endsWith(sep) ? base : base + sep) ? real : undefined
+    if (symlinks === 'inside') {
+      return real.startsWith(base.endsWith(sep) ? base : base + sep) ? real : undefined
+    }
     return real
   } catch (error) {
     if (isAbsent(error)) return undefined

@@ -1,14 +1,17 @@
 import type { BlobInfo } from '../../src/stores/blobs.js'
 
-/** Blobs lie in blocks of this size, however small the chunks were that they came in. */
+/**
+ * Block size in bytes. Blobs are stored in blocks, regardless of the size of the chunks that were
+ * written.
+ */
 export const BLOCK = 64 * 1024
 
-/** Collects the chunks of one blob. `reserve` is asked before each block is allocated. */
+/** Collects the chunks of one blob. Calls `reserve` before it allocates a block. */
 export class BlobWriter {
   readonly #reserve: (bytes: number) => void
   readonly #blocks: Uint8Array[] = []
   #used = 0
-  /** What has been reserved. */
+  /** Number of bytes reserved. */
   bytes = 0
 
   constructor(reserve: (bytes: number) => void) {
@@ -29,7 +32,7 @@ export class BlobWriter {
     }
   }
 
-  /** All blocks; the last one is cut to what it holds. */
+  /** Returns all blocks. Shortens the last one to its content. */
   finish(): readonly Uint8Array[] {
     const last = this.#blocks.pop()
     if (last !== undefined) {
@@ -53,19 +56,23 @@ export class BlobWriter {
 }
 
 /**
- * A complete blob. Its memory is given back when it is gone and the last reader that has begun is
- * done.
+ * A complete blob. Its memory is released when it has been dropped and its last reader has ended.
  */
 export class Blob {
   readonly info: BlobInfo
-  /** On the clock of the blobs, in milliseconds. */
+  /** Time of expiry in milliseconds, by the clock of the blobs. */
   readonly expiresAt: number
   readonly #blocks: readonly Uint8Array[]
   readonly #release: () => void
   #readers = 0
   #gone = false
 
-  constructor(info: BlobInfo, expiresAt: number, blocks: readonly Uint8Array[], release: () => void) {
+  constructor(
+    info: BlobInfo,
+    expiresAt: number,
+    blocks: readonly Uint8Array[],
+    release: () => void,
+  ) {
     this.info = info
     this.expiresAt = expiresAt
     this.#blocks = blocks
@@ -76,7 +83,7 @@ export class Blob {
     return this.#gone
   }
 
-  /** Nobody finds it any more. */
+  /** Marks the blob as removed. New readers cannot find it. */
   drop(): void {
     if (this.#gone) return
     this.#gone = true
@@ -84,14 +91,18 @@ export class Blob {
   }
 
   /**
-   * Copies of the bytes, so that no reader can change them for others. `begin` may refuse the
-   * reader.
+   * Yields copies of the bytes, so that a reader cannot change the blob. `begin` may throw to
+   * reject the reader.
    */
-  async* read(start: number, end: number, begin: () => void): AsyncGenerator<Uint8Array, void, undefined> {
+  async *read(
+    start: number,
+    end: number,
+    begin: () => void,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
     begin()
     this.#readers++
     try {
-      for (let at = start; at < end;) {
+      for (let at = start; at < end; ) {
         const offset = at % BLOCK
         const block = this.#blocks[(at - offset) / BLOCK] as Uint8Array
         const chunk = block.slice(offset, offset + end - at)

@@ -10,30 +10,33 @@ import { wholeNumber } from './limits.js'
 import { ExpiryScanner } from './expiry-scanner.js'
 
 const MIB = 1024 * 1024
-/** What a blob takes beside its bytes, at most, with a key of 512 characters. */
+/** Maximum overhead of a blob in bytes, with a key of 512 characters. */
 const OVERHEAD = 2048
 
-/** What `MemoryBlobs` takes. */
+/** Options of `MemoryBlobs`. */
 export interface MemoryBlobsOptions {
   /**
-   * Bytes that all blobs may take, with those that are being written or still read, and 2 KiB for
-   * each. Default: 256 MiB.
+   * Maximum size of all blobs in bytes, including those being written or read. Each blob counts 2
+   * KiB in addition. Default: 256 MiB.
    */
   readonly maxBytes?: number
-  /** A clock in milliseconds, from any moment on. For tests; the default is `performance.now`. */
+  /** Clock in milliseconds, from any origin. For tests. Default: `performance.now`. */
   readonly now?: () => number
 }
 
-/** The names of these. */
+/** Names of the options. */
 export const MEMORY_BLOBS = { maxBytes: 0, now: 0 } satisfies Record<keyof MemoryBlobsOptions, 0>
 
 /**
- * Blobs in the memory of this process, outside the JavaScript heap. Bounded: when `maxBytes` would
- * be exceeded, a `put` rejects with a `StoreUnavailableError` whose reason is `full`, after what
- * has expired made way; what is live never goes early.
+ * Blobs in the memory of this process, outside the JavaScript heap. If `maxBytes` would be
+ * exceeded, removes expired blobs. If that is not enough, `put` rejects with a
+ * `StoreUnavailableError` with the reason `full`. Blobs are never removed before they expire.
  *
- * Expired blobs are gone at once for readers; their memory comes back within a second, or with the
- * first write that needs it.
+ * Readers never see an expired blob. Its memory is released within a second, or with the first
+ * write that needs it.
+ *
+ * @example
+ * const blobs = new MemoryBlobs({ maxBytes: 64 * 1024 * 1024 })
  */
 export class MemoryBlobs implements Blobs {
   readonly shared = false
@@ -41,30 +44,41 @@ export class MemoryBlobs implements Blobs {
   readonly #maxBytes: number
   readonly #now: () => number
   readonly #scanner = new ExpiryScanner(() => this.#walk())
-  /** Names this store, so that no two blobs ever have one tag. */
+  /** Random id of this store. Makes entity tags unique across stores. */
   #name: string | undefined
   #written = 0
   #bytes = 0
   #closed = false
 
-  /** Throws a TypeError for a limit that makes no sense. */
+  /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryBlobsOptions = {}) {
     checkNames('MemoryBlobs', options, MEMORY_BLOBS)
-    this.#maxBytes = wholeNumber('maxBytes', options.maxBytes ?? 256 * MIB, 1, Number.MAX_SAFE_INTEGER)
+    this.#maxBytes = wholeNumber(
+      'maxBytes',
+      options.maxBytes ?? 256 * MIB,
+      1,
+      Number.MAX_SAFE_INTEGER,
+    )
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** What is held now. `bytes` is what `maxBytes` bounds. */
-  usage(): { blobs: number, bytes: number } {
+  /** Returns the number of blobs and the bytes that `maxBytes` limits. */
+  usage(): { blobs: number; bytes: number } {
     return { blobs: this.#blobs.size, bytes: this.#bytes }
   }
 
-  async put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo> {
+  async put(
+    key: string,
+    content: AsyncIterable<Uint8Array>,
+    options: BlobPutOptions,
+  ): Promise<BlobInfo> {
     this.#check(key)
     checkNames('MemoryBlobs: put', options, BLOB_PUT)
     const { ttlMs, signal } = options
     checkBlobLifetime(ttlMs)
-    const writer = new BlobWriter((bytes) => { this.#reserve(bytes) })
+    const writer = new BlobWriter((bytes) => {
+      this.#reserve(bytes)
+    })
     let held = 0
     try {
       await takeContent(content, signal, (chunk) => {
@@ -76,12 +90,14 @@ export class MemoryBlobs implements Blobs {
       held = OVERHEAD
       const { size } = writer
       const blocks = writer.finish()
-      // Not sooner: a Worker has no random bytes while its module is loaded.
+      // Created late, because a Worker has no random bytes while its module is loaded.
       this.#name ??= randomBytes(9).toString('base64url')
       const info = { size, etag: `"${this.#name}-${(this.#written++).toString(36)}"` }
       const bytes = held + writer.bytes
       this.#drop(key)
-      const blob = new Blob(info, this.#now() + ttlMs, blocks, () => { this.#bytes -= bytes })
+      const blob = new Blob(info, this.#now() + ttlMs, blocks, () => {
+        this.#bytes -= bytes
+      })
       if (ttlMs > 0) {
         this.#blobs.set(key, blob)
         this.#scanner.start()
@@ -102,7 +118,9 @@ export class MemoryBlobs implements Blobs {
     this.#check(key)
     checkNames('MemoryBlobs: open', range, BLOB_RANGE)
     const blob = this.#live(key)
-    if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag)) return undefined
+    if (blob === undefined || (range.etag !== undefined && range.etag !== blob.info.etag)) {
+      return undefined
+    }
     const { start, end } = blobRange(range, blob.info.size)
     return blob.read(start, end, () => {
       if (blob.gone) throw new StoreUnavailableError('The blob went before it was read')
@@ -116,7 +134,7 @@ export class MemoryBlobs implements Blobs {
     return true
   }
 
-  /** Forgets everything; who reads already gets the rest. */
+  /** Removes all blobs. Running readers get the rest of theirs. */
   async close(): Promise<void> {
     this.#closed = true
     this.#scanner.stop()
@@ -147,12 +165,14 @@ export class MemoryBlobs implements Blobs {
   #reserve(bytes: number): void {
     if (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
       for (const key of [...this.#blobs.keys()]) this.#live(key)
-      if (this.#bytes + bytes > this.#maxBytes) throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })
+      if (this.#bytes + bytes > this.#maxBytes) {
+        throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })
+      }
     }
     this.#bytes += bytes
   }
 
-  /** Yields whether a step dropped something. */
+  /** Visits every blob. Yields `true` if the blob was removed. */
   *#walk(): Generator<boolean> {
     for (const key of this.#blobs.keys()) yield this.#live(key) === undefined
   }

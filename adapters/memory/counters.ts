@@ -8,14 +8,15 @@ interface Count {
 }
 
 /**
- * A key takes one place for each started 256 characters, so that long keys can't take all memory.
+ * Weight of a counter: one for each started 256 characters of its key. Bounds the memory of long
+ * keys.
  */
 const weigh = (_count: Count, key: string): number => 1 + (key.length >> 8)
 
 /**
- * Numbers with an expiry, in a key space of their own. They are hints by nature (a limit, a tally),
- * so under pressure the counter whose last change is longest ago goes first and starts at 0 the
- * next time.
+ * Counters with an expiry, in a key space separate from entries. If there are too many, the counter
+ * that was unused for longest is removed and starts at 0 the next time. Counters are estimates such
+ * as rate limits, so this is acceptable.
  */
 export class Counters {
   readonly #counts: LruMap<Count>
@@ -46,7 +47,7 @@ export class Counters {
     return { value: fresh.value, resetMs: Math.max(ttlMs, 0) }
   }
 
-  /** Visits every counter and drops the expired ones; yields whether it dropped one. */
+  /** Visits every counter and removes expired ones. Yields `true` for each that it removed. */
   *sweep(now: () => number): Generator<boolean> {
     for (const [key, count] of this.#counts.entries()) {
       const over = count.expiresAt <= now()

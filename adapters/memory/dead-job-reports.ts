@@ -19,9 +19,9 @@ export class DeadJobReports {
     this.#pending.add(pending)
   }
 
-  /** Resolves when every call made so far has settled. */
-  async settled(): Promise<void> {
-    await Promise.all(this.#pending)
+  /** Resolves when every call made so far has settled, at most after `ms` milliseconds. */
+  async settled(ms: number): Promise<void> {
+    await atMost(ms, Promise.all(this.#pending))
   }
 
   async #call(job: Job, reason: DeadReason): Promise<void> {
@@ -31,4 +31,14 @@ export class DeadJobReports {
       // An error of the listener has no receiver: the queue has made its report.
     }
   }
+}
+
+/**
+ * Waits for `done`, at most `ms` milliseconds. The timer keeps the process alive, so that draining
+ * is not cut short.
+ */
+export async function atMost(ms: number, done: Promise<unknown>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])
+  clearTimeout(timer)
 }

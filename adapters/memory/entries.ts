@@ -1,50 +1,51 @@
 import type { Evictable } from '../../src/stores/store.js'
 import { ownText, textBytes } from './text.js'
 
-/**
- * Bytes that an entry takes beside its texts, at most: test/unit/memory/heap.test.ts measures it.
- */
+/** Maximum overhead of an entry in bytes. test/unit/memory/heap.test.ts measures it. */
 const OVERHEAD = 256
 
-/**
- * Stands behind every value: a concatenation that is made flat is always a fresh copy, see
- * `ownText`.
- */
+/** Suffix of every stored value. Flattening a concatenation always makes a copy; see `ownText`. */
 const END = '\n'
 
-/** Bytes that an entry takes in addition when it goes with another one. */
+/** Additional overhead in bytes of an entry that is removed with another one. */
 const FOLLOWER_OVERHEAD = 256
 
 /**
- * What may happen to an entry: `pinned` stays until it expires, `free` may be evicted, `bound` is
- * evictable, but only after the entry that it goes with.
+ * Eviction state of an entry. `pinned`: stays until it expires. `free`: may be evicted. `bound`:
+ * may be evicted after the entry that it follows.
  */
 type Eviction = 'pinned' | 'free' | 'bound'
 
-/** One entry as the store keeps it. */
+/** An entry as the store keeps it. */
 export class StoredEntry {
   #text: string
-  /** A number takes no memory of its own here; callers see it as text. */
+  /** Kept as a number, which needs no separate memory. Callers see it as text. */
   revision: number
   expiresAt: number
-  /** What it counts against `maxBytes`. */
+  /** Bytes that count towards `maxBytes`. */
   bytes: number
-  /** May go before it expires. */
+  /** True if the entry may be removed before it expires. */
   evictable: boolean
-  /** The key of the entry that it goes with. */
+  /** Key of the entry that this one follows. */
   follows: string | undefined
   eviction: Eviction = 'pinned'
-  /** The text that the map holds. */
+  /** Key, as the same string object that the map has. */
   key: string
-  /** Its neighbours among the free ones. */
+  /** Neighbours in the list of free entries. */
   previous: StoredEntry | undefined = undefined
   next: StoredEntry | undefined = undefined
 
-  constructor(key: string, value: string, revision: number, expiresAt: number, evictable: Evictable) {
+  constructor(
+    key: string,
+    value: string,
+    revision: number,
+    expiresAt: number,
+    evictable: Evictable,
+  ) {
     this.#text = value + END
     this.revision = revision
     this.expiresAt = expiresAt
-    // Counting the bytes makes the text flat.
+    // `textBytes` flattens the text.
     const size = textBytes(this.#text)
     this.bytes = OVERHEAD + textBytes(key) + size - size / this.#text.length
     this.evictable = evictable !== false
@@ -53,7 +54,7 @@ export class StoredEntry {
     this.key = key
   }
 
-  /** Becomes what `other` is, under the same key. */
+  /** Takes over value, revision, expiry and eviction options of `other`. */
   become(other: StoredEntry): void {
     this.#text = other.#text
     this.revision = other.revision
@@ -63,30 +64,31 @@ export class StoredEntry {
     this.follows = other.follows
   }
 
-  /** A window on the text, which copies nothing. */
+  /** Returns the value without copying the text. */
   get value(): string {
     return this.#text.slice(0, -1)
   }
 }
 
 /**
- * The entries: pinned ones, which only their writer or their expiry removes, and evictable ones,
- * which make way for any write, the one used longest ago first. One map holds both, since most
- * tasks begin as the one and end as the other. The free ones are a chain in the order of use. One
- * that goes with another entry is pinned as long as that is, is bound to it while that is
- * evictable, and becomes free when that has gone.
+ * Entries of the store. Pinned entries stay until they are deleted or expire. Evictable entries are
+ * removed when a write needs space, the least recently used first. One map contains both kinds,
+ * because most tasks begin pinned and become evictable.
+ *
+ * Free entries form a linked list in order of use. An entry that follows another one is pinned
+ * while that one is pinned, bound while that one is evictable, and free once that one is gone.
  */
 export class Entries {
   readonly #maxEntries: number
   readonly #maxBytes: number
   readonly #onEvict: (key: string) => void
   readonly #byKey = new Map<string, StoredEntry>()
-  /** Entries that go with the one at a key, whether that is there or not. */
+  /** Followers by the key of their leader, whether the leader exists or not. */
   readonly #followers = new Map<string, Set<StoredEntry>>()
   #pinned = 0
   #pinnedBytes = 0
   #evictableBytes = 0
-  /** The ends of the chain. */
+  /** Ends of the list of free entries. */
   #oldest: StoredEntry | undefined
   #newest: StoredEntry | undefined
 
@@ -108,7 +110,7 @@ export class Entries {
     return this.#pinnedBytes + this.#evictableBytes
   }
 
-  /** The entry at `key`, expired or not. */
+  /** Returns the entry at `key`, expired or not. Counts as a use. */
   find(key: string): StoredEntry | undefined {
     const stored = this.#byKey.get(key)
     if (stored?.eviction === 'free' && stored !== this.#newest) {
@@ -118,15 +120,15 @@ export class Entries {
     return stored
   }
 
-  /** `find` that does not count as a use. */
+  /** Returns the entry at `key`, expired or not. Does not count as a use. */
   peek(key: string): StoredEntry | undefined {
     return this.#byKey.get(key)
   }
 
   /**
-   * Puts `stored` at its key, in place of `before`, which is what is there now. `false`: the entries
-   * that have to stay leave no room for it, and nothing changed, so an entry too large for the
-   * store never costs others their place.
+   * Writes `stored` at its key, in place of `before`, the current entry. Returns `false` and
+   * changes nothing if pinned entries leave too little space. An entry that is too large therefore
+   * evicts nothing.
    */
   put(stored: StoredEntry, before: StoredEntry | undefined): boolean {
     if (!this.#hasRoom(stored, before)) return false
@@ -135,7 +137,10 @@ export class Entries {
       others--
       this.#leave(before)
     }
-    while (this.#oldest !== undefined && (others >= this.#maxEntries || this.bytes + stored.bytes > this.#maxBytes)) {
+    while (
+      this.#oldest !== undefined &&
+      (others >= this.#maxEntries || this.bytes + stored.bytes > this.#maxBytes)
+    ) {
       others--
       this.#evict(this.#oldest)
     }
@@ -145,7 +150,7 @@ export class Entries {
       stored.key = ownText(stored.key)
       this.#byKey.set(stored.key, stored)
     } else {
-      // The map need not hear of it.
+      // The map keeps the same object.
       before.become(stored)
       now = before
     }
@@ -163,7 +168,8 @@ export class Entries {
   }
 
   /**
-   * Every entry, while others come and go. May miss some then, and visits no more than there were.
+   * Iterates over the entries. Entries may be added and removed meanwhile. May then miss some, and
+   * never visits more than there were at the start.
    */
   *each(): Generator<[string, StoredEntry]> {
     let left = this.#byKey.size
@@ -184,14 +190,16 @@ export class Entries {
   }
 
   /**
-   * Whether what has to stay leaves room. Those that go with an entry that is replaced stay with
-   * it.
+   * Returns whether pinned entries leave enough space. Followers of a replaced entry stay with it.
    */
   #hasRoom(stored: StoredEntry, before: StoredEntry | undefined): boolean {
     let count = this.#pinned + 1
     let bytes = this.#pinnedBytes + stored.bytes
     const leaving = before === undefined ? [] : [before]
-    const staying = before === undefined ? [] : [...this.#followers.get(stored.key) ?? []].filter((each) => each !== before)
+    const staying =
+      before === undefined
+        ? []
+        : [...(this.#followers.get(stored.key) ?? [])].filter((each) => each !== before)
     for (const each of [...leaving, ...staying]) {
       if (each.eviction !== 'pinned') continue
       count--
@@ -206,7 +214,7 @@ export class Entries {
     this.#onEvict(stored.key)
   }
 
-  /** It is there, with its final members. */
+  /** Adds an entry to the totals and lists. */
   #enter(stored: StoredEntry): void {
     const { follows } = stored
     if (follows !== undefined) {
@@ -218,7 +226,7 @@ export class Entries {
     this.#review(stored.key)
   }
 
-  /** It counts no more. */
+  /** Removes an entry from the totals and lists. */
   #leave(stored: StoredEntry): void {
     const { follows } = stored
     if (follows !== undefined) {
@@ -228,7 +236,10 @@ export class Entries {
     this.#uncount(stored)
   }
 
-  /** The entry at `key` came, changed or went: those that go with it may stand otherwise now. */
+  /**
+   * Updates the eviction state of the followers of `key` after its entry was added, changed or
+   * removed.
+   */
   #review(key: string): void {
     if (this.#followers.size === 0) return
     for (const each of this.#followers.get(key) ?? []) {
@@ -241,7 +252,7 @@ export class Entries {
   #evictionOf(stored: StoredEntry): Eviction {
     if (!stored.evictable) return 'pinned'
     const leader = stored.follows === undefined ? undefined : this.#byKey.get(stored.follows)
-    // One that goes with another itself holds nothing: so there are no circles.
+    // A follower cannot be a leader, so there are no cycles.
     if (leader === undefined || leader.follows !== undefined) return 'free'
     return leader.evictable ? 'bound' : 'pinned'
   }
@@ -263,7 +274,7 @@ export class Entries {
     if (stored.eviction === 'free') this.#unlink(stored)
   }
 
-  /** Makes it the one used last. */
+  /** Appends an entry as the most recently used. */
   #link(stored: StoredEntry): void {
     stored.previous = this.#newest
     if (this.#newest === undefined) this.#oldest = stored

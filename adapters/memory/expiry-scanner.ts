@@ -1,19 +1,21 @@
 import timers from 'node:timers'
 
-// Taken at once: a timer made under a test's fake timers would be the last one when they go.
+// Captured at import, so that fake timers of a test do not stop the scanner.
 const { setTimeout, clearTimeout } = timers
 
-/** Milliseconds from one slice to the next, in quiet and while there is much to drop. */
+/** Milliseconds between two slices: normally, and while many entries expire. */
 const PACE = 1000
 const FAST = 20
-/** Milliseconds that one slice may take, and how many steps pass between two looks at the clock. */
+/**
+ * Maximum duration of a slice in milliseconds, and number of steps between two reads of the clock.
+ */
 const SLICE = 2
 const STRIDE = 128
 
 /**
- * Walks through everything held, a slice at a time, on one timer that keeps no process alive. A
- * million entries take some hundred slices of 2 ms. It only gives memory back: what has expired is
- * gone for readers at once.
+ * Visits all entries in slices and removes expired ones, on one timer that keeps no process alive.
+ * A million entries take some hundred slices of 2 ms. It only releases memory: readers never see
+ * expired entries.
  */
 export class ExpiryScanner {
   readonly #walk: () => Iterator<boolean>
@@ -22,15 +24,15 @@ export class ExpiryScanner {
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /**
-   * `walk` visits all that is held; each step says whether it dropped something. No steps: nothing
-   * is held.
+   * `walk` visits all entries. Each step yields `true` if it removed one. A walk without steps
+   * means that there are no entries.
    */
   constructor(walk: () => Iterator<boolean>, pace = PACE) {
     this.#walk = walk
     this.#pace = pace
   }
 
-  /** Sees to it that the timer runs. It ends on its own once nothing is held. */
+  /** Starts the timer. It stops by itself when there are no entries. */
   start(): void {
     if (this.#timer === undefined) this.#schedule(this.#pace)
   }
@@ -42,8 +44,8 @@ export class ExpiryScanner {
   }
 
   /**
-   * Up to `count` steps now: for a store that is full and may hold what has expired. Small enough
-   * for every refused write to pay it.
+   * Takes up to `count` steps now. For a full store that may have expired entries. Cheap enough for
+   * every refused write.
    */
   advance(count: number): void {
     let restarted = false

@@ -1,19 +1,21 @@
 import { systemClock, type Clock } from '../../src/runtime/clock.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-import { MemoryQueue, type MemoryQueueOptions } from './queue.js'
+import { MemoryQueue } from './queue.js'
+import type { MemoryQueueOptions } from './queue-options.js'
 import { MemoryStore, type MemoryStoreOptions } from './store.js'
 import { MemoryTaskIndex } from './task-index.js'
 
 export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
-export { MemoryQueue, type MemoryQueueOptions } from './queue.js'
+export { MemoryQueue } from './queue.js'
+export { type MemoryQueueOptions } from './queue-options.js'
 export { MemoryStore, type MemoryStoreOptions } from './store.js'
 export { MemoryTaskIndex } from './task-index.js'
 export type { Clock } from '../../src/runtime/clock.js'
 
-/** What `memory()` takes. */
+/** Options of `memory`. */
 export interface MemoryOptions extends Omit<MemoryStoreOptions, 'now'>, MemoryQueueOptions {
-  /** Limits of the blobs. */
+  /** Options of the blobs. They use the clock of the store. */
   readonly blobs?: Omit<MemoryBlobsOptions, 'now'>
   /**
    * Time and timers of the store, the queue, the blobs and the index. Tests pass `testClock()` of
@@ -28,7 +30,7 @@ const KNOWN = {
   clock: 0, blobs: 0,
 } satisfies Record<keyof MemoryOptions, 0>
 
-/** What `memory()` makes. */
+/** Result of `memory`. */
 export interface MemoryEngine {
   readonly store: MemoryStore
   readonly queue: MemoryQueue
@@ -37,9 +39,14 @@ export interface MemoryEngine {
 }
 
 /**
- * A store, a queue, an index of unfinished tasks and blobs in the memory of this process:
- * everything that one process needs. Close all when the server stops, the queue first, because what
- * it drains still writes to the others.
+ * Creates a store, a queue, blobs and an index of unfinished tasks in the memory of this process.
+ * This is all that a single process needs. When the server stops, close the queue first, because
+ * draining jobs still write to the others.
+ *
+ * @example
+ * const tasks = createTasks({ ...memory(), definitions: [report] })
+ *
+ * @throws {TypeError} An option is unknown or out of range.
  */
 export function memory(options: MemoryOptions = {}): MemoryEngine {
   checkNames('memory', options, KNOWN)

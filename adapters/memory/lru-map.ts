@@ -1,16 +1,14 @@
 import { LRUCache } from 'lru-cache'
 
-/** Up to here emptying the arrays of an lru-cache costs less than making a new one. */
+/** Maximum size up to which clearing an lru-cache is cheaper than replacing it. */
 const SMALL = 1024
 
 /**
- * Values in order of last use, the oldest first to go, around lru-cache. It works around three
- * things that would hurt a store:
- * - `max` makes lru-cache allocate for that many at once (28 MB for 1,000,000), `maxSize` does not.
- * - Deleting its last item clears arrays as long as they ever were; here a new cache takes its
- *   place.
- * - An item above `maxSize` can cost others their place; `set` here expects its caller to ask
- *   first.
+ * Map with a maximum weight that removes the least recently used values. Wraps lru-cache and avoids
+ * three of its costs:
+ * - `max` allocates memory for all items at once (28 MB for 1,000,000). This class uses `maxSize`.
+ * - Deleting the last item clears arrays of the peak size. This class replaces the cache instead.
+ * - An item above `maxSize` can evict others. Callers of `set` must check the weight first.
  */
 export class LruMap<V extends object> {
   readonly maxWeight: number
@@ -19,7 +17,11 @@ export class LruMap<V extends object> {
   #cache: LRUCache<string, V>
   #peak = 0
 
-  constructor(maxWeight: number, weigh: (value: V, key: string) => number, onEvict?: (key: string) => void) {
+  constructor(
+    maxWeight: number,
+    weigh: (value: V, key: string) => number,
+    onEvict?: (key: string) => void,
+  ) {
     this.maxWeight = maxWeight
     this.#weigh = weigh
     this.#onEvict = onEvict
@@ -30,24 +32,24 @@ export class LruMap<V extends object> {
     return this.#cache.size
   }
 
-  /** The sum of all weights. */
+  /** Sum of all weights. */
   get weight(): number {
     return this.#cache.calculatedSize
   }
 
-  /** The value at `key`, which counts as a use. */
+  /** Returns the value at `key`. Counts as a use. */
   get(key: string): V | undefined {
     return this.#cache.get(key)
   }
 
-  /** The value at `key`, which does not count as a use. */
+  /** Returns the value at `key`. Does not count as a use. */
   peek(key: string): V | undefined {
     return this.#cache.peek(key)
   }
 
   /**
-   * Adds a value whose weight fits `maxWeight`; what was used longest ago goes when there is no
-   * room.
+   * Adds a value that weighs at most `maxWeight`. Evicts the least recently used values if
+   * necessary.
    */
   set(key: string, value: V): void {
     this.#cache.set(key, value)
@@ -61,21 +63,20 @@ export class LruMap<V extends object> {
     return true
   }
 
-  /** Drops what was used longest ago. */
+  /** Removes the least recently used value. */
   evict(): void {
     this.#cache.pop()
   }
 
   /**
-   * From the one used longest ago to the latest, as many as there are now. Safe against changes in
-   * between, which may end it early; without the count, uses in between could keep it going for
-   * ever.
+   * Iterates from the least recently used value to the latest. Visits no more values than there are
+   * at the start. Changes meanwhile are allowed and may end it early.
    */
   *entries(): Generator<[string, V]> {
     let left = this.#cache.size
     for (const entry of this.#cache.rentries()) {
       if (left-- === 0) return
-      // The types of lru-cache lose which is which.
+      // The types of lru-cache do not distinguish key and value here.
       yield entry as [string, V]
     }
   }
@@ -90,11 +91,11 @@ export class LruMap<V extends object> {
     return new LRUCache<string, V>({
       maxSize: this.maxWeight,
       sizeCalculation: this.#weigh,
-      ...onEvict && {
+      ...(onEvict && {
         dispose: (_value: V, key: string, reason: LRUCache.DisposeReason) => {
           if (reason === 'evict') onEvict(key)
-        }
-      }
+        },
+      }),
     })
   }
 }

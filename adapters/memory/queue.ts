@@ -9,70 +9,45 @@ import {
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { ShortLivedMap } from '../../src/queues/short-lived-map.js'
-import { DeadJobReports } from './dead-job-reports.js'
+import { atMost, DeadJobReports } from './dead-job-reports.js'
 import { heapShare, wholeNumber } from './limits.js'
+import { MEMORY_QUEUE, type MemoryQueueOptions } from './queue-options.js'
 import { QueuedJob, ReadyList } from './queued-job.js'
 
-// Taken at once: under a test's fake timers work starts all the same, and what starts it is not
-// lost when they go.
+// Captured at import, so that fake timers of a test do not stop the queue.
 const { setImmediate, clearImmediate } = timers
 
-/** The longest delay that a timer of Node takes; beyond it a timer fires at once. */
+/** Maximum delay of a Node timer in milliseconds. A longer timer fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
-/** Milliseconds that short jobs may follow each other in one turn of the event loop. */
+/** Milliseconds in which further jobs may start in the same turn of the event loop. */
 const TURN_MS = 2
-/** Milliseconds that aborted runs have to end before they count as undone. */
+/** Milliseconds that aborted runs have to end. */
 const ABORT_GRACE_MS = 250
-/** Milliseconds that `close` waits for the `onDead` of jobs at most. */
+/** Maximum time in milliseconds that `close` waits for `onDead`. */
 const ON_DEAD_TIMEOUT_MS = 5000
-/** Milliseconds between two ticks of a caller that waits until nothing is held. */
+/** Interval in milliseconds of the timer that keeps a Worker alive in `idle`. */
 const KEEP_ALIVE_MS = 1000
 
-const NO_OPTIONS: EnqueueOptions = {}
-
-/** What a `MemoryQueue` may hold. */
-export interface MemoryQueueOptions {
-  /**
-   * Jobs held beyond those that may run at once (`concurrency`), whether they wait for their turn,
-   * for their delay or for their next attempt. A job once accepted keeps its place until it ends,
-   * so a retry is never refused. 0 to 1,000,000. Default 1000.
-   */
-  readonly maxQueued?: number
-  /**
-   * Bytes of memory that jobs may take as JSON text, from when they are accepted until they end, so
-   * a retry is never refused. A small job that starts at once is not kept as text. One job larger
-   * than the limit is accepted while no other is there. Default: an eighth of the heap limit, at
-   * most 128 MiB.
-   */
-  readonly maxQueuedBytes?: number
-  /**
-   * Time and timers of delays and back-off. Tests pass `testClock()` of `longhaul/testing`.
-   * Default: the monotonic clock of the process.
-   */
-  readonly clock?: Clock
-}
-
-/** The names of these. */
-export const MEMORY_QUEUE = { maxQueued: 0, maxQueuedBytes: 0, clock: 0 } satisfies Record<keyof MemoryQueueOptions, 0>
-
 /**
- * A queue in the memory of this process, in the order of arrival. Not durable: what is undone when
- * the process ends is lost, and what is undone when the queue closes goes to `onDead` with
- * `closed`.
+ * First-in, first-out queue in the memory of this process. Not durable: unfinished jobs are lost
+ * with the process. `close` reports unfinished jobs to `onDead` with `closed`.
  *
- * A job starts in a later turn of the event loop than its `enqueue`, so the caller can answer
- * before the work takes the CPU. Jobs are kept as JSON text and bounded by number and bytes. Each
- * attempt gets a job of its own, parsed from that text once its input is read. A small job of one
- * attempt that starts at once is passed to `run` as it is.
+ * A job starts in a later turn of the event loop than its `enqueue`, so that the caller can respond
+ * first. Jobs are kept as JSON text, limited in number and bytes. Each attempt gets its own copy of
+ * the input, parsed on first access. A small job with one attempt that starts at once is passed to
+ * `run` unchanged.
+ *
+ * @example
+ * const queue = new MemoryQueue({ maxQueued: 100 })
  */
 export class MemoryQueue implements Queue {
   readonly durable = false
   readonly #maxQueued: number
   readonly #maxBytes: number
   readonly #clock: Clock
-  /** Bytes of the jobs that are kept as text. */
+  /** Size in bytes of the jobs that are kept as text. */
   #bytes = 0
-  /** Everything accepted that has not ended, by id. */
+  /** Accepted jobs that have not ended, by id. */
   readonly #jobs = new ShortLivedMap<QueuedJob>()
   readonly #ready = new ReadyList()
   readonly #deadReports = new DeadJobReports()
@@ -80,46 +55,55 @@ export class MemoryQueue implements Queue {
   #concurrency = 0
   #running = 0
   #turn: NodeJS.Immediate | undefined
-  /** Turns begun; a job starts in a later one than it was enqueued in. */
+  /** Number of turns begun. A job starts in a later turn than its `enqueue`. */
   #turns = 0
-  /** Until when a turn may go on, on `performance.now()`. */
+  /** End of the current turn, by `performance.now()`. */
   #turnEnd = 0
   #closing: Promise<void> | undefined
-  /** When draining ends, on the clock. */
+  /** End of draining, by `performance.now()`. */
   #deadline = Infinity
   #aborted = false
-  /** Resolve the promises of those who wait until nothing is held. */
+  /** Resolvers of the promises that wait for an empty queue. */
   #onIdle: (() => void)[] = []
 
-  /** Throws a TypeError for a limit that makes no sense. */
+  /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryQueueOptions = {}) {
     checkNames('MemoryQueue', options, MEMORY_QUEUE)
     this.#maxQueued = wholeNumber('maxQueued', options.maxQueued ?? 1000, 0, 1_000_000)
-    this.#maxBytes = wholeNumber('maxQueuedBytes', options.maxQueuedBytes ?? heapShare(8, 128), 0, Number.MAX_SAFE_INTEGER)
+    const maxBytes = options.maxQueuedBytes ?? heapShare(8, 128)
+    this.#maxBytes = wholeNumber('maxQueuedBytes', maxBytes, 0, Number.MAX_SAFE_INTEGER)
     this.#clock = options.clock ?? systemClock
   }
 
   /**
-   * Jobs that run now, jobs that wait for whatever reason, and the bytes that `maxQueuedBytes`
-   * bounds.
+   * Returns the numbers of running and waiting jobs, and the bytes that `maxQueuedBytes` limits.
    */
   usage(): { running: number, waiting: number, bytes: number } {
     return { running: this.#running, waiting: this.#jobs.size - this.#running, bytes: this.#bytes }
   }
 
-  enqueue(job: Job, options: EnqueueOptions = NO_OPTIONS): MaybePromise<'accepted' | 'full'> {
+  enqueue(job: Job, options: EnqueueOptions = {}): MaybePromise<'accepted' | 'full'> {
     if (this.#closing) return 'full'
     if (this.#jobs.has(job.id)) return 'accepted'
     if (this.#jobs.size >= this.#maxQueued + this.#concurrency) return 'full'
     const delay = options.delayMs ?? 0
-    if (!(delay >= 0 && Number.isFinite(delay))) return Promise.reject(new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`))
+    if (!(delay >= 0 && Number.isFinite(delay))) {
+      return Promise.reject(
+        new TypeError(`delayMs must be 0 or more milliseconds, not ${String(delay)}`),
+      )
+    }
     let item
     try {
-      item = new QueuedJob(job, options, delay === 0 && this.#running + this.#ready.size < this.#concurrency)
+      const startsAtOnce = delay === 0 && this.#running + this.#ready.size < this.#concurrency
+      item = new QueuedJob(job, options, startsAtOnce)
     } catch (error) {
-      return Promise.reject(error instanceof Error ? error : new TypeError('A job must be JSON', { cause: error }))
+      return Promise.reject(
+        error instanceof Error ? error : new TypeError('A job must be JSON', { cause: error }),
+      )
     }
-    if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) return 'full'
+    if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) {
+      return 'full'
+    }
     this.#bytes += item.bytes
     this.#jobs.set(item.id, item)
     this.#schedule(item, delay)
@@ -127,11 +111,13 @@ export class MemoryQueue implements Queue {
   }
 
   /**
-   * Throws when called twice, and a TypeError for a concurrency that is no whole number from 1.
-   * After `close` it does nothing.
+   * Starts to run jobs. Does nothing after `close`.
+   *
+   * @throws {Error} `process` was called before.
+   * @throws {TypeError} `concurrency` is not a whole number from 1.
    */
   process(run: RunJob, options: ProcessOptions): void {
-    if (this.#run) throw new Error('process() was called already: one queue has one processor in a process')
+    if (this.#run) throw new Error('process() was called already: a queue has one processor')
     this.#concurrency = wholeNumber('concurrency', options.concurrency, 1, 1_000_000)
     this.#deadReports.listen(options.onDead)
     this.#run = run
@@ -150,21 +136,20 @@ export class MemoryQueue implements Queue {
   }
 
   /**
-   * Resolves when no job waits or runs, delayed jobs and retries included. It never rejects, and
-   * holds the process until then. In a Worker, `ctx.waitUntil(queue.idle())` keeps work alive after
-   * the answer.
+   * Resolves when no job waits or runs, delayed jobs and retries included. Never rejects. Keeps the
+   * process alive until then. In a Worker, `ctx.waitUntil(queue.idle())` lets work continue after
+   * the response.
    */
   async idle(): Promise<void> {
-    // A Worker cancels a request that waits for nothing but what other requests do.
+    // A Worker cancels a request that waits only for promises of other requests.
     const alive = setInterval(() => undefined, KEEP_ALIVE_MS)
     await this.#whenIdle()
     clearInterval(alive)
   }
 
   /**
-   * What waits is run too while there is time; what can't start in time ends at once. An aborted
-   * run has a quarter of a second to end. Where `process` was never called, waiting jobs are
-   * dropped.
+   * Runs waiting jobs while there is time. A job that cannot start in time ends at once. An aborted
+   * run has 250 ms to end. Drops waiting jobs if `process` was never called.
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     checkNames('MemoryQueue: close', options, { drainMs: 0 })
@@ -189,7 +174,13 @@ export class MemoryQueue implements Queue {
   }
 
   #scheduleTurn(): void {
-    if (this.#turn !== undefined || this.#running >= this.#concurrency || this.#ready.first === undefined) return
+    if (
+      this.#turn !== undefined ||
+      this.#running >= this.#concurrency ||
+      this.#ready.first === undefined
+    ) {
+      return
+    }
     this.#turn = setImmediate(() => {
       this.#turn = undefined
       this.#turns++
@@ -198,9 +189,11 @@ export class MemoryQueue implements Queue {
     })
   }
 
-  /** Starts what was enqueued before this turn. */
+  /** Starts the jobs that were enqueued before this turn. */
   #startDue(): void {
-    for (let item = this.#ready.first; item !== undefined && item.turn < this.#turns && this.#running < this.#concurrency; item = this.#ready.first) {
+    while (this.#running < this.#concurrency) {
+      const item = this.#ready.first
+      if (item === undefined || item.turn >= this.#turns) return
       this.#start(item)
     }
   }
@@ -215,16 +208,18 @@ export class MemoryQueue implements Queue {
     item.attempt++
     item.running = new RunningAttempt(item.attempt, item.attempt >= item.attempts)
     try {
-      // `run` may be anything at run time: what it returns, throws or never settles is its own
-      // affair.
-      Promise.resolve(run(item.job, item.running)).then(() => this.#remove(item), (error) => this.#handleFailure(item, error))
+      // `run` is the caller's code: it may throw, or return anything.
+      Promise.resolve(run(item.job, item.running)).then(
+        () => this.#remove(item),
+        (error) => this.#handleFailure(item, error),
+      )
     } catch (error) {
       this.#handleFailure(item, error)
     }
   }
 
   #handleFailure(item: QueuedJob, error: unknown): void {
-    // Without a running attempt it was reported already, and this one comes too late.
+    // The job was reported dead before this late failure.
     if (item.running === undefined) return
     const handBackMs = isHandBack(error) ? error.delayMs : undefined
     const isLast = handBackMs === undefined && item.attempt >= item.attempts
@@ -246,8 +241,8 @@ export class MemoryQueue implements Queue {
   }
 
   /**
-   * Reports the job. One that ran keeps its place meanwhile, so that a slow `onDead` holds back the
-   * next.
+   * Reports a dead job to `onDead`. A job that ran keeps its place until then, so that a slow
+   * `onDead` delays the next job.
    */
   #reportDead(item: QueuedJob, reason: DeadReason): void {
     const ran = item.state === 'running'
@@ -268,7 +263,8 @@ export class MemoryQueue implements Queue {
     item.end()
     this.#jobs.delete(item.id)
     if (this.#jobs.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve()
-    // One round of short jobs in each turn would be less than a server takes in meanwhile.
+    // Starts further short jobs in the same turn. One batch for each turn would be slower than the
+    // arrivals.
     if (performance.now() < this.#turnEnd) this.#startDue()
     this.#scheduleTurn()
   }
@@ -278,34 +274,27 @@ export class MemoryQueue implements Queue {
     this.#deadline = this.#clock.now() + (this.#clock.hold === undefined ? drainMs : 0)
     for (const item of this.#jobs.values()) {
       if (this.#run === undefined) this.#remove(item)
-      else if (item.state === 'delayed' && item.dueAt > this.#deadline) this.#reportDead(item, 'closed')
+      else if (item.state === 'delayed' && item.dueAt > this.#deadline) {
+        this.#reportDead(item, 'closed')
+      }
     }
-    await within(this.#whenIdle(), drainMs)
+    await atMost(drainMs, this.#whenIdle())
     this.#aborted = true
     const reason = new QueueClosingError()
     for (const item of this.#jobs.values()) {
       if (item.state === 'running') item.running?.abort(reason)
       else this.#reportDead(item, 'closed')
     }
-    await within(this.#whenIdle(), ABORT_GRACE_MS)
-    for (const item of this.#jobs.values()) if (item.running !== undefined) this.#reportDead(item, 'closed')
-    await within(this.#deadReports.settled(), ON_DEAD_TIMEOUT_MS)
+    await atMost(ABORT_GRACE_MS, this.#whenIdle())
+    const left = [...this.#jobs.values()].filter((item) => item.running !== undefined)
+    for (const item of left) this.#reportDead(item, 'closed')
+    await this.#deadReports.settled(ON_DEAD_TIMEOUT_MS)
     if (this.#turn !== undefined) clearImmediate(this.#turn)
   }
 
-  /** A promise of its own for each caller: a Worker may not share one between requests. */
+  /** Returns a new promise for each caller, because Workers cannot share one between requests. */
   #whenIdle(): Promise<void> {
     if (this.#jobs.size === 0) return Promise.resolve()
     return new Promise((resolve) => { this.#onIdle.push(resolve) })
   }
-}
-
-/**
- * Waits for `done`, at most `ms`. Its timer holds the process: without it a drain could be cut
- * short.
- */
-async function within(done: Promise<unknown>, ms: number): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  await Promise.race([done, new Promise((resolve) => { timer = setTimeout(resolve, ms) })])
-  clearTimeout(timer)
 }

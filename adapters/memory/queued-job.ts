@@ -4,60 +4,68 @@ import type { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { hasAtMost } from '../../src/schema/size.js'
 import { textBytes } from './text.js'
 
-/** A job whose input has so many members and items at most is small. */
+/** Maximum number of members and items in the input of a small job. */
 const SMALL = 100
 
-/** `ready` and `delayed` wait; `ended` is out of the queue. */
+/** State of a job. `ready` and `delayed` jobs wait; an `ended` job has left the queue. */
 export type QueuedState = 'ready' | 'delayed' | 'running' | 'ended'
 
-/** A job in the queue and how far it got. */
+/** A job in the queue, with its state. */
 export class QueuedJob {
   readonly id: string
   readonly attempts: number
   readonly backoff: Backoff | undefined
-  /** Bytes of memory that its text takes; 0 while it is not kept as text. */
+  /** Size of the text in bytes. 0 while the job is not kept as text. */
   bytes = 0
   #job: Job | JobText | undefined
   state: QueuedState = 'delayed'
-  /** Attempts begun, without those that were handed back. */
+  /** Number of attempts begun, without those that were handed back. */
   attempt = 0
-  /** While ready: the queue's turn in which it became so. */
+  /** Turn of the queue in which the job became ready. */
   turn = 0
-  /** While delayed: cancels the timer, and when that is due on the clock of the queue. */
+  /** Cancels the timer of a delayed job. `dueAt` is its end, by the clock of the queue. */
   cancelTimer: (() => void) | undefined
   dueAt = 0
   /** While ready or running, where the clock is manual: lets it move again. */
   releaseClock: (() => void) | undefined
-  /** While running. */
+  /** Current attempt of a running job. */
   running: RunningAttempt | undefined
   previous: QueuedJob | undefined
   next: QueuedJob | undefined
 
   /**
-   * Keeps the job as text until it ends, because a parsed body takes up to 25 times the memory of
-   * its text. Only a small job that starts `atOnce` and is not to be tried again is kept as it is.
+   * Keeps the job as JSON text, because a parsed body takes up to 25 times the memory of its text.
+   * A small job with one attempt that starts `atOnce` is kept as it is.
    *
-   * @throws {TypeError} an option makes no sense, or a job that is kept as text is not JSON
+   * @throws {TypeError} An option is out of range, or the job is not JSON.
    */
   constructor(job: Job, { attempts = 1, backoff }: EnqueueOptions, atOnce: boolean) {
-    if (!Number.isSafeInteger(attempts) || attempts < 1) throw new TypeError(`attempts must be a whole number from 1, not ${String(attempts)}`)
+    if (!Number.isSafeInteger(attempts) || attempts < 1) {
+      throw new TypeError(`attempts must be a whole number from 1, not ${String(attempts)}`)
+    }
     if (backoff !== undefined) checkBackoff(backoff)
     this.id = job.id
     this.attempts = attempts
     this.backoff = backoff
     this.#job = job
-    if (!(atOnce && attempts === 1 && hasAtMost(job.input, SMALL) && hasAtMost(job.context, SMALL))) this.keepAsText()
+    if (!(atOnce && attempts === 1 && hasAtMost(job.input, SMALL) && hasAtMost(job.context, SMALL))) {
+      this.keepAsText()
+    }
   }
 
   /**
-   * The job, until it has ended. Made anew by each call, so that no attempt sees what an earlier
-   * one did to the input.
+   * Returns the job, until it has ended. Parses a new copy for each call, so that an attempt cannot
+   * change the input of the next.
    */
   get job(): Job {
     return this.#job instanceof JobText ? this.#job.open() : this.#job as Job
   }
 
-  /** Before it waits. Throws a TypeError for a job that is not JSON. */
+  /**
+   * Converts the job to text before it waits.
+   *
+   * @throws {TypeError} The job is not JSON.
+   */
   keepAsText(): void {
     if (this.#job === undefined || this.#job instanceof JobText) return
     const text = new JobText(this.#job)
@@ -71,10 +79,7 @@ export class QueuedJob {
     this.releaseClock = undefined
   }
 
-  /**
-   * Lets go of what it carries: V8 may keep what a map held for longer than it is there, see
-   * `ShortLivedMap`.
-   */
+  /** Clears the fields, because V8 may keep deleted values of a map alive. See `ShortLivedMap`. */
   end(): void {
     this.state = 'ended'
     this.noteIdle()
@@ -85,12 +90,12 @@ export class QueuedJob {
   }
 }
 
-/** First in, first out, and out of the middle, all in constant time. */
+/** Linked list of ready jobs. Adds at the end and removes anywhere in constant time. */
 export class ReadyList {
   #first: QueuedJob | undefined
   #last: QueuedJob | undefined
 
-  /** Number of jobs in the line. */
+  /** Number of jobs. */
   size = 0
 
   get first(): QueuedJob | undefined {
@@ -118,32 +123,31 @@ export class ReadyList {
 
 type Parts = Pick<Job, 'input' | 'context'>
 
-/** A job as JSON text, with the little beside it that tells what job it is. */
+/** A job whose input and context are JSON text. */
 class JobText {
-  /** Bytes of memory that the text takes. */
+  /** Size of the text in bytes. */
   readonly bytes: number
   readonly #text: string
   readonly #job: Omit<Job, 'input' | 'context' | 'record'>
   readonly #hasContext: boolean
 
-  /** Throws a TypeError for a job that is not JSON. */
+  /** @throws {TypeError} The job is not JSON. */
   constructor({ id, taskId, name, store, input, context }: Job) {
     this.#job = { id, taskId, name, ...store !== undefined && { store } }
     this.#hasContext = context !== undefined
     this.#text = JSON.stringify({ input, context } satisfies Parts)
-    // Counting the bytes makes the text flat.
+    // `textBytes` flattens the text.
     this.bytes = textBytes(this.#text)
   }
 
-  /**
-   * The job. Its text is parsed when the input or the context is read, so a job that waits for a
-   * place costs no more than before.
-   */
+  /** Returns the job. Parses the text on first access to input or context. */
   open(): Job {
     const text = this.#text
     let parts: Parts | undefined
     const read = (): Parts => parts ??= JSON.parse(text) as Parts
     const job = { ...this.#job, get input() { return read().input } }
-    return this.#hasContext ? Object.defineProperty(job, 'context', { enumerable: true, get: () => read().context }) : job
+    return this.#hasContext
+      ? Object.defineProperty(job, 'context', { enumerable: true, get: () => read().context })
+      : job
   }
 }

@@ -1,9 +1,9 @@
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import {
-  StoreUnavailableError,
-  type Conflict, type Counter, type Created, type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision,
-  type Store, type Unsubscribe, type WriteOptions
+  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
+  type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
+  type CreateOptions,
 } from '../../src/stores/store.js'
 import { Counters } from './counters.js'
 import { Entries, StoredEntry } from './entries.js'
@@ -12,52 +12,49 @@ import { wholeNumber } from './limits.js'
 import { ExpiryScanner } from './expiry-scanner.js'
 import { Watches } from './watches.js'
 
-/** A Map of V8 holds 2^24 slots, and needs half of them free when entries come and go. */
+/** Maximum number of entries. A V8 Map has 2^24 slots, and needs half of them free for changes. */
 const MAP_LIMIT = 8_000_000
-/**
- * What a write to a full store looks through for expired entries before it gives up: some 10 µs.
- */
+/** Number of steps that a write to a full store searches for expired entries, about 10 µs. */
 const STEPS_WHEN_FULL = 256
 
-/** What a `MemoryStore` may hold. */
+/** Options of `MemoryStore`. */
 export interface MemoryStoreOptions {
-  /** Entries stored at once, 1 to 8,000,000. Default 1,000,000. */
+  /** Maximum number of entries, 1 to 8,000,000. Default 1,000,000. */
   readonly maxEntries?: number
   /**
-   * Bytes that entries may take, keys and bookkeeping included, as an upper estimate. Default: 256
-   * MiB or a quarter of the heap that this process may have, whichever is less.
+   * Maximum size of all entries in bytes, keys and overhead included, as an upper estimate.
+   * Default: a quarter of the heap limit, at most 256 MiB.
    */
   readonly maxBytes?: number
   /**
-   * Counters stored at once, 1 to 8,000,000; a key takes one place for each 256 characters. Default
+   * Maximum number of counters, 1 to 8,000,000. A key counts once for each 256 characters. Default
    * 100,000.
    */
   readonly maxCounters?: number
-  /** Watches at once, over all keys. Default 100,000. */
+  /** Maximum number of watches on all keys. Default 100,000. */
   readonly maxWatches?: number
-  /**
-   * The store's clock, in milliseconds; only differences count. For tests; the default is the
-   * monotonic clock.
-   */
+  /** Clock in milliseconds, from any origin. For tests. Default: the monotonic clock. */
   readonly now?: () => number
 }
 
-/** The names of these. */
+/** Names of the options. */
 export const MEMORY_STORE = {
   maxEntries: 0, maxBytes: 0, maxCounters: 0, maxWatches: 0, now: 0,
 } satisfies Record<keyof MemoryStoreOptions, 0>
 
 /**
- * A store in the memory of this process. Every verb does its work at once, in one go, so each is
- * atomic, and gives its outcome without a promise; a failure is a rejected one.
+ * Store in the memory of this process. Every method works synchronously and is therefore atomic. It
+ * returns its outcome without a promise, or a rejected promise.
  *
- * Bounded: a write for which there is no room makes evictable entries go, the one used longest ago
- * first. Others never go early: when they fill the store, or an entry is too large for it, a write
- * rejects with a `StoreUnavailableError` whose reason is `full` and changes nothing, and so does
- * one watch too many. Counters have room of their own; under pressure the one whose last change is
- * longest ago starts anew.
+ * If a write needs space, evictable entries are removed, the least recently used first. Other
+ * entries are never removed early. If they fill the store, the write rejects with a
+ * `StoreUnavailableError` with the reason `full` and changes nothing. The same applies to one watch
+ * too many. If there are too many counters, the one that was unused for longest is reset.
  *
- * Expired entries are gone at once for readers; their memory comes back within seconds to a minute.
+ * Readers never see an expired entry. Its memory is released within a minute.
+ *
+ * @example
+ * const store = new MemoryStore({ maxEntries: 10_000 })
  */
 export class MemoryStore implements Store {
   readonly shared = false
@@ -67,29 +64,37 @@ export class MemoryStore implements Store {
   readonly #maxWatches: number
   readonly #now: () => number
   readonly #scanner: ExpiryScanner
-  /** One sequence for all keys, so that a key that comes back never has an old revision. */
+  /** Single sequence for all keys, so that a deleted key never gets an old revision again. */
   #revision = 0
   #closed = false
 
-  /** Throws a TypeError for a limit that makes no sense. */
+  /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryStoreOptions = {}) {
     checkNames('MemoryStore', options, MEMORY_STORE)
     const maxBytes = options.maxBytes ?? heapShare(4, 256)
     this.#entries = new Entries(
       wholeNumber('maxEntries', options.maxEntries ?? 1_000_000, 1, MAP_LIMIT),
       wholeNumber('maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER),
-      (key) => this.#watches.notify(key)
+      (key) => this.#watches.notify(key),
     )
-    this.#counters = new Counters(wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT))
+    this.#counters = new Counters(
+      wholeNumber('maxCounters', options.maxCounters ?? 100_000, 1, MAP_LIMIT),
+    )
     this.#maxWatches = wholeNumber('maxWatches', options.maxWatches ?? 100_000, 1, MAP_LIMIT)
     this.#now = options.now ?? (() => performance.now())
     this.#scanner = new ExpiryScanner(() => this.#walk())
   }
 
-  /** What is stored now. `bytes` is the estimate that `maxBytes` bounds. */
-  usage(): { entries: number, pinned: number, bytes: number, counters: number, watches: number } {
+  /** Returns the numbers of entries, counters and watches, and the bytes that `maxBytes` limits. */
+  usage(): { entries: number; pinned: number; bytes: number; counters: number; watches: number } {
     const { size, pinned, bytes } = this.#entries
-    return { entries: size, pinned, bytes, counters: this.#counters.size, watches: this.#watches.size }
+    return {
+      entries: size,
+      pinned,
+      bytes,
+      counters: this.#counters.size,
+      watches: this.#watches.size,
+    }
   }
 
   get(key: string): MaybePromise<Entry | undefined> {
@@ -98,27 +103,38 @@ export class MemoryStore implements Store {
     return stored && entryOf(stored)
   }
 
-  create(key: string, value: string, options: WriteOptions): MaybePromise<Created | Existing> {
+  create(key: string, value: string, options: CreateOptions): MaybePromise<Created | Existing> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there !== undefined) return { created: false, entry: entryOf(there) }
     const failure = this.#write(key, undefined, value, options)
-    return failure === undefined ? { created: true, revision: String(this.#revision) } : Promise.reject(failure)
+    return failure === undefined
+      ? { created: true, revision: String(this.#revision) }
+      : Promise.reject(failure)
   }
 
-  replace(key: string, value: string, revision: Revision, options: ReplaceOptions): MaybePromise<Replaced | Conflict> {
+  replace(
+    key: string,
+    value: string,
+    revision: Revision,
+    options: ReplaceOptions,
+  ): MaybePromise<Replaced | Conflict> {
     if (this.#closed) return closed()
     const there = this.#live(key)
     if (there === undefined) return { replaced: false, entry: undefined }
     if (String(there.revision) !== revision) return { replaced: false, entry: entryOf(there) }
     const failure = this.#write(key, there, value, options)
-    return failure === undefined ? { replaced: true, revision: String(this.#revision) } : Promise.reject(failure)
+    return failure === undefined
+      ? { replaced: true, revision: String(this.#revision) }
+      : Promise.reject(failure)
   }
 
   delete(key: string, revision?: Revision): MaybePromise<boolean> {
     if (this.#closed) return closed()
     const there = this.#live(key)
-    if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) return false
+    if (there === undefined || (revision !== undefined && String(there.revision) !== revision)) {
+      return false
+    }
     this.#entries.remove(key)
     this.#watches.notify(key)
     return true
@@ -139,12 +155,14 @@ export class MemoryStore implements Store {
 
   watch(key: string, listener: () => void): MaybePromise<Unsubscribe> {
     if (this.#closed) return closed()
-    if (this.#watches.size >= this.#maxWatches) return Promise.reject(full('The store has as many watches as it may'))
+    if (this.#watches.size >= this.#maxWatches) {
+      return Promise.reject(full('The store has as many watches as it may'))
+    }
     return this.#watches.add(key, listener)
   }
 
   /**
-   * Forgets everything. From now on every call but this one rejects with a `StoreUnavailableError`.
+   * Removes everything. Every later call rejects with a `StoreUnavailableError`, except `close`.
    */
   async close(): Promise<void> {
     this.#closed = true
@@ -161,8 +179,13 @@ export class MemoryStore implements Store {
     return undefined
   }
 
-  /** Writes in place of the live entry `there`. Gives what is wrong, when nothing was written. */
-  #write(key: string, there: StoredEntry | undefined, value: string, { ttlMs, evictable = false }: ReplaceOptions): Error | undefined {
+  /** Writes in place of the current entry `there`. Returns an error if nothing was written. */
+  #write(
+    key: string,
+    there: StoredEntry | undefined,
+    value: string,
+    { ttlMs, evictable = false }: ReplaceOptions,
+  ): Error | undefined {
     if (ttlMs !== undefined && !Number.isFinite(ttlMs)) return noDuration(ttlMs)
     const now = this.#now()
     const expiresAt = ttlMs === undefined ? there?.expiresAt ?? now : now + ttlMs
@@ -187,12 +210,16 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * One round through all that can expire, watched keys first. Yields whether a step dropped
-   * something.
+   * Visits everything that can expire, watched keys first. Yields `true` for each entry that it
+   * removed.
    */
   *#walk(): Generator<boolean> {
-    if (this.#entries.size > 0) for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)
-    for (const [key, stored] of this.#entries.each()) yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)
+    if (this.#entries.size > 0) {
+      for (const key of this.#watches.keys()) yield this.#dropIfExpired(key)
+    }
+    for (const [key, stored] of this.#entries.each()) {
+      yield stored.expiresAt <= this.#now() && this.#dropIfExpired(key)
+    }
     yield* this.#counters.sweep(this.#now)
   }
 

@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 
 /**
- * The same text in memory of its own. V8 keeps concatenations as trees and slices as windows on the
- * text they were cut from: a 30 character id cut from a 5 kB body holds 5 kB for as long as it
- * lives. A concatenation of two parts that is then made flat is always a fresh copy (measured:
- * 5,142 bytes an entry before, 84 after, for some 60 ns).
+ * Returns a copy of a text that shares no memory with it. V8 keeps slices as references to the
+ * original: an id of 30 characters, cut from a body of 5 kB, keeps all 5 kB alive. Flattening a
+ * concatenation of two parts always makes a copy. It reduces an entry from 5,142 to 84 bytes for
+ * about 60 ns.
  */
 export function ownText(text: string): string {
   const copy = text.slice(0, 1) + text.slice(1)
@@ -13,8 +13,8 @@ export function ownText(text: string): string {
 }
 
 /**
- * The bytes that a text takes at most: one each when it is all ASCII, else two for each UTF-16
- * unit.
+ * Returns the maximum memory of a text in bytes: one for each character of ASCII text, else two for
+ * each UTF-16 code unit.
  */
 export function textBytes(text: string): number {
   const length = text.length

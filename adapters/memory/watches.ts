@@ -6,7 +6,7 @@ interface Watch {
   active: boolean
 }
 
-/** Who wants to know about which key. */
+/** Listeners by key. */
 export class Watches {
   readonly #byKey = new Map<string, Set<Watch>>()
   #size = 0
@@ -15,7 +15,7 @@ export class Watches {
     return this.#size
   }
 
-  /** Each call is a watch of its own, also for a listener that is already there. */
+  /** Adds a separate watch, even for a listener that is already there. */
   add(key: string, listener: () => void): Unsubscribe {
     const watch: Watch = { listener, active: true }
     const there = this.#byKey.get(key)
@@ -32,8 +32,8 @@ export class Watches {
   }
 
   /**
-   * Calls the listeners of `key`, not inside the write that they are told of, but right after it: a
-   * listener may then use the store, throw, watch and unwatch as it likes.
+   * Calls the listeners of `key` after the current write, in a microtask. A listener may therefore
+   * use the store, throw, watch and unsubscribe.
    */
   notify(key: string): void {
     if (this.#byKey.size === 0) return
@@ -58,6 +58,6 @@ function call(watch: Watch): void {
   try {
     watch.listener()
   } catch {
-    // Its own affair: neither the writer nor the other listeners may suffer.
+    // Errors of a listener must not affect the writer or other listeners.
   }
 }

@@ -3,8 +3,8 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type Created, type Entry, type Existing,
-  type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe, type WriteOptions,
+  StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created, type Entry, type Existing,
+  type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
 } from '../../src/stores/store.js'
 import { Breaker } from './breaker.js'
 import type { RedisClient } from './client.js'
@@ -67,7 +67,7 @@ export class RedisStore implements Store {
     return this.call('get', () => this.client.get(this.entryKey(key)), toEntry)
   }
 
-  create(key: string, value: string, { ttlMs }: WriteOptions): Promise<Created | Existing> {
+  create(key: string, value: string, { ttlMs, notify = true }: CreateOptions): Promise<Created | Existing> {
     const revision = this.newRevision()
     const place = this.entryKey(key)
     // `undefined`: it was written.
@@ -77,7 +77,7 @@ export class RedisStore implements Store {
     const other = async (): Promise<Entry | undefined> => toEntry(await this.client.get(place)) ?? write()
     return this.call('create', write, (entry) => {
       if (entry && entry.revision !== revision) return { created: false, entry }
-      this.notices.add(this.channel(key))
+      if (notify) this.notices.add(this.channel(key))
       return { created: true, revision }
     })
   }

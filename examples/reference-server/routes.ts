@@ -1,4 +1,4 @@
-import { compose, jobFace, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
+import { compose, jobFormat, router, taskEndpoints, type Handler, type Tasks } from 'longhaul'
 import { idempotent } from 'longhaul/policies'
 import { strictQuery, trace } from 'longhaul/resources'
 import type { Store } from 'longhaul/stores'
@@ -38,7 +38,7 @@ const TRIED = ['x-hop', 'x-test', 'x-custom', 'x-custom-header', 'x-trace-id', '
 export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
-  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', face: jobFace, owner, callback: callbackUrl })
+  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', format: jobFormat, owner, callback: callbackUrl })
   const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
 
   const api = usersApi(users)

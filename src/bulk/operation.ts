@@ -4,7 +4,7 @@ import { fields, requestFields } from '../openapi/fields.js'
 import {
   body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
-import { taskFace } from '../tasks/http/faces.js'
+import { taskFormat } from '../tasks/http/formats.js'
 import type { BulkSettings } from './settings.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }
@@ -75,7 +75,7 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
         : 'All items were applied'),
       ...background && {
         202: response('Accepted: the batch is done in the background', {
-          schema: taskFace.schema,
+          schema: taskFormat.schema,
           headers: fields(
             'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
             ...replayed,

@@ -5,9 +5,18 @@ import type { Callbacks } from '../tasks/record/callbacks.js'
 import { httpSender } from './http-sender/sender.js'
 
 /**
- * Callbacks for `createTasks`: URLs are told of tasks that have ended, by requests that are signed
- * (Standard Webhooks), tried again, and never made to an address that is not public. `createTasks({
- * …, callbacks: callbacks({ secrets }) })`. Throws a `TypeError` when an option makes no sense.
+ * Enables callbacks in `createTasks`. When a task ends, longhaul sends a signed request (Standard
+ * Webhooks) to its callback URL. Failed requests are retried. Addresses that are not public are
+ * never called.
+ *
+ * @example
+ * const tasks = createTasks({
+ *   ...memory(),
+ *   definitions: [report],
+ *   callbacks: callbacks({ secrets: (owner) => secretsOf(owner) }),
+ * })
+ *
+ * @throws {TypeError} An option is unknown or out of range.
  */
 export function callbacks(options: CallbackOptions): Callbacks {
   checkNames('callbacks', options, CALLBACK_OPTIONS)

@@ -3,40 +3,63 @@ import { CALLBACK_JOB } from '../tasks/record/callbacks.js'
 import type { TaskRecord } from '../tasks/record/record.js'
 import { messageBody } from './message.js'
 
-/** What one attempt needs; all of it, because a callback outlives its task's record. */
+/**
+ * Input of one attempt. Complete in itself, because a callback can outlive the record of its task.
+ */
 export interface Delivery {
   readonly taskId: string
   readonly owner?: string
   /** Milliseconds since 1970. */
   readonly createdAt: number
-  /** The record's `job`: tells the task from another one of its id. */
+  /** The record's `job`. Distinguishes this task from an earlier one with the same id. */
   readonly job: string
   readonly url: string
   readonly host: string
   readonly body: string
   /**
-   * This attempt, counted over all rounds from 1; the first one of this round, and the last that is
-   * allowed.
+   * Number of this attempt, from 1, counted over all rounds. `first` and `last` bound the current
+   * round.
    */
   readonly attempt: number
   readonly first: number
   readonly last: number
-  /** How often this attempt was put off because its host had enough to do. */
+  /** Number of times that this attempt was postponed because a limit was reached. */
   readonly postponed: number
 }
 
-/** What to tell of a record that is final. */
+/** Returns the delivery for the record of an ended task. */
 export function deliveryOf(record: TaskRecord, url: string, first: number, last: number): Delivery {
   const { id, owner, job, createdAt, state, finishedAt = createdAt, result, error } = record
-  if (state === 'queued' || state === 'processing') throw new TypeError('Only an ended task has something to tell')
+  if (state === 'queued' || state === 'processing') {
+    throw new TypeError('Only an ended task has a callback to send')
+  }
   return {
-    taskId: id, ...(owner === undefined ? {} : { owner }), createdAt, job, url, host: new URL(url).host,
-    body: messageBody({ id, state, createdAt, finishedAt, result, error }), attempt: first, first, last, postponed: 0,
+    taskId: id,
+    ...(owner === undefined ? {} : { owner }),
+    createdAt,
+    job,
+    url,
+    host: new URL(url).host,
+    body: messageBody({ id, state, createdAt, finishedAt, result, error }),
+    attempt: first,
+    first,
+    last,
+    postponed: 0,
   }
 }
 
-/** The job of one attempt. Its id says which, so it is enqueued once; `~` is in no task's id. */
+/**
+ * Returns the job of one attempt. The id contains the attempt, so that it is enqueued once. No task
+ * id contains `~`.
+ */
 export function toJob(delivery: Delivery): Job {
   const { taskId, job, attempt, postponed } = delivery
-  return { id: `callback~${taskId}~${job}~${String(attempt)}${postponed > 0 ? `~${String(postponed)}` : ''}`, taskId, name: CALLBACK_JOB, input: delivery }
+  return {
+    id: `callback~${taskId}~${job}~${String(attempt)}${
+      postponed > 0 ? `~${String(postponed)}` : ''
+    }`,
+    taskId,
+    name: CALLBACK_JOB,
+    input: delivery,
+  }
 }

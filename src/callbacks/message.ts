@@ -1,6 +1,6 @@
 import { Webhook } from 'standardwebhooks'
 
-/** How a task ended, as its callback tells it. */
+/** End of a task, as its callback reports it. */
 export interface Ended {
   readonly id: string
   readonly state: 'completed' | 'failed' | 'cancelled'
@@ -15,24 +15,38 @@ export interface Ended {
 const CANCELLED = { code: 'task_cancelled', message: 'The task was cancelled.' }
 
 /**
- * The body (Standard Webhooks): made of what the record says alone, so each making gives the same
+ * Returns the body (Standard Webhooks). Depends on the record alone, so every call returns the same
  * bytes.
  */
 export function messageBody({ id, state, finishedAt, result, error }: Ended): string {
-  const outcome = state === 'completed' ? `"result":${result ?? 'null'}` : `"error":${JSON.stringify(error ?? CANCELLED)}`
-  return `{"type":"task.${state}","timestamp":"${new Date(finishedAt).toISOString()}","data":{"taskId":"${id}","status":"${state}",${outcome}}}`
+  const outcome =
+    state === 'completed'
+      ? `"result":${result ?? 'null'}`
+      : `"error":${JSON.stringify(error ?? CANCELLED)}`
+  return `{"type":"task.${state}","timestamp":"${new Date(
+    finishedAt,
+  ).toISOString()}","data":{"taskId":"${id}","status":"${state}",${outcome}}}`
 }
 
-/** The same for every attempt and redelivery, so that a receiver can tell a repetition. */
+/**
+ * Returns the message id. It is the same for every attempt, so that a receiver can detect
+ * repetitions.
+ */
 export function messageId({ id, createdAt }: Pick<Ended, 'id' | 'createdAt'>): string {
   return `msg_${id}_${createdAt.toString(36)}`
 }
 
 /**
- * The header fields that prove who sent a body: one signature for each secret.
- * Throws a `TypeError` when there is no secret, or one that is none.
+ * Returns the header fields that authenticate a body, with one signature for each secret.
+ *
+ * @throws {TypeError} There is no secret, or one is not valid.
  */
-export function signedHeaders(secrets: readonly string[], id: string, now: number, body: string): Record<string, string> {
+export function signedHeaders(
+  secrets: readonly string[],
+  id: string,
+  now: number,
+  body: string,
+): Record<string, string> {
   const signers = toSigners(secrets)
   const at = new Date(now)
   return {
@@ -42,22 +56,31 @@ export function signedHeaders(secrets: readonly string[], id: string, now: numbe
   }
 }
 
-/** How many secrets one callback may be signed with: a header field has an end. */
+/** Maximum number of secrets for one callback. Limits the length of the header field. */
 const MAX_SECRETS = 10
 
 function toSigners(secrets: readonly string[]): Webhook[] {
   if (!Array.isArray(secrets) || secrets.length === 0 || secrets.length > MAX_SECRETS) {
-    throw new TypeError('callbacks.secrets must give 1 to 10 secrets for an owner whose tasks have callbacks')
+    throw new TypeError(
+      'callbacks.secrets must return 1 to 10 secrets for an owner whose tasks have callbacks',
+    )
   }
   try {
     return secrets.map((secret: string) => new Webhook(secret))
   } catch {
-    // What was thrown may tell of the secret.
-    throw new TypeError('callbacks.secrets gave what is no secret: each is base64, with or without whsec_ before it')
+    // The original error may contain the secret.
+    throw new TypeError(
+      'callbacks.secrets returned text that is not a secret: ' +
+      'each is base64, with or without whsec_',
+    )
   }
 }
 
-/** Throws a `TypeError` unless these secrets can sign. */
+/**
+ * Checks that these secrets can sign.
+ *
+ * @throws {TypeError} There is no secret, or one is not valid.
+ */
 export function checkSecrets(secrets: readonly string[]): void {
   toSigners(secrets)
 }

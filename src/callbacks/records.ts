@@ -1,54 +1,73 @@
 import { isStoreUnavailable } from '../stores/store.js'
 import { CALLBACK_JOB, type CallbackHost } from '../tasks/record/callbacks.js'
 import { isFinal } from '../tasks/record/state.js'
-import { tell } from '../tasks/record/tell.js'
+import { reportError } from '../tasks/record/report-error.js'
 import type { CallbackState } from '../tasks/record/callback-state.js'
 import type { TaskRecord } from '../tasks/record/record.js'
 import type { Delivery } from './delivery.js'
 
-/** What the records of tasks say of their callbacks. */
+/** Reads and writes the state of callbacks in the records of tasks. */
 export class CallbackRecords {
   constructor(private readonly host: Pick<CallbackHost, 'ledger' | 'onError'>) {}
 
   /**
-   * Whether the record says that this attempt was made. Without a record it is not known, and made.
+   * Returns whether the record shows that this attempt was made. Returns `false` without a record,
+   * so that the attempt is made.
    */
   async isAttemptDone({ taskId, job, attempt }: Delivery): Promise<boolean> {
     const { ledger } = this.host
-    const held = await ledger.patience.retry(() => ledger.load(taskId))
+    const held = await ledger.loadWithRetry(taskId)
     if (held?.record.job !== job || !held.record.callback) return false
     return held.record.callback.state !== 'pending' || held.record.callback.attempts >= attempt
   }
 
-  /**
-   * Writes what came of an attempt to the record, if that is still there and knows of no later one.
-   */
-  async saveOutcome({ taskId, job, attempt }: Delivery, what: Omit<CallbackState, 'url'>): Promise<void> {
+  /** Saves the outcome of an attempt, unless the record is gone or has a later outcome. */
+  async saveOutcome(
+    { taskId, job, attempt }: Delivery,
+    what: Omit<CallbackState, 'url'>,
+  ): Promise<void> {
     const { ledger } = this.host
     try {
-      const held = await ledger.patience.retry(() => ledger.load(taskId))
+      const held = await ledger.loadWithRetry(taskId)
       if (!held) return
-      await ledger.move(held, (record) => (
-        record.job === job && isFinal(record.state) && record.callback?.state === 'pending' && record.callback.attempts < attempt
-          ? { callback: { url: record.callback.url, ...what } } : undefined
-      ), true)
+      await ledger.moveWithRetry(
+        held,
+        (record) =>
+          record.job === job &&
+          isFinal(record.state) &&
+          record.callback?.state === 'pending' &&
+          record.callback.attempts < attempt
+            ? { callback: { url: record.callback.url, ...what } }
+            : undefined,
+      )
     } catch (error) {
-      // A store that is full takes no note: not worth another request.
+      // A full store does not justify repeating the request.
       if (!isStoreUnavailable(error) || error.reason !== 'full') throw error
-      tell(this.host, error, { taskId, name: CALLBACK_JOB }, attempt)
+      reportError(this.host, error, { taskId, name: CALLBACK_JOB }, attempt)
     }
   }
 
   /**
-   * Makes the callback of a task that has ended due once more. `undefined` when there is nothing to
-   * tell.
+   * Sets the callback of an ended task to `pending` again. Returns `undefined` if the task has not
+   * ended or has no callback.
    */
   async reopen(id: string): Promise<TaskRecord | undefined> {
     const { ledger } = this.host
     const held = await ledger.load(id)
-    const now = held && await ledger.move(held, ({ state, callback }) => (
-      callback && isFinal(state) ? { callback: { url: callback.url, state: 'pending', attempts: callback.attempts, lastStatus: callback.lastStatus } } : undefined
-    ))
+    const now =
+      held &&
+      (await ledger.move(held, ({ state, callback }) =>
+        callback && isFinal(state)
+          ? {
+            callback: {
+              url: callback.url,
+              state: 'pending',
+              attempts: callback.attempts,
+              lastStatus: callback.lastStatus,
+            },
+          }
+          : undefined,
+      ))
     return now?.moved ? now.record : undefined
   }
 }

@@ -1,41 +1,45 @@
 /**
- * Sends one callback request over the network. `longhaul/callbacks` has one over HTTP; the rules
- * that say what, to whom, when and how often are longhaul's own.
+ * Sends callback requests over the network. `httpSender` is the implementation over HTTP. longhaul
+ * decides what is sent, to whom, when and how often.
  */
 export interface CallbackSender {
   /**
-   * Called when a task is taken in. Throws an `HttpError` (400 `invalid_callback_url` or
-   * `callback_url_forbidden`) for what can never be called. What a name resolves to is looked at by
-   * `send`, each time.
+   * Called when a task is accepted. Does not check the addresses of a name: `send` does, each time.
+   *
+   * @throws {HttpError} `invalid_callback_url` or `callback_url_forbidden` (400): the URL can never
+   * be called.
    */
   check(url: unknown): void
   /**
-   * Makes one POST and resolves to what came of it; follows no redirect. Rejects only when `signal`
-   * aborts, with its reason.
+   * Makes one POST request and resolves to its outcome. Follows no redirect. Rejects only if
+   * `signal` aborts, with its reason.
    */
   send(request: CallbackRequest): Promise<CallbackReply>
 }
 
-/** One request to be made. */
+/** One callback request. */
 export interface CallbackRequest {
   readonly url: string
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
-  /** Sent as it is: it has been signed. */
+  /** Body, already signed. Send it unchanged. */
   readonly body: string
   readonly signal: AbortSignal
   /**
-   * Call it with the addresses of the receiver before connecting. `false`: one of them has as many
-   * requests under way as it may; then `send` connects to none and resolves to the fault `busy`,
-   * and the request is made later.
+   * Call with the addresses of the receiver before connecting. If it returns `false`, one of them
+   * has reached its limit of concurrent requests. `send` must then resolve to the fault `busy`
+   * without connecting; the request is made later.
    */
   readonly admit: (addresses: readonly string[]) => boolean
 }
 
-/** Why a receiver gave no answer: not allowed to be called, no connection, or too slow. */
+/**
+ * Reason for a request without a response: the address is forbidden, there is no connection, or the
+ * request timed out.
+ */
 export type SendFault = 'forbidden' | 'unreachable' | 'timeout'
 
-/** What came of one request: a status, why there is none, or `busy` if `admit` gave `false`. */
+/** Outcome of one request: a status, a fault, or `busy` if `admit` returned `false`. */
 export type CallbackReply =
   | { readonly status: number; readonly retryAfter?: string | undefined }
   | { readonly fault: SendFault }

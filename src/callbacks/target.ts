@@ -1,23 +1,31 @@
 import { httpError, type HttpError } from '../http/errors.js'
 import type { AddressRules } from './addresses.js'
 
-/** The longest URL that is taken, in characters. */
+/** Maximum length of a callback URL, in characters. */
 const MAX_LENGTH = 2048
 const SHAPE = /^https?:\/\/[^\s\\\0-\x20\x7f]+$/i
 
 /**
- * Reads a callback URL as it is going to be called. Throws `invalid_callback_url` for what is no
- * absolute http(s) URL, and `callback_url_forbidden` for one with credentials or of a host that is
- * not public. What a name resolves to is another question, to be asked when connecting.
+ * Parses a callback URL. Checks the host name but not the addresses that it resolves to, which are
+ * checked when connecting.
+ *
+ * @throws {HttpError} `invalid_callback_url` (400): not an absolute http or https URL.
+ * @throws {HttpError} `callback_url_forbidden` (400): has credentials, or its host is not public.
  */
 export function readTarget(text: unknown, rules: AddressRules): URL {
   if (typeof text !== 'string' || text.length > MAX_LENGTH || !URL.canParse(text)) throw invalid()
   const { protocol } = new URL(text)
-  if (protocol !== 'http:' && protocol !== 'https:') throw forbidden('The callback URL must begin with http:// or https://.')
-  // A parser mends more than this, and whoever reads the URL after us may mend it in another way.
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    throw forbidden('The callback URL must begin with http:// or https://.')
+  }
+  // The URL parser would repair such text, and another parser might repair it differently.
   if (!SHAPE.test(text)) throw invalid()
   const url = new URL(text)
-  if (url.username !== '' || url.password !== '' || /^[^/?#]*@/.test(text.slice(text.indexOf('//') + 2))) {
+  if (
+    url.username !== '' ||
+    url.password !== '' ||
+    /^[^/?#]*@/.test(text.slice(text.indexOf('//') + 2))
+  ) {
     throw forbidden('The callback URL must not have credentials.')
   }
   const host = hostOf(url)
@@ -26,7 +34,7 @@ export function readTarget(text: unknown, rules: AddressRules): URL {
   return url
 }
 
-/** The host without the brackets of an IPv6 address and without the dot of the root. */
+/** Returns the host without the brackets of an IPv6 address and without a trailing dot. */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
 }

@@ -20,5 +20,5 @@ export {
   verifyCallback, type CallbackHeaders, type CallbackMessage, type VerifyOptions,
 } from './verify-callback.js'
 export type {
-  DefinitionLike, InputOf, NamedTypes, OpenApiTask, ResultOf, TaskTypes, WithMessage,
+  DefinitionLike, InputOf, NamedTypes, OpenApiTask, ResultOf, TaskTypes, TaskResult,
 } from './typed.js'

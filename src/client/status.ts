@@ -35,7 +35,7 @@ const STATES: Readonly<Record<string, TaskStatus['state']>> = {
   cancelled: 'cancelled', canceled: 'cancelled',
 }
 
-/** Reads a status of either face; `undefined` when the body is none. */
+/** Reads a status of either format; `undefined` when the body is none. */
 export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   if (!isObject(body)) return undefined
   const word = body['status'] ?? body['state']
@@ -47,7 +47,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   return {
     id: idOf(body), state, message, body,
     progress: isObject(progress) && typeof progress['done'] === 'number' ? progress as unknown as TaskProgress : undefined,
-    // SPEC 2.5 wants a result with a message; the job face of others may have none.
+    // SPEC 2.5 wants a result with a message; the job format of others may have none.
     result: state === 'completed' ? (body['result'] ?? { message: message ?? '' }) as R : undefined,
     error: state === 'failed' || state === 'cancelled' ? readFailure(error) : undefined,
   }

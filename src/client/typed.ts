@@ -1,41 +1,54 @@
 /**
- * The value that a task's result becomes on the wire: always an object with a message (SPEC 2.5).
+ * The result of a task on the wire (SPEC 2.5): always an object with a message. An object without a
+ * message gains one. Any other value becomes the member `value`.
  */
-export type WithMessage<R> = R extends readonly unknown[] ? { message: string; value: R }
-  : R extends object ? { message: string } & R
-    : { message: string; value: R }
+export type TaskResult<R> =
+  unknown extends R ? { readonly message: string, readonly [name: string]: unknown }
+    : [R] extends [void] ? { message: string }
+      : [R] extends [string | number | boolean | null] ? { message: string, value: R }
+        : R extends readonly unknown[] ? { message: string, value: R }
+          : R extends { message: infer M } ? M extends string ? R : { message: string, value: R }
+            : R extends object ? { message: string } & R
+              : R extends undefined ? { message: string }
+                : { message: string, value: R }
 
-/** As much of a definition as its types are in. */
-export interface DefinitionLike<Input = never, Result = unknown> {
-  /** Does the work; never called here. */
-  readonly run: (input: Input, context: never) => Result
+/** A definition that `defineTask` of `longhaul` made, by its types. */
+export interface DefinitionLike<Name = string, Input = unknown, Result = unknown> {
+  /** For the compiler only: never set. `result` is the JSON form of what `run` returns. */
+  readonly '~types'?: { readonly name: Name, readonly input: Input, readonly result: Result }
+  /** Not called by the client. */
+  readonly run: (input: never, context: never) => unknown
 }
 
 /** The types of a task by themselves. */
 export interface NamedTypes<Input = unknown, Result = unknown> {
-  /** What it takes. */
+  /** What is submitted. */
   readonly input: Input
-  /** What it gives, as clients see it. */
+  /** The result as clients see it. */
   readonly result: Result
 }
 
 /**
- * What names the types of a task: a definition that `defineTask` made (`typeof definition`, by
+ * Names the types of a task: a definition that `defineTask` made (`typeof definition`, by
  * `import type`), or `{ input, result }`, as `OpenApiTask` gives it.
  */
 export type TaskTypes = DefinitionLike | NamedTypes
 
-/** What a task takes. */
-export type InputOf<T extends TaskTypes> = T extends DefinitionLike<infer I> ? I : T extends NamedTypes<infer I> ? I : never
+/** The input that is submitted: the input of the schema of the definition. */
+export type InputOf<T extends TaskTypes> =
+  T extends DefinitionLike<infer _, infer I> ? I : T extends NamedTypes<infer I> ? I : never
 
-/** What a task gives, as clients see it. */
-export type ResultOf<T extends TaskTypes> = T extends DefinitionLike<never, infer R> ? WithMessage<Awaited<R>>
-  : T extends NamedTypes<unknown, infer R> ? R : never
+/** The result as clients see it: the JSON form of what `run` returns, with a message. */
+export type ResultOf<T extends TaskTypes> =
+  T extends DefinitionLike<infer _, infer _, infer R> ? TaskResult<R>
+    : T extends NamedTypes<unknown, infer R> ? R : never
 
-/**
- * The types of a POST of an OpenAPI document, from the `paths` that openapi-typescript makes of it.
- */
+/** The types of a POST in the `paths` that openapi-typescript makes of an OpenAPI document. */
 export interface OpenApiTask<Paths, Path extends keyof Paths> extends NamedTypes {
-  readonly input: Paths[Path] extends { post: { requestBody?: { content: { 'application/json': infer I } } } } ? I : unknown
-  readonly result: Paths[Path] extends { post: { responses: { 200: { content: { 'application/json': infer R } } } } } ? R : unknown
+  readonly input: Paths[Path] extends {
+    post: { requestBody?: { content: { 'application/json': infer I } } }
+  } ? I : unknown
+  readonly result: Paths[Path] extends {
+    post: { responses: { 200: { content: { 'application/json': infer R } } } }
+  } ? R : unknown
 }

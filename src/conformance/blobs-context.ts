@@ -1,44 +1,35 @@
 import { type BlobRange, type Blobs } from '../stores/blobs.js'
 import { eventually, inTime, pause } from './waiting.js'
 
-/**
- * What the tests of blobs are run on: fresh ones for each test. They need not be empty, keys are
- * unique.
- */
+/** Blobs for one test. They need not be empty, because keys are unique. */
 export interface BlobsFixture {
   readonly blobs: Blobs
-  /**
-   * Second blobs on the same data, as another process would have them. Required when
-   * `blobs.shared`.
-   */
+  /** Second blobs on the same data, as in another process. Required if `blobs.shared`. */
   readonly second?: Blobs
-  /** The blobs' clock, in milliseconds, where it is not real time. */
+  /** Clock of the blobs in milliseconds, if it is not real time. */
   readonly now?: () => number
-  /** Moves the blobs' clock forward at once. Without it the suite waits. */
+  /** Moves the clock of the blobs forward. Default: the suite waits. */
   readonly advance?: (ms: number) => Promise<void> | void
-  /**
-   * Tells how many bytes there is room for in all, when there is a limit that a test can reach: at
-   * least 1 MiB.
-   */
+  /** Maximum size of all blobs in bytes, if a test can reach it: at least 1 MiB. */
   readonly capacity?: number
   /** Cleans up after the test. Default: closes the blobs. */
   readonly close?: () => Promise<void> | void
 }
 
-/** What `blobsConformance` takes beside the factory. */
+/** Options of `blobsConformance`. */
 export interface BlobsConformanceOptions {
-  /** Title of the suite. Default `Blobs conformance`. */
+  /** Title of the suite. Default: `Blobs conformance`. */
   readonly title?: string
-  /** Milliseconds by which the blobs' clock may be off, and that a call may take. Default 50. */
+  /** Tolerance of the clock and of the duration of a call, in milliseconds. Default 50. */
   readonly toleranceMs?: number
-  /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
+  /** Time limit for each expected event, in milliseconds. Default 5000. */
   readonly timeoutMs?: number
 }
 
-/** One test's tools. */
+/** Helpers of one test. */
 export class BlobsContext {
   readonly blobs: Blobs
-  /** The second view on the data, or the blobs themselves. */
+  /** Second blobs on the same data, or the blobs themselves. */
   readonly second: Blobs
   readonly hasSecond: boolean
   readonly capacity: number | undefined
@@ -47,7 +38,10 @@ export class BlobsContext {
   readonly #fixture: BlobsFixture
   readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
 
-  constructor(fixture: BlobsFixture, { toleranceMs = 50, timeoutMs = 5000 }: BlobsConformanceOptions) {
+  constructor(
+    fixture: BlobsFixture,
+    { toleranceMs = 50, timeoutMs = 5000 }: BlobsConformanceOptions,
+  ) {
     this.#fixture = fixture
     this.blobs = fixture.blobs
     this.second = fixture.second ?? fixture.blobs
@@ -57,7 +51,7 @@ export class BlobsContext {
     this.#timeoutMs = timeoutMs
   }
 
-  /** A key that only this test has. */
+  /** Returns a key that only this test uses. */
   key(name = 'key'): string {
     return this.#prefix + name
   }
@@ -66,10 +60,10 @@ export class BlobsContext {
     return this.#fixture.now?.() ?? performance.now()
   }
 
-  /** A lifetime that no test outlasts. */
+  /** Lifetime that is longer than any test. */
   readonly later = { ttlMs: 600_000 }
 
-  /** Waits until what was written before this call with the lifetime `ttlMs` has expired. */
+  /** Waits until everything written before this call with the lifetime `ttlMs` has expired. */
   async outlive({ ttlMs }: { readonly ttlMs: number }): Promise<void> {
     const wait = ttlMs + this.#toleranceMs + 1
     if (this.#fixture.advance) await this.#fixture.advance(wait)
@@ -77,12 +71,16 @@ export class BlobsContext {
   }
 
   /**
-   * Runs `body`, which relies on a blob not having expired, again with more time when it failed and
-   * the machine was so slow that the expiry may have come.
+   * Runs `body`, which requires that a blob has not expired. Repeats it with a longer lifetime if
+   * it failed after a possible expiry, because the machine was slow.
    */
   async beforeExpiry<T>(
     body: (life: { readonly ttlMs: number }, key: string) => Promise<T>,
-  ): Promise<{ readonly result: T, readonly life: { readonly ttlMs: number }, readonly key: string }> {
+  ): Promise<{
+    readonly result: T
+    readonly life: { readonly ttlMs: number }
+    readonly key: string
+  }> {
     for (const ms of [300, 1500, 6000, 24_000]) {
       const life = { ttlMs: ms + 2 * this.#toleranceMs }
       const expiry = this.now() + life.ttlMs
@@ -96,7 +94,7 @@ export class BlobsContext {
     throw new Error('there is a life that is long enough, or a failure')
   }
 
-  /** All bytes of a blob as text (latin1); `undefined` when there is none. */
+  /** Returns the content of a blob as text (latin1), or `undefined` if there is none. */
   async text(key: string, range?: BlobRange, blobs = this.blobs): Promise<string | undefined> {
     const content = await blobs.open(key, range)
     return content && collect(content)
@@ -117,22 +115,27 @@ export class BlobsContext {
   }
 }
 
-/** Text as chunks of content, one chunk for each. */
+/** Yields one chunk for each text. */
 export async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array, void, undefined> {
   for (const text of texts) yield Buffer.from(text, 'latin1')
 }
 
-/** `count` bytes that are not all the same, in chunks of `size`. */
-export async function* bytes(count: number, size = 100_000): AsyncGenerator<Uint8Array, void, undefined> {
-  for (let at = 0; at < count; at += size) yield Uint8Array.from({ length: Math.min(size, count - at) }, (_, index) => byteAt(at + index))
+/** Yields `count` bytes of a pattern, in chunks of `size`. */
+export async function* bytes(
+  count: number,
+  size = 100_000,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let at = 0; at < count; at += size) {
+    yield Uint8Array.from({ length: Math.min(size, count - at) }, (_, index) => byteAt(at + index))
+  }
 }
 
-/** The byte of `bytes` at a position. */
+/** Returns the byte of `bytes` at a position. */
 export function byteAt(position: number): number {
   return (position * 31 + (position >> 8) * 7 + (position >> 16)) & 0xff
 }
 
-/** All of some content as text (latin1). */
+/** Reads all content as text (latin1). */
 export async function collect(content: AsyncIterable<Uint8Array>): Promise<string> {
   const all: Uint8Array[] = []
   for await (const chunk of content) all.push(chunk)

@@ -3,7 +3,7 @@ import { isStoreUnavailable } from '../stores/store.js'
 import { chunks, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
 
-/** Expiry, the end, and what two of them share. */
+/** Tests of expiry, `close` and shared data. */
 export const lifetime: Cases<BlobsContext> = {
   'an expired blob is gone': async (context) => {
     await context.blobs.put(context.key('other'), chunks('def'), context.later)
@@ -38,20 +38,34 @@ export const lifetime: Cases<BlobsContext> = {
       delete: () => blobs.delete(context.key()),
     }
     for (const [verb, call] of Object.entries(calls)) {
-      await assert.rejects(context.inTime(call(), `${verb}() after close rejects`), isStoreUnavailable, `${verb}() after close`)
+      await assert.rejects(
+        context.inTime(call(), `${verb}() after close rejects`),
+        isStoreUnavailable,
+        `${verb}() after close`,
+      )
     }
     await context.inTime(blobs.close(), 'a second close() resolves')
   },
 
   'shared blobs show what another writes; close ends only itself': async (context) => {
     if (!context.blobs.shared) {
-      assert.equal(context.hasSecond, false, 'the factory gives second blobs on the same data, so `shared` should be true')
+      assert.equal(
+        context.hasSecond,
+        false,
+        'the factory gives second blobs on the same data, so `shared` should be true',
+      )
       return
     }
-    assert.ok(context.hasSecond, 'the factory has to give `second` blobs on the same data, because `shared` is true')
+    assert.ok(
+      context.hasSecond,
+      'the factory has to give `second` blobs on the same data, because `shared` is true',
+    )
     const info = await context.blobs.put(context.key(), chunks('abc'), context.later)
     assert.deepEqual(await context.second.stat(context.key()), info)
-    assert.equal(await context.text(context.key(), { start: 1, etag: info.etag }, context.second), 'bc')
+    assert.equal(
+      await context.text(context.key(), { start: 1, etag: info.etag }, context.second),
+      'bc',
+    )
     await context.second.put(context.key(), chunks('def'), context.later)
     assert.equal(await context.text(context.key()), 'def')
     await context.blobs.close()

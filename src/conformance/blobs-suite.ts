@@ -5,20 +5,37 @@ import { reading } from './blobs-reading.js'
 import { writing } from './blobs-writing.js'
 import { register, type Runner } from './runner.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof BlobsConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
+  keyof BlobsConformanceOptions,
+  0
+>
 
 /**
- * The behaviour that all `Blobs` have to show. Give it your test runner and a factory that makes a
- * fixture for each test; data that is left over from others does no harm.
+ * Registers the tests that every implementation of `Blobs` must pass. `runner` is a test runner
+ * such as node:test, vitest, jest or mocha. `factory` creates the blobs of one test; data of other
+ * tests does no harm.
  *
- * ```ts
+ * @example
  * import * as runner from 'node:test'
  * import { blobsConformance } from 'longhaul/conformance'
  *
- * blobsConformance(runner, async () => ({ blobs: new MyBlobs(bucket), second: new MyBlobs(bucket) }))
- * ```
+ * blobsConformance(runner, async () => ({
+ *   blobs: new MyBlobs(bucket),
+ *   second: new MyBlobs(bucket),
+ * }))
+ *
+ * @throws {TypeError} An option is unknown.
  */
-export function blobsConformance(runner: Runner, factory: () => Promise<BlobsFixture>, options: BlobsConformanceOptions = {}): void {
+export function blobsConformance(
+  runner: Runner,
+  factory: () => Promise<BlobsFixture>,
+  options: BlobsConformanceOptions = {},
+): void {
   checkNames('blobsConformance', options, KNOWN)
-  register(runner, options.title ?? 'Blobs conformance', { writing, reading, lifetime }, async () => new BlobsContext(await factory(), options))
+  register(
+    runner,
+    options.title ?? 'Blobs conformance',
+    { writing, reading, lifetime },
+    async () => new BlobsContext(await factory(), options),
+  )
 }

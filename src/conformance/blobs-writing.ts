@@ -4,7 +4,7 @@ import { bytes, chunks, collect, type BlobsContext } from './blobs-context.js'
 import { type Cases } from './runner.js'
 import { Latch } from './waiting.js'
 
-/** What is written, and what is not. */
+/** Tests of writing. */
 export const writing: Cases<BlobsContext> = {
   'what was put can be read, and stat tells its size and tag': async (context) => {
     const info = await context.blobs.put(context.key(), chunks('one ', 'two'), context.later)
@@ -24,11 +24,15 @@ export const writing: Cases<BlobsContext> = {
   'the whole old blob shows until the whole new one is there': async (context) => {
     const first = await context.blobs.put(context.key(), chunks('old'), context.later)
     const latch = new Latch()
-    const written = context.blobs.put(context.key(), (async function* () {
-      yield* chunks('n')
-      await latch.opened
-      yield* chunks('ew')
-    })(), context.later)
+    const written = context.blobs.put(
+      context.key(),
+      (async function* () {
+        yield* chunks('n')
+        await latch.opened
+        yield* chunks('ew')
+      })(),
+      context.later,
+    )
     assert.equal(await context.text(context.key()), 'old')
     assert.deepEqual(await context.blobs.stat(context.key()), first)
     latch.open()
@@ -39,10 +43,14 @@ export const writing: Cases<BlobsContext> = {
 
   'the writer that completes last wins': async (context) => {
     const latch = new Latch()
-    const slow = context.blobs.put(context.key(), (async function* () {
-      await latch.opened
-      yield* chunks('slow')
-    })(), context.later)
+    const slow = context.blobs.put(
+      context.key(),
+      (async function* () {
+        await latch.opened
+        yield* chunks('slow')
+      })(),
+      context.later,
+    )
     await context.blobs.put(context.key(), chunks('quick'), context.later)
     assert.equal(await context.text(context.key()), 'quick')
     latch.open()
@@ -50,7 +58,9 @@ export const writing: Cases<BlobsContext> = {
     assert.equal(await context.text(context.key()), 'slow')
   },
 
-  'no tag comes back, not after a delete, not for the same bytes elsewhere that differ': async (context) => {
+  'no tag comes back, not after a delete, not for the same bytes elsewhere that differ': async (
+    context,
+  ) => {
     const tags = new Set<string>()
     for (const text of ['a', 'b', 'c', 'd']) {
       tags.add((await context.blobs.put(context.key(), chunks(text), context.later)).etag)
@@ -72,42 +82,54 @@ export const writing: Cases<BlobsContext> = {
     assert.equal(await context.text(context.key()), 'old')
   },
 
-  'a signal stops a put at once, also while its content keeps it waiting, and closes the content': async (context) => {
-    const stop = new AbortController()
-    let closed = false
-    let waiting = false
-    const content: AsyncIterable<Uint8Array> = {
-      [Symbol.asyncIterator]: () => ({
-        next: () => {
-          waiting = true
-          return new Promise<never>(() => undefined)
-        },
-        return: async () => {
-          closed = true
-          return { done: true, value: undefined }
-        },
-      }),
-    }
-    const written = context.blobs.put(context.key(), content, { ...context.later, signal: stop.signal })
-    const rejected = assert.rejects(context.inTime(written, 'the put ends'), /enough/)
-    await context.eventually(() => waiting, 'the content is asked for its first chunk')
-    stop.abort(new Error('enough'))
-    await rejected
-    assert.equal(closed, true, 'the content was closed')
-    assert.equal(await context.blobs.stat(context.key()), undefined)
-    await assert.rejects(context.blobs.put(context.key(), chunks('x'), { ...context.later, signal: stop.signal }), /enough/, 'aborted beforehand')
-    assert.equal(await context.blobs.stat(context.key()), undefined)
-  },
+  'a signal stops a put at once, also while its content keeps it waiting, and closes the content':
+    async (context) => {
+      const stop = new AbortController()
+      let closed = false
+      let waiting = false
+      const content: AsyncIterable<Uint8Array> = {
+        [Symbol.asyncIterator]: () => ({
+          next: () => {
+            waiting = true
+            return new Promise<never>(() => undefined)
+          },
+          return: async () => {
+            closed = true
+            return { done: true, value: undefined }
+          },
+        }),
+      }
+      const written = context.blobs.put(context.key(), content, {
+        ...context.later,
+        signal: stop.signal,
+      })
+      const rejected = assert.rejects(context.inTime(written, 'the put ends'), /enough/)
+      await context.eventually(() => waiting, 'the content is asked for its first chunk')
+      stop.abort(new Error('enough'))
+      await rejected
+      assert.equal(closed, true, 'the content was closed')
+      assert.equal(await context.blobs.stat(context.key()), undefined)
+      await assert.rejects(
+        context.blobs.put(context.key(), chunks('x'), { ...context.later, signal: stop.signal }),
+        /enough/,
+        'aborted beforehand',
+      )
+      assert.equal(await context.blobs.stat(context.key()), undefined)
+    },
 
   'a chunk may be used again once the next one is asked for': async (context) => {
     const buffer = Buffer.alloc(3)
-    await context.blobs.put(context.key(), (async function* () {
-      for (const text of ['abc', 'def', 'ghi']) {
-        buffer.write(text)
-        yield buffer
-      }
-      buffer.write('xxx')
-    })(), context.later)
+    await context.blobs.put(
+      context.key(),
+      (async function* () {
+        for (const text of ['abc', 'def', 'ghi']) {
+          buffer.write(text)
+          yield buffer
+        }
+        buffer.write('xxx')
+      })(),
+      context.later,
+    )
     assert.equal(await context.text(context.key()), 'abcdefghi')
   },
 
@@ -115,39 +137,76 @@ export const writing: Cases<BlobsContext> = {
     let asked = 0
     let most = 0
     let pending = 0
-    await context.blobs.put(context.key(), {
-      [Symbol.asyncIterator]: () => ({
-        next: async () => {
-          pending++
-          most = Math.max(most, pending)
-          await new Promise((resolve) => setImmediate(resolve))
-          pending--
-          return asked++ < 20 ? { done: false, value: new Uint8Array(1000) } : { done: true, value: undefined }
-        },
-      }),
-    }, context.later)
+    await context.blobs.put(
+      context.key(),
+      {
+        [Symbol.asyncIterator]: () => ({
+          next: async () => {
+            pending++
+            most = Math.max(most, pending)
+            await new Promise((resolve) => setImmediate(resolve))
+            pending--
+            return asked++ < 20
+              ? { done: false, value: new Uint8Array(1000) }
+              : { done: true, value: undefined }
+          },
+        }),
+      },
+      context.later,
+    )
     assert.equal(most, 1, 'one chunk at a time')
     assert.equal((await context.blobs.stat(context.key()))?.size, 20_000)
   },
 
   'keys that differ in one code unit differ': async (context) => {
-    const names = ['a', 'A', 'a/b', '../a', 'a\\b', 'ä', 'a\u0308', '%2e', '..', 'x'.repeat(400), '\u{1f600}', ' a', 'a ', 'a\n']
-    for (const name of names) await context.blobs.put(context.key(name), chunks(`<${names.indexOf(name)}>`), context.later)
-    for (const name of names) assert.equal(await context.text(context.key(name)), `<${names.indexOf(name)}>`, JSON.stringify(name))
+    const names = [
+      'a',
+      'A',
+      'a/b',
+      '../a',
+      'a\\b',
+      'ä',
+      'a\u0308',
+      '%2e',
+      '..',
+      'x'.repeat(400),
+      '\u{1f600}',
+      ' a',
+      'a ',
+      'a\n',
+    ]
+    for (const name of names) {
+      await context.blobs.put(context.key(name), chunks(`<${names.indexOf(name)}>`), context.later)
+    }
+    for (const name of names) {
+      assert.equal(
+        await context.text(context.key(name)),
+        `<${names.indexOf(name)}>`,
+        JSON.stringify(name),
+      )
+    }
   },
 
   'what is no key, no time, no bytes is refused with a TypeError': async (context) => {
     for (const key of ['', 'x'.repeat(513), 'a\0b', '\ud800']) {
-      await assert.rejects(context.blobs.put(key, chunks('x'), context.later), TypeError, JSON.stringify(key).slice(0, 20))
+      await assert.rejects(
+        context.blobs.put(key, chunks('x'), context.later),
+        TypeError,
+        JSON.stringify(key).slice(0, 20),
+      )
       await assert.rejects(context.blobs.stat(key), TypeError)
     }
     await assert.rejects(context.blobs.put(context.key(), chunks('x'), { ttlMs: NaN }), TypeError)
-    const text = (async function* () { yield 'text' })() as unknown as AsyncIterable<Uint8Array>
+    const text = (async function* () {
+      yield 'text'
+    })() as unknown as AsyncIterable<Uint8Array>
     await assert.rejects(context.blobs.put(context.key(), text, context.later), TypeError)
     assert.equal(await context.blobs.stat(context.key()), undefined)
   },
 
-  'without room a put is refused as full, what was there stays, and room comes back': async (context) => {
+  'without room a put is refused as full, what was there stays, and room comes back': async (
+    context,
+  ) => {
     if (context.capacity === undefined) return
     await context.blobs.put(context.key(), chunks('old'), context.later)
     let closed = false
@@ -158,12 +217,22 @@ export const writing: Cases<BlobsContext> = {
         closed = true
       }
     })()
-    await assert.rejects(context.blobs.put(context.key(), much, context.later), (error) => isStoreUnavailable(error) && error.reason === 'full')
+    await assert.rejects(
+      context.blobs.put(context.key(), much, context.later),
+      (error) => isStoreUnavailable(error) && error.reason === 'full',
+    )
     await context.eventually(() => closed, 'the content is closed')
     assert.equal(await context.text(context.key()), 'old')
     for (let round = 0; round < 5; round++) {
-      const info = await context.blobs.put(context.key(), bytes(Math.floor(context.capacity * 0.4)), context.later)
-      assert.equal((await collect((await context.blobs.open(context.key())) ?? chunks())).length, info.size)
+      const info = await context.blobs.put(
+        context.key(),
+        bytes(Math.floor(context.capacity * 0.4)),
+        context.later,
+      )
+      assert.equal(
+        (await collect((await context.blobs.open(context.key())) ?? chunks())).length,
+        info.size,
+      )
     }
   },
 }

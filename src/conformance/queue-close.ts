@@ -4,7 +4,7 @@ import { type QueueContext } from './queue-context.js'
 import { type Cases } from './runner.js'
 import { Latch, pause } from './waiting.js'
 
-/** The end of a queue. */
+/** Tests of `close`. */
 export const closing: Cases<QueueContext> = {
   'close of an idle queue resolves, and again': async (context) => {
     context.process()
@@ -39,7 +39,9 @@ export const closing: Cases<QueueContext> = {
     const job = await context.accepted(context.job())
     await context.ran(1)
     let closed = false
-    const closing = context.queue.close({ drainMs: context.timeoutMs }).then(() => { closed = true })
+    const closing = context.queue.close({ drainMs: context.timeoutMs }).then(() => {
+      closed = true
+    })
     await context.quiet()
     assert.equal(closed, false, 'close() resolved while a job ran')
     latch.open()
@@ -58,7 +60,10 @@ export const closing: Cases<QueueContext> = {
     const job = await context.accepted(context.job(), { attempts: 3 })
     await context.ran(1)
     await context.inTime(context.queue.close({ drainMs: 10 }), 'close() resolves after the abort')
-    assert.ok(reasons.length === 1 && isQueueClosing(reasons[0]), 'the reason of the abort is no QueueClosingError')
+    assert.ok(
+      reasons.length === 1 && isQueueClosing(reasons[0]),
+      'the reason of the abort is no QueueClosingError',
+    )
     assert.deepEqual(context.deaths(job), context.queue.durable ? [] : ['closed'])
     assert.equal(context.count(job), 1)
   },
@@ -82,7 +87,10 @@ export const closing: Cases<QueueContext> = {
   },
 
   'a run that resolves on the abort is done': async (context) => {
-    context.process((_job, { signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve())))
+    context.process(
+      (_job, { signal }) =>
+        new Promise((resolve) => signal.addEventListener('abort', () => resolve())),
+    )
     const job = await context.accepted(context.job())
     await context.ran(1)
     await context.inTime(context.queue.close({ drainMs: 10 }), 'close() resolves after the abort')
@@ -98,7 +106,10 @@ export const closing: Cases<QueueContext> = {
     })
     const job = await context.accepted(context.job(), { attempts: 2 })
     await context.ran(1)
-    await context.inTime(context.queue.close({ drainMs: 10 }), 'close() resolves soon after the abort')
+    await context.inTime(
+      context.queue.close({ drainMs: 10 }),
+      'close() resolves soon after the abort',
+    )
     const reported = context.queue.durable ? [] : ['closed']
     assert.deepEqual(context.deaths(job), reported)
     latch.open()
@@ -112,7 +123,10 @@ export const closing: Cases<QueueContext> = {
     context.process(() => pause(5))
     for (let i = 0; i < 5; i++) await context.accepted(context.job(i))
     await context.ran(1)
-    await context.inTime(context.queue.close({ drainMs: context.timeoutMs }), 'close() resolves once all ran')
+    await context.inTime(
+      context.queue.close({ drainMs: context.timeoutMs }),
+      'close() resolves once all ran',
+    )
     assert.equal(context.runs.length, 5)
     assert.deepEqual(context.dead, [])
   },
@@ -130,7 +144,13 @@ export const closing: Cases<QueueContext> = {
     await context.ran(1)
     await context.inTime(context.queue.close({ drainMs: 20 }), 'close() resolves')
     await context.quiet()
-    for (const job of jobs) assert.deepEqual(context.deaths(job), ['closed'], `${job.id} was reported ${context.deaths(job).length} times`)
+    for (const job of jobs) {
+      assert.deepEqual(
+        context.deaths(job),
+        ['closed'],
+        `${job.id} was reported ${context.deaths(job).length} times`,
+      )
+    }
     assert.equal(context.runs.length, 1)
   },
 
@@ -142,7 +162,10 @@ export const closing: Cases<QueueContext> = {
       if (attempt === 1) throw new Error('fails, on purpose')
     }, { concurrency: 2 })
     const soon = await context.accepted(context.job('soon'), { attempts: 2 })
-    const late = await context.accepted(context.job('late'), { attempts: 2, backoff: { type: 'fixed', delayMs: 100 * context.timeoutMs } })
+    const late = await context.accepted(context.job('late'), {
+      attempts: 2,
+      backoff: { type: 'fixed', delayMs: 100 * context.timeoutMs },
+    })
     await context.ran(2)
     const closed = context.queue.close({ drainMs: context.timeoutMs })
     latch.open()

@@ -4,47 +4,55 @@ import {
 } from '../queues/queue.js'
 import { eventually, inTime, pause } from './waiting.js'
 
-/** What a queue's tests are run on: a fresh, empty queue for each test. */
+/** A fresh, empty queue for one test. */
 export interface QueueFixture {
   readonly queue: Queue
-  /** The same queue as another process has it, which only enqueues. */
+  /** Second queue on the same data, as in another process that only enqueues. */
   readonly producer?: Queue
   /**
-   * How many waiting jobs the queue takes before `process` was called, 50 or more. Leave out when
-   * it has no bound.
+   * Maximum number of waiting jobs before `process` is called, 50 or more. Omit if there is no
+   * limit.
    */
   readonly capacity?: number
   /** Cleans up after the test. Default: closes the queues without draining. */
   readonly close?: () => Promise<void> | void
 }
 
-/** How the queue suite is run. */
+/** Options of `queueConformance`. */
 export interface QueueConformanceOptions {
-  /** Title of the suite. Default `Queue conformance`. */
+  /** Title of the suite. Default: `Queue conformance`. */
   readonly title?: string
-  /** Milliseconds by which a delay may be short, and that a call may take. Default 50. */
+  /** Tolerance of delays and of the duration of a call, in milliseconds. Default 50. */
   readonly toleranceMs?: number
-  /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
+  /** Time limit for each expected event, in milliseconds. Default 5000. */
   readonly timeoutMs?: number
 }
 
 /** One call of `run`. */
-export interface Ran { readonly job: Job, readonly attempt: number, readonly lastAttempt: boolean, readonly at: number }
+export interface Ran {
+  readonly job: Job
+  readonly attempt: number
+  readonly lastAttempt: boolean
+  readonly at: number
+}
 
-/** One test's tools. */
+/** Helpers of one test. */
 export class QueueContext {
   readonly queue: Queue
   readonly producer: Queue
   readonly capacity: number | undefined
   readonly toleranceMs: number
   readonly timeoutMs: number
-  /** What ran so far, and what was reported dead. */
+  /** Runs so far, and dead jobs so far. */
   readonly runs: Ran[] = []
-  readonly dead: { readonly id: string, readonly reason: DeadReason }[] = []
+  readonly dead: { readonly id: string; readonly reason: DeadReason }[] = []
   readonly #fixture: QueueFixture
   readonly #prefix = Math.random().toString(36).slice(2)
 
-  constructor(fixture: QueueFixture, { toleranceMs = 50, timeoutMs = 5000 }: QueueConformanceOptions) {
+  constructor(
+    fixture: QueueFixture,
+    { toleranceMs = 50, timeoutMs = 5000 }: QueueConformanceOptions,
+  ) {
     this.#fixture = fixture
     this.queue = fixture.queue
     this.producer = fixture.producer ?? fixture.queue
@@ -53,7 +61,7 @@ export class QueueContext {
     this.timeoutMs = timeoutMs
   }
 
-  /** A delay that can be told from none. */
+  /** Delay in milliseconds that a test can distinguish from none. */
   get delay(): number {
     return 2 * this.toleranceMs + 50
   }
@@ -63,26 +71,43 @@ export class QueueContext {
     return { id, taskId: `task-${id}`, name: 'conformance', input }
   }
 
-  /** Enqueues a job that has to be accepted. */
+  /** Enqueues a job that must be accepted. */
   async accepted(job: Job, options?: EnqueueOptions): Promise<Job> {
     assert.equal(await this.producer.enqueue(job, options), 'accepted')
     return job
   }
 
-  /** Starts processing with `run`, writing down every run and every death. */
-  process(run: (job: Job, attempt: Attempt) => Promise<void> | void = () => undefined, options: Partial<ProcessOptions> = {}): void {
-    this.queue.process(async (job, attempt) => {
-      this.runs.push({ job, attempt: attempt.attempt, lastAttempt: attempt.lastAttempt, at: performance.now() })
-      await run(job, attempt)
-    }, { concurrency: 1, onDead: (job, reason) => { this.dead.push({ id: job.id, reason }) }, ...options })
+  /** Starts processing with `run`. Records every run and every dead job. */
+  process(
+    run: (job: Job, attempt: Attempt) => Promise<void> | void = () => undefined,
+    options: Partial<ProcessOptions> = {},
+  ): void {
+    this.queue.process(
+      async (job, attempt) => {
+        this.runs.push({
+          job,
+          attempt: attempt.attempt,
+          lastAttempt: attempt.lastAttempt,
+          at: performance.now(),
+        })
+        await run(job, attempt)
+      },
+      {
+        concurrency: 1,
+        onDead: (job, reason) => {
+          this.dead.push({ id: job.id, reason })
+        },
+        ...options,
+      },
+    )
   }
 
-  /** How often the job ran. */
+  /** Returns the number of runs of a job. */
   count(job: Job): number {
     return this.runs.filter((ran) => ran.job.id === job.id).length
   }
 
-  /** Why the job was reported dead, once for each report. */
+  /** Returns the reasons of all reports of a dead job. */
   deaths(job: Job): DeadReason[] {
     return this.dead.filter((death) => death.id === job.id).map((death) => death.reason)
   }
@@ -99,7 +124,7 @@ export class QueueContext {
     return inTime(promise, this.timeoutMs, what)
   }
 
-  /** Time in which what should not happen would have. */
+  /** Waits as long as an unexpected event would take. */
   quiet(): Promise<void> {
     return pause(this.toleranceMs)
   }

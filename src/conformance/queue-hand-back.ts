@@ -3,20 +3,33 @@ import { HandBackError } from '../queues/queue.js'
 import { type QueueContext } from './queue-context.js'
 import { type Cases } from './runner.js'
 
-/** Jobs that a process hands back because another one may be able to run them. */
+/** Tests of `HandBackError`. */
 export const handBack: Cases<QueueContext> = {
-  'a job that is handed back runs again after the delay, and no attempt is used up': async (context) => {
+  'a job that is handed back runs again after the delay, and no attempt is used up': async (
+    context,
+  ) => {
     context.process(() => {
       if (context.runs.length < 4) throw new HandBackError(context.delay)
     })
     const job = await context.accepted(context.job())
     await context.ran(4)
     await context.quiet()
-    assert.deepEqual(context.runs.map((ran) => [ran.attempt, ran.lastAttempt]), [[1, true], [1, true], [1, true], [1, true]])
+    assert.deepEqual(
+      context.runs.map((ran) => [ran.attempt, ran.lastAttempt]),
+      [
+        [1, true],
+        [1, true],
+        [1, true],
+        [1, true],
+      ],
+    )
     assert.deepEqual(context.deaths(job), [])
     for (const [at, ran] of context.runs.slice(1).entries()) {
       const waited = ran.at - (context.runs[at]?.at ?? 0)
-      assert.ok(waited >= context.delay - context.toleranceMs, `it ran again after ${waited} ms, not ${context.delay}`)
+      assert.ok(
+        waited >= context.delay - context.toleranceMs,
+        `it ran again after ${waited} ms, not ${context.delay}`,
+      )
     }
   },
 
@@ -28,7 +41,10 @@ export const handBack: Cases<QueueContext> = {
     const job = await context.accepted(context.job(), { attempts: 2 })
     await context.eventually(() => context.dead.length > 0, 'the job is reported dead')
     await context.quiet()
-    assert.deepEqual(context.runs.map((ran) => ran.attempt), [1, 1, 1, 2])
+    assert.deepEqual(
+      context.runs.map((ran) => ran.attempt),
+      [1, 1, 1, 2],
+    )
     assert.deepEqual(context.deaths(job), ['attempts'])
   },
 

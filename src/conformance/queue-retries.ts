@@ -7,14 +7,21 @@ const fails = (): never => {
   throw new Error('fails, on purpose')
 }
 
-/** What happens when `run` fails. */
+/** Tests of failed runs. */
 export const retries: Cases<QueueContext> = {
   'a job that fails is tried as often as it may be, then reported once': async (context) => {
     context.process(fails)
     const job = await context.accepted(context.job(), { attempts: 3 })
     await context.eventually(() => context.dead.length > 0, 'the job is reported dead')
     await context.quiet()
-    assert.deepEqual(context.runs.map((ran) => [ran.attempt, ran.lastAttempt]), [[1, false], [2, false], [3, true]])
+    assert.deepEqual(
+      context.runs.map((ran) => [ran.attempt, ran.lastAttempt]),
+      [
+        [1, false],
+        [2, false],
+        [3, true],
+      ],
+    )
     assert.deepEqual(context.deaths(job), ['attempts'])
   },
 
@@ -65,30 +72,60 @@ export const retries: Cases<QueueContext> = {
 
   'a fixed back-off waits the same time before each attempt': async (context) => {
     const gaps = await gapsOf(context, { type: 'fixed', delayMs: context.delay }, 3)
-    for (const gap of gaps) assert.ok(gap >= context.delay - context.toleranceMs, `waited ${gap} ms instead of ${context.delay}`)
+    for (const gap of gaps) {
+      const least = context.delay - context.toleranceMs
+      assert.ok(gap >= least, `waited ${gap} ms instead of ${context.delay}`)
+    }
   },
 
   'an exponential back-off doubles': async (context) => {
     const gaps = await gapsOf(context, { type: 'exponential', delayMs: context.delay }, 3)
-    assert.ok((gaps[0] ?? 0) >= context.delay - context.toleranceMs, `waited ${gaps[0]} ms instead of ${context.delay}`)
-    assert.ok((gaps[1] ?? 0) >= 2 * context.delay - context.toleranceMs, `waited ${gaps[1]} ms instead of ${2 * context.delay}`)
+    assert.ok(
+      (gaps[0] ?? 0) >= context.delay - context.toleranceMs,
+      `waited ${gaps[0]} ms instead of ${context.delay}`,
+    )
+    assert.ok(
+      (gaps[1] ?? 0) >= 2 * context.delay - context.toleranceMs,
+      `waited ${gaps[1]} ms instead of ${2 * context.delay}`,
+    )
   },
 
   'maxDelayMs bounds the back-off': async (context) => {
-    const gaps = await gapsOf(context, { type: 'exponential', delayMs: 100 * context.timeoutMs, maxDelayMs: context.delay }, 3)
-    for (const gap of gaps) assert.ok(gap >= context.delay - context.toleranceMs, `waited ${gap} ms instead of ${context.delay}`)
+    const gaps = await gapsOf(
+      context,
+      { type: 'exponential', delayMs: 100 * context.timeoutMs, maxDelayMs: context.delay },
+      3,
+    )
+    for (const gap of gaps) {
+      assert.ok(
+        gap >= context.delay - context.toleranceMs,
+        `waited ${gap} ms instead of ${context.delay}`,
+      )
+    }
   },
 
   'jitter only shortens': async (context) => {
-    const gaps = await gapsOf(context, { type: 'fixed', delayMs: 2 * context.delay, jitter: 0.5 }, 3)
-    for (const gap of gaps) assert.ok(gap >= context.delay - context.toleranceMs, `waited ${gap} ms instead of ${context.delay} or more`)
+    const gaps = await gapsOf(
+      context,
+      { type: 'fixed', delayMs: 2 * context.delay, jitter: 0.5 },
+      3,
+    )
+    for (const gap of gaps) {
+      assert.ok(
+        gap >= context.delay - context.toleranceMs,
+        `waited ${gap} ms instead of ${context.delay} or more`,
+      )
+    }
   },
 
   'a job that waits for its next attempt holds up nobody, and its id is taken': async (context) => {
     context.process((job, { attempt }) => {
       if (job.input === 'bad' && attempt === 1) fails()
     })
-    const bad = await context.accepted(context.job('bad', 'bad'), { attempts: 2, backoff: { type: 'fixed', delayMs: 4 * context.delay } })
+    const bad = await context.accepted(context.job('bad', 'bad'), {
+      attempts: 2,
+      backoff: { type: 'fixed', delayMs: 4 * context.delay },
+    })
     await context.ran(1)
     const good = await context.accepted(context.job('good', 'good'))
     await context.accepted(bad)
@@ -111,13 +148,17 @@ export const retries: Cases<QueueContext> = {
     await context.accepted(context.job(2, 'reject'))
     const good = await context.accepted(context.job(3, 'good'))
     await context.eventually(() => context.count(good) === 1, 'the job behind them runs')
-    // A queue may tell again what was not heard.
+    // A queue may repeat a report that failed.
     assert.equal(new Set(context.dead.map(({ id }) => id)).size, 2, 'each dead job is told of')
   }
 }
 
-/** Milliseconds between the attempts of a job that always fails. */
-async function gapsOf(context: QueueContext, backoff: Backoff, attempts: number): Promise<number[]> {
+/** Returns the milliseconds between the attempts of a job that always fails. */
+async function gapsOf(
+  context: QueueContext,
+  backoff: Backoff,
+  attempts: number,
+): Promise<number[]> {
   context.process(fails)
   await context.accepted(context.job(), { attempts, backoff })
   await context.ran(attempts)

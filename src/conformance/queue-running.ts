@@ -3,11 +3,16 @@ import { type QueueContext } from './queue-context.js'
 import { type Cases } from './runner.js'
 import { Latch, pause, rejects, together } from './waiting.js'
 
-/** How jobs get to `run`. */
+/** Tests of successful runs. */
 export const running: Cases<QueueContext> = {
   'a job runs once, with all its data': async (context) => {
     context.process()
-    const input = { text: 'caf\u00e9 \u{1f600} \u2028', list: [1, null, true, { deep: [[]] }], number: -1.5e-7, empty: {} }
+    const input = {
+      text: 'caf\u00e9 \u{1f600} \u2028',
+      list: [1, null, true, { deep: [[]] }],
+      number: -1.5e-7,
+      empty: {},
+    }
     const job = { ...context.job('data', input), context: { traceparent: '00-ab-cd-01' } }
     await context.accepted(job)
     await context.ran(1)
@@ -30,11 +35,16 @@ export const running: Cases<QueueContext> = {
 
   'any JSON value may be the input': async (context) => {
     const inputs = [null, 0, '', false, [], 'text', { a: { b: [] } }]
-    for (const [i, input] of inputs.entries()) await context.accepted(context.job(i, input), { attempts: i % 2 + 1 })
+    for (const [i, input] of inputs.entries()) {
+      await context.accepted(context.job(i, input), { attempts: (i % 2) + 1 })
+    }
     context.process()
     await context.ran(inputs.length)
     for (const [i, input] of inputs.entries()) {
-      assert.deepEqual(context.runs.find((ran) => ran.job.id === context.job(i).id)?.job, JSON.parse(JSON.stringify(context.job(i, input))))
+      assert.deepEqual(
+        context.runs.find((ran) => ran.job.id === context.job(i).id)?.job,
+        JSON.parse(JSON.stringify(context.job(i, input))),
+      )
     }
   },
 
@@ -109,7 +119,10 @@ export const running: Cases<QueueContext> = {
     await context.ran(2)
     assert.deepEqual(context.runs.map((ran) => ran.job.id), [prompt.id, late.id])
     const waited = (context.runs[1]?.at ?? 0) - start
-    assert.ok(waited >= 4 * context.delay - context.toleranceMs, `the delayed job ran after ${waited} ms`)
+    assert.ok(
+      waited >= 4 * context.delay - context.toleranceMs,
+      `the delayed job ran after ${waited} ms`,
+    )
   },
 
   'misuse rejects with a TypeError and takes nothing': async (context) => {
@@ -118,8 +131,20 @@ export const running: Cases<QueueContext> = {
     await rejects(context.producer.enqueue(context.job(2), { attempts: 1.5 }), TypeError)
     await rejects(context.producer.enqueue(context.job(3), { delayMs: -1 }), TypeError)
     await rejects(context.producer.enqueue(context.job(4), { delayMs: NaN }), TypeError)
-    await rejects(context.producer.enqueue(context.job(5), { attempts: 2, backoff: { type: 'fixed', delayMs: -1 } }), TypeError)
-    await rejects(context.producer.enqueue(context.job(6), { attempts: 2, backoff: { type: 'fixed', delayMs: 1, jitter: 2 } }), TypeError)
+    await rejects(
+      context.producer.enqueue(context.job(5), {
+        attempts: 2,
+        backoff: { type: 'fixed', delayMs: -1 },
+      }),
+      TypeError,
+    )
+    await rejects(
+      context.producer.enqueue(context.job(6), {
+        attempts: 2,
+        backoff: { type: 'fixed', delayMs: 1, jitter: 2 },
+      }),
+      TypeError,
+    )
     await context.quiet()
     assert.deepEqual(context.runs, [])
   }

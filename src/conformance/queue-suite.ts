@@ -7,21 +7,34 @@ import { capacity } from './queue-capacity.js'
 import { running } from './queue-running.js'
 import { register, type Runner } from './runner.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof QueueConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
+  keyof QueueConformanceOptions,
+  0
+>
 
 /**
- * The behaviour that every `Queue` has to show. Give it your test runner and a factory that makes a
- * fresh, empty queue for each test.
+ * Registers the tests that every implementation of `Queue` must pass. `runner` is a test runner
+ * such as node:test, vitest, jest or mocha. `factory` creates a fresh, empty queue for each test.
  *
- * ```ts
+ * @example
  * import * as runner from 'node:test'
  * import { queueConformance } from 'longhaul/conformance'
  *
  * queueConformance(runner, async () => ({ queue: new MyQueue(randomName()) }))
- * ```
+ *
+ * @throws {TypeError} An option is unknown.
  */
-export function queueConformance(runner: Runner, factory: () => Promise<QueueFixture>, options: QueueConformanceOptions = {}): void {
+export function queueConformance(
+  runner: Runner,
+  factory: () => Promise<QueueFixture>,
+  options: QueueConformanceOptions = {},
+): void {
   checkNames('queueConformance', options, KNOWN)
   const groups = { running, retries, 'hand back': handBack, capacity, close: closing }
-  register(runner, options.title ?? 'Queue conformance', groups, async () => new QueueContext(await factory(), options))
+  register(
+    runner,
+    options.title ?? 'Queue conformance',
+    groups,
+    async () => new QueueContext(await factory(), options),
+  )
 }

@@ -1,23 +1,20 @@
-/**
- * What a suite needs of a test runner. The modules of node:test, vitest, jest and mocha are of this
- * shape.
- */
+/** Test runner. The modules of node:test, vitest, jest and mocha have this shape. */
 export interface Runner {
-  /** Registers a group of tests; `body` is called at once. */
+  /** Registers a group of tests. Calls `body` synchronously. */
   describe(name: string, body: () => void): unknown
-  /** Registers one test, which fails when its promise rejects. */
+  /** Registers one test. It fails if its promise rejects. */
   it(name: string, body: () => Promise<void>): unknown
 }
 
 /** Tests by title. */
 export type Cases<Context> = Readonly<Record<string, (context: Context) => Promise<void>>>
 
-/**
- * Registers every case with the runner, each with a context of its own that is closed whatever
- * happens.
- */
+/** Registers every case with the runner. Each case gets its own context, which is always closed. */
 export function register<Context extends { end(): Promise<void> }>(
-  runner: Runner, title: string, groups: Readonly<Record<string, Cases<Context>>>, open: () => Promise<Context>
+  runner: Runner,
+  title: string,
+  groups: Readonly<Record<string, Cases<Context>>>,
+  open: () => Promise<Context>,
 ): void {
   runner.describe(title, () => {
     for (const [group, cases] of Object.entries(groups)) {

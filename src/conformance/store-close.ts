@@ -4,7 +4,7 @@ import { type Cases } from './runner.js'
 import { type StoreContext } from './store-context.js'
 import { rejects } from './waiting.js'
 
-/** The end of a store, and what two of them share. */
+/** Tests of `close` and shared data. */
 export const closing: Cases<StoreContext> = {
   'after close every call rejects with a StoreUnavailableError': async (context) => {
     const { store } = context
@@ -36,13 +36,23 @@ export const closing: Cases<StoreContext> = {
 
   'a shared store shows what another writes; close ends only itself': async (context) => {
     if (!context.store.shared) {
-      assert.equal(context.hasSecond, false, 'the factory gives a second store on the same data, so `shared` should be true')
+      assert.equal(
+        context.hasSecond,
+        false,
+        'the factory gives a second store on the same data, so `shared` should be true',
+      )
       return
     }
-    assert.ok(context.hasSecond, 'the factory has to give a `second` store on the same data, because `shared` is true')
+    assert.ok(
+      context.hasSecond,
+      'the factory has to give a `second` store on the same data, because `shared` is true',
+    )
     const revision = await context.created(context.key(), 'one')
     assert.equal(await context.value(context.key(), context.second), 'one')
-    assert.equal((await context.second.replace(context.key(), 'two', revision, context.later)).replaced, true)
+    assert.equal(
+      (await context.second.replace(context.key(), 'two', revision, context.later)).replaced,
+      true,
+    )
     assert.equal(await context.value(context.key()), 'two')
     await context.store.increment(context.key(), 1, context.later)
     assert.equal((await context.second.increment(context.key(), 1, context.later)).value, 2)

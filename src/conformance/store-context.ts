@@ -3,39 +3,33 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { type Revision, type Store, type WriteOptions } from '../stores/store.js'
 import { eventually, inTime, pause } from './waiting.js'
 
-/**
- * What a store's tests are run on: a fresh one for each test. It need not be empty, keys are
- * unique.
- */
+/** A store for one test. It need not be empty, because keys are unique. */
 export interface StoreFixture {
   readonly store: Store
-  /**
-   * A second store on the same data, as another process would have it. Required when
-   * `store.shared`.
-   */
+  /** Second store on the same data, as in another process. Required if `store.shared`. */
   readonly second?: Store
-  /** The store's clock, in milliseconds; only differences count. Default: the monotonic clock. */
+  /** Clock of the store in milliseconds, from any origin. Default: the monotonic clock. */
   readonly now?: () => number
-  /** Moves the store's clock forward at once. Without it the suite waits. */
+  /** Moves the clock of the store forward. Default: the suite waits. */
   readonly advance?: (ms: number) => Promise<void> | void
   /** Cleans up after the test. Default: closes the stores. */
   readonly close?: () => Promise<void> | void
 }
 
-/** How the store suite is run. */
+/** Options of `storeConformance`. */
 export interface StoreConformanceOptions {
-  /** Title of the suite. Default `Store conformance`. */
+  /** Title of the suite. Default: `Store conformance`. */
   readonly title?: string
-  /** Milliseconds by which the store's clock may be off, and that a call may take. Default 50. */
+  /** Tolerance of the clock and of the duration of a call, in milliseconds. Default 50. */
   readonly toleranceMs?: number
-  /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
+  /** Time limit for each expected event, in milliseconds. Default 5000. */
   readonly timeoutMs?: number
 }
 
-/** One test's tools. */
+/** Helpers of one test. */
 export class StoreContext {
   readonly store: Store
-  /** The second view on the data, or the store itself. */
+  /** Second store on the same data, or the store itself. */
   readonly second: Store
   readonly hasSecond: boolean
   readonly timeoutMs: number
@@ -43,7 +37,10 @@ export class StoreContext {
   readonly #fixture: StoreFixture
   readonly #prefix = `conformance:${Math.random().toString(36).slice(2)}:`
 
-  constructor(fixture: StoreFixture, { toleranceMs = 50, timeoutMs = 5000 }: StoreConformanceOptions) {
+  constructor(
+    fixture: StoreFixture,
+    { toleranceMs = 50, timeoutMs = 5000 }: StoreConformanceOptions,
+  ) {
     this.#fixture = fixture
     this.store = fixture.store
     this.second = fixture.second ?? fixture.store
@@ -52,7 +49,7 @@ export class StoreContext {
     this.timeoutMs = timeoutMs
   }
 
-  /** A key that only this test has. */
+  /** Returns a key that only this test uses. */
   key(name = 'key'): string {
     return this.#prefix + name
   }
@@ -61,15 +58,15 @@ export class StoreContext {
     return this.#fixture.now?.() ?? performance.now()
   }
 
-  /** A lifetime that no test outlasts. */
+  /** Lifetime that is longer than any test. */
   readonly later = { ttlMs: 600_000 }
 
-  /** A lifetime that a test can wait for. */
+  /** Lifetime that is short enough to wait for. */
   get soon(): { readonly ttlMs: number } {
     return { ttlMs: 2 * this.toleranceMs + 20 }
   }
 
-  /** Waits until what was written before this call with the lifetime `ttlMs` has expired. */
+  /** Waits until everything written before this call with the lifetime `ttlMs` has expired. */
   async outlive({ ttlMs }: { readonly ttlMs: number }): Promise<void> {
     const wait = ttlMs + this.toleranceMs + 1
     if (this.#fixture.advance) await this.#fixture.advance(wait)
@@ -77,13 +74,13 @@ export class StoreContext {
   }
 
   /**
-   * Runs `body`, which relies on nothing having expired yet, again with more time when it failed
-   * and the machine was so slow that the expiry may have come. Gives the key and the lifetime that
-   * it used.
+   * Runs `body`, which requires that nothing has expired. Repeats it with a longer lifetime if it
+   * failed after a possible expiry, because the machine was slow. Returns the key and the lifetime
+   * used.
    */
   async whileLive(
     body: (key: string, life: { readonly ttlMs: number }) => Promise<void>,
-  ): Promise<{ readonly key: string, readonly life: { readonly ttlMs: number } }> {
+  ): Promise<{ readonly key: string; readonly life: { readonly ttlMs: number } }> {
     for (let ms = 300; ; ms *= 5) {
       const life = { ttlMs: ms + 2 * this.toleranceMs }
       const begun = this.now()
@@ -97,7 +94,7 @@ export class StoreContext {
     }
   }
 
-  /** Creates an entry where none is, and gives its revision. */
+  /** Creates an entry at a free key and returns its revision. */
   async created(key: string, value: string, options: WriteOptions = this.later): Promise<Revision> {
     const outcome = await this.store.create(key, value, options)
     assert.ok(outcome.created, 'create() found an entry where none was')
@@ -116,7 +113,7 @@ export class StoreContext {
     return inTime(promise, this.timeoutMs, what)
   }
 
-  /** Time in which what should not happen would have. */
+  /** Waits as long as an unexpected event would take. */
   quiet(): Promise<void> {
     return pause(this.toleranceMs)
   }

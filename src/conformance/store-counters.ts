@@ -2,11 +2,15 @@ import assert from 'node:assert/strict'
 import { type Cases } from './runner.js'
 import { type StoreContext } from './store-context.js'
 
-/** Counters, alone; store-races.ts has the crowds. */
+/** Tests of counters without concurrent callers. store-races.ts tests concurrent ones. */
 export const counters: Cases<StoreContext> = {
   'a counter starts at 0 and adds what it is told': async (context) => {
-    const add = async (by: number) => (await context.store.increment(context.key(), by, context.later)).value
-    assert.deepEqual([await add(1), await add(2), await add(-5), await add(0), await add(1_000_000_000_000)], [1, 3, -2, -2, 999_999_999_998])
+    const add = async (by: number) =>
+      (await context.store.increment(context.key(), by, context.later)).value
+    assert.deepEqual(
+      [await add(1), await add(2), await add(-5), await add(0), await add(1_000_000_000_000)],
+      [1, 3, -2, -2, 999_999_999_998],
+    )
   },
 
   'a counter can start below 0': async (context) => {
@@ -17,7 +21,10 @@ export const counters: Cases<StoreContext> = {
     const { key, life } = await context.whileLive(async (key, life) => {
       const first = await context.store.increment(key, 1, life)
       assert.equal(first.value, 1)
-      assert.ok(first.resetMs > 0 && first.resetMs <= life.ttlMs, `resetMs is ${first.resetMs} of ${life.ttlMs}`)
+      assert.ok(
+        first.resetMs > 0 && first.resetMs <= life.ttlMs,
+        `resetMs is ${first.resetMs} of ${life.ttlMs}`,
+      )
       for (const ttlMs of [life.ttlMs + 600_000, 1]) {
         const { resetMs } = await context.store.increment(key, 1, { ttlMs })
         assert.ok(resetMs > 0 && resetMs <= life.ttlMs, `resetMs is ${resetMs} of ${life.ttlMs}`)
@@ -25,7 +32,11 @@ export const counters: Cases<StoreContext> = {
       assert.equal((await context.store.increment(key, 1, life)).value, 4)
     })
     await context.outlive(life)
-    assert.equal((await context.store.increment(key, 1, context.later)).value, 1, 'the counter outlived its expiry')
+    assert.equal(
+      (await context.store.increment(key, 1, context.later)).value,
+      1,
+      'the counter outlived its expiry',
+    )
   },
 
   'after its expiry a counter starts anew, with a new lifetime': async (context) => {
@@ -33,7 +44,10 @@ export const counters: Cases<StoreContext> = {
     await context.outlive(context.soon)
     const { value, resetMs } = await context.store.increment(context.key(), 2, context.later)
     assert.equal(value, 2)
-    assert.ok(resetMs > context.later.ttlMs / 2 && resetMs <= context.later.ttlMs, `resetMs is ${resetMs}`)
+    assert.ok(
+      resetMs > context.later.ttlMs / 2 && resetMs <= context.later.ttlMs,
+      `resetMs is ${resetMs}`,
+    )
   },
 
   'a counter without a lifetime counts once and leaves nothing': async (context) => {

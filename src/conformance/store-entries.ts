@@ -4,7 +4,7 @@ import { type Cases } from './runner.js'
 import { type StoreContext } from './store-context.js'
 import { rejects } from './waiting.js'
 
-/** What each verb does while nobody else is there. */
+/** Tests of each method without concurrent callers. */
 export const entries: Cases<StoreContext> = {
   'get gives undefined where nothing is': async (context) => {
     assert.equal(await context.store.get(context.key()), undefined)
@@ -27,7 +27,10 @@ export const entries: Cases<StoreContext> = {
     const outcome = await context.store.replace(context.key(), 'two', first, context.later)
     assert.ok(outcome.replaced, 'replace() refused the current revision')
     assert.notEqual(outcome.revision, first)
-    assert.deepEqual({ ...await context.store.get(context.key()) }, { value: 'two', revision: outcome.revision })
+    assert.deepEqual(
+      { ...(await context.store.get(context.key())) },
+      { value: 'two', revision: outcome.revision },
+    )
   },
 
   'replace with an old revision leaves the entry, and gives it': async (context) => {
@@ -44,21 +47,46 @@ export const entries: Cases<StoreContext> = {
     const outcome = await context.store.replace(context.key(), 'same', first, context.later)
     assert.ok(outcome.replaced, 'replace() refused the current revision')
     assert.notEqual(outcome.revision, first)
-    assert.equal((await context.store.replace(context.key(), 'same', first, context.later)).replaced, false)
+    assert.equal(
+      (await context.store.replace(context.key(), 'same', first, context.later)).replaced,
+      false,
+    )
   },
 
   'replace where nothing is writes nothing, and gives undefined': async (context) => {
     const revision = await context.created(context.key('other'), 'one')
-    assert.deepEqual(await context.store.replace(context.key(), 'two', revision, context.later), { replaced: false, entry: undefined })
+    assert.deepEqual(await context.store.replace(context.key(), 'two', revision, context.later), {
+      replaced: false,
+      entry: undefined,
+    })
     assert.equal(await context.store.get(context.key()), undefined)
   },
 
   'a revision that never was matches nothing': async (context) => {
     const revision = await context.created(context.key(), 'one')
-    for (const wrong of ['', '0', 'x', `${revision} `, ` ${revision}`, `${revision}0`, `0${revision}`, `${revision}.0`, '*', 'undefined']) {
+    for (const wrong of [
+      '',
+      '0',
+      'x',
+      `${revision} `,
+      ` ${revision}`,
+      `${revision}0`,
+      `0${revision}`,
+      `${revision}.0`,
+      '*',
+      'undefined',
+    ]) {
       const outcome = await context.store.replace(context.key(), 'two', wrong, context.later)
-      assert.equal(outcome.replaced, false, `replace took the revision ${JSON.stringify(wrong)} for ${JSON.stringify(revision)}`)
-      assert.equal(await context.store.delete(context.key(), wrong), false, `delete took the revision ${JSON.stringify(wrong)}`)
+      assert.equal(
+        outcome.replaced,
+        false,
+        `replace took the revision ${JSON.stringify(wrong)} for ${JSON.stringify(revision)}`,
+      )
+      assert.equal(
+        await context.store.delete(context.key(), wrong),
+        false,
+        `delete took the revision ${JSON.stringify(wrong)}`,
+      )
     }
     assert.equal(await context.value(context.key()), 'one')
   },
@@ -100,14 +128,19 @@ export const entries: Cases<StoreContext> = {
     const old = await context.created(context.key(), 'old')
     await context.store.delete(context.key())
     await context.created(context.key(), 'new')
-    assert.equal((await context.store.replace(context.key(), 'late', old, context.later)).replaced, false)
+    assert.equal(
+      (await context.store.replace(context.key(), 'late', old, context.later)).replaced,
+      false,
+    )
     assert.equal(await context.store.delete(context.key(), old), false)
     assert.equal(await context.value(context.key()), 'new')
   },
 
   'what a caller does to an entry that it was given changes nothing': async (context) => {
     const revision = await context.created(context.key(), 'one')
-    const entry = await context.store.get(context.key()) as { -readonly [K in keyof Entry]: Entry[K] }
+    const entry = (await context.store.get(context.key())) as {
+      -readonly [K in keyof Entry]: Entry[K]
+    }
     try {
       entry.value = 'two'
       entry.revision = 'none'
@@ -115,19 +148,31 @@ export const entries: Cases<StoreContext> = {
       // Frozen is as good as copied.
     }
     assert.equal(await context.value(context.key()), 'one')
-    assert.equal((await context.store.replace(context.key(), 'three', revision, context.later)).replaced, true)
+    assert.equal(
+      (await context.store.replace(context.key(), 'three', revision, context.later)).replaced,
+      true,
+    )
   },
 
   'evictable is taken; such an entry may go early, others may not': async (context) => {
     const first = await context.created(context.key('held'), 'held')
     for (let i = 0; i < 20; i++) {
-      const outcome = await context.store.create(context.key(`evictable-${i}`), `${i}`, { ...context.later, evictable: true })
+      const outcome = await context.store.create(context.key(`evictable-${i}`), `${i}`, {
+        ...context.later,
+        evictable: true,
+      })
       assert.equal(outcome.created, true)
       const value = await context.value(context.key(`evictable-${i}`))
-      assert.ok(value === undefined || value === `${i}`, 'the evictable entry has the value of another')
+      assert.ok(
+        value === undefined || value === `${i}`,
+        'the evictable entry has the value of another',
+      )
     }
     assert.equal(await context.value(context.key('held')), 'held')
-    const second = await context.store.replace(context.key('held'), 'free', first, { ...context.later, evictable: true })
+    const second = await context.store.replace(context.key('held'), 'free', first, {
+      ...context.later,
+      evictable: true,
+    })
     assert.equal(second.replaced, true)
   },
 
@@ -138,14 +183,25 @@ export const entries: Cases<StoreContext> = {
     assert.equal((await context.store.create(follower, 'follower', going)).created, true)
     const fill = async (name: string): Promise<void> => {
       for (let i = 0; i < 150; i++) {
-        await context.store.create(context.key(`${name}-${i}`), 'x'.repeat(1000), { ...context.later, evictable: true })
-        const early = await context.value(follower) === undefined && await context.value(leader) !== undefined
+        await context.store.create(context.key(`${name}-${i}`), 'x'.repeat(1000), {
+          ...context.later,
+          evictable: true,
+        })
+        const early =
+          (await context.value(follower)) === undefined &&
+          (await context.value(leader)) !== undefined
         assert.ok(!early, 'the follower went before its leader')
       }
     }
     await fill('pinned')
-    assert.deepEqual([await context.value(leader), await context.value(follower)], ['pinned', 'follower'])
-    const second = await context.store.replace(leader, 'evictable', first, { ...context.later, evictable: true })
+    assert.deepEqual(
+      [await context.value(leader), await context.value(follower)],
+      ['pinned', 'follower'],
+    )
+    const second = await context.store.replace(leader, 'evictable', first, {
+      ...context.later,
+      evictable: true,
+    })
     assert.equal(second.replaced, true)
     await fill('evictable')
     const held = await context.store.get(follower)
@@ -153,7 +209,10 @@ export const entries: Cases<StoreContext> = {
     const outcome = await context.store.replace(follower, 'changed', held.revision, going)
     assert.ok(!outcome.replaced || ['changed', undefined].includes(await context.value(follower)))
     await context.store.delete(leader)
-    assert.ok(['changed', undefined].includes(await context.value(follower)), 'it need not go with its leader')
+    assert.ok(
+      ['changed', undefined].includes(await context.value(follower)),
+      'it need not go with its leader',
+    )
   },
 
   'misuse rejects with a TypeError and changes nothing': async (context) => {

@@ -5,7 +5,7 @@ import { type StoreContext } from './store-context.js'
 const DECADE = { ttlMs: 10 * 365 * 86_400_000 }
 const NONE = { ttlMs: -1000 }
 
-/** When entries go. */
+/** Tests of expiry. */
 export const expiry: Cases<StoreContext> = {
   'an entry is there before its expiry and gone after it': async (context) => {
     const { key, life } = await context.whileLive(async (key, life) => {
@@ -36,7 +36,10 @@ export const expiry: Cases<StoreContext> = {
     await context.outlive(context.soon)
     const revision = await context.created(context.key(), 'new')
     assert.notEqual(revision, old)
-    assert.equal((await context.store.replace(context.key(), 'late', old, context.later)).replaced, false)
+    assert.equal(
+      (await context.store.replace(context.key(), 'late', old, context.later)).replaced,
+      false,
+    )
     assert.equal(await context.value(context.key()), 'new')
   },
 
@@ -52,7 +55,10 @@ export const expiry: Cases<StoreContext> = {
 
   'replace can bring the expiry nearer': async (context) => {
     const revision = await context.created(context.key(), 'x')
-    assert.equal((await context.store.replace(context.key(), 'y', revision, context.soon)).replaced, true)
+    assert.equal(
+      (await context.store.replace(context.key(), 'y', revision, context.soon)).replaced,
+      true,
+    )
     await context.outlive(context.soon)
     assert.equal(await context.store.get(context.key()), undefined)
   },
@@ -74,7 +80,11 @@ export const expiry: Cases<StoreContext> = {
   'a create that lost does not move the expiry': async (context) => {
     const { key, life } = await context.whileLive(async (key, life) => {
       await context.created(key, 'x', life)
-      assert.equal((await context.store.create(key, 'y', context.later)).created, false, 'the entry went early')
+      assert.equal(
+        (await context.store.create(key, 'y', context.later)).created,
+        false,
+        'the entry went early',
+      )
     })
     await context.outlive(life)
     assert.equal(await context.store.get(key), undefined)

@@ -5,11 +5,16 @@ import { together } from './waiting.js'
 
 const CROWD = 50
 
-/** Atomicity, tried by many at once; half of them through the second store, when there is one. */
+/**
+ * Tests of atomicity with many concurrent callers. Half of them use the second store, if there is
+ * one.
+ */
 export const races: Cases<StoreContext> = {
   'of many creates one wins, and everybody else is given what it wrote': async (context) => {
     const outcomes = await together(CROWD, (i) => side(context, i).create(context.key(), `writer ${i}`, context.later))
-    const winners = outcomes.flatMap((outcome, i) => outcome.created ? [{ i, revision: outcome.revision }] : [])
+    const winners = outcomes.flatMap((outcome, i) =>
+      outcome.created ? [{ i, revision: outcome.revision }] : [],
+    )
     assert.equal(winners.length, 1, `${winners.length} creates won`)
     const value = `writer ${winners[0]?.i}`
     for (const outcome of outcomes) {
@@ -22,10 +27,14 @@ export const races: Cases<StoreContext> = {
 
   'of many replaces with one revision one wins': async (context) => {
     const revision = await context.created(context.key(), 'start')
-    const outcomes = await together(CROWD, (i) => side(context, i).replace(context.key(), `writer ${i}`, revision, context.later))
+    const outcomes = await together(CROWD, (i) =>
+      side(context, i).replace(context.key(), `writer ${i}`, revision, context.later),
+    )
     const winners = outcomes.flatMap((outcome, i) => outcome.replaced ? [i] : [])
     assert.equal(winners.length, 1, `${winners.length} replaces won`)
-    for (const outcome of outcomes) if (!outcome.replaced) assert.equal(outcome.entry?.value, `writer ${winners[0]}`)
+    for (const outcome of outcomes) {
+      if (!outcome.replaced) assert.equal(outcome.entry?.value, `writer ${winners[0]}`)
+    }
     assert.equal(await context.value(context.key()), `writer ${winners[0]}`)
   },
 
@@ -36,7 +45,12 @@ export const races: Cases<StoreContext> = {
       for (;;) {
         const entry = await store.get(context.key())
         assert.ok(entry, 'the entry is gone')
-        const outcome = await store.replace(context.key(), String(Number(entry.value) + 1), entry.revision, context.later)
+        const outcome = await store.replace(
+          context.key(),
+          String(Number(entry.value) + 1),
+          entry.revision,
+          context.later,
+        )
         if (outcome.replaced) return
       }
     })
@@ -67,23 +81,34 @@ export const races: Cases<StoreContext> = {
   'of many creates after the expiry one wins': async (context) => {
     await context.store.create(context.key(), 'old', context.soon)
     await context.outlive(context.soon)
-    const outcomes = await together(CROWD, (i) => side(context, i).create(context.key(), `writer ${i}`, context.later))
+    const outcomes = await together(CROWD, (i) =>
+      side(context, i).create(context.key(), `writer ${i}`, context.later),
+    )
     assert.equal(outcomes.filter((outcome) => outcome.created).length, 1)
-    for (const outcome of outcomes) if (!outcome.created) assert.notEqual(outcome.entry.value, 'old')
+    for (const outcome of outcomes) {
+      if (!outcome.created) assert.notEqual(outcome.entry.value, 'old')
+    }
   },
 
   'many increments all count': async (context) => {
-    const counters = await together(CROWD, (i) => side(context, i).increment(context.key(), 1, context.later))
+    const counters = await together(CROWD, (i) =>
+      side(context, i).increment(context.key(), 1, context.later),
+    )
     const values = counters.map((counter) => counter.value).sort((a, b) => a - b)
     assert.deepEqual(values, Array.from({ length: CROWD }, (_, i) => i + 1))
   },
 
   'of many first increments one sets the lifetime for all': async (context) => {
     const lives = Array.from({ length: CROWD }, (_, i) => context.later.ttlMs * (i + 1))
-    const counters = await together(CROWD, (i) => side(context, i).increment(context.key(), 1, { ttlMs: lives[i] ?? 0 }))
+    const counters = await together(CROWD, (i) =>
+      side(context, i).increment(context.key(), 1, { ttlMs: lives[i] ?? 0 }),
+    )
     const first = lives[counters.findIndex((counter) => counter.value === 1)] ?? 0
     for (const { resetMs } of counters) {
-      assert.ok(resetMs <= first && resetMs > first - context.later.ttlMs / 2, `resetMs is ${resetMs}, not ${first}`)
+      assert.ok(
+        resetMs <= first && resetMs > first - context.later.ttlMs / 2,
+        `resetMs is ${resetMs}, not ${first}`,
+      )
     }
   }
 }

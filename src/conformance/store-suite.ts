@@ -9,21 +9,38 @@ import { races } from './store-races.js'
 import { text } from './store-text.js'
 import { watching } from './store-watch.js'
 
-const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<keyof StoreConformanceOptions, 0>
+const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
+  keyof StoreConformanceOptions,
+  0
+>
 
 /**
- * The behaviour that every `Store` has to show. Give it your test runner and a factory that makes a
- * fixture for each test; data that is left over from others does no harm.
+ * Registers the tests that every implementation of `Store` must pass. `runner` is a test runner
+ * such as node:test, vitest, jest or mocha. `factory` creates the store of one test; data of other
+ * tests does no harm.
  *
- * ```ts
+ * @example
  * import * as runner from 'node:test'
  * import { storeConformance } from 'longhaul/conformance'
  *
- * storeConformance(runner, async () => ({ store: new MyStore(client), second: new MyStore(client) }))
- * ```
+ * storeConformance(runner, async () => ({
+ *   store: new MyStore(client),
+ *   second: new MyStore(client),
+ * }))
+ *
+ * @throws {TypeError} An option is unknown.
  */
-export function storeConformance(runner: Runner, factory: () => Promise<StoreFixture>, options: StoreConformanceOptions = {}): void {
+export function storeConformance(
+  runner: Runner,
+  factory: () => Promise<StoreFixture>,
+  options: StoreConformanceOptions = {},
+): void {
   checkNames('storeConformance', options, KNOWN)
   const groups = { entries, races, expiry, counters, text, watch: watching, close: closing }
-  register(runner, options.title ?? 'Store conformance', groups, async () => new StoreContext(await factory(), options))
+  register(
+    runner,
+    options.title ?? 'Store conformance',
+    groups,
+    async () => new StoreContext(await factory(), options),
+  )
 }

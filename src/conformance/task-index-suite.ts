@@ -4,20 +4,20 @@ import type { TaskIndex } from '../stores/task-index.js'
 import { register, type Cases, type Runner } from './runner.js'
 import { eventually, pause, together } from './waiting.js'
 
-/** What an index's tests are run on: a fresh, empty index for each test. */
+/** A fresh, empty index for one test. */
 export interface TaskIndexFixture {
   readonly index: TaskIndex
-  /** The same index as another process has it. */
+  /** Second index on the same data, as in another process. */
   readonly second?: TaskIndex
-  /** Cleans up after the test. Default: nothing. */
+  /** Cleans up after the test. Default: does nothing. */
   readonly close?: () => Promise<void> | void
 }
 
-/** How the index suite is run. */
+/** Options of `taskIndexConformance`. */
 export interface TaskIndexConformanceOptions {
-  /** Title of the suite. Default `TaskIndex conformance`. */
+  /** Title of the suite. Default: `TaskIndex conformance`. */
   readonly title?: string
-  /** Milliseconds after which what has to happen counts as not happening. Default 5000. */
+  /** Time limit for each expected event, in milliseconds. Default 5000. */
   readonly timeoutMs?: number
 }
 
@@ -29,19 +29,26 @@ class Context {
   readonly second: TaskIndex
   readonly timeoutMs: number
 
-  constructor(private readonly fixture: TaskIndexFixture, { timeoutMs = 5000 }: TaskIndexConformanceOptions) {
+  constructor(
+    private readonly fixture: TaskIndexFixture,
+    { timeoutMs = 5000 }: TaskIndexConformanceOptions,
+  ) {
     this.index = fixture.index
     this.second = fixture.second ?? fixture.index
     this.timeoutMs = timeoutMs
   }
 
-  /** Takes until as many were taken as are wanted. */
+  /** Takes entries until there are at least `count`. */
   async taken(count: number): Promise<string[]> {
     const entries: string[] = []
-    await eventually(async () => {
-      entries.push(...await this.second.take(100, HOUR))
-      return entries.length >= count
-    }, this.timeoutMs, `${String(count)} entries are due`)
+    await eventually(
+      async () => {
+        entries.push(...(await this.second.take(100, HOUR)))
+        return entries.length >= count
+      },
+      this.timeoutMs,
+      `${String(count)} entries are due`,
+    )
     return entries
   }
 
@@ -51,15 +58,23 @@ class Context {
 }
 
 const cases: Cases<Context> = {
-  'an entry is given once its time has come, and then not before its next': async ({ index, second, timeoutMs }) => {
+  'an entry is given once its time has come, and then not before its next': async ({
+    index,
+    second,
+    timeoutMs,
+  }) => {
     await index.add('late', HOUR)
     await index.add('soon', 100)
     const began = performance.now()
     const entries: string[] = []
-    await eventually(async () => {
-      entries.push(...await second.take(10, 100))
-      return entries.length >= 2
-    }, timeoutMs, 'it is given twice')
+    await eventually(
+      async () => {
+        entries.push(...(await second.take(10, 100)))
+        return entries.length >= 2
+      },
+      timeoutMs,
+      'it is given twice',
+    )
     assert.deepEqual(entries, ['soon', 'soon'])
     assert.ok(performance.now() - began >= 150, 'given too early')
   },
@@ -69,7 +84,7 @@ const cases: Cases<Context> = {
     await pause(20)
     const first = await second.take(2, HOUR)
     assert.equal(first.length, 2)
-    assert.deepEqual([...first, ...await second.take(2, HOUR)].sort(), ['one', 'three', 'two'])
+    assert.deepEqual([...first, ...(await second.take(2, HOUR))].sort(), ['one', 'three', 'two'])
     assert.deepEqual(await second.take(2, HOUR), [])
   },
 
@@ -109,15 +124,24 @@ const cases: Cases<Context> = {
 }
 
 /**
- * The behaviour that every `TaskIndex` has to show. Give it your test runner and a factory that
- * makes a fresh, empty index for each test.
+ * Registers the tests that every implementation of `TaskIndex` must pass. `runner` is a test runner
+ * such as node:test, vitest, jest or mocha. `factory` creates a fresh, empty index for each test.
  *
  * @example
- * taskIndexConformance(runner, async () => ({ index: await openIndex() }))
+ * taskIndexConformance(runner, async () => ({ index: new MyIndex(randomName()) }))
+ *
+ * @throws {TypeError} An option is unknown.
  */
 export function taskIndexConformance(
-  runner: Runner, factory: () => Promise<TaskIndexFixture>, options: TaskIndexConformanceOptions = {},
+  runner: Runner,
+  factory: () => Promise<TaskIndexFixture>,
+  options: TaskIndexConformanceOptions = {},
 ): void {
   checkNames('taskIndexConformance', options, KNOWN)
-  register(runner, options.title ?? 'TaskIndex conformance', { entries: cases }, async () => new Context(await factory(), options))
+  register(
+    runner,
+    options.title ?? 'TaskIndex conformance',
+    { entries: cases },
+    async () => new Context(await factory(), options),
+  )
 }

@@ -28,9 +28,14 @@ const KNOWN = { onError: 0 } satisfies Record<keyof GuardOptions, 0>
 type Result = MaybePromise<HttpResponse | undefined>
 
 /**
- * The one error boundary, outside all policies. Whatever `handler` throws, rejects with, or gives
- * instead of a response is answered by `errorResponse`; the result never throws and never rejects.
- * Where the handler answers directly, so does this.
+ * Wraps a handler in the error boundary, which belongs outside all policies. Answers an error, a
+ * rejection or a value that is not a response with `errorResponse`. The result never throws or
+ * rejects, and is synchronous if `handler` is.
+ *
+ * @example
+ * const safe = guard(handler, { onError: (error) => logger.error(error) })
+ *
+ * @throws {TypeError} An option is unknown.
  */
 export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handler<C> {
   checkNames('guard', options, KNOWN)
@@ -39,7 +44,9 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
     try {
       const result: unknown = handler(request)
       if (result === undefined || isResponse(result)) return result
-      return isPending(result) ? settle(result, request, onError) : failed(noResponse(), request, onError)
+      return isPending(result)
+        ? settle(result, request, onError)
+        : failed(noResponse(), request, onError)
     } catch (error) {
       return failed(error, request, onError)
     }
@@ -47,12 +54,18 @@ export function guard<C>(handler: Handler<C>, options: GuardOptions = {}): Handl
   return handler.operations ? describe(guarded, handler.operations) : guarded
 }
 
-/** No async function: each answer that comes late would pay for two more turns. */
-function settle(pending: PromiseLike<unknown>, request: HttpRequest, onError: OnError | undefined): Promise<HttpResponse | undefined> {
+/** Not an async function, which would cost each late response two more microtasks. */
+function settle(
+  pending: PromiseLike<unknown>,
+  request: HttpRequest,
+  onError: OnError | undefined,
+): Promise<HttpResponse | undefined> {
   return Promise.resolve(pending).then(
     (result) => {
       try {
-        return result === undefined || isResponse(result) ? result : failed(noResponse(), request, onError)
+        return result === undefined || isResponse(result)
+          ? result
+          : failed(noResponse(), request, onError)
       } catch (error) {
         return failed(error, request, onError)
       }
@@ -71,7 +84,10 @@ function isResponse(result: unknown): result is HttpResponse {
 }
 
 function noResponse(): TypeError {
-  return new TypeError('A handler must return a response { status, headers, body? }, or undefined when the request is not its own')
+  return new TypeError(
+    'A handler must return a response { status, headers, body? }, ' +
+    'or undefined when the request is not its own',
+  )
 }
 
 function report(error: unknown, request: HttpRequest, onError: OnError | undefined): void {
@@ -81,7 +97,7 @@ function report(error: unknown, request: HttpRequest, onError: OnError | undefin
   else if (!isReported) warn(error, aboutRequest(request))
 }
 
-/** Names a request in a warning. Its query is left out, because secrets may be in it. */
+/** Names a request in a warning. Leaves out the query, because it may contain secrets. */
 function aboutRequest(request: HttpRequest): string {
   const id = getRequestId(request)
   return `${request.method} ${request.path}${id === undefined ? '' : ` (request ${id})`}`

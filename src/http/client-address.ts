@@ -6,32 +6,40 @@ import { fieldText } from './fields/reader.js'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
-/** Whose word on the client's address is taken. */
+/** Options of `clientAddress`. */
 export interface ClientAddressOptions {
   /**
-   * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`. Only of a
-   * request that comes from one of these is `X-Forwarded-For` read, from the right, up to the first
-   * address that is none of them. Default: none, the field is not read.
+   * Addresses and CIDR ranges of your own proxies, such as `['127.0.0.1', '10.0.0.0/8']`.
+   * `X-Forwarded-For` is read only from these, from right to left, up to the first address that is
+   * not a trusted proxy. Default: none, so the field is not read.
    */
   readonly trustedProxies?: readonly string[]
-  /** How much of an IPv6 address counts, in bits: one customer has at least a /64. Default 64. */
+  /**
+   * Length of the IPv6 prefix that identifies a client, in bits. A customer usually has at least a
+   * /64. Default 64.
+   */
   readonly ipv6Prefix?: number
 }
 
 const KNOWN = { trustedProxies: 0, ipv6Prefix: 0 } satisfies Record<keyof ClientAddressOptions, 0>
-/** How many proxies in a row are believed. */
+/** Maximum number of proxies in a row that are trusted. */
 const HOPS = 16
 
 /**
- * Makes the function that tells the network that a request comes from: an IPv4 address, or an IPv6
- * prefix such as `2001:db8::/64`. IPv4 in IPv6 (`::ffff:192.0.2.1`) is IPv4. `undefined` where the
- * host tells no address.
- * @throws {TypeError} for options that make no sense
+ * Returns a function that finds the network address of a request's client: an IPv4 address, or an
+ * IPv6 prefix such as `2001:db8::/64`. An IPv4-mapped address (`::ffff:192.0.2.1`) counts as IPv4.
+ * The function returns `undefined` if the host does not know the peer.
+ *
+ * @throws {TypeError} An option is unknown or out of range.
  */
-export function clientAddress(options: ClientAddressOptions = {}): (request: HttpRequest) => string | undefined {
+export function clientAddress(
+  options: ClientAddressOptions = {},
+): (request: HttpRequest) => string | undefined {
   checkNames('clientAddress', options, KNOWN)
   const { trustedProxies = [], ipv6Prefix = 64 } = options
-  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')
+  if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128) {
+    throw new TypeError('ipv6Prefix must be a whole number from 1 to 128')
+  }
   const trusted = trustedProxies.map(toRange)
   const isTrusted = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean =>
     trusted.some(([range, bits]) => range.kind() === address.kind() && address.match(range, bits))
@@ -40,15 +48,23 @@ export function clientAddress(options: ClientAddressOptions = {}): (request: Htt
     const { peerAddress } = request
     if (peerAddress === undefined) return undefined
     const forwarded = trusted.length === 0 ? undefined : request.headers['x-forwarded-for']
-    return networks.get(forwarded === undefined ? peerAddress : behindProxies(peerAddress, fieldText(forwarded), isTrusted)).network
+    return networks.get(
+      forwarded === undefined
+        ? peerAddress
+        : behindProxies(peerAddress, fieldText(forwarded), isTrusted),
+    ).network
   }
 }
 
 /**
- * The last address that somebody trusted has seen. What is no address ends the walk: its writer is
- * not to be believed.
+ * Returns the last address that a trusted proxy reported. Stops at text that is not an address,
+ * because its writer cannot be trusted.
  */
-function behindProxies(peer: string, forwarded: string, isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean): string {
+function behindProxies(
+  peer: string,
+  forwarded: string,
+  isTrusted: (address: ipaddr.IPv4 | ipaddr.IPv6) => boolean,
+): string {
   let known = peer
   let rest = forwarded
   for (let hop = 0; hop < HOPS; hop++) {
@@ -63,7 +79,7 @@ function behindProxies(peer: string, forwarded: string, isTrusted: (address: ipa
   return known
 }
 
-/** Some proxies write `192.0.2.1:1234` or `[2001:db8::1]:1234`. */
+/** Removes the port that some proxies write: `192.0.2.1:1234` or `[2001:db8::1]:1234`. */
 function withoutPort(text: string): string {
   if (text.startsWith('[')) return text.slice(1, Math.max(text.indexOf(']'), 1))
   const colon = text.indexOf(':')
@@ -71,7 +87,9 @@ function withoutPort(text: string): string {
 }
 
 function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
-  if (text.length > 64 || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text))) return undefined
+  if (text.length > 64 || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text))) {
+    return undefined
+  }
   return ipaddr.process(text)
 }
 
@@ -79,7 +97,9 @@ function toNetwork(text: string, bits: number): string {
   const address = parse(text)
   if (address === undefined) return text
   if (address.kind() === 'ipv4') return address.toString()
-  const bytes = address.toByteArray().map((byte, at) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - at * 8))))
+  const bytes = address
+    .toByteArray()
+    .map((byte, at) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - at * 8))))
   return `${new ipaddr.IPv6(bytes).toString()}/${bits}`
 }
 
@@ -89,6 +109,10 @@ function toRange(text: string): Range {
     const address = ipaddr.process(text)
     return [address, address.kind() === 'ipv4' ? 32 : 128]
   } catch {
-    throw new TypeError(`trustedProxies: ${JSON.stringify(text)} is neither an address nor a range such as 10.0.0.0/8`)
+    throw new TypeError(
+      `trustedProxies: ${JSON.stringify(
+        text,
+      )} is neither an address nor a range such as 10.0.0.0/8`,
+    )
   }
 }

@@ -1,13 +1,15 @@
 import { checkNames } from '../runtime/option-names.js'
-/** One thing that is wrong, with a JSON pointer (RFC 6901) to where. `''` is the whole body. */
+/**
+ * One problem of a request. `pointer` is a JSON Pointer (RFC 6901) to it; `''` is the whole body.
+ */
 export interface ErrorDetail {
   readonly pointer: string
   readonly message: string
 }
 
 /**
- * Every code that longhaul itself answers with, its status and its sentence. Codes are stable:
- * clients may branch on them; sentences may be improved. Each has an entry in docs/errors.md.
+ * All error codes of longhaul, with status and message. Codes are stable, so clients may depend on
+ * them. Messages may change. docs/errors.md explains each code.
  */
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
@@ -30,8 +32,14 @@ export const ERROR_CODES = {
   version_unsupported: [400, 'This version is not served.'],
   invalid_callback_url: [400, 'The callback URL is not an absolute http or https URL.'],
   callback_url_forbidden: [400, 'The callback URL must not be called.'],
-  callback_needs_async: [400, 'A callback is for work in the background: send "Prefer: respond-async", or leave the callback URL out.'],
-  idempotency_needs_async: [400, 'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.'],
+  callback_needs_async: [
+    400,
+    'A callback is for work in the background: send "Prefer: respond-async", or leave the callback URL out.',
+  ],
+  idempotency_needs_async: [
+    400,
+    'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.',
+  ],
   invalid_idempotency_key: [400, 'The Idempotency-Key header is not valid.'],
   unauthorized: [401, 'Valid credentials are required.'],
   forbidden: [403, 'You are not allowed to do this.'],
@@ -67,7 +75,10 @@ export const ERROR_CODES = {
   too_many_tasks: [429, 'Too many unfinished tasks.'],
   header_fields_too_large: [431, 'The header fields are too large.'],
   internal_error: [500, 'Something went wrong.'],
-  write_outcome_unknown: [500, 'Something went wrong, and it is not known whether this was written.'],
+  write_outcome_unknown: [
+    500,
+    'Something went wrong, and it is not known whether this was written.',
+  ],
   task_failed: [500, 'The task failed.'],
   result_too_large: [500, 'The result is too large to be kept.'],
   task_lost: [500, 'The work of this task was lost before it ended.'],
@@ -86,32 +97,41 @@ export const ERROR_CODES = {
   task_timeout: [504, 'The task took longer than it may.'],
 } as const satisfies Record<string, readonly [number, string]>
 
-/** A code of longhaul's own. */
+/** An error code of longhaul. */
 export type ErrorCode = keyof typeof ERROR_CODES
 
-/** What an `HttpError` may say beside its status and code. */
+/** Optional parts of an `HttpError`. */
 export interface HttpErrorOptions {
-  /** The sentence that the client sees. It must give nothing away. */
+  /** Message for the client. Must not reveal internals. Default: the message of the code. */
   readonly message?: string
   readonly details?: readonly ErrorDetail[]
   /**
-   * Further members of the error body, such as a report of what was done before. They can't replace
-   * those that it has anyway.
+   * Further members of the error body, such as a report of items that were written. They cannot
+   * replace `error`, `code` and `details`.
    */
   readonly members?: Readonly<Record<string, unknown>>
-  /** Lower-case names. */
+  /** Response headers, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
-  /** What really happened; goes to `onError`, never to the client. */
+  /** The underlying error. Passed to `onError`, never to the client. */
   readonly cause?: unknown
 }
 
-const KNOWN = { message: 0, details: 0, members: 0, headers: 0, cause: 0 } satisfies Record<keyof HttpErrorOptions, 0>
+const KNOWN = { message: 0, details: 0, members: 0, headers: 0, cause: 0 } satisfies Record<
+  keyof HttpErrorOptions,
+  0
+>
 const BRAND = Symbol.for('longhaul.HttpError')
 
 /**
- * A failure that the client may see: its status, code, message and details are answered as they
- * are. Anything else that is thrown is masked as `internal_error`. Hosts throw it from their own
- * code with codes of their own; recognise it by `isHttpError`.
+ * A failure that the client may see. Its status, code, message and details are sent as they are.
+ * Any other thrown value is masked as `internal_error`. Hosts throw it with codes of their own.
+ * Test for it with `isHttpError`, because `instanceof` fails across copies of this package.
+ *
+ * @example
+ * throw new HttpError(409, 'seat_taken', { message: 'The seat is taken.' })
+ *
+ * @throws {RangeError} The status is not a whole number from 400 to 599.
+ * @throws {TypeError} An option is unknown.
  */
 export class HttpError extends Error {
   override readonly name = 'HttpError'
@@ -122,9 +142,14 @@ export class HttpError extends Error {
   readonly members: Readonly<Record<string, unknown>> | undefined
   readonly headers: Readonly<Record<string, string>>
   constructor(status: number, code: string, options: HttpErrorOptions = {}) {
-    super(options.message ?? code, options.cause === undefined ? undefined : { cause: options.cause })
+    super(
+      options.message ?? code,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    )
     if (!Number.isInteger(status) || status < 400 || status > 599) {
-      throw new RangeError(`HttpError: status must be a whole number from 400 to 599, not ${String(status)}`)
+      throw new RangeError(
+        `HttpError: status must be a whole number from 400 to 599, not ${String(status)}`,
+      )
     }
     checkNames('HttpError', options, KNOWN)
     this.status = status
@@ -135,15 +160,30 @@ export class HttpError extends Error {
   }
 }
 
-/** Whether `error` is an `HttpError` of any copy of this package. */
+/** Returns whether `error` is an `HttpError` of any copy of this package. */
 export function isHttpError(error: unknown): error is HttpError {
   return typeof error === 'object' && error !== null && BRAND in error
 }
 
-/** An `HttpError` with the status and the sentence that belong to one of longhaul's codes. */
+/**
+ * Creates an `HttpError` with the status and message of one of longhaul's codes.
+ *
+ * @example
+ * throw httpError('conflict', {
+ *   details: [{ pointer: '/email', message: 'The address is in use.' }],
+ * })
+ *
+ * @throws {TypeError} The code is not in `ERROR_CODES`, or an option is unknown.
+ */
 export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): HttpError {
   const known = ERROR_CODES[code] as (typeof ERROR_CODES)[ErrorCode] | undefined
-  if (!known) throw new TypeError(`httpError: there is no code ${String(code)}; for one of your own: new HttpError(status, code)`)
+  if (!known) {
+    throw new TypeError(
+      `httpError: there is no code ${String(
+        code,
+      )}; for one of your own: new HttpError(status, code)`,
+    )
+  }
   const [status, message] = known
   return new HttpError(status, code, { ...options, message: options.message ?? message })
 }

@@ -3,118 +3,116 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 /** Request headers as Node gives them: lower-case names, repeated fields joined or listed. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
 
-/** Response headers: lower-case names; a list is sent as that many field lines. */
+/** Response headers with lower-case names. An array is sent as several field lines. */
 export type ResponseHeaders = Record<string, string | string[]>
 
-/** What a response may carry. Text and bytes get their `Content-Length` from the binding. */
+/** Body of a response. The binding sets `Content-Length` for text and bytes. */
 export type ResponseBody = string | Uint8Array | AsyncIterable<Uint8Array | string>
 
 /**
- * The body of a request. Nothing is read from the connection until one of these is called, and it
- * is read at most once; `readBytes` and `readJson` in `body.ts` are what handlers use.
+ * Body of a request. Nothing is read from the connection until a method is called. The body can be
+ * read once. Handlers use `readBytes` and `readJson`.
  */
 export interface BodySource {
-  /** The value that the host's own body parser left, in a box so that `undefined` stays a value. */
+  /** Value from the host's body parser, wrapped so that `undefined` is a possible value. */
   readonly parsed: { readonly value: unknown } | undefined
   /**
-   * All bytes as sent (content codings not undone), or `undefined` when there are more than
-   * `limit`: the rest is not read then. Rejects when the client goes away midway.
+   * Resolves to all bytes as sent, content codings included. Resolves to `undefined` and stops
+   * reading if there are more than `limit`. Rejects if the client disconnects.
    */
   bytes(limit: number): Promise<Uint8Array | undefined>
-  /** The bytes as they arrive, as sent, with backpressure; for bodies larger than memory. */
+  /**
+   * Returns the bytes as they arrive, content codings included, with backpressure. For bodies
+   * larger than memory.
+   */
   stream(): AsyncIterable<Uint8Array>
 }
 
-/** One request, as a value that knows no server. Bindings make it; handlers only read it. */
+/** One request as a value, independent of any server. Bindings create it; handlers only read it. */
 export interface HttpRequest<C = unknown> {
   /** Upper-case method, as sent. */
   readonly method: string
   /** The path as the client sent it, mount path included, percent-encoded, without the query. */
   readonly path: string
   /**
-   * The part of `path` under which the host mounted this handler; `''` at the root. Never ends in
-   * `/`.
+   * Part of `path` under which the host mounted this handler. `''` at the root; never ends in `/`.
    */
   readonly mountPath: string
-  /** Path parameters, percent-decoded: the host router's or ours. */
+  /** Path parameters of the router, percent-decoded. */
   readonly params: Readonly<Record<string, string>>
-  /** The query, parsed when first asked for. */
+  /** Query parameters, parsed on first access. */
   readonly query: URLSearchParams
   /**
-   * The query as sent, `''` or from its `?` on: tells that there is none without parsing. Absent
-   * where a binding can't tell.
+   * Query as sent: `''`, or text that starts with `?`. Absent if the binding does not know it.
+   * Shows that there is no query without parsing it.
    */
   readonly search?: string | undefined
   readonly headers: RequestHeaders
   readonly body: BodySource
-  /** Aborts when the client has gone before the answer was complete. Made when first asked for. */
+  /** Aborts if the client disconnects before the response is complete. Created on first access. */
   readonly signal: AbortSignal
   /**
-   * Whether `signal` would be aborted by now, told without making one. Absent where a binding can't
-   * tell: ask the signal then.
+   * Shows whether `signal` is aborted, without creating it. Absent if the binding does not know;
+   * read the signal then.
    */
   readonly gone?: boolean | undefined
-  /**
-   * Version that `versions` has chosen, as its owner wrote it. Absent where no `versions` is in
-   * front.
-   */
+  /** Version that `versions` selected, as the host wrote it. Absent without `versions`. */
   readonly version?: string | undefined
-  /** What the host knows: user, tenant, request id. */
+  /** Values from the host, such as user, tenant and request id. */
   readonly context: C
-  /** The address of the connected peer (no forwarding header is read), where the host tells it. */
+  /** Address of the connected peer, if the host knows it. Forwarding headers are not read. */
   readonly peerAddress: string | undefined
-  /** The host's own objects, for handlers that must reach past this value. */
+  /** Request and response objects of the host's framework. */
   readonly raw: unknown
 }
 
-/** One answer, as a value. */
+/** One response as a value. */
 export interface HttpResponse {
   status: number
   headers: ResponseHeaders
   body?: ResponseBody
 }
 
-/** What a handler says of itself: one OpenAPI 3.1 operation for a method and a path template. */
+/** Description of a handler: one OpenAPI 3.1 operation for a method and a path template. */
 export interface Operation {
   /** Upper-case method. */
   readonly method: string
   /**
-   * Path template such as `/api/status/{id}`, without the mount path; absent where only the host
-   * knows it.
+   * Path template such as `/api/status/{id}`, without the mount path. Absent if only the host knows
+   * it.
    */
   readonly path?: string
-  /**
-   * The first segment of the path, such as `v1`, where it is what chooses this operation: see
-   * `byPath()`.
-   */
+  /** First path segment, such as `v1`, if it selects this operation. See `byPath()`. */
   readonly versionSegment?: string
   /** The OpenAPI 3.1 operation object. */
   readonly openapi: Readonly<Record<string, unknown>>
-  /** The security schemes that its `security` names, as OpenAPI security scheme objects. */
+  /** Security schemes that the `security` member names, as OpenAPI objects. */
   readonly securitySchemes?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
-/** A function from a request to an answer. `undefined` says «not mine», and the host goes on. */
+/**
+ * A function from a request to a response. `undefined` declines the request, and the host
+ * continues.
+ */
 export interface Handler<C = unknown> {
   (request: HttpRequest<C>): MaybePromise<HttpResponse | undefined>
-  /** What the handler answers to, for `openapi()`. */
+  /** Operations of the handler, for `openapi()`. */
   readonly operations?: readonly Operation[]
-  /** The places of the policies around it, outermost first, where `compose` has put any. */
+  /** Places of the policies around it, outermost first. Set by `compose`. */
   readonly places?: readonly PolicyPlace[]
 }
 
 /**
- * A rule around handlers. It answers by itself, or calls `next` and may change the answer. `C` is
- * the context that it reads. It passes the rest of the context on, so it fits in front of handlers
- * that read more.
+ * A rule around handlers. It answers itself, or calls `next` and may change the response. `C` is
+ * the context that it reads. It passes the whole context on, so it fits in front of handlers that
+ * read more.
  */
 export interface Policy<C = unknown> {
   (request: HttpRequest<C>, next: NextHandler<NoInfer<C>>): MaybePromise<HttpResponse | undefined>
-  /** Where it belongs among others; one without fits everywhere. */
+  /** Position among other policies. A policy without a place fits everywhere. */
   readonly place?: PolicyPlace
   /**
-   * What it adds to the description of the handlers behind it: the failures that it answers with,
-   * the credentials that it asks for.
+   * Adds to the descriptions of the handlers behind it: error responses and security requirements.
    */
   readonly describe?: (operation: Operation) => Operation
 }
@@ -128,57 +126,78 @@ export type NextHandler<C> =
   & { handle(request: HttpRequest<C>): ReturnType<Handler<C>> }['handle']
   & Pick<Handler, 'operations' | 'places'>
 
-/** Where a policy belongs among others. `compose` refuses an order that would not work. */
+/** Position of a policy among others. `compose` rejects an order that would not work. */
 export interface PolicyPlace {
-  /** What it is, such as `authorize`. */
+  /** Name of the policy, such as `authorize`. */
   readonly name: string
-  /** Those that, where they are there, have to come before it, and why. */
+  /** Policies that have to stand before this one if they are present, each with the reason. */
   readonly behind?: Readonly<Record<string, string>>
   /**
-   * It needs more of what is behind it than the head of the request: `waits` until the head of the
-   * answer is out; `cuts` into the run or the body, so it can't stand before a handler of a host's
-   * own. Absent: it only reads the head and adds header fields.
+   * Set if the policy needs more than the request head. `waits` runs until the response head is
+   * sent. `cuts` interrupts the run or the body, so it cannot stand before a handler of the host.
+   * Absent: the policy reads the request head and adds header fields.
    */
   readonly wholeRun?: 'waits' | 'cuts'
 }
 
-/** Gives `handler` the description that `openapi()` reads. */
+/** Returns `handler` with the description that `openapi()` reads. */
 export function describe<C>(handler: Handler<C>, operations: readonly Operation[]): Handler<C> {
   return Object.assign((request: HttpRequest<C>) => handler(request), { operations })
 }
 
 /**
- * Wraps a handler in policies: the first named sees the request first and the response last. The
- * result keeps the handler's description. The recommended order, with those left out that you don't
- * need:
+ * Wraps a handler in policies. The first policy sees the request first and the response last. Keeps
+ * the description of the handler. The recommended order, of which most applications need a part:
  *
  * `requestId`, `cors`, `crossSite`, `limitHeaders`, `rateLimit` by address, `authenticate`,
  * `rateLimit` by principal, `authorize`, `limitBody`, `timeouts`, `limitConcurrency`, `versions` or
  * `deprecated`, `idempotent`, the handler.
  *
- * @throws {TypeError} for an order that would not do what it says (also around a handler that is
- * composed already), and for what is no function
+ * @example
+ * const handler = compose(requestId(), authenticate({ schemes }), endpoints.submit(report))
+ *
+ * @throws {TypeError} The order would not work, or a part is not a function. Policies inside a
+ * composed handler count too.
  */
 export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler<C>]): Handler<C> {
   if (parts.length === 0) throw new TypeError('compose: pass policies and, last, a handler')
   for (const part of parts) {
-    if (typeof part !== 'function') throw new TypeError(`compose takes policies and, last, a handler; ${String(part)} is no function`)
+    if (typeof part !== 'function') {
+      throw new TypeError(
+        `compose takes policies and, last, a handler; ${String(part)} is no function`,
+      )
+    }
   }
   const handler = parts[parts.length - 1] as Handler<C>
   const policies = parts.slice(0, -1) as Policy<C>[]
   if (policies.length === 0) return handler
   const places = [...policies.flatMap(({ place }) => place ?? []), ...handler.places ?? []]
   checkOrder(places)
-  const wrapped = policies.reduceRight<Handler<C>>((next, policy) => (request) => policy(request, next), handler)
-  const operations = handler.operations?.map((operation) => policies.reduceRight((told, policy) => policy.describe?.(told) ?? told, operation))
-  return Object.assign(wrapped, { ...operations && { operations }, ...places.length > 0 && { places } })
+  const wrapped = policies.reduceRight<Handler<C>>(
+    (next, policy) => (request) => policy(request, next),
+    handler,
+  )
+  const operations = handler.operations?.map((operation) =>
+    policies.reduceRight(
+      (described, policy) => policy.describe?.(described) ?? described,
+      operation,
+    ),
+  )
+  return Object.assign(wrapped, {
+    ...(operations && { operations }),
+    ...(places.length > 0 && { places }),
+  })
 }
 
 function checkOrder(places: readonly PolicyPlace[]): void {
   places.forEach(({ name, behind = {} }, at) => {
     for (const { name: later } of places.slice(at + 1)) {
       const why = behind[later]
-      if (why !== undefined) throw new TypeError(`compose: ${name} stands before ${later}, but ${why}; name ${later} first`)
+      if (why !== undefined) {
+        throw new TypeError(
+          `compose: ${name} stands before ${later}, but ${why}; name ${later} first`,
+        )
+      }
     }
   })
 }

@@ -4,37 +4,43 @@ import { isFieldValue } from './fields/fields.js'
 import { isToken } from './fields/reader.js'
 import { generalError } from './reasons.js'
 
-/** What a client may know of something that was thrown. */
+/** Public view of a thrown value. */
 export interface Failure {
   /** From 400 to 599. */
   readonly status: number
   readonly code: string
-  /** One sentence; cut above 2048 UTF-16 units. */
+  /** One sentence, cut to 2048 UTF-16 code units. */
   readonly message: string
-  /** As many as take 16 KiB as JSON, and one that says how many more there are. */
+  /** At most 16 KiB as JSON. A last entry says how many were left out. */
   readonly details: readonly ErrorDetail[] | undefined
   /** Further members of the error body. */
   readonly members: Readonly<Record<string, unknown>> | undefined
   /**
-   * Lower-case names; safe to send. Fields beyond 8 KiB are left out, because clients read no more
-   * than 16 KiB of them.
+   * Response headers with lower-case names, checked for validity. Limited to 8 KiB, because clients
+   * read at most 16 KiB of header fields.
    */
   readonly headers: Readonly<Record<string, string>>
-  /** The client's own doing, thrown on purpose: nothing that the host has to look at. */
+  /** True for an error of the client that was thrown on purpose. The host need not see it. */
   readonly expected: boolean
 }
 
-// The brand of stores/store.ts, which this room does not import.
+// Brand of `StoreUnavailableError` in stores/store.ts, which this folder does not import.
 const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 
-/** The one 5xx that a client brings about as it likes: by a method that nobody knows. */
+/** The one 5xx status that a client can cause at will: an unknown method. */
 const NOT_IMPLEMENTED = 501
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The answer says how long its body is, and what it is. */
-const OWN_HEADERS = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'connection'])
-const LISTS = ['vary', 'link', 'ratelimit', 'ratelimit-policy']
+/** Header fields that the response itself sets. */
+const BODY_HEADERS = new Set([
+  'content-type',
+  'content-length',
+  'content-encoding',
+  'transfer-encoding',
+  'connection',
+])
+const LIST_HEADERS = ['vary', 'link', 'ratelimit', 'ratelimit-policy']
 const MAX_CODE = 128
 const MAX_MESSAGE = 2048
 const MAX_DETAILS_TEXT = 16_384
@@ -42,38 +48,52 @@ const MAX_HEADERS = 8192
 const MASKED: Failure = failure(500, { expected: false })
 
 /**
- * Tells what may be told of any thrown value, however broken: `HttpError` as it is;
- * `StoreUnavailableError` as 503; errors that the host's framework throws (http-errors, Boom,
- * Fastify) by status, with their message only where it is a 4xx that says it may be exposed;
- * everything else as a masked 500. Never throws.
+ * Returns the public view of any thrown value. Never throws.
+ *
+ * - `HttpError`: as it is.
+ * - `StoreUnavailableError`: 503.
+ * - Errors of the host's framework (http-errors, Boom, Fastify): by status. The message is kept
+ *   only for a 4xx that is marked as public.
+ * - Everything else: a masked 500.
  */
 export function readFailure(error: unknown): Failure {
-  const told = read(error)
+  const known = read(error)
   const added = isFields(error) ? additions.get(error) : undefined
-  return added === undefined ? told : { ...told, headers: { ...added, ...told.headers, ...joined(added, told.headers) } }
+  return added === undefined
+    ? known
+    : { ...known, headers: { ...added, ...known.headers, ...joinLists(added, known.headers) } }
 }
 
 /**
- * Adds response headers to those of a thrown value, for policies that an error passes on its way
- * out: which versions there are, how much of a limit is left. What the error says itself goes
- * first; `vary`, `link` and the rate limit fields are joined. Where the value can't carry any (a
- * thrown text), nothing happens.
+ * Adds response headers to a thrown value. Policies use it for errors that pass through them, for
+ * example for the state of a rate limit. Fields that the error has itself take precedence. `vary`,
+ * `link` and the rate limit fields are joined. Does nothing for a thrown primitive.
  */
-export function addFailureHeaders(error: unknown, headers: Readonly<Record<string, string | string[]>>): void {
+export function addFailureHeaders(
+  error: unknown,
+  headers: Readonly<Record<string, string | string[]>>,
+): void {
   if (!isFields(error)) return
   const before = additions.get(error) ?? {}
   const more = sendable(headers)
-  additions.set(error, { ...more, ...before, ...joined(more, before) })
+  additions.set(error, { ...more, ...before, ...joinLists(more, before) })
 }
 
-/** Beside the thrown values, because they may be frozen, foreign, or the host's own. */
+/**
+ * Headers by thrown value. Kept apart, because a thrown object may be frozen or belong to the host.
+ */
 const additions = new WeakMap<object, Readonly<Record<string, string>>>()
 
-function joined(added: Readonly<Record<string, string>>, own: Readonly<Record<string, string>>): Record<string, string> {
+function joinLists(
+  added: Readonly<Record<string, string>>,
+  own: Readonly<Record<string, string>>,
+): Record<string, string> {
   const both: Record<string, string> = {}
-  for (const name of LISTS) {
+  for (const name of LIST_HEADERS) {
     const [first, second] = [own[name], added[name]]
-    if (first !== undefined && second !== undefined && first !== second) both[name] = `${first}, ${second}`
+    if (first !== undefined && second !== undefined && first !== second) {
+      both[name] = `${first}, ${second}`
+    }
   }
   return both
 }
@@ -92,7 +112,14 @@ function read(error: unknown): Failure {
 function ofHttpError(error: HttpError): Failure {
   const { status, code, message, details, members, headers, cause } = error
   if (!isErrorStatus(status)) return MASKED
-  return failure(status, { code, message, details, members, headers, expected: (status < 500 || status === NOT_IMPLEMENTED) && cause === undefined })
+  return failure(status, {
+    code,
+    message,
+    details,
+    members,
+    headers,
+    expected: (status < 500 || status === NOT_IMPLEMENTED) && cause === undefined,
+  })
 }
 
 function ofStore(full: boolean): Failure {
@@ -108,9 +135,13 @@ function ofHost(error: Fields): Failure {
     return ofStatus(output['statusCode'], payload['message'], output['headers'])
   }
   if (typeof expose === 'boolean') {
-    return ofStatus(statusCode ?? error['status'], expose ? error['message'] : undefined, error['headers'])
+    return ofStatus(
+      statusCode ?? error['status'],
+      expose ? error['message'] : undefined,
+      error['headers'],
+    )
   }
-  // A bare `status` is no sign: clients of other services put the status of an upstream answer
+  // A `status` alone proves nothing, because HTTP clients put the status of an upstream response
   // there.
   return typeof code === 'string' ? ofStatus(statusCode, undefined, undefined) : MASKED
 }
@@ -120,7 +151,7 @@ function ofStatus(status: unknown, message: unknown, headers: unknown): Failure 
   return failure(status, status < 500 ? { message, headers, expected: true } : { expected: false })
 }
 
-interface Told {
+interface FailureParts {
   readonly code?: unknown
   readonly message?: unknown
   readonly details?: readonly ErrorDetail[] | undefined
@@ -129,13 +160,16 @@ interface Told {
   readonly expected: boolean
 }
 
-function failure(status: number, { code, message, details, members, headers, expected }: Told): Failure {
+function failure(
+  status: number,
+  { code, message, details, members, headers, expected }: FailureParts,
+): Failure {
   const general = generalError(status)
   return {
     status,
     code: isText(code) ? cutText(code, MAX_CODE) : general.code,
     message: isText(message) ? cutText(message, MAX_MESSAGE) : general.message,
-    details: Array.isArray(details) ? fewDetails(details as readonly ErrorDetail[]) : undefined,
+    details: Array.isArray(details) ? limitDetails(details as readonly ErrorDetail[]) : undefined,
     members: isFields(members) ? members : undefined,
     headers: sendable(headers),
     expected,
@@ -143,29 +177,40 @@ function failure(status: number, { code, message, details, members, headers, exp
 }
 
 /**
- * A failure is kept in records, reports and answers for retries, and its thrower may have taken its
- * words from the client's input.
+ * Limits the details to 16 KiB. Failures are stored in records and reports, and their text may come
+ * from the client's input.
  */
-function fewDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] | undefined {
+function limitDetails(details: readonly ErrorDetail[]): readonly ErrorDetail[] | undefined {
   let left = MAX_DETAILS_TEXT
   try {
     const beyond = details.findIndex((detail) => (left -= JSON.stringify(detail).length) < 0)
-    return beyond === -1 ? details : [...details.slice(0, beyond), { pointer: '', message: `… and ${details.length - beyond} more` }]
+    return beyond === -1
+      ? details
+      : [
+        ...details.slice(0, beyond),
+        { pointer: '', message: `… and ${details.length - beyond} more` },
+      ]
   } catch {
-    // Something of the host's own making that JSON can't write.
+    // The host's details cannot be written as JSON.
     return undefined
   }
 }
 
-/** Headers without those that would break the answer: of its own body, or not valid in HTTP. */
+/** Returns the headers that are valid and do not describe the body of the response. */
 function sendable(headers: unknown): Record<string, string> {
   const kept: Record<string, string> = {}
   if (!isFields(headers)) return kept
   let left = MAX_HEADERS
   for (const [key, value] of Object.entries(headers)) {
     const name = key.toLowerCase()
-    const text = Array.isArray(value) ? value.join(', ') : typeof value === 'number' ? String(value) : value
-    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text) || OWN_HEADERS.has(name)) continue
+    const text = Array.isArray(value)
+      ? value.join(', ')
+      : typeof value === 'number'
+      ? String(value)
+      : value
+    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text) || BODY_HEADERS.has(name)) {
+      continue
+    }
     const size = name.length + text.length
     if (size > left) continue
     left -= size

@@ -1,10 +1,13 @@
 import type { HttpRequest } from './exchange.js'
 
-/** Who sent a request. Hosts add what they like: roles, a tenant, the claims of a token. */
+/**
+ * Authenticated sender of a request. Hosts may add members such as roles, a tenant or the claims of
+ * a token.
+ */
 export interface Principal {
   /**
-   * Names the caller for good, whatever the credentials: tasks belong to it, limits are counted by
-   * it.
+   * Permanent id of the caller, independent of the credentials. Tasks belong to it and limits are
+   * counted for it.
    */
   readonly subject: string
 }
@@ -19,26 +22,36 @@ export interface HostContext {
 }
 
 /**
- * Returns the principal, for code that treats a request without one as anonymous. A user that the
- * host has put into `context.user` (Express' `req.user`, say) is no principal, and its requests
- * must not pass as anonymous.
+ * Returns the principal, for code that treats a request without one as anonymous. Rejects a user in
+ * `context.user` (such as Express' `req.user`) without a principal, because its requests must not
+ * count as anonymous.
  *
- * @throws {TypeError} the context has a `user` but no `principal`.
+ * @throws {TypeError} The context has a `user` but no `principal`.
  */
-export function principalOrNobody<P extends Principal = Principal>(request: HttpRequest<unknown>, where: string): P | undefined {
+export function principalOrNobody<P extends Principal = Principal>(
+  request: HttpRequest<unknown>,
+  where: string,
+): P | undefined {
   const principal = principalOf<P>(request)
   if (principal !== undefined) return principal
   const user = (request.context as { readonly user?: unknown } | null | undefined)?.user
   if (user === undefined || user === null) return undefined
-  throw new TypeError(`${where}: the host has set context.user (req.user), but there is no context.principal. ` +
-    'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
-    'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })')
+  throw new TypeError(
+    `${where}: the host has set context.user (req.user), but there is no context.principal. ` +
+      'Say which subject the user is: put authenticate({ schemes: [hostUser(({ context }) => ({ subject: String(context.user.id) }))] }) ' +
+      'in front, or give the binding context: (req) => ({ principal: { subject: String(req.user.id) } })',
+  )
 }
 
 /**
- * Who sent the request, as `authenticate` or the host (`context.principal`) has found out;
- * `undefined` for nobody known.
+ * Returns the principal that `authenticate` or the host stored in `context.principal`, or
+ * `undefined` for an anonymous request.
+ *
+ * @example
+ * const subject = principalOf(request)?.subject
  */
-export function principalOf<P extends Principal = Principal>(request: HttpRequest<unknown>): P | undefined {
+export function principalOf<P extends Principal = Principal>(
+  request: HttpRequest<unknown>,
+): P | undefined {
   return (request.context as { readonly principal?: P } | null | undefined)?.principal
 }

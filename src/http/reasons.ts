@@ -1,6 +1,6 @@
 import { ERROR_CODES } from './errors.js'
 
-/** The reason phrases of the error statuses, as node:http writes them in the status line. */
+/** Reason phrases of the error statuses, as node:http writes them. */
 const PHRASES: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -41,7 +41,7 @@ const PHRASES: Readonly<Record<number, string>> = {
   511: 'Network Authentication Required',
 }
 
-/** The first of longhaul's own codes for each status, and its sentence. */
+/** First code of longhaul for each status, with its message. */
 const FIRST_CODES = new Map<number, { code: string; message: string }>()
 for (const [code, [status, message]] of Object.entries(ERROR_CODES)) {
   if (!FIRST_CODES.has(status)) FIRST_CODES.set(status, { code, message })
@@ -53,8 +53,8 @@ export function reasonPhrase(status: number): string {
 }
 
 /**
- * Returns a code and a sentence for an error that has only a status: longhaul's own, or else ones
- * made from the reason phrase.
+ * Returns a code and a message for an error that has only a status. Derives both from the reason
+ * phrase if longhaul has no code for the status.
  */
 export function generalError(status: number): { readonly code: string; readonly message: string } {
   const known = FIRST_CODES.get(status)

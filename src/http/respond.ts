@@ -9,31 +9,58 @@ import { Memo } from '../runtime/memo.js'
 const JSON_TYPE = 'application/json'
 
 /**
- * An answer with `value` as JSON. `headers` (lower-case names) are copied, and may name another
- * `content-type`.
+ * Returns a response with `value` as JSON. `headers` (lower-case names) are copied and may set
+ * another `content-type`.
+ *
+ * @example
+ * return json(201, user, { location: `/users/${user.id}` })
  */
-export function json(status: number, value: unknown, headers?: Readonly<ResponseHeaders>): HttpResponse {
-  // JSON has no undefined; what JSON.stringify gives for it, or for a function, is no text.
+export function json(
+  status: number,
+  value: unknown,
+  headers?: Readonly<ResponseHeaders>,
+): HttpResponse {
+  // `JSON.stringify` returns undefined for undefined and for functions.
   return jsonText(status, JSON.stringify(value) ?? 'null', headers)
 }
 
-/** Like `json`, for a text that is JSON already. */
-export function jsonText(status: number, text: string, headers?: Readonly<ResponseHeaders>): HttpResponse {
+/**
+ * Returns a response with `text`, which is JSON already.
+ *
+ * @example
+ * return jsonText(200, await cache.get('report'))
+ */
+export function jsonText(
+  status: number,
+  text: string,
+  headers?: Readonly<ResponseHeaders>,
+): HttpResponse {
   return {
     status,
-    headers: headers === undefined ? { 'content-type': JSON_TYPE } : { 'content-type': JSON_TYPE, ...headers },
+    headers:
+      headers === undefined
+        ? { 'content-type': JSON_TYPE }
+        : { 'content-type': JSON_TYPE, ...headers },
     body: text,
   }
 }
 
-/** An answer without a body, such as 204. */
+/**
+ * Returns a response without a body.
+ *
+ * @example
+ * return empty(204)
+ */
 export function empty(status: number, headers?: Readonly<ResponseHeaders>): HttpResponse {
   return { status, headers: { ...headers } }
 }
 
 /**
- * An answer whose body comes bit by bit; `headers` should name its `content-type`. When the body
- * fails midway, the binding breaks the connection, so that no client takes it for whole.
+ * Returns a response with a streamed body. `headers` should set `content-type`. If the body fails
+ * midway, the binding breaks the connection, so that clients notice the truncation.
+ *
+ * @example
+ * return stream(200, createReadStream('export.csv'), { 'content-type': 'text/csv' })
  */
 export function stream(
   status: number, body: AsyncIterable<Uint8Array | string>, headers?: Readonly<ResponseHeaders>,
@@ -42,10 +69,16 @@ export function stream(
 }
 
 /**
- * The answer to anything that was thrown: `{ error: sentence, code, details? }`, or the same as a
- * problem (RFC 9457) with `status`, `title` and `detail` beside these members, for a client that
- * names `application/problem+json`. What the client may not know is masked, see `readFailure`.
- * Never throws, whatever was thrown.
+ * Returns the response for any thrown value: `{ error, code, details? }`. If the client accepts
+ * `application/problem+json`, adds `status`, `title` and `detail` (RFC 9457). Masks what the client
+ * may not see, as `readFailure` describes. Never throws.
+ *
+ * @example
+ * try {
+ *   return await handle(request)
+ * } catch (error) {
+ *   return errorResponse(error, request)
+ * }
  */
 export function errorResponse(error: unknown, request: HttpRequest): HttpResponse {
   const failure = readFailure(error)
@@ -72,7 +105,7 @@ function errorText(failure: Failure, problem: boolean): string {
   try {
     return JSON.stringify({ ...plain, details, ...members, ...plain })
   } catch {
-    // Details or members of the host's own making that JSON can't write.
+    // The host's details or members cannot be written as JSON.
     return JSON.stringify(plain)
   }
 }
@@ -81,8 +114,8 @@ const JSON_RANGE = { type: JSON_TYPE, params: new Map<string, string>() }
 const problems = new Memo((text: string) => ({ wanted: wantsProblem(parseAccept(text)) }))
 
 /**
- * Whether errors go out as `application/problem+json`: only where the client names that very type
- * with a `q` above 0 and not below what the header gives `application/json`, by name or by a
+ * Returns whether errors are sent as `application/problem+json`. Requires that `Accept` names this
+ * type with a `q` above 0. The `q` must not be lower than that of `application/json`, named or by
  * wildcard.
  */
 export function prefersProblem(header: string | readonly string[] | undefined): boolean {
@@ -90,6 +123,8 @@ export function prefersProblem(header: string | readonly string[] | undefined): 
 }
 
 function wantsProblem(asked: readonly MediaRange[]): boolean {
-  const named = asked.find((range) => range.type === 'application' && range.subtype === 'problem+json')
+  const named = asked.find(
+    (range) => range.type === 'application' && range.subtype === 'problem+json',
+  )
   return named !== undefined && named.q > 0 && named.q >= (closest(asked, JSON_RANGE)?.q ?? 0)
 }

@@ -3,7 +3,7 @@ import { errorResponses } from '../openapi/errors.js'
 import { fields, requestFields } from '../openapi/fields.js'
 import { body, operation, response, schemaObject, type Fragment } from '../openapi/operation.js'
 import type { Schema } from '../schema/schema.js'
-import { taskFace } from '../tasks/http/faces.js'
+import { taskFormat } from '../tasks/http/formats.js'
 import { NDJSON_TYPE } from './media-type.js'
 
 const count: Fragment = { type: 'integer', minimum: 0 }
@@ -63,7 +63,7 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
       },
       ...background && {
         202: response('Accepted: the upload is read in the background', {
-          schema: taskFace.schema,
+          schema: taskFormat.schema,
           headers: fields(
             'Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary',
           ),

@@ -41,14 +41,17 @@ for (const [name, field] of Object.entries(responseFields)) SHARED.set(field, ['
 for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['parameters', name])
 
 /**
- * The OpenAPI 3.1 document of what is mounted: a `router()`, or any handlers whose paths are known.
- * A plain value: answer it with `json(200, …)`.
+ * Returns the OpenAPI 3.1 document of a `router()`, or of handlers whose paths are known, as a
+ * plain value. Several handlers at one method and path, as under `versions()`, become one operation
+ * with the answers of all of them. If the handlers are behind a mount path, pass `servers: [{ url:
+ * '/mount' }]`.
  *
- * Several handlers at one method and path, as under `versions()`, become one operation with the
- * answers of all of them. Handlers behind a mount path say it by `servers: [{ url: '/mount' }]`.
+ * @example
+ * const document = openapi(handler, { info: { title: 'Reports', version: '1.0.0' } })
+ * app.get('/openapi.json', toNode(() => json(200, document)))
  *
- * @throws {TypeError} when nothing is described, or an operation has no path: put its handler into
- * a `router()`
+ * @throws {TypeError} There is no description, or an operation has no path: put its handler into a
+ * `router()`.
  */
 export function openapi(handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions): Fragment {
   checkNames('openapi', options, KNOWN)

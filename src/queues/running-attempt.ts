@@ -1,11 +1,15 @@
 import type { Attempt } from './queue.js'
 
-/** What `run` gets. The signal is made when it is asked for: most runs never look at it. */
+/**
+ * The attempt that a queue passes to `run`. The AbortController is created when the signal is read,
+ * because most runs never read it.
+ */
 export class RunningAttempt implements Attempt {
   readonly attempt: number
   readonly lastAttempt: boolean
   #controller: AbortController | undefined
   #reason: Error | undefined
+  readonly #listeners: ((reason: Error) => void)[] = []
 
   constructor(attempt: number, lastAttempt: boolean) {
     this.attempt = attempt
@@ -20,14 +24,22 @@ export class RunningAttempt implements Attempt {
     return this.#controller.signal
   }
 
-  /** Why it was stopped, if it was. */
+  /** Reason of the abort, if the run was stopped. */
   get reason(): Error | undefined {
     return this.#reason
   }
 
-  /** Tells the run to stop. */
+  /** Calls `listener` when the attempt is aborted; at once if it already was. */
+  onAbort(listener: (reason: Error) => void): void {
+    if (this.#reason === undefined) this.#listeners.push(listener)
+    else listener(this.#reason)
+  }
+
+  /** Stops the run. Later calls do nothing. */
   abort(reason: Error): void {
+    if (this.#reason !== undefined) return
     this.#reason = reason
     this.#controller?.abort(reason)
+    for (const listener of this.#listeners) listener(reason)
   }
 }

@@ -1,10 +1,10 @@
-/** After so many entries a map that has become empty is begun anew. */
+/** Number of additions after which an empty map is replaced. */
 const MANY = 256
 
 /**
- * A map for what comes and goes with each request. V8 moves a Map to a new table again and again as
- * its entries change; once the Map is old, each table left behind keeps what it held until the next
- * full collection of garbage. So, when nothing is under way, a new one takes its place.
+ * Map for entries that live as long as a request or a run. V8 grows a Map by copying its table. Old
+ * tables keep the values of deleted entries alive until the next full garbage collection. This
+ * class replaces its Map when it is empty, so that those tables can be collected early.
  */
 export class ShortLivedMap<V, K = string> {
   #map = new Map<K, V>()
@@ -34,7 +34,7 @@ export class ShortLivedMap<V, K = string> {
     this.#added = 0
   }
 
-  /** Those there are, while others come and go. */
+  /** Iterates over the values. Entries may be added and removed meanwhile. */
   values(): Iterable<V> {
     return this.#map.values()
   }

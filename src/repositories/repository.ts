@@ -2,86 +2,96 @@ import type { HttpError } from '../http/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 
 /**
- * Where a team's records are: their database code, behind as many of these methods as they have. A
- * collection and the bulk endpoints ask at construction for those that they need.
+ * Access to the records of an application. Implement the methods that your database code supports.
+ * Collections and bulk endpoints check at construction that the methods they need exist.
  *
- * `Item` is a record as it is shown, `Draft` what a client sends to create or replace one, `Change`
- * what it sends to change some of its fields, `Id` what names it.
+ * `Item` is a record as clients see it. `Draft` is the input that creates or replaces one. `Change`
+ * is the input that changes some fields. `Id` identifies a record.
  *
- * An expected refusal is an `HttpError`: `httpError('conflict', { details: [{ pointer: '/email',
- * message: '…' }] })` for a duplicate, say. A method for one record throws it; a method for many
- * returns it in the place of its item. Anything else that is thrown is a fault: it is masked to the
- * client and handed whole to the host's `onError`.
+ * An expected refusal is an `HttpError`, such as `httpError('conflict', { details: [{ pointer:
+ * '/email', message: '…' }] })` for a duplicate. A method for one record throws it. A method for
+ * many records returns it in place of the record. Any other error is masked for the client and
+ * passed to `onError`.
  */
-export interface Repository<Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string> {
-  /** One page, in a stable order. */
+export interface Repository<
+  Item extends object,
+  Draft = Partial<Item>,
+  Change = Partial<Draft>,
+  Id = string,
+> {
+  /** Returns one page of records, in a stable order. */
   list?(page: PageRequest, call: Call): MaybePromise<Page<Item>>
-  /** The record, or `undefined` when there is none. */
+  /** Returns a record, or `undefined` if there is none. */
   get?(id: Id, call: Call): MaybePromise<Item | undefined>
-  /** Writes a new record and returns it as it is now, with its id. */
+  /** Writes a new record and returns it, with its id. */
   create?(draft: Draft, call: Call): MaybePromise<Item>
-  /** Writes the whole record, and makes it when there is none. */
-  replace?(id: Id, draft: Draft, call: Call): MaybePromise<{ readonly item: Item; readonly created: boolean }>
-  /** Changes the fields that are named; `undefined` when there is no such record. */
+  /** Replaces a record, or creates it if there is none. */
+  replace?(
+    id: Id,
+    draft: Draft,
+    call: Call,
+  ): MaybePromise<{ readonly item: Item; readonly created: boolean }>
+  /** Changes the given fields. Returns `undefined` if there is no such record. */
   update?(id: Id, change: Change, call: Call): MaybePromise<Item | undefined>
-  /** Removes the record; `false` when there is none. */
+  /** Deletes a record. Returns `false` if there is none. */
   delete?(id: Id, call: Call): MaybePromise<boolean>
   /**
-   * Writes many records in one go: an outcome for each draft, in their order. Each is written or
-   * refused on its own. When it throws, it has to be unknown only of this batch what was written;
-   * inside a transaction nothing was.
+   * Creates many records and returns an outcome for each draft, in order. Each record is written or
+   * refused by itself. If the method throws, the outcome of this batch alone is unknown; inside a
+   * transaction nothing was written.
    */
   createMany?(drafts: readonly Draft[], call: Call): MaybePromise<readonly Outcome<Item>[]>
-  /** The same for changes; the outcome `undefined` says that there is no such record. */
-  updateMany?(updates: readonly Update<Id, Change>[], call: Call): MaybePromise<readonly (Outcome<Item> | undefined)[]>
   /**
-   * Calls `work` with a repository whose writes all count once `work` has resolved, and none of
-   * them when it rejects; rejects with the same error then. A refusal of one record (a duplicate)
-   * must leave `work` able to go on or to reject.
+   * Changes many records and returns an outcome for each update, in order. `undefined` means that
+   * there is no such record.
+   */
+  updateMany?(
+    updates: readonly Update<Id, Change>[],
+    call: Call,
+  ): MaybePromise<readonly (Outcome<Item> | undefined)[]>
+  /**
+   * Runs `work` with a repository in a transaction. Commits when `work` resolves. If `work`
+   * rejects, rolls back and rejects with the same error. After a refused record, such as a
+   * duplicate, `work` must be able to continue.
    */
   transaction?<Result>(work: (inside: this) => Promise<Result>, call: Call): Promise<Result>
 }
 
-/** A record that was written, or why it was refused. */
+/** A written record, or the reason for its refusal. */
 export type Outcome<Item> = Item | HttpError
 
-/** A change of one record among many. */
+/** Change of one record in a batch. */
 export interface Update<Id, Change> {
   readonly id: Id
   readonly change: Change
 }
 
-/**
- * Which records a list asks for: from a position, or from behind the page that had this cursor as
- * its `next`.
- */
+/** Request for one page: from a position, or after the page that returned this cursor as `next`. */
 export interface PageRequest {
   readonly start: number
   readonly limit: number
   readonly cursor?: string
 }
 
-/** Some records in their order. */
+/** One page of records. */
 export interface Page<Item> {
   readonly items: readonly Item[]
-  /** How many there are in all, where the source counts. */
+  /** Total number of records, if the repository counts them. */
   readonly total?: number
   /**
-   * An opaque cursor for what follows; left out at the end, or when the repository pages by
+   * Opaque cursor of the next page. Absent on the last page, or if the repository pages by
    * position.
    */
   readonly next?: string
 }
 
-/** The call that a repository serves. */
+/** Context of a repository call. */
 export interface Call {
-  /**
-   * Aborted when nobody waits any more: the client left, the time is over, the task was cancelled.
-   */
+  /** Aborts if the client disconnects, the time limit is reached, or the task is cancelled. */
   readonly signal: AbortSignal
   /**
-   * What the host knows of the request: the user, the tenant; `undefined` inside a task unless its
-   * input carries it.
+   * Context of the request, such as user and tenant. `undefined` in a task unless its input
+   * contains it.
    */
   readonly context: unknown
 }

@@ -55,7 +55,9 @@ const KNOWN = { formats: 0, useDefaults: 0 } satisfies Record<keyof JsonSchemaOp
  * @throws {TypeError} The schema is not valid, or the runtime forbids code generation. The message
  * says what to do.
  */
-export function jsonSchema<T = unknown>(schema: object, options: JsonSchemaOptions = {}): DescribedSchema<T> {
+export function jsonSchema<T = unknown, In = T>(
+  schema: object, options: JsonSchemaOptions = {},
+): DescribedSchema<T, In> {
   checkNames('jsonSchema', options, KNOWN)
   const own = checked(schema)
   const first = compile(own, options, false)

@@ -1,17 +1,17 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
 
 /**
- * A check of unknown values whose good values are a `T`: any Standard Schema v1 (zod, valibot,
- * arktype, …), or `jsonSchema()`. `T` is what comes out, after defaults and transforms.
+ * A Standard Schema v1 (zod, valibot, arktype, …), or `jsonSchema()`. `T` is the type of the values
+ * that come out, after defaults and transforms. `In` is the type of the values that go in.
  */
-export type Schema<T = unknown> = StandardSchemaV1<unknown, T>
+export type Schema<T = unknown, In = unknown> = StandardSchemaV1<In, T>
 
 /**
  * A schema that can also tell its JSON Schema (Standard JSON Schema v1), so that documents can show
  * it.
  */
-export interface DescribedSchema<T = unknown> {
-  readonly '~standard': StandardSchemaV1.Props<unknown, T> & StandardJSONSchemaV1.Props<unknown, T>
+export interface DescribedSchema<T = unknown, In = T> {
+  readonly '~standard': StandardSchemaV1.Props<In, T> & StandardJSONSchemaV1.Props<In, T>
 }
 
 /** The type of the values that come out of a schema. */

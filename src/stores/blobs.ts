@@ -1,76 +1,71 @@
 /**
- * Where things lie that are too large for a record: the report of a bulk, a spooled upload. Written
- * once, read in ranges, gone when they expire.
+ * Storage for data that is too large for a record, such as reports of bulk requests and spooled
+ * uploads. A blob is written once, read in ranges, and removed when it expires.
  *
- * An expected outcome is a return value. A rejected promise is a `StoreUnavailableError` (the blobs
- * failed, or are closed), the failure of the content that was being written, or a `TypeError` for
- * misuse: a range that is none, a `ttlMs` that is not finite.
+ * An expected outcome is a return value. A rejected promise means one of three things: a
+ * `StoreUnavailableError` if the blobs failed or are closed, the error of the content being
+ * written, or a `TypeError` for misuse.
  *
- * Keys are any well-formed text of 1 to 512 characters without U+0000, and differ when one code
- * unit differs. A blob is live for `ttlMs` from when it is complete, by the blobs' own clock, and
- * nobody opens it afterwards; one whose `ttlMs` is 0 or less counts as written and expires at once.
+ * Keys are well-formed text of 1 to 512 characters without U+0000. Keys are compared by code units.
+ * A blob lives for `ttlMs` after it is complete, by the clock of the blobs. A `ttlMs` of 0 or less
+ * writes a blob that expires at once.
  */
 export interface Blobs {
-  /**
-   * Whether other processes see what this one writes. A queue that spans processes refuses blobs
-   * that are not.
-   */
+  /** True if other processes read the same blobs. A queue that spans processes requires it. */
   readonly shared: boolean
   /**
-   * Writes all of `content` under `key`, replacing what was there once it is complete: readers see
-   * the whole old or the whole new blob, and of two writers the one that completes last wins. Takes
-   * `content` at the speed at which it can be written; a chunk may be used again once the next one
-   * is asked for. When `content` fails or `signal` aborts, nothing is kept, what was there stays,
-   * and the promise rejects with the content's own error, or with the signal's reason. When there
-   * is no room, it rejects with a `StoreUnavailableError` whose reason is `full`. `content` is
-   * closed (`return`) in each of these cases.
+   * Writes all of `content` under `key`. Replaces the old blob once the new one is complete, so
+   * that readers see either of them whole. Of two writers, the one that completes last wins. Reads
+   * `content` only as fast as it is written. A chunk may be reused once the next one is requested.
+   *
+   * If `content` fails or `signal` aborts, the old blob stays and the promise rejects with that
+   * error or reason. If there is not enough space, it rejects with a `StoreUnavailableError` with
+   * the reason `full`. Closes `content` (`return`) in each of these cases.
    */
   put(key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions): Promise<BlobInfo>
-  /** What is known of a blob, or `undefined` when there is none or it has expired. */
+  /** Returns size and entity tag of a blob, or `undefined` if there is none or it has expired. */
   stat(key: string): Promise<BlobInfo | undefined>
   /**
-   * The bytes of a range, with backpressure; `undefined` when there is no such blob, or no longer
-   * the one of `range.etag`. They can be read once. A reader that has taken its first chunk gets
-   * the rest, even when the blob is replaced, deleted or expires meanwhile; one that has not may
-   * find it gone, and then fails with a `StoreUnavailableError`. Nothing is held open before the
-   * first chunk, nor after the last one, a failure, or `return`.
+   * Opens a range of a blob, with backpressure. Returns `undefined` if there is no blob, or if its
+   * entity tag is not `range.etag`. The bytes can be read once.
+   *
+   * A reader that has received its first chunk gets the rest, even if the blob is replaced, deleted
+   * or expires. A reader that starts later may fail with a `StoreUnavailableError`. No file is open
+   * before the first chunk, after the last one, or after a failure or `return`.
    */
   open(key: string, range?: BlobRange): Promise<AsyncIterable<Uint8Array> | undefined>
-  /** `true` when something live was removed. */
+  /** Deletes a blob. Resolves to `true` if there was one that had not expired. */
   delete(key: string): Promise<boolean>
   /**
-   * Lets go of timers and handles; a folder keeps its files. What is being written or read may
-   * fail. Every later call rejects with a `StoreUnavailableError`, except `close`, which may be
-   * called again.
+   * Releases timers and handles. Files of a folder stay. Running reads and writes may fail. Every
+   * later call rejects with a `StoreUnavailableError`, except `close`.
    */
   close(): Promise<void>
 }
 
-/** How long a blob lives, and what stops its being written. */
+/** Options of `put`. */
 export interface BlobPutOptions {
-  /** Milliseconds from when it is complete until it goes, by the blobs' clock. */
+  /** Lifetime in milliseconds after the blob is complete, by the clock of the blobs. */
   readonly ttlMs: number
   readonly signal?: AbortSignal
 }
 
-/** Which bytes of which blob. */
+/** Range of a blob. */
 export interface BlobRange {
-  /** The first byte, from 0. Default: 0. */
+  /** First byte, from 0. Default 0. */
   readonly start?: number
-  /** Up to, not including, this one; at most the size. Default: the size. */
+  /** End of the range, exclusive; at most the size. Default: the size. */
   readonly end?: number
-  /**
-   * Only from the blob that has this entity tag, so that parts opened one by one belong together.
-   */
+  /** Entity tag that the blob must have. Ensures that parts opened separately belong together. */
   readonly etag?: string
 }
 
-/** What is known of a blob. */
+/** Size and entity tag of a blob. */
 export interface BlobInfo {
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number
   /**
-   * A strong entity tag, in quotes: another one for other bytes, also after the key was deleted.
+   * Strong entity tag, in quotes. Different for different bytes, also after the key was deleted.
    */
   readonly etag: string
 }

@@ -1,19 +1,23 @@
 import { channel } from 'node:diagnostics_channel'
 import { isStoreUnavailable } from './store.js'
 
-/** What `diagnostics_channel` `longhaul:store` tells of each call of a store over a network. */
+/**
+ * Event on the diagnostics channel `longhaul:store`: one for each call of a store over a network.
+ */
 export interface StoreEvent {
   readonly verb: 'get' | 'create' | 'replace' | 'delete' | 'increment' | 'watch'
-  /** `full` and `unavailable` are the reasons of a `StoreUnavailableError`. */
+  /**
+   * `full` and `unavailable` are reasons of a `StoreUnavailableError`. `misuse` is a `TypeError`.
+   */
   readonly outcome: 'ok' | 'full' | 'unavailable' | 'misuse'
-  /** How long the caller waited, in milliseconds. */
+  /** Duration of the call in milliseconds. */
   readonly ms: number
 }
 
-/** Whoever makes calls asks for `hasSubscribers` first. */
+/** Diagnostics channel of store calls. Check `hasSubscribers` before calling `timed`. */
 export const storeEvents = channel('longhaul:store')
 
-/** Tells how long `call` takes and what comes of it; settles as it does. */
+/** Publishes duration and outcome of `call`. Settles as it does. */
 export async function timed<T>(verb: StoreEvent['verb'], call: Promise<T>): Promise<T> {
   const began = performance.now()
   let outcome: StoreEvent['outcome'] = 'ok'

@@ -1,31 +1,27 @@
 /**
- * Lists unfinished tasks by the time of their next look, so that one whose job was lost is found
- * without a walk through all records. The times are kept by the clock of the index. An entry may
- * outlive its task: whoever looks removes it.
+ * Index of unfinished tasks by the time of their next check. Finds tasks whose job was lost without
+ * reading all records. Times are kept by the clock of the index. An entry may outlive its task; the
+ * process that checks it removes it.
  *
  * An expected outcome is a return value. A rejected promise is a `StoreUnavailableError` and leaves
  * the outcome of a write open. Entries are well-formed text of 1 to 512 characters without U+0000.
  */
 export interface TaskIndex {
-  /**
-   * Whether other processes see what this one writes. A queue that spans processes refuses an index
-   * that does not.
-   */
+  /** True if other processes read the same index. A queue that spans processes requires it. */
   readonly shared: boolean
   /**
-   * Lists `entry` to be looked at in `afterMs` milliseconds (0 or more), whether it is listed or
-   * not.
+   * Schedules the check of `entry` in `afterMs` milliseconds (0 or more). Replaces an earlier time.
    */
   add(entry: string, afterMs: number): void | Promise<void>
   /**
-   * Takes `entry` out, if it is there. A removal that fails is not reported: the entry is found,
-   * and removed, by a later look.
+   * Removes `entry`, if present. Failures are not reported, because a later check removes the
+   * entry.
    */
   remove(entry: string): void
   /**
-   * Up to `limit` entries whose time has come, earliest first. Atomic: each entry that is given is
-   * listed for another look in `againMs`, so that of many processes one looks at it, and it is
-   * looked at again should that process die.
+   * Returns up to `limit` entries that are due, earliest first. Atomic. Schedules each of them
+   * again in `againMs` milliseconds. Only one process therefore checks an entry, and another one
+   * does so if that process dies.
    */
   take(limit: number, againMs: number): string[] | Promise<string[]>
 }

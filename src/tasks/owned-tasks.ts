@@ -1,82 +1,99 @@
 import { checkNames } from '../runtime/option-names.js'
-import { belongsTo, countedAsOwner, countedWithoutOwner, type Mine } from './record/owner-rules.js'
-import type { Cancelled, TaskService } from './task-service.js'
-import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/accept.js'
-import type { TaskSnapshot } from './record/codec.js'
 import type { AnyTaskDefinition } from './definition/define.js'
-import type { OwnerId } from './record/owner-id.js'
-import type { TaskView, Typed } from './record/view.js'
+import type { Definitions, InputOf } from './definition/task-types.js'
+import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/submit-options.js'
+import {
+  belongsTo, countedAsOwner, countedWithoutOwner, type OwnerId,
+} from './record/owner.js'
+import type { Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
+import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
+import type { TaskService } from './task-service.js'
 
 /**
- * The tasks of one owner, or those without an owner for an anonymous client. The calls are those of
- * `Tasks`; a task of somebody else is treated as unknown. Made by `tasks.ownedBy`.
+ * The tasks of one owner, or those without an owner for an anonymous client. A task of another
+ * owner is treated as unknown. Made by `tasks.ownedBy`.
  */
-export class OwnedTasks {
+export interface OwnedTasks<D extends Definitions = Definitions> {
+  /**
+   * Submits a task that belongs to this owner. `maxPerOwner` counts it. The tasks of all anonymous
+   * clients count together here. Throws as `Tasks.submit` does.
+   *
+   * @example
+   * const task = await tasks.ownedBy('ann').submit(report, { year: 2025 })
+   */
+  submit<T extends D[number]>(
+    definition: T, input: InputOf<T>, ...options: SubmitArguments<T, OwnedSubmitOptions>
+  ): Promise<TaskHandle<T>>
+  /**
+   * Returns the task. `undefined` if this owner has no such task, or it is not of the given
+   * definition.
+   *
+   * @example
+   * const task = await tasks.ownedBy('ann').get('a-task-id', report)
+   */
+  get(id: string): Promise<Task<D[number]> | undefined>
+  get<T extends D[number]>(id: string, definition: T): Promise<Task<T> | undefined>
+  /**
+   * Waits until the task is final, for up to `timeoutMs`. `undefined` if this owner has no such
+   * task.
+   */
+  wait(id: string, options: WaitOptions): Promise<Task<D[number]> | undefined>
+  /**
+   * Cancels the task and returns it. A task that was final before is returned as it is. `undefined`
+   * if this owner has no such task.
+   */
+  cancel(id: string): Promise<Task<D[number]> | undefined>
+  /** Sends the callback of a final task again. `false` if this owner has no such task. */
+  redeliver(id: string): Promise<boolean>
+  /** Deletes a final task. `false` if this owner has no such task, or it is not final. */
+  delete(id: string): Promise<boolean>
+}
+
+/** See `tasks.ownedBy`. */
+export function createOwnedTasks(owner: OwnerId, service: TaskService): OwnedTasks {
+  return new ServedOwnedTasks(owner, service)
+}
+
+class ServedOwnedTasks implements OwnedTasks {
   readonly #owner: OwnerId
   readonly #service: TaskService
+  readonly #calls: TaskCalls
 
-  /** Use `tasks.ownedBy`. */
   constructor(owner: OwnerId, service: TaskService) {
     this.#owner = owner
     this.#service = service
+    this.#calls = new TaskCalls(service, (task) => belongsTo(task, owner))
   }
 
-  /**
-   * Submits a task that belongs to this owner. `maxPerOwner` counts it; the tasks of all anonymous
-   * clients count together here. Throws as `Tasks.submit` does.
-   */
-  async submit(
-    definition: AnyTaskDefinition, input: unknown, options: OwnedSubmitOptions = {},
-  ): Promise<{ id: string, created: boolean }> {
+  async submit<T extends AnyTaskDefinition>(
+    definition: T, input: InputOf<T>, options: OwnedSubmitOptions = {},
+  ): Promise<TaskHandle<T>> {
     checkNames('ownedBy: submit', options, OWNED_SUBMIT)
     const owner = this.#owner
     const counted = owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner)
-    const { task, created } = await this.#service.submit(definition, input, { ...options, owner, counted })
-    return { id: task.id, created }
+    const accepted = await this.#service.submit(definition, input, { ...options, owner, counted })
+    return this.#calls.handle(definition, accepted)
   }
 
-  /**
-   * Returns the task as its status resource shows it. `undefined` when this owner has no such task.
-   */
-  async get<R = unknown>(id: string, options: { readonly definition?: Typed<R> } = {}): Promise<TaskView<R> | undefined> {
-    checkNames('ownedBy: get', options, { definition: 0 })
-    const task = await this.#service.read(id)
-    return task && this.#mine(task) ? JSON.parse(task.face) as TaskView<R> : undefined
+  async get<T extends AnyTaskDefinition>(id: string, definition?: T): Promise<Task<T> | undefined> {
+    return await this.#calls.get(id, definition) as Task<T> | undefined
   }
 
-  /**
-   * Waits until the task is final, for up to `timeoutMs`. `undefined` when this owner has no such
-   * task.
-   */
-  async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
+  async wait(id: string, options: WaitOptions): Promise<Task | undefined> {
     checkNames('ownedBy: wait', options, WAIT)
-    return this.#service.wait(id, options, this.#mine)
+    return this.#calls.wait(id, options)
   }
 
-  /**
-   * Cancels the task. `moved` is false when it had ended before. `undefined` when this owner has no
-   * such task.
-   */
-  async cancel(id: string): Promise<Cancelled | undefined> {
-    return this.#service.cancel(id, this.#mine)
+  cancel(id: string): Promise<Task | undefined> {
+    return this.#calls.cancel(id)
   }
 
-  /**
-   * Sends the callback of a task that has ended once more. `false` when this owner has no such
-   * task.
-   */
-  async redeliver(id: string): Promise<boolean> {
-    const task = await this.#service.read(id)
-    return task !== undefined && this.#mine(task) && this.#service.redeliver(id)
+  redeliver(id: string): Promise<boolean> {
+    return this.#calls.redeliver(id)
   }
 
-  /**
-   * Deletes a task that has ended. `false` when this owner has no such task, or it has not ended.
-   */
-  async delete(id: string): Promise<boolean> {
-    return this.#service.delete(id, this.#mine)
+  delete(id: string): Promise<boolean> {
+    return this.#calls.delete(id)
   }
-
-  readonly #mine: Mine = (task) => belongsTo(task, this.#owner)
 }

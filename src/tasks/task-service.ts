@@ -6,32 +6,30 @@ import type { Store } from '../stores/store.js'
 import { checkOptions } from './check-options.js'
 import { MAX_TIMER } from './definition/bounds.js'
 import type { AnyTaskDefinition } from './definition/define.js'
-import {
-  Intake, type AcceptOptions, type Accepted, type IntakeSettings,
-} from './intake/accept.js'
+import { acceptTask, type Accepted, type AcceptSettings } from './intake/accept-task.js'
+import type { AcceptOptions } from './intake/submit-options.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
-import { taskEvents, tellAccepted } from './record/channels.js'
 import { snapshotOf, type TaskSnapshot } from './record/codec.js'
-import { Feeds } from './record/feed.js'
-import { isTaskId } from './record/ids.js'
-import { jobId } from './record/job-id.js'
-import { Ledger, taskKey } from './record/ledger.js'
-import type { Mine } from './record/owner-rules.js'
+import { Subscriptions } from './record/subscriptions.js'
+import { isTaskId, jobId, taskKey } from './record/ids.js'
+import { Ledger } from './record/ledger.js'
+import type { IsVisible } from './record/owner.js'
 import type { TaskRecord } from './record/record.js'
 import { isFinal } from './record/state.js'
 import { StoreIdentity } from './record/store-identity.js'
-import { reportingTo } from './record/tell.js'
-import { answers, waitFor, Waiters, type WaitOptions } from './record/wait.js'
+import { reportingTo } from './record/report-error.js'
+import { waitFor, type VisibleWaitOptions } from './record/wait.js'
+import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/attempt.js'
-import { runCallback } from './run/callback-run.js'
-import { DirectRuns, shuttingDown } from './run/direct-runs.js'
+import { runCallback } from './run/run-callback.js'
+import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
 import { HandBacks } from './run/hand-back.js'
 import { Leases } from './run/leases.js'
-import { judgeInput } from './run/run.js'
-import { RunPlaces } from './run/run-places.js'
+import { validateInput } from './run/run.js'
+import { RunSlots } from './run/run-slots.js'
 import { Sweep } from './run/sweep.js'
-import { hasTies, untie } from './run/ties.js'
+import { needsCleanup, cleanUp } from './run/cleanup.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
@@ -42,12 +40,12 @@ export class TaskService {
   readonly store: Store
   /** Limits how many long polls and event streams wait at once. */
   readonly waiters: Waiters
-  /** The tasks that long polls, event streams and `wait` follow. */
-  readonly feeds: Feeds
+  /** The tasks that long polls, event streams and `wait` watch. */
+  readonly subscriptions: Subscriptions
   /** The active runs of direct answers. */
-  readonly direct = new DirectRuns()
-  /** Places for runs, shared by queued tasks and direct answers. */
-  readonly places: RunPlaces
+  readonly directRuns = new DirectRuns()
+  /** Slots for runs, shared by queued tasks and direct answers. */
+  readonly runSlots: RunSlots
   /** Whether direct answers run in this process. */
   readonly directHere: boolean
   readonly maxInputBytes: number
@@ -59,7 +57,7 @@ export class TaskService {
   private readonly dispatcher: CallbackDispatcher | undefined
   private readonly leases: Leases | undefined
   private readonly settings: ExecutorSettings
-  private readonly intake: IntakeSettings
+  private readonly acceptSettings: AcceptSettings
   private sweep: Sweep | undefined
   private closing: Promise<void> | undefined
 
@@ -74,15 +72,18 @@ export class TaskService {
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
-    this.places = new RunPlaces(concurrency)
+    this.runSlots = new RunSlots(concurrency)
     this.directHere = (options.direct ?? (worker ? 'here' : 'queue')) === 'here'
-    this.feeds = new Feeds(store, this.noteRead)
+    this.subscriptions = new Subscriptions(store, this.noteRead)
     this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
     this.ledger = new Ledger(store, holder)
     const identity = new StoreIdentity(store)
     const { ledger, maxResultBytes, pendingMs } = this
-    this.intake = { ledger, queue, index, identity, pendingMs, sweepMs }
+    this.acceptSettings = {
+      ledger, queue, index, identity, pendingMs, sweepMs,
+      hasCallbacks: options.callbacks !== undefined, isClosing: () => this.isClosing,
+    }
     this.settings = {
       ledger, durable: queue.durable, retentionMs, unknownTaskMs, onError, identity,
       definitions: new Map(definitions.map((definition) => [definition.name, definition])),
@@ -99,10 +100,10 @@ export class TaskService {
       this.leases = new Leases(store, holder, interrupt, options.leaseMs ?? 15_000)
     }
     if (!worker) return
-    queue.process(this.run, { concurrency, onDead: this.bury })
+    queue.process(this.run, { concurrency, onDead: this.onDead })
     const { leases } = this
     if (index) this.sweep = new Sweep({ ...this.settings, index, queue, sweepMs, executor, leases })
-    this.dispatcher?.startProcessing(this.run, this.bury)
+    this.dispatcher?.startProcessing(this.run, this.onDead)
   }
 
   /** Whether `close` was called. */
@@ -120,6 +121,13 @@ export class TaskService {
     return this.settings.definitions.get(name)
   }
 
+  /** Throws a `TypeError` unless the definition is registered. */
+  mustHave(definition: AnyTaskDefinition): void {
+    if (definition && this.settings.definitions.get(definition.name) === definition) return
+    const name = definition?.name ?? 'This'
+    throw new TypeError(`${name} is not among the definitions of createTasks`)
+  }
+
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
     definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
@@ -131,18 +139,16 @@ export class TaskService {
       throw httpError('body_too_large')
     }
     const copy: unknown = text === undefined ? undefined : JSON.parse(text)
-    await this.judge(definition, copy)
+    await this.validate(definition, copy)
     const { callbackUrl, owner } = options
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
     return this.accept(definition, copy, options)
   }
 
   /** Validates input by the schema and `check` of its definition. Throws what clients may see. */
-  judge(definition: AnyTaskDefinition, input: unknown): MaybePromise<void> {
-    if (this.settings.definitions.get(definition.name) !== definition) {
-      throw new TypeError(`${definition.name} is not among the definitions of createTasks`)
-    }
-    if (definition.input || definition.check) return judgeInput(definition, input)
+  async validate(definition: AnyTaskDefinition, input: unknown): Promise<void> {
+    this.mustHave(definition)
+    if (definition.input || definition.check) await validateInput(definition, input)
   }
 
   /**
@@ -155,54 +161,51 @@ export class TaskService {
     return this.requireDispatcher().check(url, owner)
   }
 
-  /** Accepts a task whose input and callback URL are validated. See `Intake`. */
-  accept(
-    definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
-  ): MaybePromise<Accepted> {
-    if (options.callbackUrl !== undefined) this.requireDispatcher()
-    if (this.closing) throw shuttingDown()
+  /** Accepts a task whose input and callback URL were validated. See `acceptTask`. */
+  async accept(definition: AnyTaskDefinition, input: unknown, options: AcceptOptions): Promise<Accepted> {
     this.sweep?.start()
-    const taken = new Intake(this.intake, definition, input, options).take()
-    return taskEvents.hasSubscribers ? tellAccepted(definition.name, taken) : taken
+    return acceptTask(this.acceptSettings, definition, input, options)
   }
 
   /** Call for every record that is read. Fails the task if the process that owned it has died. */
-  readonly noteRead = (task: TaskSnapshot): void => { this.leases?.see(task) }
+  readonly noteRead = (task: TaskSnapshot): void => { this.leases?.noteRead(task) }
+
+  /** Reads a task, whoever owns it. Returns no promise if the store does not. */
+  read(id: string): MaybePromise<TaskSnapshot | undefined> {
+    return isTaskId(id) ? after(this.ledger.read(id), this.noted) : undefined
+  }
 
   private readonly noted = (task: TaskSnapshot | undefined): TaskSnapshot | undefined => {
     if (task) this.noteRead(task)
     return task
   }
 
-  /** Reads a task, whoever owns it. Returns no promise where the store needs none. */
-  read(id: string): MaybePromise<TaskSnapshot | undefined> {
-    return isTaskId(id) ? after(this.ledger.glance(id), this.noted) : undefined
-  }
-
   /** Waits until a task is final, for up to `timeoutMs`. The process stays alive meanwhile. */
-  async wait(id: string, options: WaitOptions, mine: Mine): Promise<TaskSnapshot | undefined> {
+  async wait(
+    id: string, options: StoredWait, isVisible: IsVisible,
+  ): Promise<TaskSnapshot | undefined> {
     if (!isTaskId(id)) return undefined
-    return waitFor(this.feeds, id, { ...options, isVisible: mine }, true)
+    return waitFor(this.subscriptions, id, { ...options, isVisible }, true)
   }
 
   /** Cancels a task. `moved` is `false` if it was final before. */
-  async cancel(id: string, mine: Mine): Promise<Cancelled | undefined> {
-    const held = isTaskId(id) ? await this.ledger.load(id) : undefined
-    if (!held || !mine(held.record)) return undefined
+  async cancel(id: string, isVisible: IsVisible): Promise<Cancelled | undefined> {
+    const found = isTaskId(id) ? await this.ledger.load(id) : undefined
+    if (!found || !isVisible(found.record)) return undefined
     const finishedAt = Date.now()
-    const expiresAt = finishedAt + this.executor.retention(held.record.name)
-    const now = await this.ledger.move(held, (record) => (
-      isFinal(record.state) || !mine(record)
+    const expiresAt = finishedAt + this.executor.retentionMs(found.record.name)
+    const now = await this.ledger.move(found, (record) => (
+      isFinal(record.state) || !isVisible(record)
         ? undefined : { state: 'cancelled', finishedAt, expiresAt }
     ))
     // The id may have been deleted and used again meanwhile.
-    if (!now || !mine(now.record)) return undefined
+    if (!now || !isVisible(now.record)) return undefined
     if (now.moved) {
       this.executor.abort(jobId(now.record))
       // Before the job is removed: if this process dies here, the job finds the final record and
       // does the cleanup.
       await this.afterFinal(now.record)
-      await this.intake.queue.remove(jobId(now.record)).catch(() => false)
+      await this.acceptSettings.queue.remove(jobId(now.record)).catch(() => false)
     }
     return { task: snapshotOf(now.record), moved: now.moved }
   }
@@ -214,16 +217,16 @@ export class TaskService {
   }
 
   /** Deletes a final task. */
-  async delete(id: string, mine: Mine): Promise<boolean> {
-    const held = isTaskId(id) ? await this.ledger.load(id) : undefined
-    if (!held || !mine(held.record) || !isFinal(held.record.state)) return false
-    return this.store.delete(taskKey(id), held.revision)
+  async delete(id: string, isVisible: IsVisible): Promise<boolean> {
+    const found = isTaskId(id) ? await this.ledger.load(id) : undefined
+    if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
+    return this.store.delete(taskKey(id), found.revision)
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */
-  async health(): Promise<Health> {
-    const ok = !this.closing && await answers(this.store)
-    const running = this.executor.size + this.direct.size
+  async health(): Promise<TasksHealth> {
+    const ok = !this.closing && await this.ledger.isReachable()
+    const running = this.executor.size + this.directRuns.size
     return { ok, running, waiting: this.waiters.size }
   }
 
@@ -236,17 +239,17 @@ export class TaskService {
   private async drain(drainMs: number): Promise<void> {
     const end = performance.now() + drainMs
     // Writing an outcome may wait minutes for a store that is away, but not beyond the drain time.
-    const endPatience = () => { this.ledger.patience.end() }
-    const patience = setTimeout(endPatience, Math.min(drainMs, MAX_TIMER))
+    const stopRetries = () => { this.ledger.retry.stop() }
+    const timer = setTimeout(stopRetries, Math.min(drainMs, MAX_TIMER))
     this.dispatcher?.beginClose()
     const swept = this.sweep?.close()
-    const direct = this.direct.close(drainMs)
+    const direct = this.directRuns.close(drainMs)
     try {
-      await this.intake.queue.close({ drainMs })
+      await this.acceptSettings.queue.close({ drainMs })
       await this.dispatcher?.close(Math.max(end - performance.now(), 0))
     } finally {
-      clearTimeout(patience)
-      endPatience()
+      clearTimeout(timer)
+      stopRetries()
       this.waiters.close()
       await swept
       await this.leases?.close()
@@ -256,11 +259,11 @@ export class TaskService {
 
   private readonly run: RunJob = (job, attempt) => (
     job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.dispatcher)
-      : this.places.hold(attempt, () => this.executor.run(job, attempt))
+      : this.runSlots.run(attempt, () => this.executor.run(job, attempt))
   )
 
-  private readonly bury: ProcessOptions['onDead'] = (job, reason) => (
-    job.name === CALLBACK_JOB ? this.requireDispatcher().onDead(job) : this.executor.bury(job, reason)
+  private readonly onDead: ProcessOptions['onDead'] = (job, reason) => (
+    job.name === CALLBACK_JOB ? this.requireDispatcher().onDead(job) : this.executor.failDead(job, reason)
   )
 
   private requireDispatcher(): CallbackDispatcher {
@@ -269,13 +272,16 @@ export class TaskService {
   }
 
   private async afterFinal(record: TaskRecord): Promise<void> {
-    if (hasTies(record)) {
+    if (needsCleanup(record)) {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
-      await untie(record, this.store, this.settings.definitions, dispatch)
+      await cleanUp(record, this.store, this.settings.definitions, dispatch)
     }
-    this.intake.index?.remove(jobId(record))
+    this.acceptSettings.index?.remove(jobId(record))
   }
 }
+
+/** Limits of a wait, and what it waits for. */
+type StoredWait = Omit<VisibleWaitOptions, 'isVisible'>
 
 /** A cancelled task, or one that was final before. */
 export interface Cancelled {
@@ -284,7 +290,7 @@ export interface Cancelled {
 }
 
 /** The state of one process. */
-export interface Health {
+export interface TasksHealth {
   /** The store answers and `close` was not called. */
   readonly ok: boolean
   /** Active runs, those of direct answers included. */

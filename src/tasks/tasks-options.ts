@@ -2,10 +2,10 @@ import type { Queue } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { Callbacks } from './record/callbacks.js'
-import type { AnyTaskDefinition } from './definition/define.js'
+import type { Definitions } from './definition/task-types.js'
 
 /** Times are in milliseconds, sizes in bytes. */
-export interface TasksOptions {
+export interface TasksOptions<D extends Definitions = Definitions> {
   readonly store: Store
   readonly queue: Queue
   /**
@@ -14,7 +14,8 @@ export interface TasksOptions {
    * `pendingMs` is over.
    */
   readonly index?: TaskIndex
-  readonly definitions: readonly AnyTaskDefinition[]
+  /** The kinds of work. Only these can be submitted. */
+  readonly definitions: D
   /** Whether this process runs tasks; `false` for one that only takes them in. Default `true`. */
   readonly worker?: boolean
   /**

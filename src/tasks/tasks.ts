@@ -1,58 +1,77 @@
 import { checkNames } from '../runtime/option-names.js'
 import type { AnyTaskDefinition } from './definition/define.js'
-import { SUBMIT, type SubmitOptions } from './intake/accept.js'
-import { OwnedTasks } from './owned-tasks.js'
-import type { TaskSnapshot } from './record/codec.js'
-import { checkOwnerId, ownerToSubmitFor, refuseOwner, type OwnerId } from './record/owner-id.js'
-import { countedAsOwner, everybodys } from './record/owner-rules.js'
-import type { TaskView, Typed } from './record/view.js'
+import type { Definitions, InputOf } from './definition/task-types.js'
+import { SUBMIT, type SubmitOptions } from './intake/submit-options.js'
+import { createOwnedTasks, type OwnedTasks } from './owned-tasks.js'
+import {
+  allTasks, checkOwnerId, countedAsOwner, ownerToSubmitFor, refuseOwner,
+} from './record/owner.js'
+import type { Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { bindService } from './service-of.js'
-import { TaskService, type Cancelled, type Health } from './task-service.js'
+import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
+import { TaskService, type TasksHealth } from './task-service.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
  * Submits tasks and shows them. Made by `createTasks`; endpoints and the application's own code
- * share it.
+ * share it. `D` are the registered definitions.
+ *
+ * These calls see the tasks of all owners. On behalf of a client, use `ownedBy`.
  */
-export interface Tasks {
-  /** Returns the definition of this name, to choose the kind of work by a member of a body. */
-  definition(name: string): AnyTaskDefinition | undefined
+export interface Tasks<D extends Definitions = Definitions> {
+  /**
+   * Returns the definition of this name, to choose the kind of work by a member of a body.
+   *
+   * @example
+   * const definition = tasks.definition('report')
+   */
+  definition(name: string): D[number] | undefined
   /**
    * Validates the input, then accepts the task. Resolves once the task is stored and enqueued.
-   * Throws `HttpError`s: 400 `invalid_input`, what `check` throws, 413 `body_too_large`, 429
-   * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`,
-   * `shutting_down`, or a `StoreUnavailableError`.
-   */
-  submit(
-    definition: AnyTaskDefinition, input: unknown, options?: SubmitOptions,
-  ): Promise<{ id: string, created: boolean }>
-  /**
-   * Returns the tasks of one owner, for calls on a client's behalf:
-   * `tasks.ownedBy(user?.id).get(id)`. `undefined` is an anonymous client, who has the tasks
-   * without an owner; it never means all tasks.
    *
-   * @throws {TypeError} `owner` is neither `undefined` nor a text that is not empty.
+   * @example
+   * const task = await tasks.submit(report, { year: 2025 }, { owner: 'ann' })
+   * const end = await task.wait({ timeoutMs: 5000 })
+   * if (end?.status === 'completed') console.log(end.result.message)
+   *
+   * @throws {HttpError} 400 `invalid_input`, what `check` throws, 413 `body_too_large`, 429
+   * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`,
+   * `shutting_down`
+   * @throws {StoreUnavailableError} the store does not answer
+   * @throws {TypeError} the definition is not registered, or an option is unknown
    */
-  ownedBy(owner: OwnerId): OwnedTasks
+  submit<T extends D[number]>(
+    definition: T, input: InputOf<T>, ...options: SubmitArguments<T, SubmitOptions>
+  ): Promise<TaskHandle<T>>
   /**
-   * Returns the task as its status resource shows it, whoever its owner is. `undefined` if it is
-   * unknown.
+   * Returns the task, whoever owns it. `undefined` if it is unknown, or is not of the given
+   * definition.
+   *
+   * @example
+   * const task = await tasks.get('a-task-id', report)
+   * if (task?.status === 'failed') console.error(task.error.code)
    */
-  get<R = unknown>(
-    id: string, options?: { readonly definition?: Typed<R> },
-  ): Promise<TaskView<R> | undefined>
+  get(id: string): Promise<Task<D[number]> | undefined>
+  get<T extends D[number]>(id: string, definition: T): Promise<Task<T> | undefined>
   /**
-   * Waits until the task is final, for up to `timeoutMs`, and resolves to the task as it is then.
-   * `undefined` if it is unknown. Reports of progress do not end the wait. The process stays alive
-   * meanwhile.
+   * Waits until the task is final, for up to `timeoutMs`, and returns it as it is then. `undefined`
+   * if it is unknown. Reports of progress do not end the wait. The process stays alive meanwhile.
+   *
+   * @example
+   * const task = await tasks.wait('a-task-id', { timeoutMs: 5000 })
    */
-  wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined>
+  wait(id: string, options: WaitOptions): Promise<Task<D[number]> | undefined>
   /**
-   * Cancels a task: its record is final at once, and the signal of its run aborts, in whatever
-   * process that is. `moved` is `false` if it was final before. `undefined` if it is unknown.
+   * Cancels a task and returns it: it is final at once, and the signal of its run aborts, in
+   * whatever process that is. A task that was final before is returned as it is. `undefined` if it
+   * is unknown.
+   *
+   * @example
+   * const task = await tasks.cancel('a-task-id')
+   * if (task?.status !== 'cancelled') console.log('too late, or unknown')
    */
-  cancel(id: string, options?: object): Promise<Cancelled | undefined>
+  cancel(id: string): Promise<Task<D[number]> | undefined>
   /**
    * Sends the callback of a final task again, from the first attempt on, whatever its outcome was.
    * `false` if there is no such task, or it has no callback. Rejects if it could not be enqueued.
@@ -60,12 +79,31 @@ export interface Tasks {
   redeliver(id: string): Promise<boolean>
   /** Deletes a final task. `false` if it is unknown or not final. */
   delete(id: string): Promise<boolean>
-  /** Reports whether the store answers, and the load of this process. Never rejects. */
-  health(): Promise<Health>
+  /**
+   * Returns the tasks of one owner, for calls on a client's behalf. `undefined` is an anonymous
+   * client, who has the tasks without an owner. It never means all tasks.
+   *
+   * @example
+   * const mine = tasks.ownedBy('ann')
+   * const task = await mine.get('a-task-id')
+   *
+   * @throws {TypeError} `owner` is neither `undefined` nor a text that is not empty.
+   */
+  ownedBy(owner: string | undefined): OwnedTasks<D>
+  /**
+   * Reports whether the store answers, and the load of this process. Never rejects.
+   *
+   * @example
+   * const { ok } = await tasks.health()
+   */
+  health(): Promise<TasksHealth>
   /**
    * Accepts no new tasks, answers waiting requests, gives active runs `drainMs` (default 10
    * seconds) to finish, then stops them. A direct answer whose run is stopped is a 503
    * `shutting_down`. The store and its client stay open: the caller closes them.
+   *
+   * @example
+   * await tasks.close({ drainMs: 30_000 })
    */
   close(options?: { readonly drainMs?: number }): Promise<void>
 }
@@ -78,15 +116,18 @@ export interface Tasks {
  *
  * @throws {TypeError} an option is unknown or makes no sense
  */
-export function createTasks(options: TasksOptions): Tasks {
-  return new ServedTasks(new TaskService(options))
+export function createTasks<const D extends Definitions>(options: TasksOptions<D>): Tasks<D> {
+  // `D` is for the compiler only, so the object is written without it.
+  return new ServedTasks(new TaskService(options)) as Tasks as Tasks<D>
 }
 
 class ServedTasks implements Tasks {
   readonly #service: TaskService
+  readonly #calls: TaskCalls
 
   constructor(service: TaskService) {
     this.#service = service
+    this.#calls = new TaskCalls(service, allTasks)
     bindService(this, service)
   }
 
@@ -94,39 +135,32 @@ class ServedTasks implements Tasks {
     return this.#service.definition(name)
   }
 
-  async submit(
-    definition: AnyTaskDefinition, input: unknown, options: SubmitOptions = {},
-  ): Promise<{ id: string, created: boolean }> {
+  async submit<T extends AnyTaskDefinition>(
+    definition: T, input: InputOf<T>, options: SubmitOptions = {},
+  ): Promise<TaskHandle<T>> {
     checkNames('tasks.submit', options, SUBMIT)
     const owner = ownerToSubmitFor(options)
     const counted = owner === undefined ? {} : { counted: countedAsOwner(owner) }
     const accepted = await this.#service.submit(definition, input, { ...options, owner, ...counted })
-    return { id: accepted.task.id, created: accepted.created }
+    return this.#calls.handle(definition, accepted)
   }
 
-  ownedBy(owner: OwnerId): OwnedTasks {
-    return new OwnedTasks(checkOwnerId('tasks.ownedBy: the id', owner), this.#service)
+  async get<T extends AnyTaskDefinition>(id: string, definition?: T): Promise<Task<T> | undefined> {
+    if (definition) refuseOwner('get', definition)
+    return await this.#calls.get(id, definition) as Task<T> | undefined
   }
 
-  async get<R = unknown>(
-    id: string, options: { readonly definition?: Typed<R> } = {},
-  ): Promise<TaskView<R> | undefined> {
-    refuseOwner('get', options)
-    checkNames('tasks.get', options, { definition: 0 })
-    const task = await this.#service.read(id)
-    return task && (JSON.parse(task.face) as TaskView<R>)
-  }
-
-  async wait(id: string, options: WaitOptions): Promise<TaskSnapshot | undefined> {
+  async wait(id: string, options: WaitOptions): Promise<Task | undefined> {
     refuseOwner('wait', options)
     checkNames('tasks.wait', options, WAIT)
-    return this.#service.wait(id, options, everybodys)
+    return this.#calls.wait(id, options)
   }
 
-  async cancel(id: string, options: object = {}): Promise<Cancelled | undefined> {
+  /** `options` is not in the type. It is read because `{ owner }` must not cancel others' tasks. */
+  async cancel(id: string, options: object = {}): Promise<Task | undefined> {
     refuseOwner('cancel', options)
     checkNames('tasks.cancel', options, {})
-    return this.#service.cancel(id, everybodys)
+    return this.#calls.cancel(id)
   }
 
   redeliver(id: string): Promise<boolean> {
@@ -134,10 +168,14 @@ class ServedTasks implements Tasks {
   }
 
   delete(id: string): Promise<boolean> {
-    return this.#service.delete(id, everybodys)
+    return this.#calls.delete(id)
   }
 
-  health(): Promise<Health> {
+  ownedBy(owner: string | undefined): OwnedTasks {
+    return createOwnedTasks(checkOwnerId('tasks.ownedBy: the id', owner), this.#service)
+  }
+
+  health(): Promise<TasksHealth> {
     return this.#service.health()
   }
 

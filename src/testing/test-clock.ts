@@ -44,9 +44,9 @@ const KNOWN = { maxRunMs: 0 } satisfies Record<keyof TestClockOptions, 0>
  * @example
  * const clock = testClock()
  * const tasks = createTasks({ ...memory({ clock }), definitions: [report] })
- * const { id } = await tasks.submit(report, { year: 2025 }, { delayMs: 3_600_000 })
+ * const task = await tasks.submit(report, { year: 2025 }, { delayMs: 3_600_000 })
  * await clock.advance(3_600_000)
- * await tasks.get(id) // has run
+ * await task.get() // has run
  *
  * @throws {TypeError} `maxRunMs` is not above 0, or an option is unknown.
  */

@@ -59,7 +59,9 @@ export function testContext<D extends AnyTaskDefinition>(
   const reports: ProgressReport[] = []
   const made: TestContext = {
     taskId: 'taskId' in options ? options.taskId : 'test',
-    attempt, lastAttempt: attempt === attempts, owner, context,
+    attempt, lastAttempt: attempt === attempts, owner,
+    // `D` is not known here, so its context is `never`.
+    context: context as never,
     signal: controller.signal,
     progress: (done, total, message) => { reports.push({ done, total, message }) },
     reports,

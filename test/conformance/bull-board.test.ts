@@ -54,7 +54,7 @@ test('Bull Board shows the definition as the name, the task\'s id, its input and
     for (const each of [connection, client]) each.disconnect()
   })
 
-  const { id } = await tasks.submit(report, { month: '2026-10' }, { id: '12345', owner: 'ann', context: { requestId: 'r-1' }, callbackUrl: 'http://127.0.0.1:9/' })
+  const { taskId: id } = await tasks.submit(report, { month: '2026-10' }, { id: '12345', owner: 'ann', context: { requestId: 'r-1' }, callbackUrl: 'http://127.0.0.1:9/' })
   const shown = async (name: string) => {
     const { queues } = await board.ask('/api/queues', { activeQueue: name, status: 'latest', page: '1', jobsPerPage: '10' }) as { queues: { name: string, jobs: Record<string, ReturnType<typeof JSON.parse>>[], counts: Record<string, number> }[] }
     return queues.find((each) => each.name === name)

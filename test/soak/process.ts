@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { bulkCreate } from 'longhaul/bulk'
 import {
-  createTasks, defineTask, httpError, jobFace, json, jsonSchema, router, taskEndpoints,
+  createTasks, defineTask, httpError, jobFormat, json, jsonSchema, router, taskEndpoints,
   type HttpResponse,
 } from 'longhaul'
 import { ndjsonUpload } from 'longhaul/ndjson'
@@ -24,7 +24,7 @@ const delay = monitorEventLoopDelay({ resolution: 10 })
 delay.enable()
 
 /** Says of each run that it begins, before it does anything, in a file that outlives the process. */
-const work = defineTask<WorkInput>({
+const work = defineTask({
   name: 'work', attempts: ATTEMPTS, backoff: { type: 'fixed', delayMs: 50 }, input: jsonSchema<WorkInput>({ type: 'object', required: ['n', 'ms', 'mode'] }),
   run: async ({ n, ms, mode }, { taskId, attempt, signal, progress }) => {
     if (taskId !== undefined) appendFileSync(log, `${taskId} ${String(n)}\n`)
@@ -73,7 +73,7 @@ function vitals(): HttpResponse {
 
 const callback = ({ callbackUrl }: Record<string, unknown>): unknown => callbackUrl
 const task = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', callback })
-const job = taskEndpoints(tasks, { statusPath: '/jobs/{id}', owner: 'anyone', face: jobFace, callback })
+const job = taskEndpoints(tasks, { statusPath: '/jobs/{id}', owner: 'anyone', format: jobFormat, callback })
 const server = createServer()
 attach(server, router({
   'POST /tasks': task.submit(work), 'GET|HEAD|DELETE /tasks/{id}': task.status,

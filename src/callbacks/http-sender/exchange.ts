@@ -9,16 +9,19 @@ interface Limits {
   readonly maxAnswerBytes: number
 }
 
-/** How long the rest of an answer is waited for once its status is known. */
+/** Maximum time to wait for the rest of a response after its status. */
 const LINGER_MS = 2000
-/** Interim answers (1xx) that one receiver may send. */
+/** Maximum number of interim responses (1xx) from one receiver. */
 const MAX_INTERIM = 10
 
 /**
- * Makes one exchange: sends the body, waits for the status, reads a little of what follows, and
- * destroys the socket. Always settles; rejects only with the reason of the signal.
+ * Makes one exchange: sends the body, waits for the status, reads a little of the body, and
+ * destroys the socket. Always settles. Rejects only with the reason of the signal.
  */
-export function exchange(outgoing: ClientRequest, { body, signal, timeoutMs, maxAnswerBytes }: Limits): Promise<CallbackReply> {
+export function exchange(
+  outgoing: ClientRequest,
+  { body, signal, timeoutMs, maxAnswerBytes }: Limits,
+): Promise<CallbackReply> {
   return new Promise((resolve, reject) => {
     let reply: CallbackReply | undefined
     let settled = false
@@ -34,7 +37,9 @@ export function exchange(outgoing: ClientRequest, { body, signal, timeoutMs, max
       end()
       reject(signal.reason instanceof Error ? signal.reason : new Error('The callback was stopped'))
     }
-    const deadline = setTimeout(() => { settle({ fault: 'timeout' }) }, timeoutMs)
+    const deadline = setTimeout(() => {
+      settle({ fault: 'timeout' })
+    }, timeoutMs)
     const end = (): void => {
       clearTimeout(deadline)
       clearTimeout(linger)
@@ -44,14 +49,22 @@ export function exchange(outgoing: ClientRequest, { body, signal, timeoutMs, max
     signal.addEventListener('abort', onAbort, { once: true })
 
     let interim = 0
-    outgoing.on('information', () => { if (++interim > MAX_INTERIM) settle({ fault: 'unreachable' }) })
-    // Stays for as long as the request: a late error that nobody hears would end the process.
-    outgoing.on('error', (error) => { settle(replyOf(error)) })
-    outgoing.on('close', () => { settle({ fault: 'unreachable' }) })
+    outgoing.on('information', () => {
+      if (++interim > MAX_INTERIM) settle({ fault: 'unreachable' })
+    })
+    // Never removed, because an unhandled late error would end the process.
+    outgoing.on('error', (error) => {
+      settle(replyOf(error))
+    })
+    outgoing.on('close', () => {
+      settle({ fault: 'unreachable' })
+    })
     outgoing.on('response', (answer) => {
       const { statusCode = 0, headers } = answer
       reply = { status: statusCode, retryAfter: headers['retry-after'] }
-      const done = (): void => { settle({ fault: 'unreachable' }) }
+      const done = (): void => {
+        settle({ fault: 'unreachable' })
+      }
       linger = setTimeout(done, LINGER_MS)
       discard(answer, maxAnswerBytes, done)
     })
@@ -65,7 +78,7 @@ function replyOf(error: Error): CallbackReply {
 }
 
 /**
- * Reads up to `max` bytes, as they are. `done` is called at the end, at the cap and when the answer
+ * Discards up to `max` bytes of the body. Calls `done` at the end, at the limit, or if the response
  * breaks off.
  */
 function discard(answer: IncomingMessage, max: number, done: () => void): void {

@@ -8,26 +8,26 @@ import { checkNames } from '../../runtime/option-names.js'
 import { exchange } from './exchange.js'
 import { judgedLookup, systemResolve, type ResolveHost } from './lookup.js'
 
-/** What `httpSender` takes. */
+/** Options of `httpSender`. */
 export interface HttpSenderOptions {
   /**
-   * What may be called although it is not public: addresses, ranges (`10.0.0.0/8`) and host names.
-   * A name in the list may resolve to anything. Default: nothing.
+   * Private addresses, ranges (`10.0.0.0/8`) and host names that may be called. An allowed name may
+   * resolve to any address. Default: none.
    */
   readonly allow?: readonly string[]
   /**
-   * How long one attempt may take, from the name's look-up to the answer's end, in milliseconds.
-   * Default 15 000.
+   * Maximum duration of one attempt in milliseconds, from name resolution to the end of the
+   * response. Default 15 000.
    */
   readonly timeoutMs?: number
   /**
-   * Bytes of an answer's body that are read, and thrown away, before the connection is cut. Default
-   * 16 KiB.
+   * Maximum number of bytes of a response body that are read and discarded before the connection is
+   * closed. Default 16 KiB.
    */
   readonly maxAnswerBytes?: number
-  /** Finds the addresses of a name. Default: the operating system. */
+  /** Resolves host names. Default: the operating system. */
   readonly resolve?: ResolveHost
-  /** Certificates (PEM) to trust in place of those that Node comes with. */
+  /** Trusted certificates (PEM), in place of those of Node. */
   readonly ca?: string | readonly string[]
 }
 
@@ -36,14 +36,21 @@ const KNOWN = {
 } satisfies Record<keyof HttpSenderOptions, 0>
 
 /**
- * Sends callbacks over HTTP/1.1: only to http and https, only to public addresses, judged anew for
- * each connection. No redirect is followed, no proxy of the environment used, no connection kept,
- * no answer decompressed. Throws a `TypeError` when an option makes no sense.
+ * Creates a sender for HTTP/1.1. It connects only to public addresses and checks them for each
+ * connection. It follows no redirects, uses no proxy from the environment, keeps no connection open
+ * and decodes no content coding.
+ *
+ * @example
+ * const sender = httpSender({ allow: ['10.1.0.0/16'], timeoutMs: 5000 })
+ *
+ * @throws {TypeError} An option is unknown or out of range.
  */
 export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
   checkNames('httpSender', options, KNOWN)
   const { timeoutMs = 15_000, maxAnswerBytes = 16_384, resolve = systemResolve, ca } = options
-  if (!(timeoutMs >= 1 && timeoutMs <= 600_000)) throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')
+  if (!(timeoutMs >= 1 && timeoutMs <= 600_000)) {
+    throw new TypeError('httpSender: timeoutMs must be from 1 to 600000')
+  }
   if (!(maxAnswerBytes >= 0)) throw new TypeError('httpSender: maxAnswerBytes must be 0 or more')
   const rules = new AddressRules(options.allow)
 
@@ -58,23 +65,32 @@ export function httpSender(options: HttpSenderOptions = {}): CallbackSender {
       if (!named && !admit([receiverOf(host)])) return { fault: 'busy' }
       const secure = target.protocol === 'https:'
       const how: RequestOptions = {
-        method: 'POST', hostname: host, port: target.port === '' ? (secure ? 443 : 80) : target.port, path: target.pathname + target.search,
-        headers: { 'host': target.host, 'accept-encoding': 'identity', 'connection': 'close', ...headers, 'content-length': Buffer.byteLength(body) },
-        // A connection of its own, which no agent, and so no proxy of the environment, has a hand
-        // in.
-        agent: false, maxHeaderSize: 16_384,
-        // Asked for names only: an address in the URL was judged just now.
+        method: 'POST',
+        hostname: host,
+        port: target.port === '' ? (secure ? 443 : 80) : target.port,
+        path: target.pathname + target.search,
+        headers: {
+          'host': target.host,
+          'accept-encoding': 'identity',
+          'connection': 'close',
+          ...headers,
+          'content-length': Buffer.byteLength(body),
+        },
+        // A separate connection without an agent, so that no proxy of the environment applies.
+        agent: false,
+        maxHeaderSize: 16_384,
+        // Only for names. An address in the URL was checked above.
         ...(named ? { lookup: judgedLookup(resolve, rules, admit) } : {}),
       }
-      const outgoing = secure ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) }) : httpRequest(how)
+      const outgoing = secure
+        ? httpsRequest({ ...how, ...(ca === undefined ? {} : { ca: [ca].flat() }) })
+        : httpRequest(how)
       return exchange(outgoing, { body, signal, timeoutMs, maxAnswerBytes })
     },
   }
 }
 
-/**
- * Judged once more: the URL may have waited for hours, and the rules may have changed meanwhile.
- */
+/** Checks the URL again, because the rules may have changed while it waited. */
 function toTarget(url: string, rules: AddressRules): URL | undefined {
   try {
     return readTarget(url, rules)

@@ -38,11 +38,12 @@ const HOUR_MS = 3_600_000
  * @throws {TypeError} An option is not valid.
  */
 export function spooledTask<I extends SpooledBody, R>(
-  spool: Spool, options: SpooledTaskOptions, input: Schema<I>, run: TaskOptions<I, R>['run'],
+  spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>, run: TaskDefinition<I, R>['run'],
 ): TaskDefinition<I, R> {
   const { name, timeoutMs = HOUR_MS, attempts, backoff, retentionMs, maxPerOwner } = options
   return defineTask<I, R>({
-    name, input, run, timeoutMs, ...spool.task,
+    // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
+    name, input, run: run as TaskOptions<I, R>['run'], timeoutMs, ...spool.task,
     ...attempts !== undefined && { attempts },
     ...backoff && { backoff },
     ...retentionMs !== undefined && { retentionMs },

@@ -1,18 +1,18 @@
 import type { HttpRequest } from '../../http/exchange.js'
-import type { Face } from './faces.js'
+import type { TaskFormat } from './formats.js'
 import type { Requester } from './requester.js'
-import type { SharedFace } from './shared-face.js'
+import type { EncodedBodies } from './encoded-bodies.js'
 import type { StatusPath } from './status-path.js'
-import type { FindCallback } from './submission.js'
+import type { FindCallback } from './submit-endpoint-options.js'
 import type { TaskService } from '../task-service.js'
 
-/** The options with their defaults, as the two handlers use them. */
+/** The options of `taskEndpoints` with their defaults. */
 export interface EndpointSettings<C> {
   readonly service: TaskService
   readonly path: StatusPath
-  readonly face: Face
-  /** The face as bytes, for those who wait for a change. */
-  readonly shared: SharedFace
+  readonly format: TaskFormat
+  /** Bodies and events as bytes, shared by all requests that wait for a task. */
+  readonly bodies: EncodedBodies
   /**
    * Finds the requester. Throws 401 `unauthorized` where an owner is needed and nobody is known.
    */

@@ -5,15 +5,15 @@ import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
 import { checkBounds, TIMER, SIZE } from '../definition/bounds.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { taskFace, type Face } from './faces.js'
-import { SharedFace } from './shared-face.js'
+import { taskFormat, type TaskFormat } from './formats.js'
+import { EncodedBodies } from './encoded-bodies.js'
 import { StatusPath } from './status-path.js'
 import type { TaskSnapshot } from '../record/codec.js'
-import { belongsTo } from '../record/owner-rules.js'
+import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
-import { answerOnce } from './respond-once.js'
+import { answerOnce } from './answer-once.js'
 import { createStatus } from './status.js'
-import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submission.js'
+import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submit-endpoint-options.js'
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
 import type { Tasks } from '../tasks.js'
@@ -25,8 +25,8 @@ export interface TaskEndpointsOptions<C = unknown> {
    * `/tasks/{id}`.
    */
   readonly statusPath: string
-  /** The body of answers: `taskFace` (default), `jobFace`, or one of your own. */
-  readonly face?: Face
+  /** The body of answers: `taskFormat` (default), `jobFormat`, or one of your own. */
+  readonly format?: TaskFormat
   /**
    * To whom tasks belong. A task is visible to its owner only; for everybody else it is unknown.
    * Required, because each choice is wrong for some servers:
@@ -104,7 +104,7 @@ export interface TaskEndpoints<C = unknown> {
 }
 
 const KNOWN = {
-  statusPath: 0, face: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
+  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
 } satisfies Record<keyof TaskEndpointsOptions, unknown>
 
 /**
@@ -122,9 +122,9 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   checkBounds('taskEndpoints', options, KNOWN)
   const service = serviceOf(tasks, 'taskEndpoints')
   const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes } = options
-  const { face = taskFace } = options
+  const { format = taskFormat } = options
   const settings: EndpointSettings<C> = {
-    service, path: new StatusPath(options.statusPath), face, shared: new SharedFace(face),
+    service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
     requester: findRequester(options.owner),
     context: contextOf(options.context), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
   }
@@ -157,6 +157,6 @@ async function find<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, b
   if (id === undefined) return undefined
   const { owner } = settings.requester(request)
   const task = await settings.service.read(id)
-  if (!task || !belongsTo(task, owner)) throw httpError(settings.face.notFound)
+  if (!task || !belongsTo(task, owner)) throw httpError(settings.format.notFound)
   return task
 }

@@ -6,7 +6,7 @@ import {
 import { errorResponses } from '../../openapi/errors.js'
 import { fields, requestFields } from '../../openapi/fields.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { Face } from './faces.js'
+import type { TaskFormat } from './formats.js'
 
 const replayed = fields('Idempotent-Replayed')
 
@@ -15,11 +15,11 @@ const resultSchema: Fragment = { type: 'object', required: ['message'], properti
 
 /** What the handler that takes work in says of itself. */
 export function submitOperations(
-  face: Face, definition: AnyTaskDefinition | undefined, { always, emptyBody }: { readonly always: boolean, readonly emptyBody: boolean },
+  format: TaskFormat, definition: AnyTaskDefinition | undefined, { always, emptyBody }: { readonly always: boolean, readonly emptyBody: boolean },
 ): readonly Operation[] {
   const accepted = response('Accepted: the work goes on in the background', {
-    schema: face.schema,
-    headers: { ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'), ...replayed, ...face.describe?.acceptedFields },
+    schema: format.schema,
+    headers: { ...fields('Location', 'Content-Location', 'Retry-After', 'Preference-Applied', 'Vary'), ...replayed, ...format.describe?.acceptedFields },
   })
   const done = response('The work is done', {
     schema: definition?.output ?? resultSchema,
@@ -45,12 +45,12 @@ export function submitOperations(
 }
 
 /** What the status resource says of itself. */
-export function statusOperations(path: string, face: Face): readonly Operation[] {
+export function statusOperations(path: string, format: TaskFormat): readonly Operation[] {
   const id = parameter('path', 'id')
   const headers = fields('ETag', 'Retry-After', 'Sunset', 'Cache-Control', 'Vary')
   const applied = { ...headers, ...fields('Preference-Applied') }
   const unbuffered = { 'X-Accel-Buffering': header('`no` for event streams: proxies are to pass them on as they come') }
-  const { result = face.schema, shown: others = {} } = face.describe ?? {}
+  const { result = format.schema, shown: others = {} } = format.describe ?? {}
   const shown: Fragment = response('The task', { schema: result, headers: { ...applied, ...unbuffered } })
   const read = {
     parameters: [
@@ -62,7 +62,7 @@ export function statusOperations(path: string, face: Face): readonly Operation[]
       204: response('An event stream that has nothing more to say', { headers: fields('Cache-Control', 'Vary') }),
       304: response('Not changed', { headers: applied }),
       ...Object.fromEntries(Object.entries(others).map(([status, each]) => [status, { headers: applied, ...each }])),
-      ...errorResponses(face.notFound, 'not_acceptable', 'too_many_requests', 'store_unavailable'),
+      ...errorResponses(format.notFound, 'not_acceptable', 'too_many_requests', 'store_unavailable'),
     },
   }
   return [
@@ -72,8 +72,8 @@ export function statusOperations(path: string, face: Face): readonly Operation[]
       summary: 'Cancel a task',
       parameters: [id],
       responses: {
-        200: response('The task, cancelled', { schema: face.schema, headers }),
-        ...errorResponses(face.notFound, 'task_already_final', 'store_unavailable'),
+        200: response('The task, cancelled', { schema: format.schema, headers }),
+        ...errorResponses(format.notFound, 'task_already_final', 'store_unavailable'),
       },
     }),
   ].map((each) => ({ ...each, path }))

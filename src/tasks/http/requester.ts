@@ -2,8 +2,8 @@ import { clientAddress } from '../../http/client-address.js'
 import { httpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
 import { principalOrNobody } from '../../http/principal.js'
-import { checkOwnerId } from '../record/owner-id.js'
-import { countedAsOwner, countedWithoutOwner } from '../record/owner-rules.js'
+import { checkOwnerId } from '../record/owner.js'
+import { countedAsOwner, countedWithoutOwner } from '../record/owner.js'
 
 /**
  * How `taskEndpoints` finds the owner of a request.

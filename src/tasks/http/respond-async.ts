@@ -2,42 +2,31 @@ import type { HttpRequest, HttpResponse, ResponseHeaders } from '../../http/exch
 import { addFailureHeaders } from '../../http/failure.js'
 import { jsonText } from '../../http/respond.js'
 import type { TaskSnapshot } from '../record/codec.js'
-import type { EndpointSettings } from './endpoint-settings.js'
-import { belongsTo } from '../record/owner-rules.js'
-import { countedAs } from './requester.js'
+import { belongsTo } from '../record/owner.js'
 import { isFinal } from '../record/state.js'
-import { pollAfter } from './status-headers.js'
-import type { Submission } from './submission.js'
 import { resultText, toTaskError } from '../record/view.js'
 import { waitFor } from '../record/wait.js'
-
-/** A request and the party behind it. */
-export type Asked<C> = Pick<Submission<C>, 'request' | 'requester'>
-
-/** What is said of a task that was accepted. */
-export interface AcceptedHow {
-  /** Whether the client asked for it by `respond-async`. */
-  readonly asked: boolean
-  /** An earlier request with this key started the task. */
-  readonly replayed: boolean
-  /** Seconds to wait for the end of the task before answering. */
-  readonly wait: number
-}
+import type { AcceptedTask } from './accept-submission.js'
+import type { EndpointSettings } from './endpoint-settings.js'
+import { countedAs } from './requester.js'
+import { pollAfter } from './status-headers.js'
+import type { Submitter } from './submission.js'
 
 /**
- * Answers a request whose task was accepted: 202, or, if the task ends within `wait` seconds (RFC
+ * Answers a request whose task was accepted: 202, or, if the task ends within `waitSeconds` (RFC
  * 7240 section 4.3), its result or failure. `Location` names the status resource in each case.
  */
-export async function respondAsync<C>(
-  settings: EndpointSettings<C>, from: Asked<C>, task: TaskSnapshot, how: AcceptedHow,
+export async function respondAccepted<C>(
+  settings: EndpointSettings<C>, submitter: Submitter<C>, { task, replayed }: AcceptedTask,
 ): Promise<HttpResponse> {
-  const { request } = from
-  const { asked, replayed, wait } = how
-  if (wait === 0) return accepted(settings, request, task, { asked, replayed })
-  const now = await waitForIt(settings, from, task, wait)
-  if (!isFinal(now.state)) return accepted(settings, request, now, { asked, replayed, waited: wait })
+  const { request, direct, respondAsync, waitSeconds } = submitter
+  // A direct request gets a 202 only if the first request with its key asked for one. It does not wait.
+  if (waitSeconds === 0 || direct) return accepted(settings, request, task, { replayed, applied: respondAsync && 'respond-async' })
+  const wait = `wait=${String(waitSeconds)}`
+  const now = await waitForEnd(settings, submitter, task)
+  if (!isFinal(now.state)) return accepted(settings, request, now, { replayed, applied: respondAsync && `respond-async, ${wait}` })
   const headers: Record<string, string> = {
-    'location': settings.path.location(request.mountPath, task.id), 'vary': 'Prefer', 'preference-applied': `wait=${String(wait)}`,
+    'location': settings.path.location(request.mountPath, task.id), 'vary': 'Prefer', 'preference-applied': wait,
     ...replayed && { 'idempotent-replayed': 'true' },
   }
   if (now.state === 'completed') return jsonText(200, resultText(now), headers)
@@ -46,32 +35,33 @@ export async function respondAsync<C>(
   throw failure
 }
 
-async function waitForIt<C>(
-  settings: EndpointSettings<C>, { request, requester }: Asked<C>, task: TaskSnapshot, seconds: number,
+/** Returns the task as it is when it ends, or when the time is over. */
+async function waitForEnd<C>(
+  { service }: EndpointSettings<C>, { request, requester, waitSeconds }: Submitter<C>, task: TaskSnapshot,
 ): Promise<TaskSnapshot> {
-  const { feeds, waiters } = settings.service
-  const place = waiters.enter(request.signal, countedAs(requester, request))
-  if (!place) return task
+  const slot = service.waiters.tryAcquire(request.signal, countedAs(requester, request))
+  if (!slot) return task
   try {
     const isVisible = (now: TaskSnapshot) => belongsTo(now, task.owner)
-    return await waitFor(feeds, task.id, { timeoutMs: seconds * 1000, signal: place.signal, isVisible }, true) ?? task
+    const options = { timeoutMs: waitSeconds * 1000, signal: slot.signal, isVisible }
+    return await waitFor(service.subscriptions, task.id, options, true) ?? task
   } finally {
-    place.leave()
+    slot.release()
   }
 }
 
-/** The 202: where the status is, and what it shows now. */
+/** Returns the 202: the path of the status resource, and what it shows now. */
 function accepted<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot,
-  { asked, replayed, waited }: Omit<AcceptedHow, 'wait'> & { readonly waited?: number },
+  { path, format }: EndpointSettings<C>, { mountPath }: HttpRequest<C>, task: TaskSnapshot,
+  { replayed, applied }: { readonly replayed: boolean, readonly applied: string | false },
 ): HttpResponse {
-  const location = settings.path.location(request.mountPath, task.id)
+  const location = path.location(mountPath, task.id)
   const headers: ResponseHeaders = {
     'content-type': 'application/json', location, 'content-location': location, 'vary': 'Prefer',
   }
-  if (settings.face.acceptedFields) Object.assign(headers, settings.face.acceptedFields(location))
+  if (format.acceptedFields) Object.assign(headers, format.acceptedFields(location))
   if (!isFinal(task.state)) headers['retry-after'] = pollAfter(task)
-  if (asked) headers['preference-applied'] = waited === undefined ? 'respond-async' : `respond-async, wait=${String(waited)}`
+  if (applied) headers['preference-applied'] = applied
   if (replayed) headers['idempotent-replayed'] = 'true'
-  return { status: 202, headers, body: settings.face.toText(task, location) }
+  return { status: 202, headers, body: format.toText(task, location) }
 }

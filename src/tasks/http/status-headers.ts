@@ -16,7 +16,7 @@ export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): str
   return age < 10_000 ? '1' : age < 60_000 ? '2' : age < 600_000 ? '5' : '15'
 }
 
-/** The strong entity tag of a task's faces: new with every change that a client can see. */
+/** Returns the strong entity tag of a task. It changes with every change that a client can see. */
 export function etagOf(task: TaskSnapshot): string {
   return `"${String(task.createdAt)}-${String(task.version)}"`
 }

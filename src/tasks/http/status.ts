@@ -7,17 +7,17 @@ import { parsePrefer } from '../../http/fields/prefer.js'
 import { empty, jsonText, stream } from '../../http/respond.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { eventId, taskEvents } from './events.js'
+import { eventId, eventStream } from './event-stream.js'
 import { statusOperations } from './operations.js'
-import { belongsTo } from '../record/owner-rules.js'
+import { belongsTo } from '../record/owner.js'
 import { countedAs, type Requester } from './requester.js'
-import type { SharedFace } from './shared-face.js'
+import type { EncodedBodies } from './encoded-bodies.js'
 import { isFinal } from '../record/state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from '../record/wait.js'
-import type { FaceAnswer } from './faces.js'
+import type { TaskFormatAnswer } from './formats.js'
 
-const OK: FaceAnswer = { status: 200 }
+const OK: TaskFormatAnswer = { status: 200 }
 const TYPES = ['application/json', 'text/event-stream'] as const
 
 /** The methods of the status resource, in the order in which `Allow` lists them. */
@@ -45,7 +45,7 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
     if (method === 'OPTIONS') return { status: 200, headers: { allow: ALLOW }, body: '' }
     throw httpError('method_not_allowed', { headers: { allow: ALLOW } })
   }
-  return describe(handler, statusOperations(path.template, settings.face))
+  return describe(handler, statusOperations(path.template, settings.format))
 }
 
 function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
@@ -56,7 +56,7 @@ function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: str
 function showTask<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot | undefined,
 ): MaybePromise<HttpResponse> {
-  if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.face.notFound)
+  if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.format.notFound)
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*') {
     const type = negotiate(accept, TYPES)
@@ -71,23 +71,23 @@ function showTask<C>(
 }
 
 function answer<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, shared?: SharedFace,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, shared?: EncodedBodies,
 ): HttpResponse {
   const headers = statusHeaders(task)
-  const { status, text } = settings.face.shown?.(task) ?? OK
+  const { status, text } = settings.format.shown?.(task) ?? OK
   const known = request.headers['if-none-match']
   // RFC 9110 section 13.2.1: conditions are about answers that would be a success.
   if (known !== undefined && status < 300 && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
   headers['content-type'] = 'application/json'
   const statusUrl = settings.path.of(request.mountPath, task.id)
-  return { status, headers, body: text ?? (shared ? shared.body(task, statusUrl) : settings.face.toText(task, statusUrl)) }
+  return { status, headers, body: text ?? (shared ? shared.body(task, statusUrl) : settings.format.toText(task, statusUrl)) }
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
 async function poll<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot, seconds: number,
 ): Promise<HttpResponse> {
-  const { service, face } = settings
+  const { service, format } = settings
   const known = request.headers['if-none-match']
   const until = known === undefined
     ? (now: TaskSnapshot) => isFinal(now.state)
@@ -95,17 +95,17 @@ async function poll<C>(
   let now: TaskSnapshot | undefined = task
   // A final task can't change: it is not waited for.
   if (!isFinal(task.state) && !until(task)) {
-    const place = service.waiters.enter(request.signal, countedAs(requester, request))
-    if (!place) return answer(settings, request, task)
+    const slot = service.waiters.tryAcquire(request.signal, countedAs(requester, request))
+    if (!slot) return answer(settings, request, task)
     try {
-      const options = { timeoutMs: seconds * 1000, signal: place.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner), until }
-      now = await waitFor(service.feeds, task.id, options, true)
+      const options = { timeoutMs: seconds * 1000, signal: slot.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner), until }
+      now = await waitFor(service.subscriptions, task.id, options, true)
     } finally {
-      place.leave()
+      slot.release()
     }
-    if (!now) throw httpError(face.notFound)
+    if (!now) throw httpError(format.notFound)
   }
-  const response = answer(settings, request, now, settings.shared)
+  const response = answer(settings, request, now, settings.bodies)
   response.headers['preference-applied'] = `wait=${String(seconds)}`
   return response
 }
@@ -113,16 +113,16 @@ async function poll<C>(
 function events<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot,
 ): HttpResponse {
-  const { service, path, shared } = settings
+  const { service, path, bodies } = settings
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
   if (isFinal(task.state) && lastEventId === eventId(task)) return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
   const counted = countedAs(requester, request)
-  const place = service.waiters.enter(request.signal, counted)
-  if (!place) throw tooManyStreams(service.waiters.isFullFor(counted))
+  const slot = service.waiters.tryAcquire(request.signal, counted)
+  if (!slot) throw tooManyStreams(service.waiters.isFullFor(counted))
   const statusUrl = path.of(request.mountPath, task.id)
-  return stream(200, taskEvents(service.feeds, task, (now) => shared.event(now, statusUrl), lastEventId, place), {
+  return stream(200, eventStream(service.subscriptions, task, (now) => bodies.event(now, statusUrl), lastEventId, slot), {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'vary': 'Accept, Authorization',
@@ -140,7 +140,7 @@ function tooManyStreams(own: boolean): HttpError {
 async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
   const { owner } = settings.requester(request)
   const outcome = await settings.service.cancel(id, (task) => belongsTo(task, owner))
-  if (!outcome) throw httpError(settings.face.notFound)
+  if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
-  return jsonText(200, settings.face.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
+  return jsonText(200, settings.format.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
 }

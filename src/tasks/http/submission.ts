@@ -1,66 +1,114 @@
+import { readJson } from '../../http/body/body.js'
+import { isJsonObject } from '../../http/body/json-value.js'
+import { isCrossSite } from '../../http/cross-site.js'
+import { HttpError, httpError, isHttpError } from '../../http/errors.js'
 import type { HttpRequest } from '../../http/exchange.js'
+import { parsePrefer } from '../../http/fields/prefer.js'
+import { parseIdempotencyKey } from '../../idempotency/key.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { TaskService } from '../task-service.js'
+import type { EndpointSettings } from './endpoint-settings.js'
 import type { Requester } from './requester.js'
+import type { FindCallback, ReadWork, Selected } from './submit-endpoint-options.js'
 
-/**
- * Finds the work that a body asks for; throws an `HttpError` (422 `unknown_task`, say) when there
- * is none.
- */
-export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
+/** A submission before its body is read. */
+export interface SubmissionSource<C> {
+  /** Reads the body and selects the work. Called once the head of the request is valid. */
+  readonly read: () => MaybePromise<ReadWork & Selected>
+  readonly callback: FindCallback<C> | undefined
+  /**
+   * `prefer`: the client's `Prefer` decides. `always`: every answer is a 202 without a wait. `async`:
+   * every answer is a 202, after a wait if the client asks for it.
+   */
+  readonly mode: 'prefer' | 'always' | 'async'
+}
 
-/** One kind of work and its input. */
-export interface Selected {
+/** A request that was read and validated. */
+export interface Submission<C> extends Submitter<C> {
   readonly definition: AnyTaskDefinition
   readonly input: unknown
-  /**
-   * Where in the body the input is, so that pointers at what is wrong with it begin there: `/data`.
-   * Default `''`, all of it.
-   */
-  readonly pointer?: string
-}
-
-/**
- * Finds the callback URL of a submission, `undefined` for none. `body` is the JSON body, `{}` when
- * that is no object; what is found is judged.
- */
-export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
-
-/** How one submit endpoint answers. */
-export interface SubmitEndpointOptions<C = unknown> {
-  /**
-   * `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets
-   * a 202.
-   */
-  readonly respond?: 'prefer' | 'always'
-  /**
-   * The input of a request without a body. Such a request is refused with 403 `cross_site` if the
-   * browser says that a page of another site has sent it (`Sec-Fetch-Site: cross-site`) and it has
-   * no Content-Type. Default: a body is required, 400 `missing_body`.
-   */
-  readonly emptyBody?: unknown
-  /** In place of `callback` of `taskEndpoints`. */
-  readonly callback?: FindCallback<C>
-}
-
-/** Everything that one submission has become on its way in. */
-export interface Submission<C> extends Selected {
-  readonly request: HttpRequest<C>
   readonly body: unknown
-  readonly requester: Requester
   readonly idempotencyKey: string | undefined
   readonly callbackUrl: string | undefined
-  readonly discard?: () => unknown
+  readonly discard?: (() => unknown) | undefined
 }
 
-/** What a handler of your own has made of a request, for `TaskEndpoints.accept`. */
-export interface ReadWork {
-  readonly input: unknown
-  /** Tells this request from another one with the same Idempotency-Key; has to survive JSON. */
-  readonly body: unknown
-  /**
-   * Is called when it is certain that no task will ever use this input: it was refused, or an
-   * earlier request had started the task.
-   */
-  readonly discard?: () => unknown
+/** A request without its input, and the answer that it asks for. */
+export interface Submitter<C> {
+  readonly request: HttpRequest<C>
+  readonly requester: Requester
+  /** Whether the answer is the result, not a 202. */
+  readonly direct: boolean
+  /** Whether the client asked for 202 by `respond-async`. */
+  readonly respondAsync: boolean
+  /** Seconds to wait for the end of the task before a 202. */
+  readonly waitSeconds: number
+}
+
+/** Reads and validates a submission. Throws the error that the client is to see. */
+export async function readSubmission<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, { read, callback, mode }: SubmissionSource<C>,
+): Promise<Submission<C>> {
+  const { service } = settings
+  const requester = settings.requester(request)
+  const { respondAsync, wait = 0 } = parsePrefer(request.headers.prefer)
+  const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
+  const work = await read()
+  const { definition, input, body, discard, pointer = '' } = work
+  try {
+    await validateAt(pointer, service, definition, input)
+    const callbackUrl = callback && await readCallbackUrl(service, callback, body, request, requester.owner)
+    const direct = mode === 'prefer' && !respondAsync
+    if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
+    return {
+      request, requester, definition, input, body, idempotencyKey, callbackUrl, discard, direct, respondAsync,
+      waitSeconds: mode === 'always' ? 0 : Math.min(wait, settings.maxWaitSeconds),
+    }
+  } catch (error) {
+    await discardInput(work)
+    throw error
+  }
+}
+
+/** Discards the input of a submission that no task will use. Never rejects. */
+export async function discardInput({ discard }: { readonly discard?: (() => unknown) | undefined }): Promise<void> {
+  try {
+    await discard?.()
+  } catch {
+    // It expires.
+  }
+}
+
+/** Reads a JSON body. A request without a body gets `emptyBody`, if that is given. */
+export async function readBody(
+  request: HttpRequest<unknown>, maxBytes: number, options: { readonly emptyBody?: unknown },
+): Promise<unknown> {
+  try {
+    return await readJson(request, { maxBytes })
+  } catch (error) {
+    if (!('emptyBody' in options && isHttpError(error) && error.code === 'missing_body')) throw error
+    // A Content-Type of JSON proves that the browser has asked this server beforehand.
+    if (request.headers['content-type'] === undefined && isCrossSite(request)) throw httpError('cross_site')
+    return options.emptyBody
+  }
+}
+
+/** Validates input. Makes the pointers of its errors begin with `pointer`. */
+async function validateAt(pointer: string, service: TaskService, definition: AnyTaskDefinition, input: unknown): Promise<void> {
+  try {
+    await service.validate(definition, input)
+  } catch (error) {
+    if (pointer === '' || !isHttpError(error) || !error.details) throw error
+    const { status, code, message, headers, cause } = error
+    const details = error.details.map((detail) => ({ ...detail, pointer: pointer + detail.pointer }))
+    throw new HttpError(status, code, { message, details, headers, cause })
+  }
+}
+
+async function readCallbackUrl<C>(
+  service: TaskService, callback: FindCallback<C>, body: unknown, request: HttpRequest<C>, owner: string | undefined,
+): Promise<string | undefined> {
+  const url = callback(isJsonObject(body) ? body : {}, request)
+  return url === undefined ? undefined : service.checkCallback(url, owner)
 }

@@ -1,140 +1,104 @@
-import { readJson } from '../../http/body/body.js'
-import { isCrossSite } from '../../http/cross-site.js'
-import { HttpError, httpError, isHttpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
-import { isJsonObject } from '../../http/body/json-value.js'
+import { empty } from '../../http/respond.js'
 import { checkNames } from '../../runtime/option-names.js'
-import { parsePrefer, type Preferences } from '../../http/fields/prefer.js'
-import { parseIdempotencyKey } from '../../idempotency/key.js'
-import { noCallbacks } from '../record/callbacks.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { EndpointSettings } from './endpoint-settings.js'
-import { mayBeInUse } from '../record/kept.js'
-import { submitOperations } from './operations.js'
-import { countedAs } from './requester.js'
-import { respondAsync } from './respond-async.js'
-import { respondDirectly } from './respond-direct.js'
-import { respondOnce, type Wanted } from './respond-once.js'
-import type {
-  FindCallback, ReadWork, Select, Submission, SubmitEndpointOptions,
-} from './submission.js'
+import { noCallbacks } from '../record/callbacks.js'
+import type { WaiterSlot } from '../record/waiters.js'
 import type { TaskService } from '../task-service.js'
+import { acceptSubmission, type AcceptedSubmission } from './accept-submission.js'
+import type { EndpointSettings } from './endpoint-settings.js'
+import { submitOperations } from './operations.js'
+import { respondAccepted } from './respond-async.js'
+import { acquireWaiterSlot, respondTemporary, respondWithResult } from './respond-direct.js'
+import { acquireRunSlot, runHere } from './run-here.js'
+import {
+  readBody, readSubmission, type Submission, type SubmissionSource, type Submitter,
+} from './submission.js'
+import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submit-endpoint-options.js'
 
 const KNOWN = { respond: 1, emptyBody: 1, callback: 1 } satisfies Record<keyof SubmitEndpointOptions, unknown>
 
-/** The handler that takes work in (SPEC 4.6, 4.7). */
+/** Creates the handler that accepts work with a JSON body (SPEC 4.6, 4.7). */
 export function createSubmit<C>(
   settings: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>, options: SubmitEndpointOptions<C> = {},
 ): Handler<C> {
-  const { service, maxBodyBytes: maxBytes } = settings
+  const { service, maxBodyBytes } = settings
   checkNames('submit', options, KNOWN)
-  const { respond: manner = 'prefer', callback = settings.callback } = options
-  const always = manner === 'always'
-  if (!always && manner !== 'prefer') throw new TypeError('submit: respond must be prefer or always')
+  const { respond: mode = 'prefer', callback = settings.callback } = options
+  if (mode !== 'prefer' && mode !== 'always') throw new TypeError('submit: respond must be prefer or always')
   mustHaveCallbacks(service, callback)
-  if (typeof what !== 'function') mustBeAmong(service, what)
-  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
-    request.method === 'POST' ? take(request) : undefined
-  )
-  const take = async (request: HttpRequest<C>): Promise<HttpResponse> => {
-    const requester = settings.requester(request)
-    const preferences = parsePrefer(request.headers.prefer)
-    const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-    const body = 'emptyBody' in options ? await readOrEmpty(request, maxBytes, options) : await readJson(request, { maxBytes })
-    const { definition, input, pointer = '' } = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
-    await judgeAt(pointer, service, definition, input)
-    const callbackUrl = callback && await judgeCallback(service, callback, body, request, requester.owner)
-    const direct = !always && !preferences.respondAsync
-    if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
-    const wanted = { direct, asked: preferences.respondAsync, wait: always ? 0 : waitOf(settings, preferences) }
-    return respond(settings, { definition, input, request, body, requester, idempotencyKey, callbackUrl }, wanted)
+  if (typeof what !== 'function') mustBeDefined(service, what)
+  const read = async (request: HttpRequest<C>) => {
+    const body = await readBody(request, maxBodyBytes, options)
+    const selected = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
+    return { ...selected, body }
   }
-  return describe(handler, submitOperations(settings.face, typeof what === 'function' ? undefined : what, { always, emptyBody: 'emptyBody' in options }))
+  const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
+    request.method === 'POST' ? answer(settings, request, { read: () => read(request), callback, mode }) : undefined
+  )
+  const definition = typeof what === 'function' ? undefined : what
+  return describe(handler, submitOperations(settings.format, definition, {
+    always: mode === 'always', emptyBody: 'emptyBody' in options,
+  }))
 }
 
-/** Does the work of a request or accepts it, as it wants. */
-async function respond<C>(settings: EndpointSettings<C>, submission: Submission<C>, wanted: Wanted): Promise<HttpResponse> {
-  const { request, requester, definition, input, idempotencyKey, callbackUrl } = submission
-  if (idempotencyKey !== undefined) return respondOnce(settings, submission, idempotencyKey, wanted)
-  if (wanted.direct) return respondDirectly(settings, submission)
-  const { task, created } = await settings.service.accept(definition, input, {
-    owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request), callbackUrl,
-  })
-  return respondAsync(settings, { request, requester }, task, { asked: wanted.asked, replayed: !created, wait: wanted.wait })
-}
-
-/** Seconds that a 202 may be held back. */
-function waitOf<C>({ maxWaitSeconds }: EndpointSettings<C>, { wait = 0 }: Preferences): number {
-  return Math.min(wait, maxWaitSeconds)
-}
-
-/** `TaskEndpoints.accept`. */
-export async function acceptRead<C>(
+/** Implements `TaskEndpoints.accept`: accepts work whose body a handler of the host reads. */
+export function acceptRead<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>,
 ): Promise<HttpResponse> {
-  const preferences = parsePrefer(request.headers.prefer)
-  const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
-  const { service, callback } = settings
-  const requester = settings.requester(request)
-  const work = await read()
+  return answer(settings, request, {
+    read: async () => ({ ...await read(), definition }), callback: settings.callback, mode: 'async',
+  })
+}
+
+/** Reads a submission, accepts it and answers it. All submissions over HTTP take this path. */
+async function answer<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, source: SubmissionSource<C>,
+): Promise<HttpResponse> {
+  const submission = await readSubmission(settings, request, source)
+  if (acquireRunSlot(settings, submission)) return runHere(settings, submission)
+  const slot = submission.direct ? acquireWaiterSlot(settings, submission) : undefined
+  if (submission.direct && !slot) return empty(503)
+  let accepted: AcceptedSubmission
   try {
-    await service.judge(definition, work.input)
-    const callbackUrl = callback && await judgeCallback(service, callback, work.body, request, requester.owner)
-    const submission: Submission<C> = { ...work, definition, request, requester, idempotencyKey, callbackUrl }
-    const wanted = { direct: false, asked: preferences.respondAsync, wait: waitOf(settings, preferences) }
-    return await respond(settings, submission, wanted)
+    accepted = await acceptSubmission(settings, submission)
   } catch (error) {
-    if (!mayBeInUse(work.input, error)) await discard(work)
+    slot?.release()
     throw error
   }
+  // A request that waits for its task must not keep the input in memory.
+  return respond(settings, withoutInput(submission), accepted, slot)
 }
 
-/** Never rejects: the client is to hear why the request was refused. */
-async function discard(work: ReadWork): Promise<void> {
-  try {
-    await work.discard?.()
-  } catch {
-    // It expires.
-  }
+/**
+ * Answers an accepted submission. The first request with a key decides whether the answer is direct.
+ *
+ * @param slot - the slot of a request that asked for a direct answer. It is released here.
+ */
+export async function respond<C>(
+  settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission, slot: WaiterSlot | undefined,
+): Promise<HttpResponse> {
+  // Only a direct request has a temporary task, so it has a slot.
+  if (accepted.kind === 'temporary') return respondTemporary(settings, submitter, accepted.task, slot as WaiterSlot)
+  if (accepted.kind === 'task' && accepted.direct) return respondWithResult(settings, submitter, accepted, slot)
+  slot?.release()
+  return accepted.kind === 'stored' ? accepted.response : respondAccepted(settings, submitter, accepted)
 }
 
-function mustBeAmong(service: TaskService, what: AnyTaskDefinition | undefined): void {
+function withoutInput<C>({ request, requester, direct, respondAsync, waitSeconds }: Submission<C>): Submitter<C> {
+  return { request, requester, direct, respondAsync, waitSeconds }
+}
+
+function mustBeDefined(service: TaskService, what: AnyTaskDefinition | undefined): void {
   const name = what?.name
   if (!name) throw new TypeError('submit: pass what defineTask made, or a function that selects that')
-  if (service.definition(name) !== what) throw new TypeError(`submit: ${name} is not among the definitions of createTasks; add it there`)
+  if (service.definition(name) !== what) {
+    throw new TypeError(`submit: ${name} is not among the definitions of createTasks; add it there`)
+  }
 }
 
-/** Throws a `TypeError` where a callback URL could be given but nobody would call it. */
+/** Throws a `TypeError` if a callback URL could be given but `createTasks` has no `callbacks`. */
 export function mustHaveCallbacks<C>(service: TaskService, callback: FindCallback<C> | undefined): void {
   if (callback && !service.hasCallbacks) throw noCallbacks()
-}
-
-async function judgeCallback<C>(
-  service: TaskService, callback: FindCallback<C>, body: unknown, request: HttpRequest<C>, owner: string | undefined,
-): Promise<string | undefined> {
-  const url = callback(isJsonObject(body) ? body : {}, request)
-  return url === undefined ? undefined : service.checkCallback(url, owner)
-}
-
-async function judgeAt(pointer: string, service: TaskService, definition: AnyTaskDefinition, input: unknown): Promise<void> {
-  try {
-    await service.judge(definition, input)
-  } catch (error) {
-    if (!isHttpError(error) || !error.details) throw error
-    const { status, code, message, headers, cause } = error
-    const details = error.details.map((detail) => ({ ...detail, pointer: pointer + detail.pointer }))
-    throw new HttpError(status, code, { message, details, headers, cause })
-  }
-}
-
-async function readOrEmpty<C>(request: HttpRequest<C>, maxBytes: number, options: SubmitEndpointOptions<C>): Promise<unknown> {
-  try {
-    return await readJson(request, { maxBytes })
-  } catch (error) {
-    if (!isHttpError(error) || error.code !== 'missing_body') throw error
-    // A Content-Type of JSON proves that the browser has asked this server beforehand.
-    if (request.headers['content-type'] === undefined && isCrossSite(request)) throw httpError('cross_site')
-    return options.emptyBody
-  }
 }

@@ -1,44 +1,43 @@
-import { type TaskFailure, type TaskProgress, type TaskRecord, toFaceText } from './record.js'
+import { type ErrorFields, type TaskFailure, type TaskProgress, type TaskRecord, toTaskText } from './record.js'
 import type { TaskState } from './state.js'
 
 /**
- * How a record lies in the store: one line that only longhaul reads, then the task face as it goes
- * over the wire. A poll needs the first line and sends the rest as it is, so the common answer
- * parses and writes no JSON of its own. While the task waits for its first run there may be a third
- * line: what its job needs should that be lost.
+ * Encodes a record for the store. The first line (the head) is for longhaul only. The second line is
+ * the JSON text that clients get, so a poll parses the head and sends the text as it is. A task that
+ * waits for its first run may have a third line: the work of its job, in case that is lost.
  */
-export function encode(record: TaskRecord, face = toFaceText(record)): string {
-  const text = `${encodeHead(record)}\n${face}`
-  return record.work === undefined ? text : `${text}\n${record.work}`
+export function encode(record: TaskRecord, text = toTaskText(record)): string {
+  const value = `${encodeHead(record)}\n${text}`
+  return record.work === undefined ? value : `${value}\n${record.work}`
 }
 
-/** The line that only longhaul reads. */
+/** Encodes the head. */
 export function encodeHead(record: TaskRecord): string {
   const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot, job } = record
   const times = `${version},${attempt},${createdAt},${expiresAt}`
   return `["${state}",${times},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)},"${job}"${rare(record)}]`
 }
 
-function rare({ callback, holder, keeps, startAt }: TaskRecord): string {
-  if ((callback ?? holder ?? keeps ?? startAt) === undefined) return ''
-  return `,${JSON.stringify({ callback, holder, keeps, startAt } satisfies Rare)}`
+function rare({ callback, holder, keeps, startAt, errorFields }: TaskRecord): string {
+  if ((callback ?? holder ?? keeps ?? startAt ?? errorFields) === undefined) return ''
+  return `,${JSON.stringify({ callback, holder, keeps, startAt, errorFields } satisfies Rare)}`
 }
 
 function textOr0(text: string | undefined): string {
   return text === undefined ? '0' : JSON.stringify(text)
 }
 
-/** 0 stands for what is not there. */
+/** 0 stands for an absent value. */
 type Head = [
   state: TaskState, version: number, attempt: number, createdAt: number, expiresAt: number,
   owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, job: string, rare?: Rare,
 ]
 
-/** What most records do not have. */
-type Rare = Pick<TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt'>
+/** Members that most records do not have. */
+type Rare = Pick<TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields'>
 
-/** The face's members that are needed to write the record again. */
-interface FaceBody {
+/** The members of the JSON text that are needed to write the record again. */
+interface TaskBody {
   task: string
   progress?: TaskProgress
   result?: unknown
@@ -47,7 +46,7 @@ interface FaceBody {
   finishedAt?: string
 }
 
-/** A record as a reader sees it: the head at hand, the face as text. */
+/** A record for readers: the head is parsed, the JSON for clients is text. */
 export interface TaskSnapshot {
   readonly id: string
   readonly state: TaskState
@@ -58,47 +57,48 @@ export interface TaskSnapshot {
   readonly expiresAt: number
   readonly owner: string | undefined
   readonly errorStatus: number | undefined
-  /** The process that the work dies with, where the store outlives it. */
+  readonly errorFields: ErrorFields | undefined
+  /** The process that the work ends with, if the store outlives it. */
   readonly holder: string | undefined
-  /** The task face as JSON text. */
-  readonly face: string
+  /** The task as clients see it, as JSON text. */
+  readonly text: string
 }
 
-function split(value: string): readonly [head: Head, face: string, work: string | undefined] {
+function split(value: string): readonly [head: Head, text: string, work: string | undefined] {
   const end = value.indexOf('\n')
   const head = JSON.parse(value.slice(0, end)) as Head
-  const faceEnd = head[0] === 'queued' ? value.indexOf('\n', end + 1) : -1
-  return faceEnd < 0 ? [head, value.slice(end + 1), undefined] : [head, value.slice(end + 1, faceEnd), value.slice(faceEnd + 1)]
+  const textEnd = head[0] === 'queued' ? value.indexOf('\n', end + 1) : -1
+  return textEnd < 0 ? [head, value.slice(end + 1), undefined] : [head, value.slice(end + 1, textEnd), value.slice(textEnd + 1)]
 }
 
-/** Reads what a status answer needs. */
+/** Decodes the members that a status answer needs. */
 export function toSnapshot(id: string, value: string): TaskSnapshot {
-  const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , rare], face] = split(value)
+  const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , rare], text] = split(value)
   return {
     id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined,
-    startAt: rare?.startAt, holder: rare?.holder, face,
+    errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder, text,
   }
 }
 
-/** The snapshot of a record that this process has just written. */
-export function snapshotOf(record: TaskRecord, face = toFaceText(record)): TaskSnapshot {
-  const { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, holder } = record
-  return { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, holder, face }
+/** Returns the snapshot of a record that this process has just written. */
+export function snapshotOf(record: TaskRecord, text = toTaskText(record)): TaskSnapshot {
+  const { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder } = record
+  return { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder, text }
 }
 
-/** Reads all of it, to be changed and written again. */
+/** Decodes a whole record, to change it and write it again. */
 export function decode(id: string, value: string): TaskRecord {
-  const [head, face, work] = split(value)
-  return toRecord(id, head, JSON.parse(face) as FaceBody, work)
+  const [head, text, work] = split(value)
+  return toRecord(id, head, JSON.parse(text) as TaskBody, work)
 }
 
-/** Reads a record of which nothing but its beginning is known, from its first line. */
+/** Decodes a new record, which its head describes completely. */
 export function decodeNew(id: string, name: string, head: string): TaskRecord {
   return toRecord(id, JSON.parse(head) as Head, { task: name })
 }
 
 function toRecord(
-  id: string, [state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, job, rare]: Head, body: FaceBody, work?: string,
+  id: string, [state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, job, rare]: Head, body: TaskBody, work?: string,
 ): TaskRecord {
   return {
     id, name: body.task, state, job, version, attempt, createdAt, expiresAt,
@@ -110,6 +110,7 @@ function toRecord(
     holder: rare?.holder,
     keeps: rare?.keeps,
     startAt: rare?.startAt,
+    errorFields: rare?.errorFields,
     work,
     progress: body.progress,
     result: 'result' in body ? JSON.stringify(body.result) : undefined,

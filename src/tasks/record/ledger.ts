@@ -1,117 +1,126 @@
-import { after, isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
-import type {
-  Conflict, Created, Entry, Existing, Replaced, Revision, Store,
-} from '../../stores/store.js'
-import { taskEvents, tellMove } from './channels.js'
+import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Created, Existing, Replaced, Conflict, Revision, Store } from '../../stores/store.js'
 import { decode, encode, toSnapshot, type TaskSnapshot } from './codec.js'
+import { taskKey } from './ids.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
-import { Patience } from './retry.js'
 import { isFinal } from './state.js'
+import { StoreRetry } from './store-retry.js'
+import { publishMove, taskChannel } from './task-channel.js'
 
 /** A record and the revision that it was read or written at. */
-export interface Held {
+export interface VersionedRecord {
   readonly record: TaskRecord
   readonly revision: Revision
-  /** Where it lies, by a text whose hash V8 has made already; absent: not at hand. */
-  readonly key?: string
 }
 
-/** Where a task's record lies. Watchers of a task watch this key. */
-export const taskKey = (id: string): string => `task:${id}`
+/** A record after a move. */
+export interface Moved extends VersionedRecord {
+  /** `false`: the record was left as it is. */
+  readonly moved: boolean
+}
+
+/** Returns the change to a record, or `undefined` to leave it as it is. */
+type Decide = (record: TaskRecord) => TaskChange | undefined
 
 /**
  * Reads and writes task records. Every change is a compare-and-set against the newest record, so
- * progress, cancel and the end of a run can't lose each other's write.
+ * progress, cancel and the end of a run cannot overwrite each other.
  */
 export class Ledger {
-  /** `holder` names this process in records whose work dies with it. */
+  /** Bounds how long moves and reads of a run wait for the store. */
+  readonly retry = new StoreRetry()
+
+  /** @param holder - names this process in records whose work ends with it */
   constructor(readonly store: Store, readonly holder?: string) {}
 
-  /** Bounds how long patient moves, and those who read for a run, wait for the store. */
-  readonly patience = new Patience()
-
-  load(id: string): MaybePromise<Held | undefined> {
-    const entry = this.store.get(taskKey(id))
-    return isPending(entry) ? entry.then((late) => toHeld(id, late)) : toHeld(id, entry)
+  /** Reads a record to change it. */
+  async load(id: string): Promise<VersionedRecord | undefined> {
+    const entry = await this.store.get(taskKey(id))
+    return entry && { record: decode(id, entry.value), revision: entry.revision }
   }
 
-  /** Reads what a status answer needs. */
-  glance(id: string): MaybePromise<TaskSnapshot | undefined> {
+  /** Reads a record to change it. Retries while the store is unavailable. */
+  async loadWithRetry(id: string): Promise<VersionedRecord | undefined> {
+    return this.retry.run(() => this.load(id))
+  }
+
+  /**
+   * Reads what a status answer needs. Returns no promise if the store does not, because a poll in
+   * memory that never waits costs 5 % less.
+   */
+  read(id: string): MaybePromise<TaskSnapshot | undefined> {
     return after(this.store.get(taskKey(id)), (entry) => entry && toSnapshot(id, entry.value))
   }
 
-  /**
-   * Writes a new record, unless the id is taken. `face` is its face, where the caller has made it.
-   */
-  create(record: TaskRecord, face?: string, key = taskKey(record.id)): MaybePromise<Created | Existing> {
-    return this.store.create(key, encode(record, face), { ttlMs: record.expiresAt - record.createdAt })
-  }
-
-  /**
-   * Moves a record on from what the caller holds. `decide` sees the newest record each time another
-   * writer came first, and gives the change or `undefined` to leave it. Gives the record as it is
-   * now, with `moved` telling whether this call changed it; `undefined` when there is no record. A
-   * patient move goes on for a while when the store is unavailable.
-   */
-  move(held: Held, decide: Decide, patient = false): MaybePromise<Moved | undefined> {
-    const next = this.next(held, decide)
-    if (!next) return { record: held.record, revision: held.revision, moved: false }
-    const outcome = this.write(held, next)
-    // The usual case goes without a turn.
-    if (!isPending(outcome) && outcome.replaced) return moved(held, next, outcome.revision)
-    return this.moveOn(held, next, outcome, decide, patient)
-  }
-
-  private async moveOn(
-    held: Held, next: TaskRecord | undefined, outcome: MaybePromise<Replaced | Conflict> | undefined, decide: Decide, patient: boolean,
-  ): Promise<Moved | undefined> {
-    for (let tried = 1; ; tried++) {
-      if (!next) return { record: held.record, revision: held.revision, moved: false }
-      try {
-        const now = await (outcome ?? this.write(held, next))
-        if (now.replaced) return moved(held, next, now.revision)
-        // A write of ours whose answer was lost looks like another's: `decide` sees it and says so.
-        if (!now.entry) return undefined
-        held = { record: decode(next.id, now.entry.value), revision: now.entry.revision }
-        next = this.next(held, decide)
-        tried = 0
-      } catch (error) {
-        if (!patient) throw error
-        await this.patience.pauseAfter(error, tried, this.store.shared)
-      }
-      outcome = undefined
+  /** Returns whether the store answers. Never rejects. */
+  async isReachable(): Promise<boolean> {
+    try {
+      await this.store.get('health')
+      return true
+    } catch {
+      return false
     }
   }
 
-  private next(held: Held, decide: Decide): TaskRecord | undefined {
-    const wanted = decide(held.record)
-    return wanted && change(held.record, wanted)
+  /**
+   * Writes a new record unless the id is taken.
+   *
+   * @param options.text - JSON text of the record for clients
+   * @param options.isFresh - the id is new and random, so nobody can watch it
+   */
+  async create(
+    record: TaskRecord, { text, isFresh }: { readonly text: string, readonly isFresh: boolean },
+  ): Promise<Created | Existing> {
+    const ttlMs = record.expiresAt - record.createdAt
+    return this.store.create(taskKey(record.id), encode(record, text), { ttlMs, notify: !isFresh })
   }
 
-  private write(held: Held, next: TaskRecord): MaybePromise<Replaced | Conflict> {
-    const options = { ttlMs: newLifetime(held.record, next), evictable: isFinal(next.state) }
-    return this.store.replace(held.key ?? taskKey(next.id), encode(next), held.revision, options)
+  /**
+   * Changes a record, beginning with the version that the caller has. Calls `decide` again with the
+   * newest record if another writer was faster.
+   *
+   * @returns the record as it is now; `undefined` if there is none.
+   */
+  async move(from: VersionedRecord, decide: Decide): Promise<Moved | undefined> {
+    return this.tryMove(from, decide, false)
+  }
+
+  /** Moves a record as `move` does, and retries while the store is unavailable. */
+  async moveWithRetry(from: VersionedRecord, decide: Decide): Promise<Moved | undefined> {
+    return this.tryMove(from, decide, true)
+  }
+
+  private async tryMove(from: VersionedRecord, decide: Decide, retries: boolean): Promise<Moved | undefined> {
+    let current = from
+    for (let tries = 1; ; tries++) {
+      const wanted = decide(current.record)
+      const next = wanted && change(current.record, wanted)
+      if (!next) return { ...current, moved: false }
+      try {
+        const outcome = await this.replace(current, next)
+        if (outcome.replaced) {
+          if (taskChannel.hasSubscribers) publishMove(current.record, next)
+          return { record: next, revision: outcome.revision, moved: true }
+        }
+        if (!outcome.entry) return undefined
+        // This may be an earlier write of this very move whose answer was lost. `decide` finds out.
+        current = { record: decode(next.id, outcome.entry.value), revision: outcome.entry.revision }
+        tries = 0
+      } catch (error) {
+        if (!retries) throw error
+        await this.retry.backOff(error, tries, this.store.shared)
+      }
+    }
+  }
+
+  private replace({ record, revision }: VersionedRecord, next: TaskRecord): Promise<Replaced | Conflict> | Replaced | Conflict {
+    const options = { ttlMs: newLifetime(record, next), evictable: isFinal(next.state) }
+    return this.store.replace(taskKey(next.id), encode(next), revision, options)
   }
 }
 
-/** The lifetime in milliseconds that a change gives a record; `undefined`: it keeps its expiry. */
+/** Returns the new lifetime in milliseconds; `undefined` if the record keeps its expiry. */
 function newLifetime(before: TaskRecord, { expiresAt, finishedAt }: TaskRecord): number | undefined {
   if (expiresAt === before.expiresAt) return undefined
   return expiresAt - (finishedAt ?? Date.now())
-}
-
-type Decide = (record: TaskRecord) => TaskChange | undefined
-
-function toHeld(id: string, entry: Entry | undefined): Held | undefined {
-  return entry && { record: decode(id, entry.value), revision: entry.revision }
-}
-
-function moved(from: Held, record: TaskRecord, revision: Revision): Moved {
-  if (taskEvents.hasSubscribers) tellMove(from.record, record)
-  return { record, revision, moved: true }
-}
-
-/** What a move came to. */
-export interface Moved extends Held {
-  readonly moved: boolean
 }

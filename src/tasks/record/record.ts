@@ -17,6 +17,9 @@ export interface TaskFailure {
   readonly details?: readonly ErrorDetail[]
 }
 
+/** Header fields of a stored error by their lower-case names. */
+export type ErrorFields = Readonly<Record<string, string>>
+
 /** One task as it is stored. Times are milliseconds since 1970. */
 export interface TaskRecord {
   readonly id: string
@@ -45,6 +48,8 @@ export interface TaskRecord {
   readonly error: TaskFailure | undefined
   /** The HTTP status of `error`, for answers that wait for the work. */
   readonly errorStatus: number | undefined
+  /** Header fields of `error`, such as Retry-After, for answers that wait for the work. */
+  readonly errorFields?: ErrorFields | undefined
   /**
    * Keys of other entries that live and die with this one: an idempotency claim, a slot of
    * `maxPerOwner`.
@@ -71,7 +76,7 @@ export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: Ta
 
 const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'
 
-/** What a state puts into the task face: its status, and the sentence that goes with it. */
+/** The status and message of each state, as clients see them. */
 const STATUS: Readonly<Record<TaskState, string>> = {
   queued: ACCEPTED,
   processing: ACCEPTED,
@@ -92,6 +97,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   const { state = record.state, job = record.job, attempt = record.attempt, expiresAt = record.expiresAt } = to
   const { startedAt = record.startedAt, finishedAt = record.finishedAt } = to
   const { progress = record.progress, result = record.result, error = record.error, errorStatus = record.errorStatus } = to
+  const { errorFields = record.errorFields } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const { startAt, holder, keeps } = record
   const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
@@ -99,7 +105,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
     || callback !== record.callback
   return {
     id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt, startAt, startedAt, finishedAt, expiresAt,
-    progress, result, error, errorStatus, claim, slot, callback, holder, keeps,
+    progress, result, error, errorStatus, errorFields, claim, slot, callback, holder, keeps,
     work: state === 'queued' ? record.work : undefined,
   }
 }
@@ -116,10 +122,10 @@ function begun(callback: CallbackState | undefined, state: TaskState): CallbackS
 }
 
 /**
- * The task face (SPEC 2.4, 2.5) as JSON text: what the 202 and the status resource carry. An
- * accepted task reads `processing` at once; only the job face knows `queued`.
+ * Returns the task as clients see it (SPEC 2.4, 2.5), as JSON text: the body of the 202 and of the
+ * status resource. A queued task reads `processing`; only the job format shows `queued`.
  */
-export function toFaceText(record: TaskRecord): string {
+export function toTaskText(record: TaskRecord): string {
   let text = `{"taskId":"${record.id}","status":${statusOf(record)},"task":"${record.name}"`
   if (record.attempt > 0) text += `,"attempt":${record.attempt}`
   if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`

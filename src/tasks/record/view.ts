@@ -1,53 +1,159 @@
-import type { CallbackView } from './callback-state.js'
 import { HttpError, httpError } from '../../http/errors.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import type { NameOf, ResultOf } from '../definition/task-types.js'
+import type { CallbackView } from './callback-state.js'
 import type { TaskSnapshot } from './codec.js'
-import type { TaskContext } from '../definition/define.js'
 import type { TaskFailure, TaskProgress } from './record.js'
 
-/** The result as it is kept: always an object with a message (SPEC 2.5). */
-export type TaskResult<R> = R extends readonly unknown[] ? { message: string; value: R }
-  : R extends object ? { message: string } & R
-    : { message: string; value: R }
+/** How the callback of a task stands. */
+export interface TaskCallback extends Omit<CallbackView, 'nextAttemptAt' | 'deliveredAt'> {
+  readonly nextAttemptAt?: Date
+  readonly deliveredAt?: Date
+}
 
-/** A task as `get` shows it: the task face, parsed. Times are ISO 8601. */
-export interface TaskView<R = unknown> {
+/** The members that a task has in every status. */
+interface AnyStatus<T extends AnyTaskDefinition> {
   readonly taskId: string
-  readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
+  /** The name of its definition. */
+  readonly task: NameOf<T>
+  /** A sentence for people. */
   readonly message: string
-  readonly task: string
   /**
-   * The number of the latest run, from 1; absent before the first. Progress may fall back when it
+   * The number of the latest run, from 1. Absent before the first. Progress may fall back when it
    * grows.
    */
   readonly attempt?: number
   readonly progress?: TaskProgress
-  readonly result?: TaskResult<R>
+  /** Present if the task has a callback. */
+  readonly callback?: TaskCallback
+  readonly createdAt: Date
+  /** The earliest start, of a task that was submitted for later. */
+  readonly startAt?: Date
+  /** The start of the first run. */
+  readonly startedAt?: Date
+}
+
+/** The members of a task that is not final. */
+interface Unfinished {
+  readonly result?: never
+  readonly error?: never
+  readonly finishedAt?: never
+}
+
+/** A task that waits for its `startAt`. */
+export interface ScheduledTask<T extends AnyTaskDefinition> extends AnyStatus<T>, Unfinished {
+  readonly status: 'scheduled'
+  readonly startAt: Date
+}
+
+/** A task that waits for a run: its first one, or the next attempt. */
+export interface QueuedTask<T extends AnyTaskDefinition> extends AnyStatus<T>, Unfinished {
+  readonly status: 'queued'
+}
+
+/** A task whose run is active. */
+export interface ProcessingTask<T extends AnyTaskDefinition> extends AnyStatus<T>, Unfinished {
+  readonly status: 'processing'
+}
+
+/** A task that has a result. */
+export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
+  readonly status: 'completed'
+  readonly result: ResultOf<T>
+  readonly error?: never
+  readonly finishedAt: Date
+}
+
+/** A task whose last attempt failed. */
+export interface FailedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
+  readonly status: 'failed'
+  readonly error: TaskFailure
+  readonly result?: never
+  readonly finishedAt: Date
+}
+
+/** A task that was cancelled before it was final. */
+export interface CancelledTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
+  readonly status: 'cancelled'
+  readonly error?: never
+  readonly result?: never
+  readonly finishedAt: Date
+}
+
+type InEachStatus<T extends AnyTaskDefinition> =
+  | ScheduledTask<T> | QueuedTask<T> | ProcessingTask<T>
+  | CompletedTask<T> | FailedTask<T> | CancelledTask<T>
+
+/**
+ * A task: a union on `status`, with the member names of the status resource. `Task<typeof report>`
+ * types the result. For several definitions it is also a union on `task`, their names.
+ *
+ * A status resource says `processing` for tasks that are `scheduled` or `queued` (SPEC 2.4).
+ */
+export type Task<T extends AnyTaskDefinition = AnyTaskDefinition> =
+  T extends AnyTaskDefinition ? InEachStatus<T> : never
+
+/** The body of a status resource: times are ISO 8601, and `scheduled` reads `processing`. */
+export interface TaskBody {
+  readonly taskId: string
+  readonly status: 'processing' | 'completed' | 'failed' | 'cancelled'
+  readonly message: string
+  readonly task: string
+  readonly attempt?: number
+  readonly progress?: TaskProgress
+  readonly result?: unknown
   readonly error?: TaskFailure
-  /** What became of the callback, when the task has one. */
   readonly callback?: CallbackView
   readonly createdAt: string
-  /** When the first run may begin, of a task that was submitted for later. */
   readonly startAt?: string
   readonly startedAt?: string
   readonly finishedAt?: string
 }
 
-/** Names the type of a result: a definition that gives it. */
-export interface Typed<R> {
-  readonly run: (input: never, context: TaskContext) => MaybePromise<R>
+/** Reads the body of a status resource. */
+export function bodyOf(task: TaskSnapshot): TaskBody {
+  return JSON.parse(task.text) as TaskBody
 }
 
-/** The result of a completed task, as JSON text. */
+/** Returns a stored task as applications see it. */
+export function toTask(snapshot: TaskSnapshot): Task {
+  const { callback, createdAt, startAt, startedAt, finishedAt, ...rest } = bodyOf(snapshot)
+  // The record holds what its status promises, and the compiler cannot know that.
+  return {
+    ...rest,
+    status: statusOf(snapshot, rest.attempt),
+    ...callback && { callback: toTaskCallback(callback) },
+    createdAt: new Date(createdAt),
+    ...startAt !== undefined && { startAt: new Date(startAt) },
+    ...startedAt !== undefined && { startedAt: new Date(startedAt) },
+    ...finishedAt !== undefined && { finishedAt: new Date(finishedAt) },
+  } as Task
+}
+
+function statusOf({ state, startAt }: TaskSnapshot, attempt: number | undefined): Task['status'] {
+  const isLater = startAt !== undefined && startAt > Date.now()
+  return state === 'queued' && attempt === undefined && isLater ? 'scheduled' : state
+}
+
+function toTaskCallback({ nextAttemptAt, deliveredAt, ...rest }: CallbackView): TaskCallback {
+  return {
+    ...rest,
+    ...nextAttemptAt !== undefined && { nextAttemptAt: new Date(nextAttemptAt) },
+    ...deliveredAt !== undefined && { deliveredAt: new Date(deliveredAt) },
+  }
+}
+
+/** Returns the result of a completed task as JSON text. */
 export function resultText(task: TaskSnapshot): string {
-  return JSON.stringify((JSON.parse(task.face) as { result: unknown }).result)
+  return JSON.stringify(bodyOf(task).result)
 }
 
-/** The error that a failed or cancelled task stands for, to those who waited for its result. */
+/** Returns the error that a failed or cancelled task means to a request that waits for it. */
 export function toTaskError(task: TaskSnapshot): HttpError {
   if (task.state === 'cancelled') return httpError('task_cancelled')
-  const { error } = JSON.parse(task.face) as TaskView
+  const { error } = bodyOf(task)
   return new HttpError(task.errorStatus ?? 500, error?.code ?? 'task_failed', {
     message: error?.message ?? 'The task failed.', ...error?.details && { details: error.details },
+    ...task.errorFields && { headers: task.errorFields },
   })
 }

@@ -1,21 +1,17 @@
-import { httpError, type HttpError } from '../../http/errors.js'
 import { QueueClosingError } from '../../queues/queue.js'
-import { ShortLivedMap } from '../../queues/short-lived-map.js'
 import { MAX_TIMER } from '../definition/bounds.js'
+import { shuttingDown } from '../intake/accept-task.js'
 import type { Stop } from './stop.js'
 
-/**
- * How long runs that were told to stop have to end and be answered. Those that do not listen lose
- * their place after half of it.
- */
+/** Time for aborted runs to end and be answered, in milliseconds. */
 const GRACE_MS = 2000
 
 /**
- * The runs of direct answers: no queue knows them, and a process that stops has to wait for them
- * all the same.
+ * The active runs of direct answers. No queue knows them, so a process that shuts down waits for
+ * them here.
  */
 export class DirectRuns {
-  private readonly stops = new ShortLivedMap<Stop, Stop>()
+  private readonly stops = new Set<Stop>()
   private closed = false
   private onIdle: (() => void) | undefined
 
@@ -23,31 +19,31 @@ export class DirectRuns {
     return this.stops.size
   }
 
-  /** A run is about to begin. Throws 503 `shutting_down` once `close` was called. */
-  enter(stop: Stop): void {
+  /** Adds a run that is about to begin. Throws 503 `shutting_down` once `close` was called. */
+  add(stop: Stop): void {
     if (this.closed) throw shuttingDown()
-    this.stops.set(stop, stop)
+    this.stops.add(stop)
   }
 
-  /** It has ended, and what there is to write of it is written. */
-  leave(stop: Stop): void {
+  /** Removes a run that has ended. */
+  remove(stop: Stop): void {
     this.stops.delete(stop)
     if (this.size === 0) this.onIdle?.()
   }
 
   /**
-   * Lets what runs finish for up to `drainMs`, then aborts it. Resolves when nothing is left, or
+   * Lets active runs finish for up to `drainMs`, then aborts them. Resolves when no run is left, or
    * soon after the abort.
    */
   async close(drainMs: number): Promise<void> {
     this.closed = true
     await this.idle(drainMs)
     const reason = new QueueClosingError()
-    for (const stop of this.stops.values()) stop.abort(reason)
+    for (const stop of this.stops) stop.abort(reason)
     await this.idle(GRACE_MS)
   }
 
-  /** Its timer holds the process: without it a drain could be cut short. */
+  /** The timer keeps the process alive, so that the process drains completely. */
   private idle(ms: number): Promise<void> | undefined {
     if (this.size === 0) return undefined
     return new Promise((resolve) => {
@@ -57,9 +53,4 @@ export class DirectRuns {
       }, Math.min(ms, MAX_TIMER))
     })
   }
-}
-
-/** What is refused because this process stops. */
-export function shuttingDown(): HttpError {
-  return httpError('shutting_down', { headers: { 'retry-after': '5' } })
 }

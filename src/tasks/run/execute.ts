@@ -1,89 +1,77 @@
 import type { ErrorCode } from '../../http/errors.js'
 import { type Attempt, type DeadReason, type Job, isHandBack } from '../../queues/queue.js'
-import { ShortLivedMap } from '../../queues/short-lived-map.js'
 import {
   AttemptFailed, CANCELLED, failed, finish, TaskAttempt, type ExecutorSettings,
 } from './attempt.js'
 import { failureOf } from './failure.js'
-import { isJobOf } from '../record/job-id.js'
-import type { Held } from '../record/ledger.js'
+import { isJobOf } from '../record/ids.js'
+import type { VersionedRecord } from '../record/ledger.js'
 import { isFinal } from '../record/state.js'
 import { Stop } from './stop.js'
-import { tell } from '../record/tell.js'
+import { reportError } from '../record/report-error.js'
 
-/**
- * A run that goes on. Emptied at its end, since V8 keeps what a Map held for longer than it is
- * there.
- */
-interface Running {
-  attempt: TaskAttempt | undefined
-}
-
-/** Runs jobs: moves their records along, and never lets a late run overwrite what is final. */
+/** Runs jobs. Writes the outcome to the record, unless a later run or a cancel was faster. */
 export class Executor {
-  /** By the id of the job. */
-  private readonly running = new ShortLivedMap<Running>()
+  /** The stops of active runs by the ids of their jobs. */
+  private readonly running = new Map<string, Stop>()
 
   constructor(private readonly settings: ExecutorSettings) {}
 
-  /** How many tasks run in this process. */
+  /** Number of tasks that run in this process. */
   get size(): number {
     return this.running.size
   }
 
-  /** How long a finished task of this kind is kept, in milliseconds. */
-  retention(name: string): number {
+  /** Returns how long a final task of this kind is kept, in milliseconds. */
+  retentionMs(name: string): number {
     return this.settings.definitions.get(name)?.retentionMs ?? this.settings.retentionMs
   }
 
-  /** Aborts the run of a job in this process, when there is one. */
+  /** Aborts the run of a job in this process, if there is one. */
   abort(jobId: string): void {
-    this.running.get(jobId)?.attempt?.stop.abort(CANCELLED)
+    this.running.get(jobId)?.abort(CANCELLED)
   }
 
   /**
-   * Runs one job. Resolves when it needs no other try; rejects so that the queue tries again, or
+   * Runs one job. Resolves if it needs no other attempt. Rejects so that the queue retries it, or
    * gives it to another process.
    */
   async run(job: Job, attempt: Attempt): Promise<void> {
-    const run = new TaskAttempt(this.settings, this.retention(job.name), job, attempt, new Stop(attempt))
-    // Known as running before its record says so: no cancel falls in between.
-    const running: Running = { attempt: run }
-    this.running.set(job.id, running)
+    const stop = new Stop(attempt)
+    // Added before the record says that it runs, so that no cancel is missed in between.
+    this.running.set(job.id, stop)
     try {
-      await run.perform()
+      await new TaskAttempt(this.settings, this.retentionMs(job.name), job, attempt, stop).perform()
     } catch (error) {
-      if (!(error instanceof AttemptFailed || isHandBack(error))) tell(this.settings, error, job, attempt.attempt)
+      if (!(error instanceof AttemptFailed || isHandBack(error))) reportError(this.settings, error, job, attempt.attempt)
       throw error
     } finally {
-      run.stop.end()
-      running.attempt = undefined
-      if (this.running.get(job.id) === running) this.running.delete(job.id)
+      stop.end()
+      if (this.running.get(job.id) === stop) this.running.delete(job.id)
     }
   }
 
   /** Fails the record of a task whose process has died with its work. */
   async interrupt(id: string, holder: string): Promise<void> {
-    const held = await this.settings.ledger.load(id)
-    if (held?.record.holder !== holder || isFinal(held.record.state)) return
-    await this.fail(held, 'task_interrupted')
+    const found = await this.settings.ledger.load(id)
+    if (found?.record.holder !== holder || isFinal(found.record.state)) return
+    await this.fail(found, 'task_interrupted')
   }
 
   /** Fails a task from outside of a run. */
-  fail(held: Held, code: ErrorCode): Promise<void> {
-    return finish(this.settings, held, this.retention(held.record.name), failed(failureOf(code)))
+  async fail(from: VersionedRecord, code: ErrorCode): Promise<void> {
+    return finish(this.settings, from, this.retentionMs(from.record.name), failed(failureOf(code)))
   }
 
-  /** Fails the record of a job that will not be run again. */
-  async bury(job: Job, reason: DeadReason): Promise<void> {
+  /** Fails the record of a job that will not run again. */
+  async failDead(job: Job, reason: DeadReason): Promise<void> {
     try {
-      const { ledger } = this.settings
-      const held = await ledger.patience.retry(() => ledger.load(job.taskId))
-      if (!held || !isJobOf(job, held.record)) return
-      await this.fail(held, reason === 'attempts' ? 'task_failed' : 'task_interrupted')
+      const found = await this.settings.ledger.loadWithRetry(job.taskId)
+      if (!found || !isJobOf(job, found.record)) return
+      await this.fail(found, reason === 'attempts' ? 'task_failed' : 'task_interrupted')
     } catch (error) {
-      tell(this.settings, error, job, 0)
-      // An engine that keeps its dead asks again.
+      reportError(this.settings, error, job, 0)
+      // An engine that keeps its dead jobs calls this again.
       throw error
     }
   }

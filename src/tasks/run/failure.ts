@@ -1,31 +1,44 @@
 import { ERROR_CODES, isHttpError, type ErrorCode } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
-import type { TaskFailure } from '../record/record.js'
+import type { ErrorFields, TaskFailure } from '../record/record.js'
 
-/** A failure as the record keeps it, with its HTTP status for those who wait for the work. */
+/** A failure as the record stores it, with its status and header fields for requests that wait. */
 export interface Failure extends TaskFailure {
   readonly status: number
+  readonly fields?: ErrorFields | undefined
 }
 
-/** A failure with one of longhaul's codes. */
+/** The header fields of an error that are stored, and the maximum length of each. */
+const STORED_FIELDS = ['retry-after', 'link'] as const
+const MAX_FIELD_LENGTH = 1024
+
+/** Returns a failure with one of longhaul's codes. */
 export function failureOf(code: ErrorCode): Failure {
   const [status, message] = ERROR_CODES[code]
   return { code, message, status }
 }
 
-/**
- * What clients may know of a thrown value: what a direct answer would tell; the unknown is a
- * `task_failed`.
- */
+/** Returns what clients may know of a thrown value. An unknown error is masked as `task_failed`. */
 export function toFailure(error: unknown): Failure {
-  const { code, message, status, details } = readFailure(error)
-  return code === 'internal_error' ? failureOf('task_failed') : { code, message, status, ...details && { details } }
+  const { code, message, status, details, headers } = readFailure(error)
+  if (code === 'internal_error') return failureOf('task_failed')
+  const fields = storedFields(headers)
+  return { code, message, status, ...details && { details }, ...fields && { fields } }
+}
+
+function storedFields(headers: Readonly<Record<string, string>>): ErrorFields | undefined {
+  const fields: Record<string, string> = {}
+  for (const name of STORED_FIELDS) {
+    const value = headers[name]
+    if (value !== undefined && value.length <= MAX_FIELD_LENGTH) fields[name] = value
+  }
+  return Object.keys(fields).length === 0 ? undefined : fields
 }
 
 const PERMANENT = Symbol.for('longhaul.permanent')
 
 /**
- * Marks an error so that the task is not tried again: `throw permanent(new Error('no such file'))`.
+ * Marks an error so that the task is not retried: `throw permanent(new Error('no such file'))`.
  * What clients see of it does not change.
  */
 export function permanent<E extends object>(error: E): E {
@@ -34,13 +47,14 @@ export function permanent<E extends object>(error: E): E {
   return Object.defineProperty(marked, PERMANENT, { value: true })
 }
 
-const AGAIN = new Set([408, 425, 429])
+/** Statuses below 500 that may end by themselves. */
+const TEMPORARY = new Set([408, 425, 429])
 
-/** Whether trying again can't help: marked so, or an `HttpError` that blames the request. */
+/** Returns whether a retry cannot help: the error is marked, or it is an `HttpError` below 500. */
 export function isPermanent(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false
   try {
-    return PERMANENT in error || (isHttpError(error) && error.status < 500 && !AGAIN.has(error.status))
+    return PERMANENT in error || (isHttpError(error) && error.status < 500 && !TEMPORARY.has(error.status))
   } catch {
     // A proxy or a getter of the thrown value threw.
     return false

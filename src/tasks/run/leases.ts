@@ -2,47 +2,50 @@ import type { Revision, Store, Unsubscribe } from '../../stores/store.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { isFinal } from '../record/state.js'
 
-/** Own writes are told of too: a notice this soon after a beat is no reconnect. */
+/** A notice this soon after a renewal is that of the own write, not of a reconnect. In milliseconds. */
 const ECHO_MS = 1000
-/** Tasks of one lost process that are ended in one go; the rest when they are read again. */
+/** Maximum number of tasks of one lost process that end together. The others end when they are read again. */
 const MAX_SUSPECTS = 1000
 
-/** Where a process says that it lives. */
-const aliveKey = (holder: string): string => `alive:${holder}`
+function aliveKey(holder: string): string {
+  return `alive:${holder}`
+}
 
-/** Whether the process of this name has said lately that it lives. */
+/** Returns whether the lease of a process is alive. */
 export async function isAlive(store: Store, holder: string): Promise<boolean> {
   return await store.get(aliveKey(holder)) !== undefined
 }
 
 /**
- * Where the store is shared but the queue is not, work dies with its process while its record lives
- * on. Each record so names its holder, each process keeps one key alive, and whoever reads an
- * unfinished record whose holder's key is missing, twice and half a lease apart, ends it.
+ * Finds tasks whose process has died, where the store is shared but the queue is not. Each record
+ * names its holder, and each process renews a lease: one key in the store. A process that reads an
+ * unfinished record checks the lease of its holder. If the lease is missing twice, half a lease
+ * apart, it ends the record.
  */
 export class Leases {
   private readonly suspects = new Map<string, Set<string>>()
   private readonly timers = new Set<ReturnType<typeof setTimeout>>()
-  private readonly heart: ReturnType<typeof setInterval>
+  private readonly heartbeat: ReturnType<typeof setInterval>
   private revision: Revision | undefined
-  private beating: Promise<void> | undefined
-  /** When it was written last, on `performance.now()`. */
-  private lastBeat = -Infinity
+  private renewing: Promise<void> | undefined
+  /** Time of the last renewal, on `performance.now()`. */
+  private renewedAt = -Infinity
   private unwatch: Unsubscribe | undefined
   private closed = false
 
-  /** `interrupt` ends the record of a task if it is unfinished and still this holder's. */
+  /** @param interrupt - ends the record of a task if it is unfinished and still has this holder */
   constructor(
-    private readonly store: Store, readonly holder: string, private readonly interrupt: (id: string, holder: string) => Promise<void>,
+    private readonly store: Store, readonly holder: string,
+    private readonly interrupt: (id: string, holder: string) => Promise<void>,
     private readonly leaseMs: number,
   ) {
-    this.beat()
-    this.heart = setInterval(() => { this.beat() }, leaseMs / 4)
-    this.heart.unref()
+    this.renew()
+    this.heartbeat = setInterval(() => { this.renew() }, leaseMs / 4)
+    this.heartbeat.unref()
   }
 
-  /** To be told of every record that is read. */
-  see({ id, state, holder }: Pick<TaskSnapshot, 'id' | 'state'> & { readonly holder?: string | undefined }): void {
+  /** Call for every record that is read. Fails the task if the process that owned it has died. */
+  noteRead({ id, state, holder }: Pick<TaskSnapshot, 'id' | 'state'> & { readonly holder?: string | undefined }): void {
     if (holder === undefined || holder === this.holder || this.closed || isFinal(state)) return
     const known = this.suspects.get(holder)
     if (known) {
@@ -51,18 +54,18 @@ export class Leases {
     }
     this.suspects.set(holder, new Set([id]))
     this.isGone(holder).then((gone) => {
-      if (gone && !this.closed) this.later(() => this.confirm(holder))
+      if (gone && !this.closed) this.afterHalfALease(() => this.confirm(holder))
       else this.suspects.delete(holder)
     }, () => { this.suspects.delete(holder) })
   }
 
-  /** Stops saying that this process lives. */
+  /** Ends the lease of this process. */
   async close(): Promise<void> {
     this.closed = true
-    clearInterval(this.heart)
+    clearInterval(this.heartbeat)
     for (const timer of this.timers) clearTimeout(timer)
     this.unwatch?.()
-    await this.beating
+    await this.renewing
     try {
       await this.store.delete(aliveKey(this.holder))
     } catch {
@@ -75,7 +78,7 @@ export class Leases {
       if (!await this.isGone(holder)) return
       for (const id of this.suspects.get(holder) ?? []) await this.interrupt(id, holder)
     } catch {
-      // The store is away: whoever reads next begins anew.
+      // The store is unavailable. The next read of such a record starts again.
     } finally {
       this.suspects.delete(holder)
     }
@@ -85,35 +88,35 @@ export class Leases {
     return !await isAlive(this.store, holder)
   }
 
-  private later(what: () => Promise<void>): void {
+  private afterHalfALease(what: () => Promise<void>): void {
     const timer = setTimeout(() => {
       this.timers.delete(timer)
       void what()
-      // After an outage of the store all keys have expired: in this time every process that lives
-      // writes its own.
+      // All leases have expired after an outage of the store. In this time each living process
+      // renews its own.
     }, this.leaseMs / 2)
     timer.unref()
     this.timers.add(timer)
   }
 
-  private beat(): void {
+  private renew(): void {
     if (this.closed) return
-    this.beating ??= this.write().catch(() => undefined).then(() => { this.beating = undefined })
+    this.renewing ??= this.write().catch(() => undefined).then(() => { this.renewing = undefined })
   }
 
   private async write(): Promise<void> {
     const key = aliveKey(this.holder)
     const options = { ttlMs: this.leaseMs }
-    const kept = this.revision === undefined ? undefined : await this.store.replace(key, '', this.revision, options)
-    if (kept?.replaced) this.revision = kept.revision
+    const renewed = this.revision === undefined ? undefined : await this.store.replace(key, '', this.revision, options)
+    if (renewed?.replaced) this.revision = renewed.revision
     else {
       const made = await this.store.create(key, '', options)
       this.revision = made.created ? made.revision : made.entry.revision
     }
-    this.lastBeat = performance.now()
-    // A notice comes after every reconnect: the key may have expired while the store was away.
+    this.renewedAt = performance.now()
+    // A notice comes after every reconnect. The lease may have expired during the outage.
     this.unwatch ??= await this.store.watch(key, () => {
-      if (performance.now() - this.lastBeat > ECHO_MS) this.beat()
+      if (performance.now() - this.renewedAt > ECHO_MS) this.renew()
     })
     if (this.closed) this.unwatch()
   }

@@ -1,13 +1,12 @@
 import { cutText } from '../../runtime/cut-text.js'
-import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { TaskProgress } from '../record/record.js'
 
 /** In UTF-16 units. */
-const MAX_MESSAGE = 500
+const MAX_MESSAGE_LENGTH = 500
 
 /**
- * Takes reports of progress as often as they come and writes them no closer than `intervalMs`
- * apart, one write at a time, the newest winning. The first is written at once.
+ * Accepts progress reports as often as they come. Writes the newest one at most every `intervalMs`,
+ * one write at a time. The first is written at once.
  */
 export class ProgressWriter {
   private latest: TaskProgress | undefined
@@ -20,22 +19,23 @@ export class ProgressWriter {
     private readonly intervalMs: number,
   ) {}
 
-  /** A report; numbers that are none are dropped, so a careless `done / 0` harms nothing. */
-  readonly report = (done: number, total?: number, message?: string): void => {
+  /** Takes a report. Drops numbers that are not finite, so a careless `done / 0` does no harm. */
+  report(done: number, total?: number, message?: string): void {
     if (this.closed || !Number.isFinite(done)) return
     this.latest = {
       done,
       ...(total !== undefined && Number.isFinite(total) ? { total } : {}),
-      ...(typeof message === 'string' ? { message: cutText(message, MAX_MESSAGE) } : {}),
+      ...(typeof message === 'string' ? { message: cutText(message, MAX_MESSAGE_LENGTH) } : {}),
     }
     if (!this.timer && !this.writing) this.flush()
   }
 
-  /** Takes no more reports; gives one that has not been written, once no write is under way. */
-  close(): MaybePromise<TaskProgress | undefined> {
+  /** Takes no more reports. Waits for a write in progress and returns the report not yet written. */
+  async close(): Promise<TaskProgress | undefined> {
     this.closed = true
-    if (this.timer) clearTimeout(this.timer)
-    return this.writing ? this.writing.then(() => this.latest) : this.latest
+    clearTimeout(this.timer)
+    await this.writing
+    return this.latest
   }
 
   private flush(): void {
@@ -43,11 +43,15 @@ export class ProgressWriter {
     this.timer = undefined
     if (!progress || this.closed) return
     this.latest = undefined
-    this.writing = this.write(progress).catch(() => undefined).then(() => {
-      this.writing = undefined
-      if (this.closed) return
-      this.timer = setTimeout(() => { this.flush() }, this.intervalMs)
-      this.timer.unref()
-    })
+    this.writing = this.writeOnce(progress)
+  }
+
+  private async writeOnce(progress: TaskProgress): Promise<void> {
+    // A failed write does no harm: the end of the run writes the record too.
+    await this.write(progress).catch(() => undefined)
+    this.writing = undefined
+    if (this.closed) return
+    this.timer = setTimeout(() => { this.flush() }, this.intervalMs)
+    this.timer.unref()
   }
 }

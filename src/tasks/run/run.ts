@@ -1,131 +1,143 @@
-import { isPending, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { httpError } from '../../http/errors.js'
-import { validate, type Validation } from '../../schema/validate.js'
-import { RunContext, type RunOptions } from './context.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
-import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
+import { validate } from '../../schema/validate.js'
+import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
 import { toResultText } from '../record/result.js'
-import { TIMED_OUT } from './stop.js'
+import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
+import { TIMED_OUT, type Stop } from './stop.js'
 
 /** How one run ended. */
 export type Outcome =
-  | { readonly kind: 'completed'; readonly result: string }
-  /** `cause` is what a direct answer throws. */
-  | { readonly kind: 'failed'; readonly failure: Failure; readonly cause: unknown; readonly timedOut: boolean }
-  /** Stopped from outside; `reason` is that of the signal. */
-  | { readonly kind: 'aborted'; readonly reason: unknown }
+  | { readonly kind: 'completed', readonly result: string }
+  /** `cause` is the error that a direct answer throws. */
+  | { readonly kind: 'failed', readonly failure: Failure, readonly cause: unknown, readonly timedOut: boolean }
+  /** Stopped from outside. `reason` is that of the signal. */
+  | { readonly kind: 'aborted', readonly reason: unknown }
 
-/** How long a run may go on after its signal has aborted before its place is given to others. */
-const ABORT_GRACE_MS = 1000
+/** Options of one run. */
+export interface RunOptions extends Omit<TaskContext, 'signal'> {
+  /** Stops the run. It serves one run only. */
+  readonly stop: Stop
+  readonly timeoutMs: number
+  readonly maxResultBytes: number
+}
 
 /**
- * Judges input that came over a wire and runs a definition on it once. Never throws and always
- * settles, whatever `run` does: throw anything, never settle, or continue after its signal.
+ * Validates raw input and runs a definition on it once. Never rejects and always settles, whatever
+ * `run` does: throw anything, never settle, or continue after its signal has aborted.
  */
-export function runOnce(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): MaybePromise<Outcome> {
-  return launch(definition, options, (told) => {
-    const input = toInput(definition, rawInput)
-    return isPending(input) ? input.then((judged) => definition.run(judged, told)) : definition.run(input, told)
-  })
+export async function runOnce(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): Promise<Outcome> {
+  return settle(definition, options, async (context) => definition.run(await toInput(definition, rawInput), context))
 }
 
-/** As `runOnce`, for input that `toInput` has judged. */
-export function runJudged(definition: AnyTaskDefinition, input: never, options: RunOptions): MaybePromise<Outcome> {
-  return launch(definition, options, (told) => definition.run(input, told))
+/** Does the same as `runOnce` with input that `toInput` has validated. */
+export async function runValidated(definition: AnyTaskDefinition, input: never, options: RunOptions): Promise<Outcome> {
+  return settle(definition, options, (context) => definition.run(input, context))
 }
 
-/** The outcome of work that failed before it began. */
+/** Returns the outcome of work that failed before it began. */
 export function failedOutcome(cause: unknown): Outcome {
   return { kind: 'failed', failure: toFailure(cause), cause, timedOut: false }
 }
 
-function launch(definition: AnyTaskDefinition, options: RunOptions, start: (told: RunContext) => unknown): MaybePromise<Outcome> {
-  const { stop } = options
+async function settle(
+  definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext<never>) => unknown,
+): Promise<Outcome> {
+  const { stop, timeoutMs, maxResultBytes } = options
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
-  let value: unknown
   try {
-    value = start(new RunContext(options))
-    if (!isPending(value)) return ended(definition, options, value)
+    const started = start(new RunContext(options))
+    const value = isThenable(started) ? await stop.waitFor(started, timeoutMs) : started
+    return stop.aborted ? stopped(definition, options) : completed(definition, value, maxResultBytes)
   } catch (error) {
-    return broken(definition, options, error)
-  }
-  return settled(definition, options, value)
-}
-
-/**
- * The outcome of a run that has given a promise; at the latest when it has gone on for a while
- * although it was told to stop.
- */
-function settled(definition: AnyTaskDefinition, options: RunOptions, value: PromiseLike<unknown>): Promise<Outcome> {
-  return new Promise((resolve) => {
-    const { stop, timeoutMs } = options
-    stop.begin(timeoutMs, ABORT_GRACE_MS, () => { resolve(stopped(definition, options)) })
-    // What is no promise of ours may do anything when it is asked to go on.
-    Promise.resolve(value).then(
-      (result) => { if (!stop.over) resolve(ended(definition, options, result)) },
-      (error: unknown) => { if (!stop.over) resolve(broken(definition, options, error)) },
-    )
-  })
-}
-
-function ended(definition: AnyTaskDefinition, options: RunOptions, value: unknown): Outcome {
-  const { stop, maxResultBytes } = options
-  if (stop.aborted) return stopped(definition, options)
-  try {
-    const result = toResultText(value)
+    return stop.aborted ? stopped(definition, options) : failedOutcome(error)
+  } finally {
     stop.end()
-    if (3 * result.length <= maxResultBytes || Buffer.byteLength(result) <= maxResultBytes) return { kind: 'completed', result }
-    const cause = new RangeError(`The result of ${definition.name} is larger than ${String(maxResultBytes)} bytes`)
-    return { kind: 'failed', failure: failureOf('result_too_large'), cause: httpError('result_too_large', { cause }), timedOut: false }
-  } catch (error) {
-    return broken(definition, options, notJson(definition.name, error))
   }
 }
 
-/**
- * Says whose result it is: no frame of the error's stack does. What a `toJSON` throws on purpose
- * stays as it is.
- */
-function notJson(name: string, error: unknown): unknown {
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
+}
+
+function completed({ name }: AnyTaskDefinition, value: unknown, maxResultBytes: number): Outcome {
+  const result = resultTextOf(name, value)
+  // A UTF-16 unit takes at most three bytes.
+  if (3 * result.length <= maxResultBytes || Buffer.byteLength(result) <= maxResultBytes) return { kind: 'completed', result }
+  const cause = new RangeError(`The result of ${name} is larger than ${String(maxResultBytes)} bytes`)
+  return { kind: 'failed', failure: failureOf('result_too_large'), cause: httpError('result_too_large', { cause }), timedOut: false }
+}
+
+/** Returns the result as JSON. Names the task in the error for a value that is not JSON. */
+function resultTextOf(name: string, value: unknown): string {
   try {
-    return error instanceof TypeError && !isPermanent(error) ? new TypeError(`The result of ${name} is not JSON: ${error.message}`, { cause: error }) : error
+    return toResultText(value)
+  } catch (error) {
+    throw isNotJson(error) ? new TypeError(`The result of ${name} is not JSON: ${error.message}`, { cause: error }) : error
+  }
+}
+
+/** Returns whether this is the error of `JSON.stringify`, not one that a `toJSON` threw on purpose. */
+function isNotJson(error: unknown): error is TypeError {
+  try {
+    return error instanceof TypeError && !isPermanent(error)
   } catch {
     // A proxy or a getter of the thrown value threw.
-    return error
+    return false
   }
 }
 
-function broken(definition: AnyTaskDefinition, options: RunOptions, error: unknown): Outcome {
-  if (options.stop.aborted) return stopped(definition, options)
-  options.stop.end()
-  return failedOutcome(error)
-}
-
-function stopped(definition: AnyTaskDefinition, { stop, timeoutMs }: RunOptions): Outcome {
-  stop.end()
+function stopped({ name }: AnyTaskDefinition, { stop, timeoutMs }: RunOptions): Outcome {
   if (stop.reason !== TIMED_OUT) return { kind: 'aborted', reason: stop.reason }
-  const cause = new Error(`${definition.name} ran longer than ${String(timeoutMs)} ms`)
+  const cause = new Error(`${name} ran longer than ${String(timeoutMs)} ms`)
   return { kind: 'failed', failure: failureOf('task_timeout'), cause: httpError('task_timeout', { cause }), timedOut: true }
 }
 
 /**
- * Judges input; throws `invalid_input` with pointers when the schema refuses it. What comes out is
- * what this definition's `run` and `check` take: `never` is how that is said where the type is not
- * known.
+ * Validates input by the schema of a definition. Returns what `run` and `check` of this definition
+ * take; `never` stands for that type where it is not known.
+ *
+ * @throws {HttpError} 400 `invalid_input` with pointers.
  */
-export function toInput(definition: AnyTaskDefinition, rawInput: unknown): MaybePromise<never> {
+export async function toInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<never> {
   if (!definition.input) return rawInput as never
-  const judged = validate(definition.input, rawInput)
-  return judged instanceof Promise ? judged.then(valueOf) : valueOf(judged)
+  const outcome = await validate(definition.input, rawInput)
+  if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
+  return outcome.value as never
 }
 
-/** Judges input by schema and business rule; throws what the client is to see. */
-export async function judgeInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<void> {
+/** Validates input by schema and business rule. Throws the error that the client is to see. */
+export async function validateInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<void> {
   const input = await toInput(definition, rawInput)
   await definition.check?.(input)
 }
 
-function valueOf(outcome: Validation<unknown>): never {
-  if ('details' in outcome) throw httpError('invalid_input', { details: outcome.details })
-  return outcome.value as never
+/** The context of one run. */
+class RunContext implements TaskContext<never> {
+  readonly taskId: string | undefined
+  readonly attempt: number
+  readonly lastAttempt: boolean
+  readonly owner: string | undefined
+  /** `never`, because where a task is submitted its type is known, and here it is not. */
+  readonly context: never
+  readonly progress: TaskContext['progress']
+  declare readonly signal: AbortSignal
+  readonly #stop: Stop
+
+  constructor({ taskId, attempt, lastAttempt, owner, context, progress, stop }: RunOptions) {
+    this.taskId = taskId
+    this.attempt = attempt
+    this.lastAttempt = lastAttempt
+    this.owner = owner
+    this.context = context as never
+    this.progress = progress
+    this.#stop = stop
+    // An own property, so that a copy (`{ ...context }`) has it too. All contexts share one getter,
+    // because V8 keeps a hidden class, and with it the whole run, for each getter that it meets.
+    Object.defineProperty(this, 'signal', RunContext.#signal)
+  }
+
+  static readonly #signal: PropertyDescriptor & ThisType<RunContext> = {
+    enumerable: true,
+    get() { return this.#stop.signal },
+  }
 }

@@ -1,109 +1,84 @@
-import { afterMicrotasks, type Lasting } from './after-microtasks.js'
-import { afterShort, SHORT_MS, type Short } from './after-short.js'
-
-/**
- * Who else may stop a run: the attempt of a queue, a request. Its signal is made when it is read.
- */
+/** Something else that may stop a run, such as the attempt of a queue or a request. */
 export interface StopSource {
   readonly signal: AbortSignal
+  /** Calls `listener` when the signal aborts. Used instead of the signal, which costs more to make. */
+  readonly onAbort?: ((listener: (reason: unknown) => void) => void) | undefined
 }
 
-/** The abort reason of a run whose time is over. */
+/** The abort reason of a run that has exceeded its time limit. */
 export const TIMED_OUT = new Error('The task ran longer than it may')
 
+/** How long a run may continue after its signal has aborted, in milliseconds. */
+const ABORT_GRACE_MS = 1000
+
 /**
- * Stops one run: when its task is cancelled, its time is over, or its queue or request says so. An
- * AbortController, a listener and a timer cost more than all the rest of a short run, so they are
- * made once the run asks for its signal, or has outlasted the short ones.
+ * Stops one run: when its task is cancelled, its time is over, or its source aborts. The
+ * AbortController is created when the run reads its signal, because creating one for each run costs
+ * a quarter of an accept, and most runs never read it.
  */
-export class Stop implements Lasting, Short {
+export class Stop {
   aborted = false
   reason: unknown
+  private ended = false
   private controller: AbortController | undefined
-  private unwatch: (() => void) | undefined
-  private watched = false
-  private minded = false
-  /** The run has ended. */
-  over = false
-  /** When the time is over, on `performance.now()`. */
-  private deadline = Infinity
+  private unfollow: (() => void) | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
-  private graceMs = 0
-  private onGraceOver: (() => void) | undefined
+  private giveUp: (() => void) | undefined
 
-  constructor(private readonly source: StopSource) {}
+  constructor(source: StopSource) {
+    if (source.onAbort) source.onAbort((reason) => { this.abort(reason) })
+    else this.follow(source.signal)
+  }
 
-  /** The signal for the run. From now on it follows its source. */
+  /** Signal for the run. */
   get signal(): AbortSignal {
     if (!this.controller) {
       this.controller = new AbortController()
-      this.watch()
       if (this.aborted) this.controller.abort(this.reason)
     }
     return this.controller.signal
   }
 
-  /** Tells the run to stop; the first reason stands. */
+  /** Stops the run. Only the first reason counts. */
   abort(reason: unknown): void {
-    if (this.aborted || this.over) return
+    if (this.aborted || this.ended) return
     this.aborted = true
     this.reason = reason
-    clearTimeout(this.timer)
-    if (this.onGraceOver) this.timer = setTimeout(this.onGraceOver, this.graceMs).unref()
+    if (this.giveUp) this.startTimer(ABORT_GRACE_MS, this.giveUp)
     this.controller?.abort(reason)
   }
 
   /**
-   * The run begins, and may take `timeoutMs`. `onGraceOver` is called when it goes on for `graceMs`
-   * after it was told to stop.
+   * Waits for a run that began now and may take `timeoutMs`. Rejects if the run continues for a
+   * second after it was stopped.
    */
-  begin(timeoutMs: number, graceMs: number, onGraceOver: () => void): void {
-    this.deadline = performance.now() + timeoutMs
-    this.graceMs = graceMs
-    this.onGraceOver = onGraceOver
-    if (this.watched || timeoutMs <= 2 * SHORT_MS) this.watch()
-    else if (!this.minded) afterMicrotasks(this)
+  waitFor<T>(run: PromiseLike<T>, timeoutMs: number): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.giveUp = () => { reject(new Error('The run did not end after its signal had aborted')) }
+      if (this.aborted) this.startTimer(ABORT_GRACE_MS, this.giveUp)
+      else this.startTimer(timeoutMs, () => { this.abort(TIMED_OUT) })
+      // Wraps foreign thenables: their `then` may throw or settle twice.
+      Promise.resolve(run).then(resolve, reject)
+    })
   }
 
-  turnOver(): void {
-    this.mind()
-  }
-
-  /** Follows the source, and the clock, once the run has outlasted the short ones. */
-  mind(): void {
-    if (this.over || this.minded) return
-    this.minded = true
-    afterShort(this)
-  }
-
-  outlast(): void {
-    this.watch()
-  }
-
-  /** The run has ended: nothing is called any more. */
+  /** Ends the stop together with its run. Later calls of `abort` do nothing. */
   end(): void {
-    this.over = true
-    if (this.timer) clearTimeout(this.timer)
-    this.unwatch?.()
-    // This may stay among the young ones for a moment, and the whole run must not hang on it.
-    this.onGraceOver = undefined
+    this.ended = true
+    this.giveUp = undefined
+    clearTimeout(this.timer)
+    this.unfollow?.()
   }
 
-  /** Follows the source, and the clock once the run has begun. */
-  watch(): void {
-    if (this.over) return
-    if (!this.watched) {
-      this.watched = true
-      this.follow(this.source.signal)
-    }
-    if (this.aborted || this.timer !== undefined || this.deadline === Infinity) return
-    this.timer = setTimeout(() => { this.abort(TIMED_OUT) }, Math.max(this.deadline - performance.now(), 0)).unref()
+  private startTimer(ms: number, onTime: () => void): void {
+    clearTimeout(this.timer)
+    this.timer = setTimeout(onTime, ms).unref()
   }
 
   private follow(signal: AbortSignal): void {
-    if (signal.aborted) return this.abort(signal.reason)
     const stop = () => { this.abort(signal.reason) }
+    if (signal.aborted) return stop()
     signal.addEventListener('abort', stop, { once: true })
-    this.unwatch = () => { signal.removeEventListener('abort', stop) }
+    this.unfollow = () => { signal.removeEventListener('abort', stop) }
   }
 }

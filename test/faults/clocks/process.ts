@@ -15,5 +15,5 @@ const tasks = createTasks({
 })
 const running = await tasks.submit(endless, {})
 const ended = await tasks.submit(quick, {})
-await tasks.wait(ended.id, { timeoutMs: 10_000 })
-console.log(JSON.stringify({ now: Date.now(), running: running.id, ended: ended.id }))
+await tasks.wait(ended.taskId, { timeoutMs: 10_000 })
+console.log(JSON.stringify({ now: Date.now(), running: running.taskId, ended: ended.taskId }))

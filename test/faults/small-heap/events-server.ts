@@ -16,7 +16,7 @@ const tasks = createTasks({ ...memory(), definitions: [large], maxWaitersPerOwne
 const { status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', maxWaitSeconds: 600 })
 const server = createServer({ requestTimeout: 0 })
 attach(server, router({ 'GET /tasks/{id}': status }))
-const { id } = await tasks.submit(large, 1)
+const { taskId: id } = await tasks.submit(large, 1)
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port, path: `/tasks/${id}` }) })
 
 let maxRss = 0

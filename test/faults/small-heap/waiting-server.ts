@@ -9,17 +9,17 @@ import { serviceOf } from '../../../src/tasks/service-of.js'
 let start: (go: void) => void
 const gate = new Promise<void>((resolve) => { start = resolve })
 let runs = 0
-const once = defineTask<unknown[], number>({
+const once = defineTask({
   name: 'once',
-  run: async (input) => {
+  run: async (input: unknown[]) => {
     await gate
     runs++
     return input.length
   },
 })
-const again = defineTask<unknown[], number>({
+const again = defineTask({
   name: 'again', attempts: 3, backoff: { type: 'fixed', delayMs: 20 },
-  run: async (input, { attempt }) => {
+  run: async (input: unknown[], { attempt }) => {
     if (attempt === 2) await gate
     if (attempt < 3) throw new Error('fails, on purpose')
     runs++
@@ -38,6 +38,6 @@ attach(server, router({
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', (message) => {
   if (message === 'go') start()
-  process.send?.({ ...queue.usage(), runs, requests: serviceOf(tasks).waiters.size + serviceOf(tasks).direct.size, heap: process.memoryUsage().heapUsed })
+  process.send?.({ ...queue.usage(), runs, requests: serviceOf(tasks).waiters.size + serviceOf(tasks).directRuns.size, heap: process.memoryUsage().heapUsed })
 })
 process.on('disconnect', () => process.exit())

@@ -40,7 +40,7 @@ test('15.4: an id is used again after cancel and delete, while the old job is st
   await tasks.cancel('order-7')
   assert.equal(await tasks.delete('order-7'), true)
   assert.equal((await tasks.submit(work, 'new', { id: 'order-7' })).created, true)
-  assert.equal((await tasks.wait('order-7', { timeoutMs: 10_000 }))?.state, 'completed')
+  assert.equal((await tasks.wait('order-7', { timeoutMs: 10_000 }))?.status, 'completed')
   release()
   assert.deepEqual([began, (await tasks.get('order-7'))?.result], [['old', 'new'], { message: 'new' }])
 })
@@ -51,7 +51,7 @@ test('15.4: an id is used again and again after its end; 5, id-5, NaN and -5 are
   for (const round of ['a', 'b', 'c']) {
     for (const id of ids) assert.equal((await tasks.submit(work, round + id, { id })).created, true)
     for (const id of ids) {
-      assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.state, 'completed')
+      assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'completed')
       assert.deepEqual((await tasks.get(id))?.result, { message: round + id })
       assert.equal(await tasks.delete(id), true)
     }

@@ -17,5 +17,5 @@ const tasks = createTasks({
     backoff: { type: 'fixed', delayMs: 1500 },
   }),
 })
-const { id } = callbackUrl === undefined ? await tasks.submit(endless, {}) : await tasks.submit(quick, {}, { callbackUrl })
+const { taskId: id } = callbackUrl === undefined ? await tasks.submit(endless, {}) : await tasks.submit(quick, {}, { callbackUrl })
 console.log(id)

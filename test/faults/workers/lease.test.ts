@@ -42,7 +42,7 @@ test('work whose process was killed reads as failed, task_interrupted, soon afte
   const waiting = tasks.wait(id, { timeoutMs: 20_000 })
   holder.child.kill('SIGKILL')
   const killed = performance.now()
-  assert.equal((await waiting)?.state, 'failed')
+  assert.equal((await waiting)?.status, 'failed')
   // A lease, half a lease to make sure, and a reader that looks every 3 s.
   assert.ok(performance.now() - killed < 6000, `${String(Math.round(performance.now() - killed))} ms after the kill`)
   assert.equal((await tasks.get(id))?.error?.code, 'task_interrupted')
@@ -51,7 +51,7 @@ test('work whose process was killed reads as failed, task_interrupted, soon afte
 test('a process that lives through an outage longer than its lease keeps its tasks', async (t) => {
   const one = tasksHere(t)
   const other = tasksHere(t)
-  const { id } = await one.submit(endless, {})
+  const { taskId: id } = await one.submit(endless, {})
   await eventually(async () => (await other.get(id))?.startedAt !== undefined, 5000, 'the task runs')
   redis.freeze()
   await pause(3000)
@@ -78,8 +78,8 @@ test('a cancel from another process aborts the run where it is, with the in-proc
     await store.close()
     client.disconnect()
   })
-  const { id } = await there.submit(watched, {})
+  const { taskId: id } = await there.submit(watched, {})
   await eventually(async () => (await here.get(id))?.startedAt !== undefined, 5000, 'the task runs')
-  assert.equal((await here.cancel(id))?.moved, true)
+  assert.equal((await here.cancel(id))?.status, 'cancelled')
   await eventually(() => stopped, 2000, 'the run hears of it at once')
 })

@@ -34,7 +34,7 @@ export function webOf(t: TestContext, url: string, who: Who): { tasks: Tasks, su
   const submit = async (name: string, input: object): Promise<string> => {
     const definition = definitions.find((each) => each.name === name)
     assert.ok(definition)
-    return (await tasks.submit(definition, input)).id
+    return (await tasks.submit(definition, input)).taskId
   }
   return { tasks, submit, client }
 }
@@ -42,7 +42,7 @@ export function webOf(t: TestContext, url: string, who: Who): { tasks: Tasks, su
 /** Each of them is completed, after one run, by one of `who`. */
 export async function completed({ tasks, client }: ReturnType<typeof webOf>, ids: readonly string[], who: readonly Who[]): Promise<void> {
   const ends = await Promise.all(ids.map((id) => tasks.wait(id, { timeoutMs: 60_000 })))
-  assert.deepEqual(ends.map((task) => task?.state), ids.map(() => 'completed'))
+  assert.deepEqual(ends.map((task) => task?.status), ids.map(() => 'completed'))
   for (const id of ids) {
     const runs = await client.lrange(`ran:${id}`, 0, -1)
     assert.equal(runs.length, 1, `${id} ran ${String(runs.length)} times`)

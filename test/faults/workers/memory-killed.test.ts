@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Redis } from 'ioredis'
-import { createTasks } from 'longhaul'
+import { createTasks, type AnyTaskDefinition } from 'longhaul'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { MemoryQueue } from 'longhaul/memory'
 import { RedisStore } from 'longhaul/redis'
@@ -41,7 +41,7 @@ test('with records in Redis and the queue in memory, a callback that waits for i
   const client = new Redis(redis.url)
   const store = new RedisStore({ client })
   const tasks = createTasks({
-    store, queue: new MemoryQueue(), definitions: [], leaseMs: 1000,
+    store, queue: new MemoryQueue(), definitions: [] as AnyTaskDefinition[], leaseMs: 1000,
     callbacks: callbacks({ sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], queue: new MemoryQueue() }),
   })
   t.after(async () => {

@@ -25,7 +25,7 @@ describe('a callback', () => {
     const payload = new Webhook(SECRET).verify(first.body, first.headers) as { timestamp: string }
     const view = await tasks.get(id)
     assert.deepEqual(payload, {
-      type: 'task.completed', timestamp: view?.finishedAt, data: { taskId: id, status: 'completed', result: { message: 'ünïcode "quoted"' } },
+      type: 'task.completed', timestamp: view?.finishedAt?.toISOString(), data: { taskId: id, status: 'completed', result: { message: 'ünïcode "quoted"' } },
     })
     assert.throws(() => new Webhook(OTHER).verify(first.body, first.headers), 'another secret must not verify')
     assert.throws(() => new Webhook(SECRET).verify(`${first.body} `, first.headers), 'other bytes must not verify')
@@ -39,7 +39,7 @@ describe('a callback', () => {
     await eventually(async () => (await tasks.get(id))?.startedAt !== undefined)
     assert.equal((await tasks.get(id))?.callback?.state, 'waiting')
     const outcome = await tasks.cancel(id)
-    assert.equal(outcome?.moved, true)
+    assert.equal(outcome?.status, 'cancelled')
     await settled(id)
     const [failed, cancelled] = seen.map(({ body }) => JSON.parse(body) as { type: string, data: { error: unknown } })
     assert.deepEqual([failed?.type, failed?.data.error], ['task.failed', { code: 'task_failed', message: 'The task failed.' }])
@@ -97,7 +97,7 @@ describe('a callback', () => {
     await eventually(async () => {
       const task = await serviceOf(tasks).read(id)
       if (task) versions.add(task.version)
-      return task?.face.includes('"delivered"') === true
+      return task?.text.includes('"delivered"') === true
     })
     await settled(id)
     assert.ok(versions.size > 1, `one version only: ${[...versions].join()}`)

@@ -85,7 +85,7 @@ export function site(t: TestContext, options: Partial<CallbackOptions> & HttpSen
   })
   return {
     tasks, heard,
-    submit: async (callbackUrl, input, owner) => (await tasks.submit(echo, input, { callbackUrl, ...owner !== undefined && { owner } })).id,
+    submit: async (callbackUrl, input, owner) => (await tasks.submit(echo, input as object, { callbackUrl, ...owner !== undefined && { owner } })).taskId,
     settled: async (id, ms = 8000) => {
       await eventually(async () => ['delivered', 'failed'].includes((await tasks.get(id))?.callback?.state ?? ''), ms)
       const callback = (await tasks.get(id))?.callback

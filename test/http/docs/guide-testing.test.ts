@@ -86,14 +86,14 @@ test('a failed run is retried after ten minutes', async () => {
   const tasks = createTasks({
     ...memory({ clock }), definitions: [flaky], onError: () => undefined, retentionMs: 3_600_000,
   })
-  const { id } = await tasks.submit(flaky, {})
+  const task = await tasks.submit(flaky, {})
 
   await clock.advance(599_999)
-  assert.equal((await tasks.get(id))?.status, 'processing')
+  assert.equal((await task.get())?.status, 'queued')
   await clock.advance(1)
-  assert.equal((await tasks.get(id))?.status, 'completed')
+  assert.equal((await task.get())?.status, 'completed')
   await clock.advance(3_600_000)
-  assert.equal(await tasks.get(id), undefined)
+  assert.equal(await task.get(), undefined)
   await tasks.close()
 })
 // #endregion
@@ -105,11 +105,10 @@ test('what clients see of a failure', async () => {
   const tasks = createTasks({
     ...memory(), definitions: [broken], onError: (error) => { errors.push(error) },
   })
-  const { id } = await tasks.submit(broken, {})
-  await tasks.wait(id, { timeoutMs: 5000 })
-  const task = await tasks.get(id)
-  assert.equal(task?.status, 'failed')
-  assert.deepEqual(task.error, { code: 'task_failed', message: 'The task failed.' })
+  const task = await tasks.submit(broken, {})
+  const end = await task.wait({ timeoutMs: 5000 })
+  assert.equal(end?.status, 'failed')
+  assert.deepEqual(end.error, { code: 'task_failed', message: 'The task failed.' })
   assert.match(String(errors[0]), /password=123/)
   await tasks.close()
 })

@@ -100,7 +100,7 @@ describe('reportErrorsTo hears of every masked error, in one place for all handl
       const work = defineTask({ name: 'work', attempts: 2, run: () => { throw fault } })
       const onError = own.length > 0 ? { onError: () => { called.push('own') } } : {}
       const tasks = createTasks({ ...memory({ clock }), definitions: [work], ...onError })
-      const { id: taskId } = await tasks.submit(work, {})
+      const { taskId } = await tasks.submit(work, {})
       await clock.advance(60_000)
       await tasks.close()
       assert.deepEqual(heard.map(([error, { task }]) => [error, task]), [1, 2].map((attempt) => [fault, { taskId, name: 'work', attempt }]))

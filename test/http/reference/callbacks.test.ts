@@ -27,7 +27,7 @@ describe('POST /start-task', () => {
       const { status, headers: fields, json } = await start({ taskData: 'some text' }, headers)
       assert.equal(status, 202, 'not accepted')
       assert.deepEqual([fields.get('location'), fields.get('content-location')], [`/task-status/${json.taskId}`, `/task-status/${json.taskId}`], 'wrong place')
-      assert.deepEqual([json.status, typeof json.message], ['processing', 'string'], 'wrong face')
+      assert.deepEqual([json.status, typeof json.message], ['processing', 'string'], 'wrong format')
       const ended = await client.ended(`/task-status/${json.taskId}`)
       assert.deepEqual([ended.json.status, ended.json.result.words, 'callback' in ended.json], ['completed', 2, false], 'wrong end')
       assert.ok(Date.parse(ended.json.finishedAt) - Date.parse(ended.json.createdAt) < 1000, 'takes longer than a second')

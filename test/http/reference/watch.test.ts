@@ -84,7 +84,7 @@ describe('events', () => {
     assert.equal(again.status, 204)
   })
 
-  test('both faces have them', async () => {
+  test('both formats have them', async () => {
     const path = await begin(50, 'job', true)
     const seen: Event['data'][] = []
     for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { httpError } from '../../../src/http/errors.js'
 import { openapi } from '../../../src/openapi/document.js'
-import { azureFace, type AzureFaceOptions } from '../../../src/tasks/http/azure-face.js'
+import { azureFormat, type AzureFormatOptions } from '../../../src/tasks/http/azure-format.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
@@ -29,7 +29,7 @@ function operationOf(call: Site['call'], sent: Sent[], origin: string): RunningO
 
 const ORIGIN = 'https://api.example.com'
 
-const STYLES: readonly [string, AzureFaceOptions][] = [
+const STYLES: readonly [string, AzureFormatOptions][] = [
   ['an absolute Operation-Location', { origin: ORIGIN }], ['a path in Operation-Location', {}], ['Location alone', { via: 'location' }],
 ]
 
@@ -40,7 +40,7 @@ for (const binding of BINDINGS) {
       const viaLocation = options.via === 'location'
       const bench = async (t: Parameters<typeof site>[0], run: Parameters<typeof defineTask>[0]['run']) => {
         const work = defineTask({ name: 'work', run })
-        const made = await site(t, binding, work, { endpoints: { face: azureFace(options) }, submit: { respond: 'always' } })
+        const made = await site(t, binding, work, { endpoints: { format: azureFormat(options) }, submit: { respond: 'always' } })
         const sent: Sent[] = []
         return { ...made, sent, operation: operationOf(made.call, sent, ORIGIN) }
       }
@@ -114,11 +114,11 @@ for (const binding of BINDINGS) {
   }
 }
 
-describe('the azure face', () => {
+describe('the azure format', () => {
   test('SPEC 4.6.3: the 202 shows what a GET of its Content-Location shows, queued and running', async (t) => {
     for (const via of ['operation-location', 'location'] as const) {
       const work = defineTask({ name: 'work', run: () => 1 })
-      const { start, call } = await site(t, 'fetch', work, { worker: false, endpoints: { face: azureFace({ via }) } })
+      const { start, call } = await site(t, 'fetch', work, { worker: false, endpoints: { format: azureFormat({ via }) } })
       const response = await start()
       assert.equal(response.headers.has('operation-location'), via === 'operation-location')
       const body = await members(response)
@@ -135,7 +135,7 @@ describe('the azure face', () => {
     for (const [done, total, percent] of steps) {
       const gate = deferred()
       const work = defineTask({ name: 'work', run: async (_, { progress }) => { progress(done, total, 'so far'); await gate.promise } })
-      const { start, call } = await site(t, 'fetch', work, { endpoints: { face: azureFace() } })
+      const { start, call } = await site(t, 'fetch', work, { endpoints: { format: azureFormat() } })
       const path = (await start()).headers.get('location') ?? ''
       const now = async () => await (await call('GET', path)).json() as { status: string, percentComplete?: number, message?: string }
       await eventually(async () => (await now()).message === 'so far')
@@ -149,7 +149,7 @@ describe('the azure face', () => {
   test('a condition is heard where the answer is a success, and not where the task failed', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', run: async () => { await gate.promise; throw new Error('no') } })
-    const { start, call } = await site(t, 'fetch', work, { endpoints: { face: azureFace({ via: 'location' }) } })
+    const { start, call } = await site(t, 'fetch', work, { endpoints: { format: azureFormat({ via: 'location' }) } })
     const path = (await start()).headers.get('location') ?? ''
     const ask = (etag: string | null) => call('GET', path, { headers: { 'if-none-match': etag ?? '' } })
     await eventually(async () => (await ask((await call('GET', path)).headers.get('etag'))).status === 304)
@@ -162,8 +162,8 @@ describe('the azure face', () => {
 
   test('the document says what it answers', () => {
     const tasks = createTasks({ ...memory(), definitions: [defineTask({ name: 'work', run: () => 1 })] })
-    const describes = (options: AzureFaceOptions) => {
-      const { submit, status } = taskEndpoints(tasks, { statusPath: '/operations/{id}', owner: 'anyone', face: azureFace(options) })
+    const describes = (options: AzureFormatOptions) => {
+      const { submit, status } = taskEndpoints(tasks, { statusPath: '/operations/{id}', owner: 'anyone', format: azureFormat(options) })
       const document = openapi(router({ 'POST /work': submit(tasks.definition('work') ?? assert.fail()), 'GET /operations/{id}': status }), { info: { title: 't', version: '1' } })
       const paths = document['paths'] as Record<string, Record<string, { responses: Record<string, { headers: object }> }>>
       return [Object.keys(paths['/work']?.['post']?.responses['202']?.headers ?? {}), Object.keys(paths['/operations/{id}']?.['get']?.responses ?? {})]
@@ -179,9 +179,9 @@ describe('the azure face', () => {
 
   test('an origin that is none is refused', () => {
     for (const origin of ['api.example.com', 'https://api.example.com/', 'https://a.example/base', 'ftp://a.example', 'https://u:p@a.example', 'nonsense']) {
-      assert.throws(() => azureFace({ origin }), /origin must be like/, origin)
+      assert.throws(() => azureFormat({ origin }), /origin must be like/, origin)
     }
-    for (const origin of ['https://api.example.com', 'http://127.0.0.1:3000']) assert.ok(azureFace({ origin }))
-    assert.throws(() => azureFace({ via: 'monitor' as never }), TypeError)
+    for (const origin of ['https://api.example.com', 'http://127.0.0.1:3000']) assert.ok(azureFormat({ origin }))
+    assert.throws(() => azureFormat({ via: 'monitor' as never }), TypeError)
   })
 })

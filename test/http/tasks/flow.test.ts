@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { HttpError, httpError } from '../../../src/http/errors.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { jobFace } from '../../../src/tasks/http/job-face.js'
+import { jobFormat } from '../../../src/tasks/http/formats.js'
 import { deferred, ended, eventually, within } from '../../unit/tasks/kit.js'
 import { BINDINGS, members, site } from './kit.js'
 import { serviceOf } from '../../../src/tasks/service-of.js'
@@ -129,8 +129,8 @@ for (const binding of BINDINGS) {
       assert.equal((await call('PUT', path)).status, 405)
     })
 
-    test('SPEC 4.7: the job face: jobId and statusUrl in the 202, id and state in the status', async (t) => {
-      const { call, start, tasks } = await site(t, binding, quick, { endpoints: { face: jobFace } , concurrency: 1 })
+    test('SPEC 4.7: the job format: jobId and statusUrl in the 202, id and state in the status', async (t) => {
+      const { call, start, tasks } = await site(t, binding, quick, { endpoints: { format: jobFormat } , concurrency: 1 })
       const response = await start()
       const body = await members(response)
       assert.equal(body['statusUrl'], response.headers.get('location'))
@@ -170,8 +170,8 @@ for (const binding of BINDINGS) {
     test('with owner anyone, tasks without owner are all that there is', async (t) => {
       const { call, tasks } = await site(t, binding, quick, { endpoints: { owner: 'anyone' } })
       const [anns, nobodys] = [await tasks.submit(quick, 1, { owner: 'ann' }), await tasks.submit(quick, 1)]
-      assert.equal((await call('GET', `/api/status/${anns.id}`)).status, 404)
-      assert.equal((await call('GET', `/api/status/${nobodys.id}`)).status, 200)
+      assert.equal((await call('GET', `/api/status/${anns.taskId}`)).status, 404)
+      assert.equal((await call('GET', `/api/status/${nobodys.taskId}`)).status, 200)
     })
 
     test('SPEC 7.6: failed work is 200 with error { code, message }, masked where unknown, no stack', async (t) => {
@@ -252,7 +252,7 @@ for (const binding of BINDINGS) {
 
     test('respond-async, wait=N: the result in time, or its failure, from one run, and where its status is', async (t) => {
       let runs = 0
-      const work = defineTask<{ fail?: boolean }>({ name: 'work', run: ({ fail }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
+      const work = defineTask({ name: 'work', run: ({ fail }: { fail?: boolean }) => { runs++; if (fail) throw httpError('conflict'); return { message: 'in time' } } })
       const { start, call, tasks } = await site(t, binding, work)
       const response = await start({}, { prefer: 'respond-async, wait=20' })
       assert.deepEqual([response.status, response.headers.get('preference-applied')], [200, 'wait=20'])

@@ -83,7 +83,7 @@ test('a claim is never evicted before its record: a polled task is not run again
   const first = await (await send('mine', { body: 'mine' })).json() as { taskId: string }
   await ended(tasks, first.taskId)
   for (let n = 0; n < 300; n++) {
-    const { id } = await tasks.submit(work, n)
+    const { taskId: id } = await tasks.submit(work, n)
     await ended(tasks, id)
     // Somebody polls the task, and nobody reads its claim.
     assert.ok(await tasks.get(first.taskId), `the record is kept as long as it is used, at ${String(n)}`)

@@ -52,6 +52,19 @@ for (const binding of BINDINGS) {
       assert.deepEqual([spy.calls, runs], [[], []])
     })
 
+    test('a failure keeps its own Retry-After, in a direct answer, in its retry, and after a wait', async (t) => {
+      const limited = defineTask({
+        name: 'limited', run: () => { throw new HttpError(429, 'upstream_limit', { headers: { 'retry-after': '7', 'x-other': 'a' } }) },
+      })
+      const { start } = await site(t, binding, limited)
+      for (const fields of [{ ...key('k'), prefer: 'x' }, { ...key('k'), prefer: 'x' }, { prefer: 'respond-async, wait=10' }]) {
+        const response = await start({}, fields)
+        assert.deepEqual(
+          [response.status, response.headers.get('retry-after'), response.headers.get('x-other')], [429, '7', null],
+        )
+      }
+    })
+
     test('another body is 422, whatever was asked for', async (t) => {
       const { work, runs } = counted()
       const { start } = await site(t, binding, work)

@@ -8,7 +8,7 @@ import type { Handler } from '../../../src/http/exchange.js'
 import { router } from '../../../src/resources/router.js'
 import { taskEndpoints, type TaskEndpointsOptions } from '../../../src/tasks/http/endpoints.js'
 import type { AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
-import type { SubmitEndpointOptions } from '../../../src/tasks/http/submission.js'
+import type { SubmitEndpointOptions } from '../../../src/tasks/http/submit-endpoint-options.js'
 import { bench, type Bench } from '../../unit/tasks/kit.js'
 
 export interface Call {

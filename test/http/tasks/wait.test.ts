@@ -146,7 +146,7 @@ for (const binding of BINDINGS) {
       assert.ok(Date.now() - at < 2000)
       assert.equal(retry, '2000')
       assert.deepEqual(seen.map(({ status, progress }) => [status, progress]), [['processing', undefined], ['processing', { done: 1, total: 2 }], ['completed', { done: 1, total: 2 }]])
-      assert.deepEqual(seen.at(-1), await tasks.get(String(taskId)))
+      assert.deepEqual(seen.at(-1), JSON.parse(JSON.stringify(await tasks.get(String(taskId)))))
       assert.equal(new Set(ids).size, 3)
       assert.ok(ids.every((id) => /^[^\s"]+$/.test(id)))
       await eventually(() => serviceOf(tasks).waiters.size === 0 && store.usage().watches === 0)

@@ -115,7 +115,7 @@ async function main(): Promise<void> {
 /** A callback is signed and sent, and shown. What it takes comes from an entry point of its own. */
 async function told(): Promise<void> {
   await assert.rejects(tasks.submit(double, { amount: 4 }, { callbackUrl: 'http://127.0.0.1/' }), { code: 'callback_url_forbidden' })
-  const { id } = await tasks.submit(double, { amount: 4 }, { callbackUrl: 'https://example.com/hook' })
+  const { taskId: id } = await tasks.submit(double, { amount: 4 }, { callbackUrl: 'https://example.com/hook' })
   for (let tries = 0; tries < 500 && (await tasks.get(id))?.callback?.state !== 'delivered'; tries++) {
     await new Promise((resolve) => setTimeout(resolve, 10))
   }

@@ -29,7 +29,7 @@ for (const [title, ownQueue] of [['the queue of the tasks', false], ['a queue of
         ...(ownQueue && { queue: new MemoryQueue() }),
       }),
     })
-    const { id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
+    const { taskId: id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
     await once(sent, 'sent')
     await tasks.close({ drainMs: 1000 })
     const { state, attempts, fault, lastStatus } = (await tasks.get(id))?.callback ?? {}

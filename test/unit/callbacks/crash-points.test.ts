@@ -63,7 +63,7 @@ function setUp(replies: (CallbackReply | Promise<CallbackReply>)[] = []) {
       backoff: { type: 'fixed', delayMs: 7000 }, attempts: 3,
     }),
   })
-  const submit = async () => (await tasks.submit(work, 1, { callbackUrl: 'https://example.com/hook' })).id
+  const submit = async () => (await tasks.submit(work, 1, { callbackUrl: 'https://example.com/hook' })).taskId
   return { tasks, store, work, queue, sent, spy, submit }
 }
 

@@ -109,9 +109,9 @@ describe('createTasks', () => {
   test('refuses queues and stores that do not go together', () => {
     const store = new Shared()
     const lost = callbacks({ secrets, queue: new Line() })
-    assert.throws(() => make(lost, { store, queue: new Line(true) }), /^TypeError: createTasks: the queue of callbacks is not durable but that of the tasks is/)
+    assert.throws(() => make(lost, { store, queue: new Line(true) }), /^TypeError: createTasks: the queue of the callbacks is not durable, but the queue of the tasks is/)
     const wide = callbacks({ secrets, queue: new Line(true) })
-    assert.throws(() => make(wide), /^TypeError: createTasks: the queue of callbacks spans processes but the store does not/)
+    assert.throws(() => make(wide), /^TypeError: createTasks: the queue of the callbacks spans processes, but the store does not/)
     make(wide, { store })
     make(wide, { store, queue: new Line(true) })
     make(lost)
@@ -156,7 +156,7 @@ describe('createTasks', () => {
       const queue = new Full()
       const own = shared ? queue : new Full()
       const tasks = make(callbacks({ secrets, sender, queue: own }), { queue })
-      const { id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
+      const { taskId: id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
       await tasks.close()
       assert.equal(own.refused, asked)
       assert.deepEqual((await tasks.get(id))?.callback, { state: 'failed', attempts: 0, fault })
@@ -168,7 +168,7 @@ describe('createTasks', () => {
     for (const queue of [new MemoryQueue(), new MemoryQueue()]) {
       const tasks = make(made, { queue })
       t.after(() => tasks.close({ drainMs: 0 }))
-      const { id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
+      const { taskId: id } = await tasks.submit(work, 1, { callbackUrl: 'https://example.com/' })
       let state: string | undefined
       for (let tries = 0; tries < 500 && state !== 'delivered'; tries++) {
         await new Promise((resolve) => { setTimeout(resolve, 10) })

@@ -22,7 +22,7 @@ import { jsonSchema } from '../../../src/schema/json-schema.js'
 import type { Store } from '../../../src/stores/store.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
-import { jobFace } from '../../../src/tasks/http/job-face.js'
+import { jobFormat } from '../../../src/tasks/http/formats.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { byPath } from '../../../src/versions/selectors.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
@@ -34,7 +34,7 @@ function tasksOf(fail: () => unknown, calls: number): Record<string, [Handler, A
   const { store, queue } = memory()
   const work = defineTask({ name: 'work', input: jsonSchema({ type: 'object' }), run: async () => { throw fail() } })
   const tasks = createTasks({ store: failing<Store>(store, fail, ['close'], calls), queue, definitions: [work], onError: () => {} })
-  const { submit, status } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', face: calls % 2 === 0 ? undefined : jobFace } as never)
+  const { submit, status } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', format: calls % 2 === 0 ? undefined : jobFormat } as never)
   const routes = router({ 'POST /': submit(work), '/s/{id}': status })
   const id = 'AAAAAAAAAAAAAAAAAAAAAA'
   return {

@@ -36,7 +36,7 @@ describe('a job that comes twice', () => {
         },
       })
       const { tasks, queue, spy } = setUp(work, { shared })
-      const { id } = await tasks.submit(work, 1)
+      const { taskId: id } = await tasks.submit(work, 1)
       const first = queue.deliver()
       await eventually(() => signals.length === 1)
       const second = queue.deliver()
@@ -62,7 +62,7 @@ describe('a job that comes twice', () => {
     let runs = 0
     const work = defineTask({ name: 'work', maxPerOwner: 1, run: () => { runs++ } })
     const { tasks, queue, spy, store } = setUp(work)
-    const { id } = await tasks.submit(work, 1, { owner: 'ann' })
+    const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
     // The process dies between the end of the task and freeing its place.
     spy.fault = (call) => (call.startsWith('get slot') ? 'before' : undefined)
     assert.equal(await queue.deliver(), true)
@@ -79,7 +79,7 @@ describe('a job that comes twice', () => {
     let runs = 0
     const work = defineTask({ name: 'work', run: () => { runs++ } })
     const { tasks, queue, store } = setUp(work)
-    const { id } = await tasks.submit(work, 1)
+    const { taskId: id } = await tasks.submit(work, 1)
     await store.delete(`task:${id}`)
     assert.equal(await queue.deliver(), true)
     await queue.die('attempts')
@@ -93,7 +93,7 @@ describe('a job that the queue gives up on', () => {
     test(`${reason}: its record is failed, ${code}, unless it was final`, async () => {
       const work = defineTask({ name: 'work', run: () => undefined })
       const { tasks, queue, spy } = setUp(work)
-      const { id } = await tasks.submit(work, 1)
+      const { taskId: id } = await tasks.submit(work, 1)
       let left = 2
       spy.fault = (call) => (/^(get|replace) task/.test(call) && left-- > 0 ? 'before' : undefined)
       await queue.die(reason)
@@ -102,7 +102,7 @@ describe('a job that the queue gives up on', () => {
       queue.jobs.shift()
       await queue.deliver()
       await queue.die(reason)
-      assert.equal((await tasks.get(other.id))?.status, 'completed')
+      assert.equal((await tasks.get(other.taskId))?.status, 'completed')
     })
   }
 
@@ -126,7 +126,7 @@ describe('a worker that closes', () => {
       const started = deferred()
       const work = defineTask({ name: 'work', run: (_, { signal }) => new Promise((_, reject) => { started.resolve(); signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
       const { tasks, queue, heard } = setUp(work, { durable, shared: true })
-      const { id } = await tasks.submit(work, 1)
+      const { taskId: id } = await tasks.submit(work, 1)
       const closing = new AbortController()
       const delivered = queue.deliver(1, false, closing.signal)
       await started.promise
@@ -141,7 +141,7 @@ describe('a worker that closes', () => {
 test('a kind of work that this process does not know fails its task', async () => {
   const work = defineTask({ name: 'work', run: () => undefined })
   const { tasks, queue } = setUp(work)
-  const { id } = await tasks.submit(work, 1)
+  const { taskId: id } = await tasks.submit(work, 1)
   queue.jobs[0] = { ...queue.jobs[0] as Job, name: 'other' }
   assert.equal(await queue.deliver(), true)
   assert.equal((await tasks.get(id))?.error?.code, 'unknown_task')

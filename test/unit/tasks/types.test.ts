@@ -40,15 +40,15 @@ test('types flow from the schema through run to the result, without a cast', asy
   const { store, queue } = memory()
   const tasks = createTasks({ store, queue, definitions: [ofZod, ofValibot, ofJson, ofNothing] })
   const ids = [
-    (await tasks.submit(ofZod, { n: 1, at: 'xy' })).id, (await tasks.submit(ofValibot, { text: 't' })).id, (await tasks.submit(ofJson, { a: true })).id,
+    (await tasks.submit(ofZod, { n: 1, at: 'xy' })).taskId, (await tasks.submit(ofValibot, { text: 't' })).taskId, (await tasks.submit(ofJson, { a: true })).taskId,
   ] as const
   for (const id of ids) await ended(tasks, id)
-  const zod = (await tasks.get(ids[0], { definition: ofZod }))?.result
+  const zod = (await tasks.get(ids[0], ofZod))?.result
   holds<Same<typeof zod, { message: string } & { total: number } | undefined>>()
   assert.equal(zod?.total, 3)
-  const valibot = (await tasks.get(ids[1], { definition: ofValibot }))?.result
+  const valibot = (await tasks.get(ids[1], ofValibot))?.result
   assert.equal(valibot?.value[0]?.length, 1)
-  const json = (await tasks.get(ids[2], { definition: ofJson }))?.result
+  const json = (await tasks.get(ids[2], ofJson))?.result
   assert.equal(json?.value, true)
   // @ts-expect-error a boolean is no text
   const wrong: string | undefined = json?.value

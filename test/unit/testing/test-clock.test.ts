@@ -30,7 +30,7 @@ function setUp(failures: number) {
 describe('testClock', () => {
   test('a task with a back-off of minutes ends at once', async () => {
     const { clock, runs, work, tasks, stateOf } = setUp(3)
-    const { id } = await tasks.submit(work, {})
+    const { taskId: id } = await tasks.submit(work, {})
     await clock.advance(0)
     assert.deepEqual(runs, [1])
     await clock.advance(10 * MINUTE - 1)
@@ -45,7 +45,7 @@ describe('testClock', () => {
 
   test('a delayed start waits for its time', async () => {
     const { clock, runs, work, tasks, stateOf } = setUp(0)
-    const { id } = await tasks.submit(work, {}, { delayMs: 3 * HOUR })
+    const { taskId: id } = await tasks.submit(work, {}, { delayMs: 3 * HOUR })
     await clock.advance(3 * HOUR - 1)
     assert.deepEqual(runs, [])
     await clock.advance(1)
@@ -56,7 +56,7 @@ describe('testClock', () => {
 
   test('a task goes when its retention is over', async () => {
     const { clock, work, tasks, stateOf } = setUp(0)
-    const { id } = await tasks.submit(work, {})
+    const { taskId: id } = await tasks.submit(work, {})
     await clock.advance(DAY - 1)
     assert.equal(await stateOf(id), 'completed')
     await clock.advance(1)
@@ -81,7 +81,7 @@ describe('testClock', () => {
       },
     })
     const tasks = createTasks({ ...memory({ clock }), definitions: [slow], onError: () => undefined })
-    const { id } = await tasks.submit(slow, {})
+    const { taskId: id } = await tasks.submit(slow, {})
     await clock.advance(MINUTE)
     assert.equal((await tasks.get(id))?.status, 'completed')
     await tasks.close()
@@ -93,7 +93,7 @@ describe('testClock', () => {
       signal.addEventListener('abort', () => { reject(permanent(new Error('stopped'))) })
     }) })
     const tasks = createTasks({ ...memory({ clock }), definitions: [endless], onError: () => undefined })
-    const { id } = await tasks.submit(endless, {})
+    const { taskId: id } = await tasks.submit(endless, {})
     await assert.rejects(clock.advance(1), /work has run for 20 ms of real time/)
     await tasks.cancel(id)
     await clock.advance(1)

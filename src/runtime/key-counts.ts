@@ -1,0 +1,28 @@
+/**
+ * Counts by key, such as the requests of each owner. Keys whose count is 0 take no memory.
+ */
+export class KeyCounts<K = string> {
+  readonly #counts = new Map<K, number>()
+
+  /** Number of keys whose count is not 0. */
+  get size(): number {
+    return this.#counts.size
+  }
+
+  /** Returns the count of a key. */
+  get(key: K): number {
+    return this.#counts.get(key) ?? 0
+  }
+
+  /** Adds 1 to the count of a key. */
+  add(key: K): void {
+    this.#counts.set(key, this.get(key) + 1)
+  }
+
+  /** Subtracts 1 from the count of a key. A count of 0 stays 0. */
+  remove(key: K): void {
+    const count = this.get(key)
+    if (count > 1) this.#counts.set(key, count - 1)
+    else this.#counts.delete(key)
+  }
+}

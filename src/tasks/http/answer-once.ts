@@ -1,0 +1,31 @@
+import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
+import { empty } from '../../http/respond.js'
+import { parseIdempotencyKey } from '../../idempotency/key.js'
+import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
+import { claimKey } from '../../idempotency/scope.js'
+import { readClaim, requestFingerprint } from './accept-submission.js'
+import type { EndpointSettings } from './endpoint-settings.js'
+import { respond } from './submit.js'
+
+/**
+ * Implements `TaskEndpoints.answerOnce`: does work for a direct answer once for each
+ * Idempotency-Key, and stores the answer for retries.
+ */
+export async function answerOnce<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
+): Promise<HttpResponse> {
+  const { service, syncTimeoutMs } = settings
+  const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
+  if (idempotencyKey === undefined) return (await work(() => undefined)).response
+  const requester = settings.requester(request)
+  const outcome = await onceAnswer(request, {
+    store: service.store, key: claimKey(request, requester.owner, idempotencyKey), fingerprint: requestFingerprint(request, body),
+    waitMs: syncTimeoutMs, retentionMs: service.retentionMs, maxBytes: service.maxResultBytes,
+  }, work)
+  // The client has disconnected.
+  if (outcome === undefined) return empty(503)
+  if ('status' in outcome) return outcome
+  // An earlier request with this key has started a task.
+  const accepted = await readClaim(service, outcome, requester.owner)
+  return respond(settings, { request, requester, direct: true, respondAsync: false, waitSeconds: 0 }, accepted, undefined)
+}

@@ -1,0 +1,116 @@
+import type { ErrorCode } from '../../http/errors.js'
+import type { ResponseHeaders } from '../../http/exchange.js'
+import type { Fragment } from '../../openapi/operation.js'
+import type { TaskSnapshot } from '../record/codec.js'
+
+/**
+ * Representation of a task for one family of clients: the body of the 202 and of the status
+ * resource. The option `format` of `taskEndpoints`.
+ */
+export interface TaskFormat {
+  /** The body, as JSON text, of both the 202 and the status resource. */
+  readonly toText: (task: TaskSnapshot, statusPath: string) => string
+  /** The code of the 404 for an id that is unknown, expired or someone else's. */
+  readonly notFound: ErrorCode
+  /** JSON Schema of the body, for the OpenAPI document. */
+  readonly schema: Readonly<Record<string, unknown>>
+  /** Header fields of the 202 beside the usual ones. */
+  readonly acceptedFields?: (statusPath: string) => ResponseHeaders
+  /** The answer to a GET of the status resource, if that is not 200 with `toText`. */
+  readonly shown?: (task: TaskSnapshot) => TaskFormatAnswer
+  /** What `acceptedFields` and `shown` add to the OpenAPI document. */
+  readonly describe?: TaskFormatDescription
+}
+
+/** One answer of a status resource. */
+export interface TaskFormatAnswer {
+  readonly status: number
+  /** The body as JSON text. Default: `toText`. */
+  readonly text?: string
+}
+
+/** Parts of the OpenAPI document for what a format does in its own way. */
+export interface TaskFormatDescription {
+  /** Header objects by name, of the 202. */
+  readonly acceptedFields?: Readonly<Record<string, Fragment>>
+  /** JSON Schema of the 200 of the status resource, if that is not the schema of the format. */
+  readonly result?: Fragment
+  /** Response objects of the status resource for other statuses. */
+  readonly shown?: Readonly<Record<string, Fragment>>
+}
+
+export const time = { type: 'string', format: 'date-time' }
+export const text = { type: 'string' }
+
+export const members = {
+  message: text,
+  task: { type: 'string', description: 'The kind of work' },
+  attempt: { type: 'integer', minimum: 1, description: 'The number of the latest run' },
+  progress: {
+    type: 'object',
+    required: ['done'],
+    properties: { done: { type: 'number' }, total: { type: 'number' }, message: text },
+  },
+  result: { type: 'object', required: ['message'], properties: { message: text } },
+  error: {
+    type: 'object',
+    required: ['code', 'message'],
+    properties: {
+      code: text, message: text,
+      details: { type: 'array', items: { type: 'object', required: ['pointer', 'message'], properties: { pointer: text, message: text } } },
+    },
+  },
+  callback: {
+    type: 'object',
+    required: ['state', 'attempts'],
+    properties: {
+      state: { enum: ['waiting', 'pending', 'delivered', 'failed'] }, attempts: { type: 'integer' }, lastStatus: { type: 'integer' },
+      fault: text, nextAttemptAt: time, deliveredAt: time,
+    },
+  },
+  createdAt: time,
+  startAt: { ...time, description: 'When the first run may begin, of a task for later' },
+  startedAt: time,
+  finishedAt: time,
+}
+
+/**
+ * The task format (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?, createdAt,
+ * … }`.
+ */
+export const taskFormat: TaskFormat = {
+  toText: (task) => task.text,
+  notFound: 'task_not_found',
+  schema: {
+    type: 'object',
+    required: ['taskId', 'status', 'message', 'task', 'createdAt'],
+    properties: {
+      taskId: text,
+      status: { enum: ['processing', 'completed', 'failed', 'cancelled'] },
+      ...members,
+    },
+  },
+}
+
+/**
+ * The job format (SPEC 2.6): `{ id, state, jobId, statusUrl, … }`. The 202 and the status resource
+ * share it, because the 202 names the status resource in Content-Location.
+ */
+export const jobFormat: TaskFormat = {
+  toText: (task, statusPath) => {
+    const { taskId, status, ...rest } = JSON.parse(task.text) as { taskId: string; status: string }
+    return JSON.stringify({ id: taskId, state: status === 'processing' ? task.state : status, jobId: taskId, statusUrl: statusPath, ...rest })
+  },
+  notFound: 'job_not_found',
+  schema: {
+    type: 'object',
+    required: ['id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'],
+    properties: {
+      id: text,
+      state: { enum: ['queued', 'processing', 'completed', 'failed', 'cancelled'] },
+      jobId: text,
+      statusUrl: { type: 'string', format: 'uri-reference' },
+      ...members,
+    },
+  },
+}

@@ -1,0 +1,55 @@
+import type { HttpRequest } from '../../http/exchange.js'
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+
+/** Options of one submit endpoint. */
+export interface SubmitEndpointOptions<C = unknown> {
+  /**
+   * `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets
+   * a 202.
+   */
+  readonly respond?: 'prefer' | 'always'
+  /**
+   * The input of a request without a body. Such a request is refused with 403 `cross_site` if the
+   * browser says that a page of another site has sent it (`Sec-Fetch-Site: cross-site`) and it has
+   * no Content-Type. Default: a body is required, 400 `missing_body`.
+   */
+  readonly emptyBody?: unknown
+  /** Replaces `callback` of `taskEndpoints`. */
+  readonly callback?: FindCallback<C>
+}
+
+/**
+ * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if there
+ * is none.
+ */
+export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
+
+/** One kind of work and its input. */
+export interface Selected {
+  readonly definition: AnyTaskDefinition
+  readonly input: unknown
+  /**
+   * JSON pointer to the input in the body, such as `/data`. Pointers of validation errors begin with
+   * it. Default `''`: the input is the whole body.
+   */
+  readonly pointer?: string
+}
+
+/**
+ * Finds the callback URL of a submission; `undefined` for none. `body` is the JSON body, or `{}` if
+ * that is no object. The URL is checked afterwards.
+ */
+export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
+
+/** Input that a handler of the host has read from a request, for `TaskEndpoints.accept`. */
+export interface ReadWork {
+  readonly input: unknown
+  /** Distinguishes requests with the same Idempotency-Key. Has to survive JSON. */
+  readonly body: unknown
+  /**
+   * Called when no task will ever use this input: it was refused, or an earlier request had started
+   * the task.
+   */
+  readonly discard?: () => unknown
+}

@@ -1,0 +1,48 @@
+import type { OwnerId } from '../record/owner.js'
+
+/** Options of one task that is submitted. */
+export interface SubmitOptions extends OwnedSubmitOptions {
+  /**
+   * The id of the owner: a text that is not empty. Leave it out for a task of the host's own, which
+   * has no owner and is not counted by `maxPerOwner`. `undefined` is a `TypeError`: for a client
+   * who may be anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
+   */
+  readonly owner?: string
+}
+
+/** Options of one task whose owner is known. */
+export interface OwnedSubmitOptions {
+  /**
+   * An id of your own: 1 to 128 of `A-Z a-z 0-9 . _ -`. A second submit with the same id starts no
+   * second task.
+   */
+  readonly id?: string | undefined
+  /** Delay before the first run, in milliseconds. Default 0. */
+  readonly delayMs?: number | undefined
+  /** Passed to `run` together with the job. Has to survive JSON. */
+  readonly context?: unknown
+  /**
+   * Receives a signed POST when the task has ended. Needs `callbacks` of `createTasks`.
+   */
+  readonly callbackUrl?: string | undefined
+}
+
+/** The names of the options of `tasks.ownedBy(…).submit`. */
+export const OWNED_SUBMIT = {
+  id: 0, delayMs: 0, context: 0, callbackUrl: 0,
+} satisfies Record<keyof OwnedSubmitOptions, 0>
+
+/** The names of the options of `tasks.submit`. */
+export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
+
+/** Options of `acceptTask`. */
+export interface AcceptOptions extends OwnedSubmitOptions {
+  readonly owner: OwnerId
+  /**
+   * The party that `maxPerOwner` counts; see `countedAs`. Absent for a task of the host's own, which
+   * is not counted.
+   */
+  readonly counted?: string
+  /** The store key of the idempotency claim that stands for the task. */
+  readonly claim?: string | undefined
+}

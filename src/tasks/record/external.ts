@@ -1,0 +1,31 @@
+import type { AnyTaskDefinition } from '../definition/define.js'
+import type { Ledger } from './ledger.js'
+
+/**
+ * Releases an external resource of a task that will not run any more; see `keeps` of `defineTask`.
+ * Never rejects, because the resource expires by itself.
+ */
+export async function releaseExternal(definition: AnyTaskDefinition | undefined, name: string): Promise<void> {
+  try {
+    await definition?.keeps?.release(name)
+  } catch {
+    // It expires.
+  }
+}
+
+/**
+ * Releases the external resource of an input that another request has submitted before, unless the
+ * record of the task names this very resource. Never rejects.
+ */
+export async function releaseUnlessUsed(
+  ledger: Ledger, definition: AnyTaskDefinition, input: unknown, taskId: string,
+): Promise<void> {
+  const name = definition.keeps?.of(input as never)
+  if (name === undefined) return
+  try {
+    const existing = await ledger.load(taskId)
+    if (existing?.record.keeps !== name) await releaseExternal(definition, name)
+  } catch {
+    // It is not known whether the task uses it. It expires.
+  }
+}

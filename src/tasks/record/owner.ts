@@ -1,0 +1,66 @@
+/** The id of a task's owner; `undefined` for a task without an owner. */
+export type OwnerId = string | undefined
+
+/**
+ * Returns the id if it can name an owner. Ids are compared as text, so a number, an object or a
+ * promise would merge owners or match none.
+ *
+ * @throws {TypeError} the id is neither `undefined` nor a text that is not empty.
+ */
+export function checkOwnerId(where: string, id: unknown): OwnerId {
+  if (id === undefined || (typeof id === 'string' && id !== '')) return id
+  throw new TypeError(`${where} must be a text that is not empty, or undefined for an anonymous client; it is ${found(id)}`)
+}
+
+/**
+ * Returns the owner of a task that the host's own code submits.
+ *
+ * @throws {TypeError} `owner` is there but is no id. `undefined` is refused too, because it may be
+ * an anonymous client's.
+ */
+export function ownerToSubmitFor(options: { readonly owner?: string }): OwnerId {
+  const owner = checkOwnerId('tasks.submit: owner', options.owner)
+  if (owner !== undefined || !('owner' in options)) return owner
+  throw new TypeError('tasks.submit: owner is undefined. Leave it out for a task of your own; ' +
+    'for a client who may be anonymous, write tasks.ownedBy(user?.id).submit(…)')
+}
+
+/**
+ * Refuses `owner` where the host's code sees all tasks: `{ owner: undefined }` showed every task.
+ */
+export function refuseOwner(call: string, options: object): void {
+  if (!('owner' in options)) return
+  throw new TypeError(`tasks.${call}: there is no option "owner", because this call sees the tasks of all owners; ` +
+    `write tasks.ownedBy(owner).${call}(…)`)
+}
+
+/** Returns whether a requester with this owner may see the task. */
+export function belongsTo(task: { readonly owner?: OwnerId }, owner: OwnerId): boolean {
+  return task.owner === owner
+}
+
+/** Returns the name of an owner for limits. No name of an anonymous client equals it. */
+export function countedAsOwner(owner: string): string {
+  return `owner ${owner}`
+}
+
+/** Returns the name of an anonymous client for limits. */
+export function countedWithoutOwner(address: string | undefined): string {
+  return `address ${address ?? 'unknown'}`
+}
+
+/** Returns whether the caller may see the task. */
+export type IsVisible = (task: { readonly owner?: OwnerId }) => boolean
+
+/** Makes all tasks visible, for the host's own code. */
+export const allTasks: IsVisible = () => true
+
+function found(id: unknown): string {
+  if (id === '') return 'empty'
+  if (typeof id === 'number' || typeof id === 'bigint') return `a ${typeof id}: write String(id)`
+  if (id === null) return 'null: write undefined, as in user?.id ?? undefined'
+  if (typeof (id as { then?: unknown }).then === 'function') {
+    return 'a promise: find the owner before the handler runs, in middleware or in authenticate'
+  }
+  return `of the type ${typeof id}`
+}

@@ -1,0 +1,55 @@
+import { isStoreUnavailable } from '../../stores/store.js'
+
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 2000
+/** About five minutes in all: enough for a fail-over, or for a restart that reads a large log. */
+const MAX_TRIES = 150
+
+/**
+ * Retries work on a store that is unavailable, for about five minutes, because the outcome of a run
+ * is worth more than one lost call. `stop` ends the retries early, because a process that shuts
+ * down does not have five minutes.
+ */
+export class StoreRetry {
+  private readonly delays = new Set<() => void>()
+  private stopped = false
+
+  /**
+   * Runs `work` again after 0.1 s, 0.2 s, … 2 s, 2 s, …. `work` has to be right if an earlier write
+   * of it was made.
+   */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work()
+      } catch (error) {
+        await this.backOff(error, tries)
+      }
+    }
+  }
+
+  /**
+   * Resolves when it is time for the next try. Throws the error if there is none.
+   *
+   * @param shared - whether the store is shared. A full store is retried only then, because its
+   * operator can add memory; this process would wait for itself.
+   */
+  async backOff(error: unknown, tries: number, shared = false): Promise<void> {
+    if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error) || (error.reason === 'full' && !shared)) throw error
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        this.delays.delete(done)
+        resolve()
+      }
+      const timer = setTimeout(done, Math.min(FIRST_DELAY_MS * 2 ** (tries - 1), MAX_DELAY_MS)).unref()
+      this.delays.add(done)
+    })
+  }
+
+  /** Ends all delays. Each caller tries once more, and every later failure is final. */
+  stop(): void {
+    this.stopped = true
+    for (const done of this.delays) done()
+  }
+}

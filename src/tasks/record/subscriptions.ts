@@ -1,0 +1,197 @@
+import type { Entry, Store, Unsubscribe } from '../../stores/store.js'
+import { MAX_TIMER } from '../definition/bounds.js'
+import { toSnapshot, type TaskSnapshot } from './codec.js'
+import { taskKey } from './ids.js'
+
+/** Time between two reads of a watched record, in milliseconds. A notice of the store may be lost. */
+const REREAD_MS = 3000
+
+/**
+ * The tasks that are watched in this process. All requests that wait for one task share one watch of
+ * the store, one read for each change, and one snapshot.
+ */
+export class Subscriptions {
+  private readonly watches = new Map<string, TaskWatch>()
+
+  /** @param onRead - called with each record that is read */
+  constructor(private readonly store: Store, private readonly onRead: (task: TaskSnapshot) => void) {}
+
+  /** Number of tasks that are watched. */
+  get size(): number {
+    return this.watches.size
+  }
+
+  /**
+   * Subscribes to a task. The caller closes the subscription.
+   *
+   * @param keepAlive - whether the process stays alive while the subscriber waits
+   */
+  async subscribe(id: string, keepAlive = false): Promise<Subscription> {
+    const watch = this.watches.get(id) ?? this.open(id)
+    const subscription = new Subscription(watch, keepAlive)
+    try {
+      await watch.opened
+    } catch (error) {
+      subscription.close()
+      throw error
+    }
+    return subscription
+  }
+
+  private open(id: string): TaskWatch {
+    const watch = new TaskWatch(this.store, id, this.onRead, () => {
+      if (this.watches.get(id) === watch) this.watches.delete(id)
+    })
+    this.watches.set(id, watch)
+    return watch
+  }
+}
+
+/** Watches the record of one task: reads it after each notice and every few seconds. */
+class TaskWatch {
+  readonly subscribers = new Set<Subscription>()
+  /** Resolves once notices of changes arrive. */
+  readonly opened: Promise<void>
+  /** Counts changes, and reads that failed. */
+  changes = 0
+  private task: TaskSnapshot | undefined
+  private revision: string | undefined
+  /** The reason why the newest read failed. */
+  private failure: { readonly error: unknown } | undefined
+  private reading: Promise<void> | undefined
+  private next: Promise<void> | undefined
+  private unwatch: Unsubscribe | undefined
+  private timer: ReturnType<typeof setInterval> | undefined
+  private closed = false
+
+  /** @param onClose - called when the last subscriber has left */
+  constructor(
+    private readonly store: Store, private readonly id: string, private readonly onRead: (task: TaskSnapshot) => void,
+    private readonly onClose: () => void,
+  ) {
+    this.opened = this.open()
+  }
+
+  /**
+   * The record of the newest read: the same object until the record changes. Throws the error of a
+   * read that failed.
+   */
+  get newest(): TaskSnapshot | undefined {
+    if (this.failure) throw this.failure.error
+    return this.task
+  }
+
+  /** Reads the record. Resolves after a read that began with this call or later. Never rejects. */
+  refresh(): Promise<void> {
+    if (!this.reading) return this.reading = this.read()
+    return this.next ??= this.reading.then(() => {
+      this.next = undefined
+      return this.refresh()
+    })
+  }
+
+  remove(subscriber: Subscription): void {
+    this.subscribers.delete(subscriber)
+    if (this.subscribers.size > 0 || this.closed) return
+    this.closed = true
+    clearInterval(this.timer)
+    this.unwatch?.()
+    this.onClose()
+  }
+
+  private async open(): Promise<void> {
+    const onNotice = (): void => { void this.refresh() }
+    try {
+      const unwatch = await this.store.watch(taskKey(this.id), onNotice)
+      if (this.closed) unwatch()
+      else {
+        this.unwatch = unwatch
+        this.timer = setInterval(onNotice, REREAD_MS).unref()
+      }
+    } catch (error) {
+      // The next subscriber opens a new watch.
+      this.onClose()
+      throw error
+    }
+  }
+
+  private async read(): Promise<void> {
+    let changed = true
+    try {
+      changed = this.update(await this.store.get(taskKey(this.id)))
+      this.failure = undefined
+    } catch (error) {
+      this.failure = { error }
+    }
+    this.reading = undefined
+    if (!changed) return
+    this.changes++
+    for (const subscriber of this.subscribers) subscriber.wake()
+  }
+
+  /** Returns `false` if the entry has not changed since the last read. */
+  private update(entry: Entry | undefined): boolean {
+    const changed = entry?.revision !== this.revision
+    if (changed) this.task = entry && toSnapshot(this.id, entry.value)
+    this.revision = entry?.revision
+    if (this.task) this.onRead(this.task)
+    return changed
+  }
+}
+
+/** One subscriber of a task. It has no queue: a slow subscriber skips to the newest record. */
+export class Subscription {
+  /** The number of changes when the subscriber got its last record. */
+  private seen: number | undefined
+  private onWake: (() => void) | undefined
+  private closed = false
+
+  constructor(private readonly watch: TaskWatch, private readonly keepAlive: boolean) {
+    watch.subscribers.add(this)
+  }
+
+  /**
+   * Returns the newest record: at once if it has changed since the last call; else after a change,
+   * after `timeoutMs`, or when the signal aborts. The first call reads it.
+   */
+  async next(timeoutMs: number, signal: AbortSignal): Promise<TaskSnapshot | undefined> {
+    const { watch } = this
+    if (this.seen === undefined) await watch.refresh()
+    else if (this.seen === watch.changes) await this.pause(timeoutMs, signal)
+    this.seen = watch.changes
+    return watch.newest
+  }
+
+  /** Reads the record now and returns it. */
+  async now(): Promise<TaskSnapshot | undefined> {
+    this.seen = undefined
+    return this.next(0, new AbortController().signal)
+  }
+
+  wake(): void {
+    this.onWake?.()
+  }
+
+  close(): void {
+    if (this.closed) return
+    this.closed = true
+    this.watch.remove(this)
+    this.wake()
+  }
+
+  private pause(ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.closed) return Promise.resolve()
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', done)
+        this.onWake = undefined
+        resolve()
+      }
+      const timer = setTimeout(done, Math.min(Math.max(ms, 0), MAX_TIMER))
+      if (!this.keepAlive) timer.unref()
+      signal.addEventListener('abort', done, { once: true })
+      this.onWake = done
+    })
+  }
+}

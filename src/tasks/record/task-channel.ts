@@ -1,0 +1,60 @@
+import { channel } from 'node:diagnostics_channel'
+import type { TaskRecord } from './record.js'
+import { isFinal, type TaskState } from './state.js'
+
+/**
+ * A message of the `diagnostics_channel` `longhaul:task`: one step of a task, published in the process
+ * that took it. Times are milliseconds since 1970.
+ */
+export interface TaskEvent {
+  /**
+   * `accepted`: a new task is on record and in the queue. `started`: a run has begun; with
+   * `attempt` above 1 it is another one. `retried`: a run has ended and there will be another one.
+   * `finished`: the task is final.
+   */
+  readonly event: 'accepted' | 'started' | 'retried' | 'finished'
+  readonly taskId: string
+  /** The name of the definition. */
+  readonly name: string
+  readonly owner: string | undefined
+  readonly state: TaskState
+  /** Runs that have begun. */
+  readonly attempt: number
+  /** The code of the error of a task that has failed. */
+  readonly code: string | undefined
+  readonly createdAt: number
+  /** When the first run began. */
+  readonly startedAt: number | undefined
+  readonly finishedAt: number | undefined
+}
+
+/**
+ * The channel `longhaul:task`. Check `hasSubscribers` first, because creating an event costs more
+ * than publishing it.
+ */
+export const taskChannel = channel('longhaul:task')
+
+/** Publishes that a new task was accepted. */
+export function publishAccepted(
+  name: string, { id: taskId, owner, createdAt }: { readonly id: string, readonly owner: string | undefined, readonly createdAt: number },
+): void {
+  taskChannel.publish({
+    event: 'accepted', taskId, name, owner, state: 'queued', attempt: 0, code: undefined,
+    createdAt, startedAt: undefined, finishedAt: undefined,
+  } satisfies TaskEvent)
+}
+
+/** Publishes a change of a record if it is a step of the task. Progress and callbacks are not. */
+export function publishMove(before: TaskRecord, now: TaskRecord): void {
+  if (now.attempt !== before.attempt) publish('started', now)
+  else if (now.state === before.state) return
+  else if (isFinal(now.state)) publish('finished', now)
+  else publish('retried', now)
+}
+
+function publish(event: TaskEvent['event'], record: TaskRecord): void {
+  const { id: taskId, name, owner, state, attempt, error, createdAt, startedAt, finishedAt } = record
+  taskChannel.publish({
+    event, taskId, name, owner, state, attempt, code: error?.code, createdAt, startedAt, finishedAt,
+  } satisfies TaskEvent)
+}

@@ -1,0 +1,85 @@
+import { checkNames } from '../runtime/option-names.js'
+import type { AnyTaskDefinition } from './definition/define.js'
+import type { ContextOf } from './definition/task-types.js'
+import type { Accepted } from './intake/accept-task.js'
+import type { OwnedSubmitOptions } from './intake/submit-options.js'
+import type { TaskSnapshot } from './record/codec.js'
+import type { IsVisible } from './record/owner.js'
+import { bodyOf, toTask, type Task } from './record/view.js'
+import { WAIT, type WaitOptions } from './record/wait.js'
+import type { TaskService } from './task-service.js'
+
+/**
+ * The options of a submission: `O`. They are required, with their `context`, if the definition says
+ * which context it needs.
+ */
+export type SubmitArguments<T extends AnyTaskDefinition, O extends OwnedSubmitOptions> =
+  unknown extends ContextOf<T> ? [options?: O]
+    : [options: Omit<O, 'context'> & { readonly context: ContextOf<T> }]
+
+/** A task that was submitted. */
+export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
+  readonly taskId: string
+  /** `false` if a task of this id existed before: nothing new was started. */
+  readonly created: boolean
+  /** Returns the task. `undefined` once it has expired or was deleted. */
+  get(): Promise<Task<T> | undefined>
+  /** Waits until the task is final, for up to `timeoutMs`, and returns it as it is then. */
+  wait(options: WaitOptions): Promise<Task<T> | undefined>
+  /** Cancels the task and returns it. A task that was final before stays as it is. */
+  cancel(): Promise<Task<T> | undefined>
+}
+
+/** The calls of `Tasks` and `OwnedTasks`, for the tasks that the caller may see. */
+export class TaskCalls {
+  constructor(readonly service: TaskService, private readonly isVisible: IsVisible) {}
+
+  async get(id: string, definition: AnyTaskDefinition | undefined): Promise<Task | undefined> {
+    if (definition !== undefined) this.service.mustHave(definition)
+    return shown(await this.find(id), definition)
+  }
+
+  async wait(
+    id: string, options: WaitOptions, definition?: AnyTaskDefinition,
+  ): Promise<Task | undefined> {
+    return shown(await this.service.wait(id, options, this.isVisible), definition)
+  }
+
+  async cancel(id: string): Promise<Task | undefined> {
+    const cancelled = await this.service.cancel(id, this.isVisible)
+    return shown(cancelled?.task)
+  }
+
+  async redeliver(id: string): Promise<boolean> {
+    return await this.find(id) !== undefined && this.service.redeliver(id)
+  }
+
+  delete(id: string): Promise<boolean> {
+    return this.service.delete(id, this.isVisible)
+  }
+
+  handle(definition: AnyTaskDefinition, { task, created }: Accepted): TaskHandle {
+    const { id } = task
+    return {
+      taskId: id,
+      created,
+      get: () => this.get(id, definition),
+      wait: async (options) => {
+        checkNames('wait', options, WAIT)
+        return this.wait(id, options, definition)
+      },
+      cancel: () => this.cancel(id),
+    }
+  }
+
+  private async find(id: string): Promise<TaskSnapshot | undefined> {
+    const task = await this.service.read(id)
+    return task && this.isVisible(task) ? task : undefined
+  }
+}
+
+/** `undefined` also for a task of another kind than `definition`. */
+function shown(task: TaskSnapshot | undefined, definition?: AnyTaskDefinition): Task | undefined {
+  if (!task || (definition && bodyOf(task).task !== definition.name)) return undefined
+  return toTask(task)
+}

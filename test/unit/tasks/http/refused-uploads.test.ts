@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { toFetch } from '../../../../adapters/fetch/index.js'
+import { MemoryBlobs, memory, type MemoryStore } from '../../../../adapters/memory/index.js'
+import { httpError } from '../../../../src/http/errors.js'
+import { ndjsonUpload } from '../../../../src/ndjson/upload.js'
+import { router } from '../../../../src/resources/router.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { taskEndpoints, type TaskEndpointsOptions } from '../../../../src/tasks/http/endpoints.js'
+import type { TasksOptions } from '../../../../src/tasks/tasks-options.js'
+import { deferred, Spy, spyQueue, SpyStore } from '../kit.js'
+
+const LINES = `${JSON.stringify({ text: 'x'.repeat(100_000) })}\n`.repeat(10)
+
+interface SetUp {
+  readonly tasks?: Partial<TasksOptions>
+  readonly endpoints?: Partial<TaskEndpointsOptions>
+  readonly maxPerOwner?: number
+  readonly store?: MemoryStore
+  readonly maxQueued?: number
+}
+
+/** A server that takes uploads in the background; their tasks wait until `go`. */
+function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, store = memory().store, maxQueued = 1000 }: SetUp = {}) {
+  const { queue } = memory({ maxQueued })
+  const blobs = new MemoryBlobs()
+  const spy = new Spy()
+  const gate = deferred()
+  const upload = ndjsonUpload({
+    write: () => gate.promise, maxBodyBytes: 2_000_000,
+    background: { name: 'upload', blobs, ...maxPerOwner === undefined ? {} : { maxPerOwner } },
+  })
+  const other = defineTask({ name: 'other', run: () => gate.promise })
+  const tasks = createTasks({ store: new SpyStore(store, spy), queue: spyQueue(queue, spy), definitions: [upload.task, other], onError: () => undefined, ...more })
+  const made = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: ({ headers }) => headers['x-user'] as string | undefined, ...endpoints })
+  const handler = upload.handler(made)
+  const call = toFetch(router({ 'POST /uploads': handler }), { onError: () => undefined })
+  t.after(async () => {
+    gate.resolve()
+    await tasks.close({ drainMs: 1000 })
+  })
+  const send = async (headers: Record<string, string> = {}, body: string | ReadableStream = LINES) => {
+    const response = await call(new Request('http://test/uploads', {
+      method: 'POST', body, headers: { 'content-type': 'application/x-ndjson', 'prefer': 'respond-async', ...headers }, duplex: 'half',
+    }))
+    const text = await response.text()
+    return { status: response.status, code: text === '' ? undefined : (JSON.parse(text) as { code?: string }).code }
+  }
+  return { tasks, blobs, spy, gate, other, send, count: () => blobs.usage().blobs }
+}
+
+describe('issue 15, C11: an upload that is refused leaves nothing in the blobs', () => {
+  test('too large: 413, found part way', async (t) => {
+    const { send, blobs } = setUp(t)
+    const large = new ReadableStream({ pull: (controller) => { controller.enqueue(Buffer.alloc(100_000, '1')) } })
+    assert.deepEqual(await send({}, large), { status: 413, code: 'body_too_large' })
+    assert.deepEqual(blobs.usage(), { blobs: 0, bytes: 0 })
+  })
+
+  test('cut short by the client', async (t) => {
+    const { send, blobs } = setUp(t)
+    let pieces = 0
+    const cut = new ReadableStream({ pull: (controller) => {
+      if (pieces++ < 5) controller.enqueue(Buffer.alloc(100_000, '1'))
+      else controller.error(new Error('gone'))
+    } })
+    assert.ok((await send({}, cut)).status >= 400)
+    assert.deepEqual(blobs.usage(), { blobs: 0, bytes: 0 })
+  })
+
+  test('the queue is full: 503', async (t) => {
+    const { send, count } = setUp(t, { maxQueued: 1, tasks: { concurrency: 1 } })
+    for (let at = 0; at < 2; at++) assert.equal((await send()).status, 202)
+    for (let at = 0; at < 5; at++) assert.deepEqual(await send({ 'idempotency-key': `"${String(at)}"` }), { status: 503, code: 'queue_full' })
+    assert.deepEqual(await send(), { status: 503, code: 'queue_full' })
+    assert.equal(count(), 2)
+  })
+
+  test('the owner has too many tasks: 429', async (t) => {
+    const { send, count } = setUp(t, { maxPerOwner: 1 })
+    assert.equal((await send({ 'x-user': 'ann' })).status, 202)
+    for (let at = 0; at < 5; at++) assert.deepEqual(await send({ 'x-user': 'ann' }), { status: 429, code: 'too_many_tasks' })
+    assert.equal(count(), 1)
+  })
+
+  test('the server closes: 503', async (t) => {
+    const { send, count, tasks, gate } = setUp(t)
+    gate.resolve()
+    await tasks.close()
+    for (const headers of [{}, { 'idempotency-key': '"a"' }]) {
+      assert.deepEqual(await send(headers as Record<string, string>), { status: 503, code: 'shutting_down' })
+    }
+    assert.equal(count(), 0)
+  })
+
+  test('the store is full: 503', async (t) => {
+    const { store } = memory({ maxBytes: 2000 })
+    const { send, count } = setUp(t, { store })
+    await store.create('rest', 'x'.repeat(1600), { ttlMs: 60_000 })
+    for (const headers of [{}, { 'idempotency-key': '"a"' }]) {
+      assert.deepEqual(await send(headers as Record<string, string>), { status: 503, code: 'store_full' })
+    }
+    assert.equal(count(), 0)
+  })
+
+  test('the store fails before the task is offered to it: 503', async (t) => {
+    const { send, count, spy } = setUp(t)
+    spy.fault = (call) => (call.includes('idempotency:') ? 'after' : undefined)
+    assert.equal((await send({ 'idempotency-key': '"a"' })).status, 503)
+    assert.equal(count(), 0)
+  })
+
+  test('the code of the host fails, or refuses: its context, its callback URL', async (t) => {
+    for (const endpoints of [
+      { context: () => { throw new Error('on purpose') } }, { context: () => 1n },
+      { callback: () => { throw new Error('on purpose') } }, { callback: () => { throw httpError('service_unavailable') } },
+    ] as Partial<TaskEndpointsOptions>[]) {
+      const { send, count } = setUp(t, { endpoints, ...'callback' in endpoints && { tasks: { callbacks: { open: () => ({ startProcessing: () => undefined, beginClose: () => undefined, close: async () => undefined }) } as never } } })
+      assert.ok((await send()).status >= 500)
+      assert.equal(count(), 0)
+    }
+  })
+
+  test('its key stands for something else: a task with other input, an answer, a request that goes on', async (t) => {
+    const { send, count } = setUp(t)
+    const key = { 'idempotency-key': '"a"' }
+    assert.equal((await send(key)).status, 202)
+    for (let at = 0; at < 3; at++) {
+      assert.equal((await send(key)).status, 202, 'a replay')
+      assert.equal((await send(key, '{}\n')).status, 422)
+    }
+    assert.equal(count(), 1)
+  })
+
+  test('two requests with one key at the same time are one task, with one upload', async (t) => {
+    const { send, count, gate, tasks } = setUp(t)
+    const answers = await Promise.all(Array.from({ length: 5 }, () => send({ 'idempotency-key': '"a"' })))
+    assert.ok(answers.some(({ status }) => status === 202))
+    for (const { status } of answers) assert.ok([202, 409].includes(status), String(status))
+    assert.equal(count(), 1)
+    gate.resolve()
+    await tasks.close()
+    assert.equal(count(), 0)
+  })
+})
+
+test('an upload stays where nobody knows whether its task was accepted', async (t) => {
+  const { send, count, spy } = setUp(t)
+  spy.fault = (call) => (call.startsWith('create task:') ? 'after' : undefined)
+  assert.equal((await send()).status, 503)
+  assert.equal(count(), 1)
+})
+
+test('an upload stays where its task was accepted, and only the answer fails', async (t) => {
+  const { send, count, spy, gate, tasks } = setUp(t)
+  spy.fault = (call) => (call.startsWith('watch task:') ? 'before' : undefined)
+  assert.equal((await send({ prefer: 'respond-async, wait=10' })).status, 503)
+  assert.equal(count(), 1)
+  gate.resolve()
+  await tasks.close()
+  assert.equal(count(), 0)
+})

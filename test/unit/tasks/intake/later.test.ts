@@ -1,0 +1,72 @@
+// What a status says of a task that starts later, and of one that runs again.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { pollAfter } from '../../../../src/tasks/http/status-headers.js'
+import { bench, deferred, ended, eventually } from '../kit.js'
+import { serviceOf } from '../../../../src/tasks/service-of.js'
+
+const HOUR = 3_600_000
+
+test('a task that starts in an hour says when, and Retry-After fits (15.19)', async (t) => {
+  const work = defineTask({ name: 'work', run: () => undefined })
+  const { tasks, close } = bench({ definitions: [work] })
+  t.after(close)
+  const { taskId: id } = await tasks.submit(work, 1, { delayMs: HOUR })
+  const task = await serviceOf(tasks).read(id)
+  const view = await tasks.get(id)
+  assert.ok(task && view?.startAt)
+  assert.equal(view.startAt.getTime(), view.createdAt.getTime() + HOUR)
+  assert.equal(view.message, `The task was accepted and starts at ${view.startAt.toISOString()}.`)
+  const seconds = Number(pollAfter(task))
+  assert.ok(seconds > 3590 && seconds <= 3600, String(seconds))
+  const far = await tasks.submit(work, 1, { delayMs: 300 * 24 * HOUR })
+  const later = await serviceOf(tasks).read(far.taskId)
+  assert.equal(later && pollAfter(later), '3600', 'it may be cancelled meanwhile')
+  const soon = await tasks.submit(work, 1)
+  const now = await tasks.get(soon.taskId)
+  assert.deepEqual([now?.startAt, now?.attempt], [undefined, undefined])
+})
+
+test('a task whose time has come says no more that it starts later, and is polled as one that is young', async (t) => {
+  const gate = deferred()
+  const work = defineTask({ name: 'work', run: () => gate.promise })
+  const { tasks, close } = bench({ definitions: [work] })
+  t.after(close)
+  const { taskId: id } = await tasks.submit(work, 1, { delayMs: 30 })
+  await eventually(async () => (await tasks.get(id))?.startedAt !== undefined)
+  const task = await serviceOf(tasks).read(id)
+  const view = await tasks.get(id)
+  assert.ok(task && view)
+  assert.equal(view.message, 'The task was accepted and is being processed.')
+  assert.ok(view.startAt && view.startedAt && view.startedAt >= view.createdAt)
+  assert.equal(pollAfter(task), '1')
+  gate.resolve()
+})
+
+test('the status counts the runs, so that progress which falls back is explained (15.19)', async (t) => {
+  const gate = deferred()
+  const work = defineTask({ name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 0 }, run: async (_, { attempt, progress }) => {
+    progress(attempt === 1 ? 80 : 5, 100)
+    if (attempt === 1) throw new Error('fails, on purpose')
+    await gate.promise
+  } })
+  const { tasks, close } = bench({ definitions: [work], progressIntervalMs: 0 })
+  t.after(close)
+  const { taskId: id } = await tasks.submit(work, 1)
+  await eventually(async () => (await tasks.get(id))?.progress?.done === 5)
+  assert.equal((await tasks.get(id))?.attempt, 2)
+  const before = await serviceOf(tasks).read(id)
+  gate.resolve()
+  const { attempt } = await ended(tasks, id)
+  assert.equal(attempt, 2)
+  assert.ok(before && before.version > 2, 'a run that begins anew is a change that clients see')
+})
+
+test('the 202 of a task for later tells it too', async (t) => {
+  const work = defineTask({ name: 'work', run: () => undefined })
+  const { tasks, close } = bench({ definitions: [work] })
+  t.after(close)
+  const { task } = await serviceOf(tasks).accept(work, 1, { owner: undefined, delayMs: HOUR })
+  assert.match(task.text, /"startAt":"/)
+})

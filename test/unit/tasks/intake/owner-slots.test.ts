@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { memory, MemoryQueue, MemoryStore } from '../../../../adapters/memory/index.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { type HttpError } from '../../../../src/http/errors.js'
+import { releaseSlot, acquireSlot } from '../../../../src/tasks/intake/owner-slots.js'
+import { bench, deferred, ended, eventually } from '../kit.js'
+
+function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
+  const gate = deferred()
+  return { gate, work: defineTask({ name: 'limited', maxPerOwner, run: async () => { await gate.promise; return run() } }) }
+}
+
+describe('maxPerOwner', () => {
+  test('of 20 at once just as many as may be are taken in; more is 429', async (t) => {
+    const { gate, work } = limited(3)
+    const { tasks, close } = bench({ definitions: [work] })
+    t.after(close)
+    const outcomes = await Promise.all(Array.from({ length: 20 }, () => tasks.submit(work, 1, { owner: 'ann' }).then(() => 'taken', (error: HttpError) => `${String(error.status)} ${error.code} ${String(error.headers['retry-after'])}`)))
+    assert.deepEqual([...new Set(outcomes)].sort(), ['429 too_many_tasks 5', 'taken'])
+    assert.equal(outcomes.filter((outcome) => outcome === 'taken').length, 3)
+    for (let n = 0; n < 5; n++) await tasks.submit(work, 1)
+    await tasks.submit(work, 1, { owner: 'bob' })
+    await tasks.submit(work, 1, { owner: `long ${'é'.repeat(1000)}` })
+    gate.resolve()
+  })
+
+  for (const [how, run] of [['completes', () => 1], ['fails', () => { throw new Error('x') }]] as const) {
+    test(`a task that ${how} frees its place`, async (t) => {
+      const { gate, work } = limited(1, run)
+      const { tasks, close, store } = bench({ definitions: [work] })
+      t.after(close)
+      const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
+      await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' })
+      gate.resolve()
+      await ended(tasks, id)
+      await eventually(() => store.usage().entries === 1)
+      await tasks.submit(work, 1, { owner: 'ann' })
+    })
+  }
+
+  test('so does one that is cancelled, or that the queue refused', async (t) => {
+    const { gate, work } = limited(1)
+    const { tasks, close, store, spy } = bench({ definitions: [work] })
+    t.after(close)
+    const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
+    await tasks.cancel(id)
+    assert.equal(store.usage().entries, 1)
+    spy.fault = (call) => (call.startsWith('enqueue') ? 'before' : undefined)
+    await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'service_unavailable', status: 503 })
+    assert.equal(store.usage().entries, 1)
+    spy.fault = () => undefined
+    await tasks.submit(work, 1, { owner: 'ann' })
+    gate.resolve()
+  })
+
+  test('a second submit under one id takes no second place, and needs none', async (t) => {
+    const { gate, work } = limited(2)
+    const { tasks, close, store } = bench({ definitions: [work] })
+    t.after(close)
+    const first = await tasks.submit(work, 1, { owner: 'ann' })
+    await tasks.submit(work, 1, { owner: 'ann', id: 'second' })
+    assert.equal((await tasks.submit(work, 1, { owner: 'ann', id: 'second' })).created, false)
+    await tasks.cancel(first.taskId)
+    await Promise.all(Array.from({ length: 5 }, () => tasks.submit(work, 1, { owner: 'ann', id: 'second' })))
+    await tasks.submit(work, 1, { owner: 'ann' })
+    await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' })
+    assert.equal(store.usage().entries, 5, 'three records, two places')
+    gate.resolve()
+    await ended(tasks, 'second')
+  })
+
+  test('what has ended is told of though its owner has no place left', async (t) => {
+    const { gate, work } = limited(1)
+    const { tasks, close } = bench({ definitions: [work] })
+    t.after(close)
+    await tasks.submit(work, 1, { owner: 'ann', id: 'old' })
+    await tasks.cancel('old')
+    await tasks.submit(work, 1, { owner: 'ann', id: 'new' })
+    assert.equal((await tasks.submit(work, 1, { owner: 'ann', id: 'old' })).created, false)
+    gate.resolve()
+  })
+
+  test('a place that another task has taken over is not given back by the first', async (t) => {
+    const { store } = memory()
+    t.after(() => store.close())
+    const ttlMs = 60_000
+    const key = await acquireSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', ttlMs)
+    await releaseSlot(store, key, 'other')
+    assert.equal(store.usage().entries, 1)
+    await releaseSlot(store, key, 'one')
+    assert.equal(store.usage().entries, 0)
+  })
+
+  test('many at once under one id take one place', async (t) => {
+    const { gate, work } = limited(3)
+    const { tasks, close, store } = bench({ definitions: [work] })
+    t.after(close)
+    await Promise.all(Array.from({ length: 10 }, () => tasks.submit(work, 1, { owner: 'ann', id: 'one' })))
+    assert.equal(store.usage().entries, 2)
+    gate.resolve()
+  })
+
+  test('a place whose process died comes back: at once when its task has ended, soon when it never came to be', async (t) => {
+    const { gate, work } = limited(1)
+    let now = 0
+    const store = new MemoryStore({ now: () => now })
+    const tasks = createTasks({ store, queue: new MemoryQueue(), definitions: [work] })
+    const wall = t.mock.method(Date, 'now', () => 1e12)
+    const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
+    const record = await store.get(`task:${id}`)
+    assert.ok(record)
+    const key = (JSON.parse(record.value.split('\n')[0] ?? '') as string[]).at(8) ?? ''
+    const slot = await store.get(key)
+    assert.match(key, /^slot:limited:0:/)
+    gate.resolve()
+    await ended(tasks, id)
+    await eventually(async () => await store.get(key) === undefined)
+    await store.create(key, slot?.value ?? '', { ttlMs: 1e9 })
+    const second = await tasks.submit(work, 1, { owner: 'ann' })
+    await ended(tasks, second.taskId)
+    await eventually(async () => await store.get(key) === undefined)
+    await store.create(key, 'never', { ttlMs: 1e9 })
+    await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' }, 'its record may be on the way')
+    wall.mock.mockImplementation(() => 2e12)
+    await assert.rejects(tasks.submit(work, 1, { owner: 'ann' }), { code: 'too_many_tasks' }, 'the clock of this process decides nothing')
+    now += 10_001
+    await tasks.submit(work, 1, { owner: 'ann' })
+    await tasks.close({ drainMs: 100 })
+    await store.close()
+  })
+})

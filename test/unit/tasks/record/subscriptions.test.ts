@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { after, describe, test, type TestContext } from 'node:test'
+import { MemoryStore } from '../../../../adapters/memory/index.js'
+import type { TaskSnapshot } from '../../../../src/tasks/record/codec.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { eventStream } from '../../../../src/tasks/http/event-stream.js'
+import { Subscriptions } from '../../../../src/tasks/record/subscriptions.js'
+import { taskFormat } from '../../../../src/tasks/http/formats.js'
+import { EncodedBodies } from '../../../../src/tasks/http/encoded-bodies.js'
+import { bench, deferred, Spy, SpyStore, within } from '../kit.js'
+import { serviceOf } from '../../../../src/tasks/service-of.js'
+
+// Timers of the library let a process end.
+const hold = setInterval(() => undefined, 60_000)
+after(() => { clearInterval(hold) })
+
+const HOUR = 3_600_000
+const turn = () => new Promise(setImmediate)
+/** A signal that nobody aborts. */
+const never = () => new AbortController().signal
+
+/** The text of a record with this version. */
+function recordText(version: number, { state = 'processing', owner = '0' } = {}): string {
+  return `["${state}",${String(version)},1,1000,${String(Date.now() + HOUR)},${owner},0,0,0]\n{"taskId":"a","n":${String(version)}}`
+}
+
+/** A store with a task `a`, and a function that writes its next version. */
+async function setUp(t: TestContext) {
+  const inner = new MemoryStore()
+  t.after(() => inner.close())
+  const spy = new Spy()
+  const store = new SpyStore(inner, spy)
+  const made = await inner.create('task:a', recordText(1), { ttlMs: HOUR })
+  let revision = made.created ? made.revision : ''
+  const write = async (text: string) => {
+    const now = await inner.replace('task:a', text, revision, {})
+    if (now.replaced) revision = now.revision
+  }
+  const seen: TaskSnapshot[] = []
+  return { inner, spy, store, write, seen, subscriptions: new Subscriptions(store, (task) => { seen.push(task) }) }
+}
+
+describe('Subscriptions', () => {
+  test('a subscriber wakes at a change, its time, its signal and its close, and leaves nothing behind', async (t) => {
+    const { inner, subscriptions, write } = await setUp(t)
+    const subscriber = await subscriptions.subscribe('a')
+    const controller = new AbortController()
+    assert.equal((await subscriber.next(60_000, controller.signal))?.version, 1, 'the first is at once')
+    const woken = subscriber.next(60_000, controller.signal)
+    await write(recordText(2))
+    assert.equal((await within(woken, 1000))?.version, 2)
+    assert.equal((await within(subscriber.next(10, controller.signal), 1000))?.version, 2)
+    assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
+    const aborted = subscriber.next(60_000, controller.signal)
+    controller.abort()
+    await within(aborted, 1000)
+    const closed = subscriber.next(60_000, new AbortController().signal)
+    subscriber.close()
+    subscriber.close()
+    await within(closed, 1000)
+    assert.deepEqual([inner.usage().watches, subscriptions.size], [0, 0])
+  })
+
+  test('issue 15, C11: a hundred subscribers of a task share one watch, one read of each change and one snapshot', async (t) => {
+    const { spy, subscriptions, write, seen } = await setUp(t)
+    const subscribers = await Promise.all(Array.from({ length: 100 }, () => subscriptions.subscribe('a')))
+    await Promise.all(subscribers.map((subscriber) => subscriber.next(60_000, never())))
+    assert.equal(spy.calls.filter((call) => call.startsWith('watch')).length, 1)
+    const reads = () => spy.calls.filter((call) => call.startsWith('get')).length
+    assert.ok(reads() <= 2, `${String(reads())} reads for those who came together`)
+    const before = reads()
+    const next = subscribers.map((subscriber) => subscriber.next(60_000, never()))
+    await write(recordText(2))
+    const tasks = await within(Promise.all(next))
+    assert.equal(reads() - before, 1)
+    assert.equal(new Set(tasks).size, 1)
+    assert.equal(tasks[0]?.version, 2)
+    assert.equal(seen.filter(({ version }) => version === 2).length, 1)
+    for (const subscriber of subscribers) subscriber.close()
+    assert.equal(subscriptions.size, 0)
+  })
+
+  test('who comes later reads what is written by then, also while another read is under way', async (t) => {
+    const { inner, subscriptions, write, store } = await setUp(t)
+    const gate = deferred()
+    let held = true
+    t.mock.method(store, 'get', async (key: string) => {
+      const entry = await inner.get(key)
+      if (held) await gate.promise
+      return entry
+    })
+    const first = (await subscriptions.subscribe('a')).next(60_000, never())
+    await turn()
+    t.mock.method(inner, 'watch', () => () => undefined)
+    await write(recordText(2))
+    const second = (await subscriptions.subscribe('a')).next(60_000, never())
+    await turn()
+    held = false
+    gate.resolve()
+    await within(first)
+    assert.equal((await within(second))?.version, 2)
+  })
+
+  test('reads again by itself when a notice is lost', async (t) => {
+    const { inner, subscriptions, write, store } = await setUp(t)
+    const real = setInterval
+    const every: number[] = []
+    t.mock.method(globalThis, 'setInterval', (work: () => void, ms: number) => { every.push(ms); return real(work, 5) })
+    t.mock.method(store, 'watch', async () => () => undefined)
+    const subscriber = await subscriptions.subscribe('a')
+    await subscriber.next(60_000, never())
+    const next = subscriber.next(60_000, never())
+    await write(recordText(2))
+    assert.equal((await within(next))?.version, 2)
+    assert.deepEqual(every, [3000])
+    subscriber.close()
+    assert.equal(inner.usage().watches, 0)
+  })
+
+  test('a store that fails fails all who wait, and who comes next tries anew', async (t) => {
+    const { spy, subscriptions, write } = await setUp(t)
+    spy.fault = (call) => (call.startsWith('watch') ? 'before' : undefined)
+    await assert.rejects(Promise.all([subscriptions.subscribe('a'), subscriptions.subscribe('a')]), /did not happen/)
+    assert.equal(subscriptions.size, 0)
+    spy.fault = () => undefined
+    const subscribers = await Promise.all([subscriptions.subscribe('a'), subscriptions.subscribe('a')])
+    for (const subscriber of subscribers) await subscriber.next(60_000, never())
+    spy.fault = (call) => (call.startsWith('get') ? 'before' : undefined)
+    const next = subscribers.map((subscriber) => assert.rejects(subscriber.next(60_000, never()), /did not happen/))
+    await write(recordText(2))
+    await within(Promise.all(next))
+    spy.fault = () => undefined
+    assert.equal((await subscribers[0]?.now())?.version, 2)
+    for (const subscriber of subscribers) subscriber.close()
+  })
+
+  test('subscribers of a task that is forgotten hear of it', async (t) => {
+    const { inner, subscriptions } = await setUp(t)
+    const subscriber = await subscriptions.subscribe('a')
+    await subscriber.next(60_000, never())
+    const next = subscriber.next(60_000, never())
+    await inner.delete('task:a')
+    assert.equal(await within(next), undefined)
+    subscriber.close()
+  })
+})
+
+describe('event streams', () => {
+  const place = () => ({ signal: never(), release: () => undefined })
+
+  /** What a stream yields, one piece for each call. */
+  function open({ subscriptions }: Awaited<ReturnType<typeof setUp>>, task: TaskSnapshot, format = new EncodedBodies(taskFormat)) {
+    const events = eventStream(subscriptions, task, (now) => format.event(now, '/a'), undefined, place())[Symbol.asyncIterator]()
+    return { events, next: async () => (await within(events.next())).value as string | Uint8Array | undefined }
+  }
+
+  const task = { id: 'a', owner: undefined } as TaskSnapshot
+
+  test('issue 15, C11: the streams of a task share the bytes of a version, and send large ones piece by piece', async (t) => {
+    const made = await setUp(t)
+    const format = new EncodedBodies(taskFormat)
+    const streams = [open(made, task, format), open(made, task, format)] as const
+    for (const { next } of streams) assert.equal(String(await next()), 'retry: 2000\n\n')
+    for (const { next } of streams) assert.match(String(await next()), /"n":1/)
+    await made.write(`${recordText(2).slice(0, -1)},"text":"${'x'.repeat(200_000)}"}`)
+    const texts = await Promise.all(streams.map(async ({ next }) => {
+      const pieces: Uint8Array[] = []
+      for (let size = 0; size < 200_000; size += pieces.at(-1)?.byteLength ?? 0) pieces.push(await next() as Uint8Array)
+      return pieces
+    }))
+    assert.equal(texts[0]?.[0]?.buffer, texts[1]?.[0]?.buffer)
+    for (const pieces of texts) {
+      assert.ok(pieces.every(({ byteLength }) => byteLength <= 65_536))
+      assert.match(Buffer.concat(pieces).toString(), /^id: 1000-2\ndata: \{"taskId":"a","n":2,"text":"x{200000}"\}\n\n$/)
+    }
+    for (const { events } of streams) await events.return?.()
+    assert.equal(made.subscriptions.size, 0)
+  })
+
+  test('a slow reader skips what has changed again meanwhile', async (t) => {
+    const made = await setUp(t)
+    const { next, events } = open(made, task)
+    await next()
+    assert.match(String(await next()), /"n":1/)
+    for (let version = 2; version <= 50; version++) await made.write(recordText(version))
+    await turn()
+    assert.match(String(await next()), /"n":50/)
+    await events.return?.()
+  })
+
+  test('a stream ends when its id becomes the task of another owner', async (t) => {
+    const made = await setUp(t)
+    const { next } = open(made, task)
+    await next()
+    await next()
+    await made.write(recordText(2, { owner: '"eve"' }))
+    assert.equal(await next(), undefined)
+    assert.equal(made.subscriptions.size, 0)
+  })
+})
+
+test('tasks.wait for many callers reads each change once', async (t) => {
+  const gate = deferred()
+  const work = defineTask({ name: 'work', run: () => gate.promise })
+  const { tasks, spy, close } = bench({ definitions: [work] })
+  t.after(close)
+  const { taskId: id } = await tasks.submit(work, 1)
+  const waits = Array.from({ length: 50 }, () => tasks.wait(id, { timeoutMs: 60_000 }))
+  while (serviceOf(tasks).subscriptions.size === 0) await turn()
+  for (let n = 0; n < 10; n++) await turn()
+  spy.calls.length = 0
+  gate.resolve()
+  for (const task of await within(Promise.all(waits))) assert.equal(task?.status, 'completed')
+  assert.ok(spy.calls.filter((call) => call.startsWith('get')).length <= 3, spy.calls.join())
+})

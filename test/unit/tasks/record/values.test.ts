@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { httpError, HttpError } from '../../../../src/http/errors.js'
+import { decode, encode, snapshotOf, toSnapshot } from '../../../../src/tasks/record/codec.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { taskFormat } from '../../../../src/tasks/http/formats.js'
+import { jobFormat } from '../../../../src/tasks/http/formats.js'
+import { isPermanent, permanent, toFailure } from '../../../../src/tasks/run/failure.js'
+import { fingerprintOf } from '../../../../src/idempotency/fingerprint.js'
+import { parseIdempotencyKey } from '../../../../src/idempotency/key.js'
+import { newId } from '../../../../src/runtime/random-id.js'
+import { isTaskId } from '../../../../src/tasks/record/ids.js'
+import { change, toTaskText, type TaskRecord } from '../../../../src/tasks/record/record.js'
+import { toResultText } from '../../../../src/tasks/record/result.js'
+import { canMove, isFinal, type TaskState } from '../../../../src/tasks/record/state.js'
+import { StatusPath } from '../../../../src/tasks/http/status-path.js'
+
+const STATES: TaskState[] = ['queued', 'processing', 'completed', 'failed', 'cancelled']
+const record: TaskRecord = {
+  id: 'a1', name: 'export', owner: undefined, state: 'queued', job: 'j1', attempt: 0, version: 1, createdAt: 1_700_000_000_000, startedAt: undefined, finishedAt: undefined,
+  expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, errorFields: undefined, claim: undefined, slot: undefined, callback: undefined,
+}
+
+describe('states', () => {
+  test('SPEC 3.1: only these moves are legal', () => {
+    const legal = STATES.flatMap((from) => STATES.filter((to) => canMove(from, to)).map((to) => `${from} ${to}`))
+    assert.deepEqual(legal, [
+      'queued processing', 'queued failed', 'queued cancelled',
+      'processing queued', 'processing processing', 'processing completed', 'processing failed', 'processing cancelled',
+    ])
+    assert.deepEqual(STATES.filter(isFinal), ['completed', 'failed', 'cancelled'])
+  })
+})
+
+describe('records', () => {
+  test('a change that clients see is a new version, a hidden one is not', () => {
+    assert.equal(change(record, { state: 'processing', startedAt: 5 })?.version, 2)
+    assert.equal(change(record, { progress: { done: 1 } })?.version, 2)
+    for (const hidden of [{ job: 'j2' }, { expiresAt: 9 }, { errorStatus: 404 }, { errorFields: { 'retry-after': '1' } }, { claim: 'c' }, { slot: 's' }]) {
+      assert.equal(change(record, hidden)?.version, 1, JSON.stringify(hidden))
+    }
+  })
+
+  test('a final record never changes', () => {
+    for (const state of ['completed', 'failed', 'cancelled'] as const) {
+      for (const to of STATES) assert.equal(change({ ...record, state }, { state: to }), undefined)
+      assert.equal(change({ ...record, state }, { progress: { done: 1 } }), undefined)
+      assert.equal(change({ ...record, state }, { expiresAt: 1 }), undefined)
+    }
+    assert.equal(change(record, { state: 'completed', result: '{}' }), undefined, 'nothing completes that has not begun')
+  })
+
+  test('SPEC 2.5: the format shows processing for queued, and result only when there is one', () => {
+    assert.deepEqual(JSON.parse(toTaskText(record)), {
+      taskId: 'a1', status: 'processing', message: 'The task was accepted and is being processed.', task: 'export', createdAt: '2023-11-14T22:13:20.000Z',
+    })
+    const done = { ...record, state: 'completed' as const, result: '{"message":"ok"}', startedAt: 1_700_000_001_000, finishedAt: 1_700_000_002_000, progress: { done: 1, total: 2, message: 'm"' } }
+    assert.deepEqual(JSON.parse(toTaskText(done)), {
+      taskId: 'a1', status: 'completed', message: 'The task is completed.', task: 'export', progress: { done: 1, total: 2, message: 'm"' },
+      result: { message: 'ok' }, createdAt: '2023-11-14T22:13:20.000Z', startedAt: '2023-11-14T22:13:21.000Z', finishedAt: '2023-11-14T22:13:22.000Z',
+    })
+  })
+
+  test('what is written is what is read', () => {
+    const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined })
+    const text = fc.string({ unit: 'binary' })
+    const any: fc.Arbitrary<TaskRecord> = fc.record({
+      id: fc.constantFrom('a', 'x.y-z_1'), name: fc.constantFrom('export', 'a.b'), owner: optional(text), state: fc.constantFrom(...STATES), job: fc.constantFrom('j1', '-_'), attempt: fc.nat(), version: fc.nat(),
+      createdAt: fc.nat(), expiresAt: fc.nat(), startedAt: optional(fc.nat()), finishedAt: optional(fc.nat()),
+      progress: optional(fc.constantFrom({ done: 1 }, { done: 0, total: 0, message: '\n' })),
+      result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
+      error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
+      holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
+      errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
+      callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
+    })
+    fc.assert(fc.property(any, (made) => {
+      // What a job needs is kept while the task waits for its first run.
+      const wanted = { ...made, work: made.state === 'queued' ? made.work : undefined }
+      const text = encode(wanted)
+      const got = decode(wanted.id, text)
+      if (wanted.result !== undefined) assert.deepEqual(JSON.parse(got.result ?? ''), JSON.parse(wanted.result))
+      assert.deepEqual({ ...got, result: 0 }, { ...wanted, result: 0 })
+      assert.deepEqual(toSnapshot(wanted.id, text), snapshotOf(wanted))
+    }))
+  })
+
+  test('SPEC 2.6: the job format has id, state, jobId and statusUrl, and knows queued', () => {
+    const task = snapshotOf(record)
+    const job = JSON.parse(jobFormat.toText(task, '/job-status/a1')) as Record<string, unknown>
+    assert.deepEqual([job['id'], job['state'], job['jobId'], job['statusUrl'], 'taskId' in job, 'status' in job], ['a1', 'queued', 'a1', '/job-status/a1', false, false])
+    const states = STATES.map((state) => (JSON.parse(jobFormat.toText(snapshotOf({ ...record, state }), '')) as { state: string }).state)
+    assert.deepEqual(states, STATES)
+    assert.equal(taskFormat.toText(task, ''), task.text)
+  })
+})
+
+describe('results', () => {
+  const DONE = 'The task is completed.'
+  class WithGetter { value = 1; get message() { return 'of the prototype' } }
+  const cases: [string, unknown, unknown][] = [
+    ['nothing', undefined, { message: DONE }],
+    ['a function', () => 1, { message: DONE }],
+    ['null', null, { message: DONE, value: null }],
+    ['an array', [1], { message: DONE, value: [1] }],
+    ['text', 'x', { message: DONE, value: 'x' }],
+    ['an empty object', {}, { message: DONE }],
+    ['an object without message', { a: 1 }, { message: DONE, a: 1 }],
+    ['an object with a message', { a: 1, message: 'm' }, { a: 1, message: 'm' }],
+    ['a message that is no text', { message: 5, a: 1 }, { message: DONE, value: { message: 5, a: 1 } }],
+    ['a message that is null', { message: null }, { message: DONE, value: { message: null } }],
+    ['a message that is not written', { message: () => 1, a: 1 }, { message: DONE, a: 1 }],
+    ['a message further inside', { a: { message: 'm' } }, { message: DONE, a: { message: 'm' } }],
+    ['an inherited message', new WithGetter(), { message: DONE, value: 1 }],
+    ['an Error', new Error('secret'), { message: DONE }],
+    ['a date', new Date(0), { message: DONE, value: '1970-01-01T00:00:00.000Z' }],
+    ['toJSON that gives a message', { toJSON: () => ({ message: 'm' }) }, { message: 'm' }],
+    ['toJSON that takes the message away', { message: 'm', toJSON: () => ({ a: 1 }) }, { message: DONE, a: 1 }],
+    ['toJSON that gives nothing', { toJSON: () => undefined }, { message: DONE }],
+    ['NaN', NaN, { message: DONE, value: null }],
+  ]
+  for (const [title, value, wanted] of cases) {
+    test(`SPEC 2.5: ${title} becomes an object with a message`, () => { assert.deepEqual(JSON.parse(toResultText(value)), wanted) })
+  }
+
+  test('what is no JSON throws', () => {
+    const circle: Record<string, unknown> = {}
+    circle['self'] = circle
+    assert.throws(() => toResultText(circle), TypeError)
+    assert.throws(() => toResultText({ n: 1n }), TypeError)
+  })
+
+  test('any value ends as an object with a message', () => {
+    fc.assert(fc.property(fc.anything({ withBigInt: false }), (value) => {
+      const result = JSON.parse(toResultText(value)) as { message: unknown }
+      assert.equal(typeof result.message, 'string')
+    }))
+  })
+})
+
+describe('failures', () => {
+  const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
+  test('the unknown is masked, an HttpError shows', () => {
+    for (const thrown of [new Error('secret'), 'secret', undefined, null, 5, { message: 'secret', code: 'secret' }, hostile, Object.freeze(new Error('secret'))]) {
+      assert.deepEqual(toFailure(thrown), { status: 500, code: 'task_failed', message: 'The task failed.' })
+    }
+    assert.deepEqual(toFailure(new HttpError(422, 'no_such_role', { message: 'No such role.' })), { status: 422, code: 'no_such_role', message: 'No such role.' })
+  })
+
+  test('permanent marks any error, and an HttpError that blames the request is permanent by itself', () => {
+    assert.equal(isPermanent(new Error('x')), false)
+    assert.equal(isPermanent(permanent(new Error('x'))), true)
+    const frozen = permanent(Object.freeze(new HttpError(503, 'upstream', { message: 'm' })))
+    assert.equal(isPermanent(frozen), true)
+    assert.ok(frozen instanceof HttpError)
+    assert.deepEqual(toFailure(frozen), { status: 503, code: 'upstream', message: 'm' })
+    for (const [code, wanted] of [['conflict', true], ['bad_request', true], ['too_many_requests', false], ['request_timeout', false], ['bad_gateway', false], ['internal_error', false]] as const) {
+      assert.equal(isPermanent(httpError(code)), wanted, code)
+    }
+    for (const other of [undefined, null, 'x', hostile]) assert.equal(isPermanent(other), false)
+  })
+})
+
+describe('ids', () => {
+  test('128 random bits in 22 characters, never twice, across refills of the pool', () => {
+    const ids = new Set(Array.from({ length: 5000 }, newId))
+    assert.equal(ids.size, 5000)
+    for (const id of ids) assert.match(id, /^[A-Za-z0-9_-]{22}$/)
+    assert.ok([...ids].every(isTaskId))
+    const bits = [...ids].map((id) => Buffer.from(id, 'base64url'))
+    assert.ok(bits.every((bytes) => bytes.length === 16))
+    const ones = bits.reduce((sum, bytes) => sum + bytes.reduce((count, byte) => count + byte.toString(2).replaceAll('0', '').length, 0), 0)
+    assert.ok(Math.abs(ones / (5000 * 128) - 0.5) < 0.01, 'they look random')
+  })
+
+  test('what can not stand in a key is no id', () => {
+    for (const id of ['', '.', '..', '.a', 'a b', 'a/b', 'a%2F', 'é', 'a\n', 'a\0', 'a:b', 'x'.repeat(129)]) assert.equal(isTaskId(id), false, JSON.stringify(id))
+    for (const id of ['a', '-', 'a.b', 'x'.repeat(128)]) assert.equal(isTaskId(id), true)
+  })
+})
+
+describe('Idempotency-Key', () => {
+  test('quoted or bare is the same key', () => {
+    assert.equal(parseIdempotencyKey(undefined), undefined)
+    for (const [field, key] of [['abc', 'abc'], ['"abc"', 'abc'], [' "abc" ', 'abc'], ['"a \\"b\\" \\\\"', 'a "b" \\'], ['a;b=1', 'a;b=1'], ['x'.repeat(255), 'x'.repeat(255)]] as const) {
+      assert.equal(parseIdempotencyKey(field), key)
+    }
+  })
+
+  test('anything else is 400 invalid_idempotency_key', () => {
+    for (const field of ['', ' ', '""', '"a', 'a"', 'a b', 'a, b', '"a", "b"', '"a" x', '"a\\b"', 'é', 'a\tb', 'a\0', 'x'.repeat(256), `"${'x'.repeat(256)}"`, `"${'\\"'.repeat(400)}"`, ['a', 'b']]) {
+      assert.throws(() => parseIdempotencyKey(field), { status: 400, code: 'invalid_idempotency_key' }, JSON.stringify(field))
+    }
+  })
+
+  test('fingerprints tell bodies apart', () => {
+    assert.equal(fingerprintOf({ a: 1 }), fingerprintOf({ a: 1 }))
+    assert.equal(new Set([{ a: 1 }, { a: '1' }, [], {}, null, undefined, 'null', ''].map(fingerprintOf)).size, 8)
+  })
+})
+
+describe('status paths', () => {
+  test('a path and back, below a mount path', () => {
+    const path = new StatusPath('/api/status/{id}')
+    assert.equal(path.of('/v1', 'x'), '/v1/api/status/x')
+    assert.equal(path.idIn('/v1', '/v1/api/status/x'), 'x')
+    for (const other of ['/v1/api/status/', '/v1/api/status', '/api/status/x', '/v1/api/status/x/y', '/v1/api/status/x/', '/v2/api/status/x', '']) {
+      assert.equal(path.idIn('/v1', other), undefined, other)
+    }
+    const tail = new StatusPath('/jobs/{id}/status')
+    assert.equal(tail.of('', 'x'), '/jobs/x/status')
+    assert.equal(tail.idIn('', '/jobs/x/status'), 'x')
+    for (const other of ['/jobs//status', '/jobs/status', '/jobs/x/y/status', '/jobs/x']) assert.equal(tail.idIn('', other), undefined, other)
+  })
+
+  test('a template that is no such path is refused', () => {
+    for (const template of ['', '/', '/status', 'status/{id}', '/status/{id}/{id}', '/status/x{id}', '/status/{id}x', '/{a}/{id}', '/:a/{id}', '/a?b/{id}', '/a b/{id}']) {
+      assert.throws(() => new StatusPath(template), TypeError, template)
+    }
+  })
+})
+
+describe('defineTask', () => {
+  test('fills defaults in and refuses what makes no sense', () => {
+    const { timeoutMs, attempts, backoff } = defineTask({ name: 'a', run: () => 1 })
+    assert.deepEqual({ timeoutMs, attempts, backoff }, { timeoutMs: 600_000, attempts: 1, backoff: { type: 'exponential', delayMs: 1000, jitter: 0.5 } })
+    const wrong: Record<string, unknown>[] = [
+      { name: '' }, { name: 'a b' }, { name: 'x'.repeat(65) }, { name: 5 }, { run: 5 }, { input: {} }, { timeoutMs: 0 }, { timeoutMs: NaN }, { timeoutMs: 2 ** 31 },
+      { attempts: 0 }, { attempts: 1.5 }, { retentionMs: 999 }, { retentionMs: Infinity }, { retentionMs: NaN }, { maxPerOwner: 0 }, { maxPerOwner: NaN },
+      { backoff: { type: 'linear', delayMs: 1 } }, { backoff: { type: 'fixed', delayMs: -1 } }, { backoff: { type: 'fixed', delayMs: NaN } },
+      { backoff: { type: 'fixed', delayMs: 1, jitter: 2 } }, { backoff: { type: 'fixed', delayMs: 1, maxDelayMs: -1 } },
+    ]
+    for (const options of wrong) {
+      assert.throws(() => defineTask({ name: 'a', run: () => 1, ...options }), { name: 'TypeError', message: /^defineTask\(/ }, JSON.stringify(options))
+    }
+  })
+})

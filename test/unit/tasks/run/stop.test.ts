@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { after, describe, test } from 'node:test'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { Stop, TIMED_OUT } from '../../../../src/tasks/run/stop.js'
+import { bench, deferred, ended, within } from '../kit.js'
+
+// Timers of the library let a process end.
+const hold = setInterval(() => undefined, 60_000)
+after(() => { clearInterval(hold) })
+
+describe('Stop', () => {
+  test('a run that never looks at its signal is stopped by its time and by its source all the same', async (t) => {
+    const deaf = defineTask({ name: 'deaf', timeoutMs: 50, run: () => new Promise(() => undefined) })
+    const { tasks, close } = bench({ definitions: [deaf] })
+    t.after(close)
+    assert.equal((await ended(tasks, (await tasks.submit(deaf, 1)).taskId)).error?.code, 'task_timeout')
+
+    const source = new AbortController()
+    const stop = new Stop(source)
+    const over = stop.waitFor(new Promise(() => undefined), 60_000)
+    source.abort('gone')
+    await within(assert.rejects(over), 3000)
+    assert.deepEqual([stop.aborted, stop.reason], [true, 'gone'])
+    stop.end()
+  })
+
+  test('follows a source that offers onAbort without reading its signal', async () => {
+    let abort: ((reason: unknown) => void) | undefined
+    const source = { get signal(): AbortSignal { return assert.fail('the signal was read') }, onAbort: (listener: typeof abort) => { abort = listener } }
+    const stop = new Stop(source)
+    abort?.('gone')
+    assert.deepEqual([stop.aborted, stop.reason, stop.signal.reason], [true, 'gone', 'gone'])
+  })
+
+  test('aborts the run when its time is over, and rejects a second later', async () => {
+    const stop = new Stop(new AbortController())
+    const at = performance.now()
+    const aborted = new Promise<number>((resolve) => { stop.signal.addEventListener('abort', () => { resolve(performance.now() - at) }) })
+    const over = stop.waitFor(new Promise(() => undefined), 60)
+    const took = await within(aborted, 1000)
+    assert.ok(took > 55 && took < 500, String(took))
+    assert.equal(stop.reason, TIMED_OUT)
+    await within(assert.rejects(over), 3000)
+    stop.end()
+  })
+
+  test('waits for the value of a run, also when it comes after the abort', async () => {
+    const stop = new Stop(new AbortController())
+    const value = deferred<string>()
+    const over = stop.waitFor(value.promise, 60_000)
+    stop.abort('gone')
+    value.resolve('late')
+    assert.equal(await over, 'late')
+    stop.end()
+  })
+
+  test('the first reason stands, and after the end there is none', () => {
+    const stop = new Stop(new AbortController())
+    stop.abort('first')
+    stop.abort('second')
+    assert.deepEqual([stop.reason, stop.signal.reason], ['first', 'first'])
+    stop.end()
+    const ended = new Stop(new AbortController())
+    ended.end()
+    ended.abort('late')
+    assert.equal(ended.aborted, false)
+  })
+
+  test('leaves no listener on its source', () => {
+    const source = new AbortController()
+    for (let n = 0; n < 10; n++) {
+      const stop = new Stop(source)
+      assert.equal(stop.signal.aborted, false)
+      assert.equal(getEventListeners(source.signal, 'abort').length, 1)
+      stop.end()
+    }
+    assert.equal(getEventListeners(source.signal, 'abort').length, 0)
+  })
+})
