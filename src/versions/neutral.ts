@@ -11,7 +11,10 @@ import type { Selector } from './selectors.js'
  * @example
  * const health = versionNeutral(() => json(200, { ok: true }), { select: [byPath()] })
  */
-export function versionNeutral<C = unknown>(handler: Handler<C>, options: { readonly select: readonly Selector[] }): Handler<C> {
+export function versionNeutral<C = unknown>(handler: Handler<C>, options: {
+  /** The selectors of `versions`, which find the version that the request names. */
+  readonly select: readonly Selector[],
+}): Handler<C> {
   checkNames('versionNeutral', options, { select: 0 })
   const { select } = options
   if (select.length === 0) throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
