@@ -6,46 +6,45 @@ import { cleanMountPath } from '../../src/http/target.js'
 import { FetchRequest, type FetchFacts } from './request.js'
 import { toResponse } from './response.js'
 
-/** What `toFetch` takes. */
+/** Options of `toFetch`. */
 export interface FetchOptions<C = unknown> {
-  /** Hears of every failure that is not an expected answer; see `guard`. */
+  /** Receives every error that is masked to clients; see `guard`. */
   readonly onError?: OnError
-  /** Makes `request.context`, once, when it is first asked for. Default: `{}`. */
+  /** Creates `request.context` when it is first read. Default: `{}`. */
   readonly context?: (request: Request) => C
   /**
    * The front of the path under which the handler is mounted, as clients see it. A path that a
-   * router or a proxy shortened gets it back. Default `''`. Starts with `/`.
+   * router or a proxy has shortened gets it back. Starts with `/`. Default: `''`.
    */
   readonly mountPath?: string
 }
 
 const KNOWN = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof FetchOptions, 0>
 
-/** What may be said of one call: the facts of the request, and where to go on. */
+/** Facts of one request, and the next handler. */
 export interface FetchCall<C = unknown> extends FetchFacts<C> {
-  /** Where a request goes that the handler does not take. Default: 404 `not_found`. */
+  /** Answers requests that the handler declines. Default: 404 `not_found`. */
   readonly next?: () => Response | undefined | Promise<Response | undefined>
 }
 
-/** What `toFetch` makes. It never rejects, unless `next` does. */
+/** A fetch-style handler. It never rejects, unless `next` does. */
 export type FetchHandler<C = unknown> = (request: Request, extra?: FetchCall<C>) => Promise<Response>
 
 /**
- * Makes a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno
- * and Bun" in the guide on embedding):
+ * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno
+ * and Bun" in the guide on embedding).
  *
- * ```ts
- * const handle = toFetch(handler)
- * app.all('/api/*', (c) => handle(c.req.raw, { mountPath: '/api', context: { user: c.get('user') } }))
- * ```
+ * If the handler declines, the answer is that of `next`, or 404 `not_found`. A body that was read
+ * before is taken from `extra.body`; without it, reading the body fails. A streamed answer is
+ * pulled chunk by chunk. Its `Response` is returned with the first chunk, after 1 s, or at once for
+ * `text/event-stream`. If the source fails before that, the client gets an error answer.
  *
- * When the handler answers `undefined`, what `next` gives is the answer; without it, or when it
- * gives nothing, 404 `not_found`. A body that was read before is taken from `extra.body`, else
- * asking for it fails with an error that says so. A streamed answer is pulled chunk by chunk; its
- * `Response` is there with the first chunk, after 1 s, or at once for `text/event-stream`, and a
- * source that fails before that is answered with an error.
+ * @example
+ * const handle = toFetch(handler, { mountPath: '/api' })
+ * const response = await handle(new Request('http://localhost/api/tasks'), { context: { user } })
  *
- * Throws a TypeError when the handler is no function or the mount path does not start with `/`.
+ * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
+ * option is unknown.
  */
 export function toFetch<C = unknown>(handler: Handler<C>, options: FetchOptions<C> = {}): FetchHandler<C> {
   if (typeof handler !== 'function') {

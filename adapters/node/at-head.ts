@@ -2,9 +2,9 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { HostResponse } from './host.js'
 
 /**
- * Calls `act` just before the head of a host's answer goes out, however the host brings that about:
- * `writeHead` in all its forms, or the first write, end or flush. By then all fields that the host
- * gives are set, so `act` may read, join and add.
+ * Calls `act` just before the head of a host's answer is sent, by `writeHead` in any form, or by
+ * the first write, end or flush. All fields of the host are set by then, so `act` may read, join
+ * and add fields.
  */
 export function atHead(res: HostResponse, act: () => void): void {
   const write = res.writeHead.bind(res) as (...args: unknown[]) => ServerResponse

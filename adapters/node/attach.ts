@@ -14,23 +14,23 @@ import { limitSending, type NodeServer } from './limit-sending.js'
 import { parseError, type ParseFailure } from './parse-failure.js'
 import { answerRaw, bareRequest } from './raw-answer.js'
 
-/** What `attach` takes, beside what `toNode` takes. */
+/** Options of `attach`, beside those of `toNode`. */
 export interface AttachOptions<C = unknown> extends NodeOptions<C> {
   /**
-   * Stand around the answers to what never reaches the handler: a request that can't be parsed, one
-   * whose expectation can't be met, a CONNECT without `connect`. Give `requestId()` and a
-   * `rateLimit()` here as well, and such answers have their fields. Default: none.
+   * Policies around answers to requests that never reach the handler: a request that cannot be
+   * parsed, an unknown expectation, a CONNECT without `connect`. With `requestId()` and
+   * `rateLimit()` such answers have their fields. Default: none.
    */
   readonly policies?: readonly Policy<C>[]
   /**
-   * Cuts connections whose clients take nothing of what waits for them for so long, in
-   * milliseconds; see `limitSending`. Default: none.
+   * Cuts connections whose clients have read nothing for so long, in milliseconds; see
+   * `limitSending`. Default: never.
    */
   readonly sendTimeoutMs?: number
   /**
-   * Opens a tunnel (RFC 9110 section 9.3.6). From here on the socket is yours, its errors too;
-   * `head` holds what came behind the request. When it throws, the socket is destroyed and
-   * `onError` hears of it.
+   * Opens a tunnel (RFC 9110 section 9.3.6). The function owns the socket and its errors; `head`
+   * holds the bytes behind the request. If it throws, the socket is destroyed and `onError` gets
+   * the error. Default: 501 `not_implemented`.
    */
   readonly connect?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void | Promise<void>
 }
@@ -42,20 +42,25 @@ type Watched = Duplex & { [LAST]?: ServerResponse }
 type Listener = (...args: never[]) => void
 
 /**
- * Gives a server of node:http to a handler, with the events that a plain listener does not get:
+ * Connects a server of node:http to a handler, with the events that a plain listener does not get:
  *
- * - `request`; what the handler declines goes to the listeners that the server had before, else it
- *   is a 404;
- * - `checkContinue`: `100 Continue` is sent only once the handler asks for the body;
- * - `checkExpectation`: 417 `expectation_failed`, for all that is not `100-continue`;
- * - `connect`: 501 `not_implemented`, or what `options.connect` does;
- * - `clientError`: a method that Node's parser does not know gives 501, too large a head 431, too
- *   slow a request 408, anything else 400, each with the error body; never behind an answer that
- *   has begun.
+ * - `request`: what the handler declines goes to the listeners that the server had before, or is a
+ * 404;
+ * - `checkContinue`: `100 Continue` is sent once the handler reads the body;
+ * - `checkExpectation`: 417 `expectation_failed` for anything but `100-continue`;
+ * - `connect`: 501 `not_implemented`, or `options.connect`;
+ * - `clientError`: 501 for a method that Node's parser does not know, 431 for too large a head, 408
+ * for too slow a request, 400 for others. Each has the error body. Nothing is written into an
+ * answer that has begun.
  *
- * Listeners for `connect`, `checkExpectation` and `clientError` that the server has already are
- * left in charge, and `upgrade` is left alone. Returns a function that puts the server back as it
- * was.
+ * Existing listeners for `connect`, `checkExpectation` and `clientError` stay in charge. `upgrade`
+ * is not touched.
+ *
+ * @example
+ * const detach = attach(server, handler, { policies: [requestId()], sendTimeoutMs: 120_000 })
+ *
+ * @returns a function that restores the server
+ * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
  */
 export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {}): () => void {
   checkNames('attach', options, KNOWN)

@@ -9,21 +9,21 @@ import { NodeRequest, type CallFacts } from './request.js'
 import { send } from './send.js'
 import type { Rescue } from './send-whole.js'
 
-/** What `toNode` and `attach` take. */
+/** Options of `toNode` and `attach`. */
 export interface NodeOptions<C = unknown> {
-  /** Hears of every failure that is not an expected answer; see `guard`. */
+  /** Receives every error that is masked to clients; see `guard`. */
   readonly onError?: OnError
-  /** Makes `request.context`, once, when it is first asked for. Default: `{ user: req.user }`. */
+  /** Creates `request.context` when it is first read. Default: `{ user: req.user }`. */
   readonly context?: (req: HostRequest) => C
   /**
-   * The front of the path under which the handler is mounted, as clients see it; it is put in front
-   * of `Location` and the like. Default: what Express or Connect stripped, else `''`. Set it behind
-   * a proxy that takes a prefix away, and in hosts that say nothing. Starts with `/`.
+   * The front of the path under which the handler is mounted, as clients see it. `Location` and
+   * links begin with it, and it starts with `/`. Set it behind a proxy that removes a prefix, and
+   * in hosts that do not tell it. Default: what Express or Connect has stripped, or `''`.
    */
   readonly mountPath?: string | ((req: HostRequest) => string)
 }
 
-/** What may be said of one call: the facts of the request, and where to go on. */
+/** Facts of one request, and the next handler. */
 export interface NodeCall<C = unknown> extends CallFacts<C> {
   readonly next?: Next
 }
@@ -34,7 +34,7 @@ const CALL = { body: 0, context: 0, mountPath: 0, params: 0, next: 0 } satisfies
 
 const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
 
-/** A handler, guarded, with all that is decided once: the part behind `toNode` and `attach`. */
+/** A handler with its error boundary and its settings, behind `toNode` and `attach`. */
 export class Binding<C> {
   private readonly handle: (request: HttpRequest<C>) => MaybePromise<HttpResponse | undefined>
   private readonly boundary: { readonly onError?: OnError }

@@ -28,5 +28,5 @@ export interface NodeRaw {
   readonly res: ServerResponse
 }
 
-/** What Express and Connect call «go on». */
+/** The function that Express and Connect call `next`. */
 export type Next = (error?: unknown) => void

@@ -15,15 +15,18 @@ interface Progress {
 }
 
 /**
- * Cuts connections whose clients have stopped reading: where something waits to be sent and nothing
- * at all went out for `ms` milliseconds (up to a quarter longer), the socket is destroyed, and the
- * source of a streamed answer closed. It goes for every answer of the server, a host's own too; one
- * that waits for its handler, or an open event stream with nothing to say, is not affected. Costs
- * nothing for each request. Systems buffer some MiB for a slow client and take more in large steps,
- * so choose a minute or more.
+ * Cuts connections whose clients have stopped reading. If data waits and nothing was sent for `ms`
+ * milliseconds (up to a quarter longer), the socket is destroyed and the source of a streamed
+ * answer is closed. It covers every answer of the server, also those of the host. An answer that
+ * waits for its handler, or an idle event stream, is not affected. Systems buffer some MiB for a
+ * slow client and accept more in large steps, so choose a minute or more. It covers connections
+ * that are made from now on.
  *
- * Takes the connections that are made from now on. Returns a function that ends it.
- * @throws {TypeError} for a time that makes no sense
+ * @example
+ * const stop = limitSending(server, 120_000)
+ *
+ * @returns a function that stops it
+ * @throws {TypeError} `ms` is not valid.
  */
 export function limitSending(server: NodeServer, ms: number): () => void {
   if (!(Number.isSafeInteger(ms) && ms >= LOOKS && ms < 2 ** 31)) throw new TypeError('limitSending: the time must be whole milliseconds, such as 120_000')

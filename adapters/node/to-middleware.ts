@@ -25,35 +25,27 @@ const HOSTS = Symbol('longhaul.hostsAnswer')
 const FRAMING = new Set(['content-length', 'transfer-encoding'])
 
 /**
- * Puts policies in front of a host's own handlers, as plain middleware for Express 4 and 5 and
- * Connect: `app.use('/v1', toMiddleware(deprecated({ … })))`. Elsewhere hand over Node's objects:
+ * Puts policies in front of a host's own handlers, as middleware of Express 4, Express 5 and
+ * Connect. For other frameworks, pass Node's objects: `guard(request.raw, reply.raw, done)` in an
+ * `onRequest` hook of Fastify.
  *
- * ```ts
- * // Fastify
- * app.addHook('onRequest', (request, reply, done) => { guard(request.raw, reply.raw, () => done()) })
- * // Koa
- * app.use((ctx, next) => new Promise((resolve, reject) => {
- *   ctx.res.once('close', resolve)
- *   guard(ctx.req, ctx.res, () => { next().then(resolve, reject) })
- * }))
- * ```
+ * If a policy refuses a request, the answer has longhaul's error body and `next` is not called.
+ * Otherwise the host continues, and header fields of policies are added to its answer, whatever
+ * that is: a 404 or error page, HEAD, 304, a stream. `Vary`, `Link`, `Set-Cookie`, `RateLimit` and
+ * `RateLimit-Policy` of both are joined. Of other fields the host's own value stays.
  *
- * What a policy refuses is answered here, with longhaul's error body; `next` is not called.
- * Otherwise the host goes on, and the header fields that policies add are put into its answer as
- * that goes out, whatever it is: a 404 or error page of the host, HEAD, 304, a stream. `Vary`,
- * `Link`, `Set-Cookie`, `RateLimit` and `RateLimit-Policy` of both are joined; of any other field
- * the host's own stays.
+ * Behind it `requestOf(req)` is the request with all that policies have found:
+ * `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`. `toNode` handlers get its context.
+ * `req.user` is the principal, unless the host has set it.
  *
- * Behind it `requestOf(req)` is the request as the policies handed it on:
- * `principalOf(requestOf(req))`, `consume(requestOf(req), 5)`; `toNode` handlers get its context.
- * `req.user` is the principal, where the host has not set it.
+ * Policies see the host's answer as an empty 200. So `timeouts` and `limitBody`, which change the
+ * run or the body, are refused. An optional `authenticate` adds no challenge to a 401 of the host.
  *
- * Policies see the host's answer as an empty 200, before the host has begun. So those that cut into
- * the run, `timeouts` and `limitBody`, are refused, and an optional `authenticate` adds no
- * challenge to a 401 of the host's own.
+ * @example
+ * app.use('/v1', toMiddleware([requestId(), deprecated({ deprecated: '2026-01-01' })]))
  *
- * @throws {TypeError} for no policy, an order that would not work (see `compose`), and a policy
- * that can't do its work here
+ * @throws {TypeError} There is no policy, the order would not work (see `compose`), or a policy
+ * cannot work here.
  */
 export function toMiddleware<C = unknown>(policy: Policy<C> | readonly Policy<C>[], options: NodeOptions<C> = {}): NodeHandler<C> {
   checkNames('toMiddleware', options, NODE_OPTIONS)
@@ -70,8 +62,11 @@ export function toMiddleware<C = unknown>(policy: Policy<C> | readonly Policy<C>
 }
 
 /**
- * The request as `toMiddleware` has handed it on, with all that its policies have found out;
- * `undefined` where none has been.
+ * Returns the request with all that policies of `toMiddleware` have found; `undefined` without
+ * them.
+ *
+ * @example
+ * const principal = principalOf(requestOf(req) ?? request)
  */
 export function requestOf<C = unknown>(req: IncomingMessage): HttpRequest<C> | undefined {
   return (req as HostRequest)[HANDED_ON] as HttpRequest<C> | undefined

@@ -45,15 +45,19 @@ const LEAVING = ['end', 'close', 'error'] as const
 export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>
 
 /**
- * Opens tunnels (RFC 9110 section 9.3.6), for `attach(server, handler, { connect: tunnel({ allow })
- * })`. 200 once the connection is there; then bytes go both ways at the speed of the slower side,
- * each side may end its half, and when one fails the other is destroyed. Else an error body, and
- * the connection ends: 400 `bad_request` for what is no `host:port`, what the policies answer, 403
- * `forbidden` where `allow` does not lead (a public name with a private address is no such place,
- * unless that address is listed too), 502 `bad_gateway` when the other side can't be reached, 504
- * `gateway_timeout` when it does not answer in time, 503 `overloaded`.
+ * Opens tunnels (RFC 9110 section 9.3.6). After 200, bytes go both ways at the speed of the slower
+ * side. Each side may end its half; if one fails, the other is destroyed.
  *
- * @throws {TypeError} when an option makes no sense
+ * Otherwise the client gets an error body, and the connection ends: 400 `bad_request` for a target
+ * that is no `host:port`, the answer of the policies, 403 `forbidden` for a target that `allow`
+ * does not list, 502 `bad_gateway` if it cannot be reached, 504 `gateway_timeout` if it does not
+ * answer in time, 503 `overloaded`. A public name with a private address is forbidden, unless that
+ * address is listed too.
+ *
+ * @example
+ * attach(server, handler, { connect: tunnel({ allow: ['internal.example.com:443'] }) })
+ *
+ * @throws {TypeError} An option is not valid or unknown.
  */
 export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener {
   checkNames('tunnel', options, KNOWN)

@@ -4,12 +4,19 @@ import type { Blobs } from '../stores/blobs.js'
 import type { ContentSource } from './source.js'
 
 /**
- * A blob as a source, so that reports and the like can be resumed; `undefined` when there is none.
- * When the blob was replaced before it could be read, the client gets 503 and may try again at
- * once.
+ * Opens a blob as a source, so that reports and the like can be resumed; `undefined` if there is
+ * none. If the blob is replaced before it is read, the client gets 503 and may retry at once.
+ *
+ * @example
+ * content(() => blobSource(blobs, 'report'))
  */
 export async function blobSource(
-  blobs: Blobs, key: string, options: { readonly type?: string, readonly name?: string } = {},
+  blobs: Blobs, key: string, options: {
+    /** Media type. Default: `application/octet-stream`. */
+    readonly type?: string,
+    /** File name, for `Content-Disposition`. Default: none. */
+    readonly name?: string,
+  } = {},
 ): Promise<ContentSource | undefined> {
   checkNames('blobSource', options, { type: 0, name: 0 })
   const { type, name } = options

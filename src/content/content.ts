@@ -16,7 +16,8 @@ export interface ContentOptions {
    */
   readonly codings?: readonly ContentCoding[]
   /**
-   * Which media types are worth a coding. Default: text, JSON, XML, JavaScript, SVG and the like.
+   * Returns `true` for media types that are worth compressing. Default: text, JSON, XML,
+   * JavaScript, SVG and similar types.
    */
   readonly compressible?: (type: string) => boolean
   /**
@@ -39,18 +40,21 @@ const KNOWN = {
 } satisfies Record<keyof ContentOptions, 0>
 
 /**
- * Serves something that may be larger than memory to GET and HEAD, so that clients can pause,
- * resume and go on after a break: 200, 206 for one range or several (`multipart/byteranges`), 416,
- * 304, 412; conditions in the order of RFC 9110 section 13.2.2, If-Range by strong comparison, so
- * that a client whose copy is out of date gets all of the new one. Memory for each client is
- * bounded by the source's chunks, however slow the client is. A source that fails midway, or gives
- * too little, cuts the connection.
+ * Serves something that may be larger than memory to GET and HEAD. Clients can pause and resume:
+ * 200, 206 for one range or several (`multipart/byteranges`), 416, 304 and 412. Conditions follow
+ * RFC 9110 section 13.2.2. If-Range compares strongly, so a client with an old copy gets the whole
+ * new one. Memory for each client is bounded by the source's chunks, however slow the client is. If
+ * a source fails midway or returns too little, the connection is cut.
  *
- * `source` is one thing, or a function that finds it for a request, such as
- * `folderSource('/srv/files')` of `longhaul/files`. Where it finds nothing, the handler answers
- * nothing, and the host goes on. Other methods on what is there are 405.
+ * `source` is one source, or a function that finds one for a request, such as
+ * `folderSource('/srv/files')` of `longhaul/files`. If it finds none, the handler declines and the
+ * host's next handler gets the request. Other methods are 405.
  *
- * @throws {TypeError} when an option or the source is of no use
+ * @example
+ * const find = ({ params }: HttpRequest) => blobSource(blobs, `report-${params['id']}`)
+ * app.get('/reports/:id', toNode(content(find, { disposition: 'attachment' })))
+ *
+ * @throws {TypeError} The source or an option is not valid, or an option is unknown.
  */
 export function content<C = unknown>(source: ContentSource | FindContent<C>, options: ContentOptions = {}): Handler<C> {
   checkNames('content', options, KNOWN)

@@ -16,9 +16,7 @@ import { claimKey } from './scope.js'
 
 /** How `idempotent` tells requests apart, and what it keeps. Times are in milliseconds. */
 export interface IdempotentOptions<C = unknown> {
-  /**
-   * Where claims and answers are kept. A shared store makes a key mean the same in every process.
-   */
+  /** The store of claims and answers. With a shared store, a key counts in every process. */
   readonly store: Store
   /**
    * Names the caller that a key belongs to. Default, and where it returns `undefined`: the subject
@@ -65,27 +63,27 @@ const RESPONSES = errorResponses(
  * Makes retries with an `Idempotency-Key` safe for any handler
  * (draft-ietf-httpapi-idempotency-key-header). The first request runs once, to its end, even if its
  * client disconnects. A retry gets the same answer with `Idempotent-Replayed: true`, and waits for
- * it while the first is under way. A request without a key is passed on as it is.
+ * it while the first request runs. A request without a key passes unchanged.
  *
- * Answers are kept whatever their status, 422 and 500 too. An answer that says that nothing was
- * done (400, 401, 403, 404, 413, 429, 503 with `Retry-After` and the like) is not kept, so the
- * retry runs.
+ * Answers of any status are kept, 422 and 500 included. An answer which means that nothing was done
+ * (400, 401, 403, 404, 413, 429, 503 with `Retry-After` and similar ones) is not kept, so a retry
+ * runs.
  *
- * The answer is read into memory, up to `maxAnswerBytes`. Of a longer one, and of an event stream,
- * a retry gets the status, the header fields and a short body; its work stops when the client of
- * the first request disconnects. If the process dies while it works, a retry within 30 seconds
- * waits, and a later one runs the handler again.
+ * The answer is read into memory, up to `maxAnswerBytes`. For a longer one, and for an event
+ * stream, a retry gets the status, the header fields and a short body; its work stops if the first
+ * client disconnects. If the process dies during the work, a retry within 30 seconds waits, and a
+ * later one runs the handler again.
  *
- * `submit` of `taskEndpoints` and bulk endpoints with `background` read the key themselves, and
- * keep more promises: they do not need this.
+ * `submit` of `taskEndpoints` and bulk endpoints with `background` read the key themselves and
+ * promise more. They do not need this policy.
  *
- * Fails with 400 `invalid_idempotency_key`, 409 `idempotent_request_running`, 413 `body_too_large`,
+ * Errors: 400 `invalid_idempotency_key`, 409 `idempotent_request_running`, 413 `body_too_large`,
  * 422 `idempotency_key_reused`.
  *
  * @example
  * const createUser = compose(authenticate({ schemes }), idempotent({ store }), handler)
  *
- * @throws {TypeError} when an option makes no sense
+ * @throws {TypeError} An option is not valid or unknown.
  */
 export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C> {
   checkNames('idempotent', options, KNOWN)

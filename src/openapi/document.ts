@@ -13,11 +13,13 @@ import type { Fragment } from './operation.js'
 export interface DocumentOptions {
   /** `title` and `version` are required by the specification. */
   readonly info: Fragment & { readonly title: string, readonly version: string }
-  /** Default: none, which means the address that the document came from. */
+  /** Servers of the API. Default: none, which means the address that the document came from. */
   readonly servers?: readonly Fragment[]
+  /** Descriptions of the tags. */
   readonly tags?: readonly Fragment[]
   /** For operations that don't name their own. */
   readonly security?: readonly Fragment[]
+  /** Further documentation. */
   readonly externalDocs?: Fragment
   /** Schemes that operations name and no policy describes, by their names. */
   readonly securitySchemes?: Readonly<Record<string, Fragment>>
@@ -41,14 +43,17 @@ for (const [name, field] of Object.entries(responseFields)) SHARED.set(field, ['
 for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['parameters', name])
 
 /**
- * The OpenAPI 3.1 document of what is mounted: a `router()`, or any handlers whose paths are known.
- * A plain value: answer it with `json(200, …)`.
+ * Returns the OpenAPI 3.1 document of a `router()`, or of handlers whose paths are known, as a
+ * plain value. Several handlers at one method and path, as under `versions()`, become one operation
+ * with the answers of all of them. If the handlers are behind a mount path, pass `servers: [{ url:
+ * '/mount' }]`.
  *
- * Several handlers at one method and path, as under `versions()`, become one operation with the
- * answers of all of them. Handlers behind a mount path say it by `servers: [{ url: '/mount' }]`.
+ * @example
+ * const document = openapi(handler, { info: { title: 'Reports', version: '1.0.0' } })
+ * app.get('/openapi.json', toNode(() => json(200, document)))
  *
- * @throws {TypeError} when nothing is described, or an operation has no path: put its handler into
- * a `router()`
+ * @throws {TypeError} There is no description, or an operation has no path: put its handler into a
+ * `router()`.
  */
 export function openapi(handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions): Fragment {
   checkNames('openapi', options, KNOWN)

@@ -4,14 +4,18 @@ import type { Fragment } from './operation.js'
 type Responses = Readonly<Record<string, Fragment>>
 
 /**
- * The operation with more responses; those of a status that it has already are joined with them.
+ * Adds responses to an operation. Responses of a status that it already has are merged.
+ *
+ * @example
+ * const [described] = handler.operations ?? []
+ * if (described) addResponses(described, errorResponses('forbidden'))
  */
 export function addResponses(operation: Operation, responses: Readonly<Record<string, Fragment>>): Operation {
   const own = operation.openapi['responses'] as Responses
   return { ...operation, openapi: { ...operation.openapi, responses: joinByName(own, responses, joinResponses) } }
 }
 
-/** The operation with header fields added to each of its responses, failures included. */
+/** Adds header fields to each response of an operation, errors included. */
 export function addResponseHeaders(operation: Operation, headers: Readonly<Record<string, Fragment>>): Operation {
   const own = operation.openapi['responses'] as Responses
   return {
@@ -24,7 +28,7 @@ export function addResponseHeaders(operation: Operation, headers: Readonly<Recor
   }
 }
 
-/** The operation with parameters that it doesn't have yet. */
+/** Adds parameters that an operation does not have yet. */
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
   const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
   const added = parameters.filter((one) => !own.some((other) => other['in'] === one['in'] && other['name'] === one['name']))
@@ -32,8 +36,8 @@ export function addParameters(operation: Operation, parameters: readonly Fragmen
 }
 
 /**
- * Two operations at one method and path, as one that may answer like either. What else they say is
- * the first one's.
+ * Merges two operations of one method and path into one that may answer like either. Other members
+ * come from the first.
  */
 export function mergeOperations(first: Operation, second: Operation): Operation {
   const joined = addResponses(first, second.openapi['responses'] as Responses)

@@ -18,6 +18,7 @@ export interface OperationOptions {
   readonly summary: string
   /** CommonMark. */
   readonly description?: string
+  /** Tags of the operation. */
   readonly tags?: readonly string[]
   /** Unique in the whole document. */
   readonly operationId?: string
@@ -27,7 +28,9 @@ export interface OperationOptions {
   readonly requestBody?: Fragment
   /** Response objects by status or `default`, made by `response()` and `errorResponses()`. */
   readonly responses: Readonly<Record<string, Fragment>>
+  /** Security requirements of the operation. */
   readonly security?: readonly Fragment[]
+  /** Marks the operation as deprecated. */
   readonly deprecated?: boolean
 }
 
@@ -36,8 +39,13 @@ const OPERATION = {
 } satisfies Record<keyof OperationOptions, 0>
 
 /**
- * An OpenAPI 3.1 operation for `method` (upper case), for a handler to carry. Its path comes from
- * where it is mounted.
+ * Creates the OpenAPI 3.1 operation of a handler for one method (upper case). The path comes from
+ * the route.
+ *
+ * @example
+ * const described = describe(handler, [operation('GET', {
+ *   summary: 'Shows the time', responses: { 200: response('The time') },
+ * })])
  */
 export function operation(method: string, options: OperationOptions): Operation {
   checkNames('operation', options, OPERATION)
@@ -45,8 +53,8 @@ export function operation(method: string, options: OperationOptions): Operation 
 }
 
 /**
- * The schema object of a body: JSON Schema as it is; of a Standard Schema what its library tells,
- * else `{}` (anything).
+ * Returns the schema object of a body. A JSON Schema stays as it is. A Standard Schema is what its
+ * library exports, or `{}` (anything).
  */
 export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'input'): Fragment {
   return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
@@ -54,16 +62,22 @@ export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'inp
 
 /** What `parameter` is told beside its place and its name. */
 export interface ParameterOptions {
+  /** CommonMark. */
   readonly description?: string
   /** Default: false; true in a path, always. */
   readonly required?: boolean
-  /** Default: text. */
+  /** Schema of the value. Default: text. */
   readonly schema?: BodySchema
 }
 
 const PARAMETER = { description: 0, required: 0, schema: 0 } satisfies Record<keyof ParameterOptions, 0>
 
-/** A parameter object. */
+/**
+ * Creates a parameter object.
+ *
+ * @example
+ * parameter('query', 'limit', { schema: { type: 'integer' } })
+ */
 export function parameter(where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {}): Fragment {
   checkNames('parameter', options, PARAMETER)
   return { name, in: where, ...options, required: where === 'path' || (options.required ?? false), schema: schemaObject(options.schema ?? { type: 'string' }) }
@@ -71,16 +85,22 @@ export function parameter(where: 'query' | 'header' | 'path', name: string, opti
 
 /** What `body` is told beside its schema. */
 export interface BodyOptions {
+  /** CommonMark. */
   readonly description?: string
-  /** Default: true. */
+  /** Whether the body is required. Default: true. */
   readonly required?: boolean
-  /** Default: `application/json` alone. */
+  /** Media types of the body. Default: `application/json` alone. */
   readonly mediaTypes?: readonly string[]
 }
 
 const BODY = { description: 0, required: 0, mediaTypes: 0 } satisfies Record<keyof BodyOptions, 0>
 
-/** A request body object. */
+/**
+ * Creates a request body object.
+ *
+ * @example
+ * body({ type: 'object' }, { required: true })
+ */
 export function body(schema: BodySchema, options: BodyOptions = {}): Fragment {
   checkNames('body', options, BODY)
   const { mediaTypes, ...rest } = options
@@ -93,13 +113,18 @@ export interface ResponseOptions {
   readonly headers?: Readonly<Record<string, Fragment>>
   /** No schema: no body. */
   readonly schema?: BodySchema
-  /** Default: `application/json` alone. */
+  /** Media types of the body. Default: `application/json` alone. */
   readonly mediaTypes?: readonly string[]
 }
 
 const RESPONSE = { headers: 0, schema: 0, mediaTypes: 0 } satisfies Record<keyof ResponseOptions, 0>
 
-/** A response object. */
+/**
+ * Creates a response object.
+ *
+ * @example
+ * response('The user', { schema: { type: 'object' } })
+ */
 export function response(description: string, options: ResponseOptions = {}): Fragment {
   checkNames('response', options, RESPONSE)
   const { headers, schema, mediaTypes } = options
@@ -110,7 +135,12 @@ export function response(description: string, options: ResponseOptions = {}): Fr
   }
 }
 
-/** A header object, for responses. */
+/**
+ * Creates a header object, for responses.
+ *
+ * @example
+ * header('Requests that are left', { type: 'integer' })
+ */
 export function header(description: string, schema: Fragment = { type: 'string' }): Fragment {
   return { description, schema }
 }

@@ -11,9 +11,9 @@ import { securedBy } from './describe.js'
 import type { Scheme } from './scheme.js'
 import { secretDigest } from './secret.js'
 
-/** Which credentials count, and how a caller is asked for them. */
+/** Options of `authenticate`. */
 export interface AuthenticateOptions<P extends Principal> {
-  /** The ways to tell who sent a request, tried in this order; any one will do. */
+  /** The accepted kinds of credentials, tried in this order. */
   readonly schemes: readonly Scheme<P>[]
   /**
    * Named in the challenges (RFC 9110 section 11.5). Printable ASCII without `"` and `\`. Default
@@ -21,31 +21,28 @@ export interface AuthenticateOptions<P extends Principal> {
    */
   readonly realm?: string
   /**
-   * Whether a request without valid credentials goes on as nobody's, for handlers that are partly
-   * public. An `authorize` behind it still answers 401. Default `false`.
+   * If `true`, a request without valid credentials passes as anonymous, for handlers that are
+   * partly public. An `authorize` behind it still answers 401.
+   * @default false
    */
   readonly optional?: boolean
-  /** Remembers whom credentials stand for. Default: nothing is remembered. */
+  /** Remembers verified credentials. Default: every request is verified. */
   readonly cache?: CredentialCache
 }
 
 /**
- * How long and by what `authenticate` remembers whom credentials stand for. Only successes are
- * remembered, by a digest of the scheme, the credentials and `key`. Requests that come while the
- * same credentials are verified wait for that.
+ * A cache of verified credentials. Only successes are kept, under a digest of the scheme, the
+ * credentials and `key`. Concurrent requests with the same credentials are verified once.
  */
 export interface CredentialCache {
-  /** Number of entries. The least recently used one goes first. */
+  /** Maximum number of entries. The least recently used one is removed first. */
   readonly max: number
-  /**
-   * Milliseconds that an entry lives. Credentials that were revoked may be accepted for so long.
-   */
+  /** Lifetime of an entry in milliseconds. Revoked credentials may be accepted until it ends. */
   readonly ttlMs: number
   /**
-   * Returns, as one text, all of the request that `verify` reads beside the credentials, such as
-   * the client's address. With it, `verify` gets the request. Without it, `verify` gets the
-   * credentials only: a `verify` that declares the parameter `request` is refused when the policy
-   * is made, and reading anything of it is a `TypeError`.
+   * Returns all that `verify` reads of the request beside the credentials, such as the client's
+   * address, as one text. Without it, `verify` gets the credentials only: a `verify` that declares
+   * the parameter `request` is refused when the policy is created.
    */
   readonly key?: (request: HttpRequest) => string
 }
@@ -57,14 +54,17 @@ const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...BEHIND, cors: 'b
 const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
 
 /**
- * Finds out who sent a request, from its head: not a byte of the body has been read, nor has a `100
- * Continue` been sent, when it refuses. Handlers behind it ask `principalOf(request)`. Without
- * valid credentials the answer is 401 `unauthorized` with a challenge for each scheme (RFC 9110
- * section 15.5.2); with `optional`, a 401 from behind gets them too. A `verify` that throws is a
- * failure of its own (503, 500), never a 401.
+ * Identifies the sender of a request from its head, before the body is read. Handlers behind it
+ * call `principalOf(request)`. Without valid credentials the answer is 401 `unauthorized` with a
+ * challenge for each scheme (RFC 9110 section 15.5.2). A `verify` that throws causes a 503 or 500,
+ * never a 401. The host's context must be a plain object or absent; it is copied with `principal`
+ * added.
  *
- * The context of the host has to be a plain object or absent; it is copied with `principal` added.
- * @throws {TypeError} for options that make no sense
+ * @example
+ * const verify = tokens({ s3cret: { subject: 'ann' } })
+ * compose(authenticate({ schemes: [bearer({ verify })] }), handler)
+ *
+ * @throws {TypeError} There is no scheme, `realm` or `cache` is not valid, or an option is unknown.
  */
 export function authenticate<P extends Principal, C = unknown>(options: AuthenticateOptions<P>): Policy<C> {
   checkNames('authenticate', options, KNOWN)
@@ -114,7 +114,7 @@ function isScheme(each: unknown): boolean {
   return [read, verify, challenge].every((member) => typeof member === 'function')
 }
 
-/** A 401 from behind says how to do better. */
+/** Adds challenges to a 401 from a handler behind. */
 function challenged<C>(request: HttpRequest<C>, next: Parameters<Policy<C>>[1], challenge: () => string): ReturnType<Policy<C>> {
   let status = 0
   const watched: typeof next = (inner) => {

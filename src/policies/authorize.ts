@@ -5,16 +5,16 @@ import { checkNames } from '../runtime/option-names.js'
 import { principalOrNobody, type Principal } from '../http/principal.js'
 import { failing } from './describe.js'
 
-/** Who may go on, and what the others are told. */
+/** Options of `authorize`. */
 export interface AuthorizeOptions<P extends Principal, C = unknown> {
   /**
-   * Whether this principal may do that. Decide from the head of the request; its body is not read
-   * yet.
+   * Returns `true` if the principal may send this request. It decides from the head: the body is
+   * not read yet.
    */
   readonly allow: (principal: P, request: HttpRequest<C>) => MaybePromise<boolean>
   /** The `reason` member of the 403, for programs, such as `needs_writer`. */
   readonly reason: string | ((principal: P, request: HttpRequest<C>) => string)
-  /** The sentence of the 403, for people. It must give nothing away. */
+  /** The message of the 403, for people. Do not reveal anything in it. */
   readonly message?: string | ((principal: P, request: HttpRequest<C>) => string)
 }
 
@@ -25,10 +25,17 @@ const PLACE: PolicyPlace = {
 }
 
 /**
- * Refuses who may not do that: 403 `forbidden` with `reason` beside `code` (SPEC 5.3); 401
- * `unauthorized` where nobody is known (SPEC 5.2). Stands behind `authenticate`, or in a host that
- * sets `context.principal` itself.
- * @throws {TypeError} for options that make no sense
+ * Answers 403 `forbidden` with `reason` beside `code` if `allow` returns anything but `true` (SPEC
+ * 5.3), and 401 `unauthorized` for an anonymous request (SPEC 5.2). Put it behind `authenticate`,
+ * or set `context.principal` in the host.
+ *
+ * @example
+ * interface Member extends Principal { readonly role: string }
+ * const allow = ({ role }: Member) => role === 'writer'
+ * const writersOnly = authorize<Member>({ allow, reason: 'needs_writer' })
+ * compose(authenticate({ schemes }), writersOnly, handler)
+ *
+ * @throws {TypeError} `allow` or `reason` is missing, or an option is unknown.
  */
 export function authorize<P extends Principal, C = unknown>(options: AuthorizeOptions<P, C>): Policy<C> {
   checkNames('authorize', options, KNOWN)

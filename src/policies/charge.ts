@@ -8,35 +8,35 @@ export interface Limit<C = unknown> {
   readonly name: string
   readonly limit: number
   readonly windowMs: number
-  /** What a request costs; absent: 1. */
+  /** Cost of a request; absent: 1. */
   readonly cost: ((request: HttpRequest<C>) => number) | undefined
-  /** The key of a request's counter; `undefined` for one who is not limited. */
+  /** Key of a request's counter; `undefined` if the request is not limited. */
   readonly keyOf: (request: HttpRequest<C>) => string | undefined
 }
 
-/** A counter as it was read; `resetAt`: when it starts anew, on `performance.now()`. */
+/** A counter as read. `resetAt` is the end of its window, on `performance.now()`. */
 interface Count {
   readonly value: number
   readonly resetAt: number
 }
 
-/** What one request takes from its limits. */
+/** The charges of one request against its limits. */
 export class Charge<C = never> {
-  /** Where a request's context holds it. */
+  /** The member of a request's context that holds its charge. */
   static readonly key: unique symbol = Symbol('longhaul.charge')
-  /** The policy that refused. */
+  /** Name of the limit that refused the request. */
   refusedBy: string | undefined
   readonly #store: Store
   readonly #limits: readonly Limit<C>[]
-  /** Of each limit, as far as it has been charged. */
+  /** Keys of the limits that have been charged so far. */
   readonly #keys: (string | undefined)[] = []
-  /** What each had to say last, as far as the store has told. */
+  /** Last known counters of the limits. */
   readonly #counts: (Count | undefined)[] = []
   readonly #passes: (error: unknown) => boolean
-  /** That of a `rateLimit` in front of this one. */
+  /** The charge of a `rateLimit` in front of this one. */
   readonly #outer: Charge | undefined
 
-  /** `passes`: which failures of the store let a later charge through. */
+  /** `passes` returns `true` for failures of the store that let a later charge pass. */
   constructor(store: Store, limits: readonly Limit<C>[], passes: (error: unknown) => boolean, outer: Charge | undefined) {
     this.#store = store
     this.#limits = limits
@@ -44,7 +44,7 @@ export class Charge<C = never> {
     this.#outer = outer
   }
 
-  /** The RateLimit field: what is left of each, and for how long. */
+  /** The RateLimit field: rest and seconds of each limit. */
   get field(): string {
     const now = performance.now()
     let text = ''
@@ -58,8 +58,8 @@ export class Charge<C = never> {
   }
 
   /**
-   * Takes what the request costs. Fails with 429 or 413, or with what the store fails with: at once
-   * where the store answers so.
+   * Charges the cost of the request. Rejects with 429, 413, or the error of the store. Returns
+   * `undefined` at once if the store answers at once.
    */
   take(request: HttpRequest<C>): MaybePromise<void> {
     return this.#takeFrom(0, request)
@@ -122,7 +122,7 @@ export class Charge<C = never> {
   }
 }
 
-/** At least one: at zero a client would come back before the window's end. */
+/** Returns whole seconds, at least 1: with 0 a client would return before the window ends. */
 function seconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000))
 }

@@ -4,7 +4,7 @@ import type { HttpRequest, Operation, Policy, PolicyPlace } from '../http/exchan
 import { checkNames } from '../runtime/option-names.js'
 import { failing } from './describe.js'
 
-/** Which other origins may send requests that change something. */
+/** Options of `crossSite`. */
 export interface CrossSiteOptions {
   /**
    * Origins as browsers send them, such as `https://app.example.com`. Origins that `cors` lets in
@@ -12,9 +12,9 @@ export interface CrossSiteOptions {
    */
   readonly origins?: readonly string[]
   /**
-   * Whether other origins of the same site, such as `https://blog.example.com` for
-   * `https://api.example.com`, may send such requests. `'refuse'` where people whom you do not
-   * trust have pages on subdomains. Default `'allow'`.
+   * Treatment of other origins of the same site, such as `https://blog.example.com` for
+   * `https://api.example.com`. Use `'refuse'` if you do not trust all subdomains.
+   * @default 'allow'
    */
   readonly sameSite?: 'allow' | 'refuse'
 }
@@ -78,7 +78,7 @@ export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C
   return Object.assign(policy, { place: PLACE, describe: told })
 }
 
-/** Whether the origin is that of the request itself, by its host and port. */
+/** Returns whether the origin has the host and port of the request. */
 function isOwn(origin: string | string[], { headers }: HttpRequest<unknown>): boolean {
   const host = headers['host'] ?? headers[':authority']
   if (typeof origin !== 'string' || typeof host !== 'string') return false

@@ -6,9 +6,9 @@ import { isTooDeep } from '../http/body/json-value.js'
 import { checkNames } from '../runtime/option-names.js'
 import { failing } from './describe.js'
 
-/** How large a body may be. */
+/** Options of `limitBody`. */
 export interface LimitBodyOptions {
-  /** In bytes as sent, content codings not undone. */
+  /** Maximum size of a body in bytes as sent, before content codings are undone. */
   readonly maxBodyBytes: number
 }
 
@@ -16,11 +16,14 @@ const KNOWN = { maxBodyBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
 const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
- * One limit for the bodies of all that is behind it, whatever those handlers take by themselves:
- * 413 `body_too_large` (RFC 9110 section 15.5.14), by `Content-Length` before anything is read,
- * else as soon as more has come. A body that the host's own parser has read is measured as JSON
- * where `Content-Length` does not tell its size.
- * @throws {TypeError} for a number that makes no sense
+ * Limits the bodies of all handlers behind it: 413 `body_too_large` (RFC 9110 section 15.5.14). It
+ * checks `Content-Length` before anything is read, and then counts what arrives. If the host's own
+ * parser has read the body and there is no `Content-Length`, the size as JSON counts.
+ *
+ * @example
+ * compose(limitBody({ maxBodyBytes: 1_048_576 }), handler)
+ *
+ * @throws {TypeError} `maxBodyBytes` is not a whole number from 0, or an option is unknown.
  */
 export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
   checkNames('limitBody', options, KNOWN)

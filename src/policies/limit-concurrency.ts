@@ -1,22 +1,29 @@
 import { isPending } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, Policy, PolicyPlace } from '../http/exchange.js'
+import { KeyCounts } from '../runtime/key-counts.js'
 import { checkNames } from '../runtime/option-names.js'
 import { clientAddress } from '../http/client-address.js'
 import { failing } from './describe.js'
 import { limitKeys, type LimitBy } from './limit-key.js'
 
-/** How many run at once, how many wait, and for how long. */
+/** Options of `limitConcurrency`. */
 export interface LimitConcurrencyOptions<C = unknown> {
-  /** How many requests run at once. */
+  /** Maximum number of requests that run at once in this process. */
   readonly max: number
-  /** How many wait for a turn, in the order in which they came. Default 0. */
+  /**
+   * Maximum number of waiting requests, first in, first out.
+   * @default 0
+   */
   readonly maxQueued?: number
-  /** How long one waits at most, in milliseconds. Default 1000. */
+  /**
+   * Maximum time that a request waits, in milliseconds.
+   * @default 1000
+   */
   readonly maxWaitMs?: number
   /**
-   * How many requests of one caller run or wait at once; more are 429 `too_many_requests`. Default:
-   * no limit, so one caller can take all turns.
+   * Maximum number of requests of one caller that run or wait at once; more are 429
+   * `too_many_requests`. Default: no limit, so one caller can take all places.
    */
   readonly maxPerCaller?: number
   /**
@@ -25,7 +32,10 @@ export interface LimitConcurrencyOptions<C = unknown> {
    * or `undefined` for no limit.
    */
   readonly by?: LimitBy<C>
-  /** `Retry-After` of the 503 and the 429, in seconds. Default 1. */
+  /**
+   * `Retry-After` of the 503 and the 429, in seconds.
+   * @default 1
+   */
   readonly retryAfterSeconds?: number
 }
 
@@ -37,10 +47,14 @@ const PLACE: PolicyPlace = {
 }
 
 /**
- * Lets only so many requests run at once (in this process), and only so many wait: the others are
- * 503 `overloaded` with `Retry-After`, at once. A turn ends with the head of the answer, so a
- * client that is slow to read holds up nobody. One that leaves gives its place up.
- * @throws {TypeError} for numbers that make no sense
+ * Limits how many requests run at once in this process, and how many wait. Any other request gets
+ * 503 `overloaded` with `Retry-After` at once. A request counts until the head of its answer, so a
+ * slow reader blocks nobody. A client that disconnects loses its place.
+ *
+ * @example
+ * compose(limitConcurrency({ max: 20, maxQueued: 100, maxPerCaller: 5 }), handler)
+ *
+ * @throws {TypeError} A limit is not a whole number, or an option is unknown.
  */
 export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C>): Policy<C> {
   checkNames('limitConcurrency', options, KNOWN)
@@ -98,26 +112,20 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C
   return Object.assign(policy, { place: PLACE, describe: maxPerCaller === undefined ? failing('overloaded') : failing('overloaded', 'too_many_requests') })
 }
 
-/** Refuses a caller that has as many requests before `inner` as it may. */
+/** Refuses a caller that has `max` requests in `inner`. */
 function perCaller<C>(inner: Policy<C>, max: number, by: LimitBy<C>, retryAfterSeconds: number): Policy<C> {
   const keyOf = limitKeys('', by, clientAddress())
-  const counts = new Map<string, number>()
+  const counts = new KeyCounts()
   return (request, next) => {
     const key = keyOf(request)
     if (key === undefined) return inner(request, next)
-    const count = counts.get(key) ?? 0
-    if (count >= max) throw httpError('too_many_requests', { headers: { 'retry-after': String(retryAfterSeconds) } })
-    counts.set(key, count + 1)
-    const leave = (): void => {
-      const left = (counts.get(key) ?? 1) - 1
-      if (left === 0) counts.delete(key)
-      else counts.set(key, left)
-    }
-    return answeredThen(() => inner(request, next), leave)
+    if (counts.get(key) >= max) throw httpError('too_many_requests', { headers: { 'retry-after': String(retryAfterSeconds) } })
+    counts.add(key)
+    return answeredThen(() => inner(request, next), () => { counts.remove(key) })
   }
 }
 
-/** Calls `leave` once there is an answer or a failure, at once or by a promise. */
+/** Calls `leave` once `answer` has returned or failed, at once or later. */
 function answeredThen(answer: () => ReturnType<Handler>, leave: () => void): ReturnType<Handler> {
   try {
     const given = answer()

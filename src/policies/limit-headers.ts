@@ -3,14 +3,17 @@ import type { Policy, PolicyPlace } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import { failing } from './describe.js'
 
-/** How much a head may hold. */
+/** Options of `limitHeaders`. */
 export interface LimitHeadersOptions {
   /**
-   * Names and values of all fields together, in bytes. Node itself takes 16 KiB unless told
-   * otherwise (`maxHeaderSize`).
+   * Names and values of all fields together, in bytes. Node itself refuses more than 16 KiB, or
+   * `maxHeaderSize`. Default: no limit.
    */
   readonly maxBytes?: number
-  /** How many fields. Node gives those of one name joined or as a list; each of a list counts. */
+  /**
+   * Number of fields. Each value of a list counts; Node joins some repeated fields into one value.
+   * Default: no limit.
+   */
   readonly maxFields?: number
 }
 
@@ -19,9 +22,14 @@ const PLACE: PolicyPlace = { name: 'limitHeaders', behind: { requestId: 'what is
 
 /**
  * Refuses heads that are larger than an API needs: 431 `header_fields_too_large` (RFC 6585 section
- * 5). Node's parser has limits of its own before that, for the server as a whole; `attach` answers
- * those with the same code.
- * @throws {TypeError} for numbers that make no sense
+ * 5). Node's parser has a limit of its own for the whole server; `attach` answers that with the
+ * same code.
+ *
+ * @example
+ * compose(limitHeaders({ maxBytes: 4096, maxFields: 50 }), handler)
+ *
+ * @throws {TypeError} Neither limit is set, a limit is not a whole number above 0, or an option is
+ * unknown.
  */
 export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<C> {
   checkNames('limitHeaders', options, KNOWN)

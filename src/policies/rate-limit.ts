@@ -13,48 +13,49 @@ import { adding, failing, RATE_FIELDS } from './describe.js'
 import { Charge, type Limit } from './charge.js'
 import { limitKeys, type LimitBy } from './limit-key.js'
 
-/** One limit: so much in so many seconds. */
+/** One limit: a number of requests in a number of seconds. */
 export interface RateLimitPolicy<C = unknown> {
   /**
-   * Stands in the headers and in the store's keys: a token of up to 64 characters, such as
+   * Name in the header fields and in the keys of the store: a token of up to 64 characters, such as
    * `default`.
    */
   readonly name: string
-  /** Requests, or whatever `cost` counts, in one window. */
+  /** Requests in one window, or units of `cost`. */
   readonly limit: number
   readonly windowSeconds: number
   /**
-   * What a request costs, a whole number from 0 on; read from its head. Default 1. For bytes:
-   * `bodyBytes()`. What only the handler can know it charges with `consume`.
+   * Returns the cost of a request from its head, a whole number from 0. Use `bodyBytes()` to count
+   * bytes, and `consume` for costs that only the handler knows. Default: 1.
    */
   readonly cost?: (request: HttpRequest<C>) => number
   /**
-   * Whom it is counted for. Default `principal`: the subject, and the address of those whom nobody
-   * knows.
+   * The caller that is counted. Default `principal`: its subject, or the address of an anonymous
+   * client.
    */
   readonly by?: LimitBy<C>
 }
 
-/** What is counted, where, and what happens when it can't be. */
+/** Options of `rateLimit`. */
 export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
+  /** Keeps the counters. Processes that share it share the limits. */
   readonly store: Store
   /**
-   * Tried in this order up to the first that refuses; those behind it are not charged then. The
-   * tightest first.
+   * The limits, in this order; name the tightest first. If one refuses, those after it are not
+   * charged.
    */
   readonly policies: readonly RateLimitPolicy<C>[]
-  /**
-   * What happens while the store is away: requests pass unlimited (`allow`), or are answered with
-   * its 503 (`deny`). Has to be chosen.
-   */
+  /** While the store fails, `allow` lets requests pass without a limit, and `deny` answers 503. */
   readonly onStoreError: 'allow' | 'deny'
-  /** In front of the keys in the store. Default `rl`. */
+  /**
+   * Prefix of the keys in the store.
+   * @default 'rl'
+   */
   readonly prefix?: string
 }
 
 /**
- * What `diagnostics_channel` `longhaul:rate-limit` tells of each refusal, and of each request that
- * passed because the store was away.
+ * A message of the diagnostics channel `longhaul:rate-limit`: a request was refused, or passed
+ * because the store failed.
  */
 export interface RateLimitEvent {
   readonly outcome: 'refused' | 'store_away'
@@ -74,12 +75,18 @@ const OUTER = { requestId: 'what is refused here would have no id' }
 const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and nobody is known there yet' }
 
 /**
- * Refuses what is too much: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Counts
- * in fixed windows that begin with the first request, with one atomic increment for each policy, so
- * that no window ever lets more pass, whatever the number of processes on the store. All answers
- * carry `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). A request
- * that costs more than a whole window is 413 `body_too_large`.
- * @throws {TypeError} for options that make no sense, and while `onStoreError` is not chosen
+ * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is
+ * fixed and begins with the first request. One atomic increment counts a request, so the limit
+ * holds for all processes on the store. All answers have `RateLimit-Policy` and `RateLimit`
+ * (draft-ietf-httpapi-ratelimit-headers-10). A request that costs more than a whole window is 413
+ * `body_too_large`.
+ *
+ * @example
+ * const policies = [{ name: 'default', limit: 100, windowSeconds: 60 }]
+ * compose(rateLimit({ store, policies, onStoreError: 'allow' }), handler)
+ *
+ * @throws {TypeError} `store`, `policies` or `onStoreError` is missing, a limit is not valid, or an
+ * option is unknown.
  */
 export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> {
   checkNames('rateLimit', options, KNOWN)
@@ -133,10 +140,14 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
 }
 
 /**
- * Charges what a handler has found out late, such as the number of records in a body, before it
- * acts on it. Counts for all the policies, or for the one named, that `rateLimit` has applied to
- * this request; does nothing where there is none.
- * @throws {HttpError} 429 `too_many_requests`: nothing more may be done, and nothing was charged
+ * Charges a cost that only the handler knows, such as the number of records in a body. Call it
+ * before the work. It charges all limits of `rateLimit` around this handler, or only the one named.
+ * Without `rateLimit` it does nothing.
+ *
+ * @example
+ * await consume(request, users.length)
+ *
+ * @throws {HttpError} 429 `too_many_requests`: do nothing more. Nothing was charged.
  */
 export function consume(request: HttpRequest<unknown>, amount: number, policy?: string): MaybePromise<void> {
   if (!Number.isSafeInteger(amount) || amount < 0) throw new TypeError('consume: the amount must be a whole number from 0 on')
@@ -148,8 +159,14 @@ function chargeOf(request: HttpRequest<unknown>): Charge | undefined {
 }
 
 /**
- * A `cost` by the length of the body: one for each `unit` bytes begun, at least one; one where no
- * length is announced.
+ * Creates a `cost` from the length of a body: 1 for each started `unit` bytes, at least 1. A body
+ * without `Content-Length` costs 1.
+ *
+ * @example
+ * const policies = [{ name: 'kib', limit: 10_240, windowSeconds: 60, cost: bodyBytes() }]
+ * rateLimit({ store, policies, onStoreError: 'deny' })
+ *
+ * @throws {TypeError} `unit` is not a whole number above 0.
  */
 export function bodyBytes(unit = 1024): (request: HttpRequest) => number {
   if (!(Number.isSafeInteger(unit) && unit > 0)) throw new TypeError('bodyBytes: unit must be a whole number of bytes above 0')

@@ -7,13 +7,17 @@ import { isToken } from '../http/fields/reader.js'
 import { header as describeHeader } from '../openapi/operation.js'
 import { adding } from './describe.js'
 
-/** Where the id of a request comes from and goes to. */
+/** Options of `requestId`. */
 export interface RequestIdOptions {
-  /** The field of the answer. Default `x-request-id`. */
+  /**
+   * The header field of the answer.
+   * @default 'x-request-id'
+   */
   readonly header?: string
   /**
-   * Takes over the id that the same field of the request names, if it is 1 to 128 harmless
-   * characters: for servers behind a proxy that sets it. Default `false`.
+   * If `true`, uses the id in the same field of the request, if it is 1 to 128 harmless characters.
+   * For servers behind a proxy that sets it.
+   * @default false
    */
   readonly trust?: boolean
 }
@@ -24,7 +28,13 @@ const idField = describeHeader('Names this request in the logs of the server')
 const HARMLESS = /^[A-Za-z0-9._~+/=:@-]{1,128}$/
 
 /**
- * Gives each request an id, in `requestIdOf(request)` and in a field of every answer, failures too.
+ * Gives each request an id, in `requestIdOf(request)` and in a header field of every answer, errors
+ * included.
+ *
+ * @example
+ * compose(requestId(), handler)
+ *
+ * @throws {TypeError} `header` is no field name, or an option is unknown.
  */
 export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C> {
   checkNames('requestId', options, KNOWN)
@@ -40,7 +50,14 @@ export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C
   return Object.assign(policy, { place: PLACE, describe: adding({ [header]: idField }) })
 }
 
-/** The id that `requestId` has given, also for the request that `onError` is told of. */
+/**
+ * Returns the id from `requestId`, also for the request that `onError` gets.
+ *
+ * @example
+ * reportErrorsTo((error, { request }) => {
+ *   console.error(request && requestIdOf(request), error)
+ * })
+ */
 export function requestIdOf(request: HttpRequest<unknown>): string | undefined {
   return (request.context as { readonly requestId?: string } | null | undefined)?.requestId ?? getRequestId(request)
 }

@@ -6,49 +6,46 @@ import type { Principal } from '../http/principal.js'
 export const LONGEST_CREDENTIALS = 8192
 
 /**
- * What a scheme finds in a request: credentials as text, `''` for ones that can't be any;
- * `undefined` for none at all.
+ * Credentials of a request as text. `''` means malformed; `undefined` means that there are none.
  */
 export type Credentials = string | undefined
 
 /**
- * One way to tell who sent a request. Made by `bearer`, `basic`, `apiKey`, `hostUser`, or by
- * yourself.
+ * One kind of credentials. `bearer`, `basic`, `apiKey` and `hostUser` create such schemes; you can
+ * write your own.
  */
 export interface Scheme<P extends Principal = Principal> {
   readonly name: string
-  /** Reads the head of the request only. */
+  /** Reads the credentials from the head of the request. */
   readonly read: (request: HttpRequest) => Credentials
   /**
-   * Whom they stand for; `undefined` for nobody. A failure to find out is thrown, and is not a 401.
+   * Returns the principal of the credentials; `undefined` if they are not valid. It throws if it
+   * cannot find out, which is not a 401.
    */
   readonly verify: (credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
-  /**
-   * Whether results may be remembered: by the credentials, and by the `key` of the cache where
-   * there is one.
-   */
+  /** If `true`, the cache of `authenticate` may keep results. */
   readonly cacheable: boolean
-  /** Whether `verify` reads the request. Default: whether it declares a second parameter. */
+  /** If `true`, `verify` reads the request. Default: `true` if it declares a second parameter. */
   readonly asksRequest?: boolean
   /**
-   * The challenge of a 401 (RFC 9110 section 11.6.1); `refused`: credentials of this kind were
-   * sent.
+   * Returns the challenge of a 401 (RFC 9110 section 11.6.1). `refused` is `true` if the request
+   * had credentials of this kind.
    */
   readonly challenge: (realm: string, refused: boolean) => string
-  /** Its OpenAPI security scheme object, where there is one for it. */
+  /** The OpenAPI security scheme object, if there is one. */
   readonly openapi?: Readonly<Record<string, unknown>>
 }
 
-/** The value of a field that must be there once: `''` where it is there more often. */
+/** Returns the value of a field that may occur once only; `''` if it occurs more often. */
 export function single(field: string | string[] | undefined): Credentials {
   if (field === undefined || typeof field === 'string') return field
   return field.length === 1 ? field[0] : field.length === 0 ? undefined : ''
 }
 
 /**
- * What follows the name of an Authorization field's scheme (RFC 9110 section 11.4; the name in any
- * case): `undefined` when the field names another scheme or is missing, `''` when nothing or too
- * much follows.
+ * Returns the credentials in an Authorization field of a scheme (RFC 9110 section 11.4; the name in
+ * any case). `undefined` if the field is missing or names another scheme; `''` if they are missing
+ * or too long.
  */
 export function authorization(request: HttpRequest, scheme: string): Credentials {
   const field = request.headers['authorization']

@@ -7,11 +7,11 @@ import { authorization, LONGEST_CREDENTIALS, single, type Scheme } from './schem
 import { SecretTable } from './secret.js'
 
 /**
- * Tells whom a token or key stands for; `undefined`: for nobody. With `cache` of `authenticate`,
- * see its `key` for what it may read.
+ * Returns the principal of a token or key; `undefined` if it is not valid. If `authenticate` has a
+ * `cache`, see its `key` for what this may read of the request.
  */
 export type VerifyToken<P extends Principal> = (token: string, request: HttpRequest) => MaybePromise<P | undefined>
-/** Tells whom a name and password stand for; `undefined`: for nobody. */
+/** Returns the principal of a name and password; `undefined` if they are not valid. */
 export type VerifyPassword<P extends Principal> = (name: string, password: string, request: HttpRequest) => MaybePromise<P | undefined>
 
 /** RFC 6750 section 2.1 (token68). */
@@ -23,10 +23,18 @@ const CONTROL = /[\0-\x1f\x7f]/
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, a JWT library's, or your
- * own.
+ * Accepts `Authorization: Bearer <token>` (RFC 6750). `verify` is `tokens({ … })`, the function of
+ * a JWT library, or your own.
+ *
+ * @example
+ * authenticate({ schemes: [bearer({ verify: tokens({ s3cret: { subject: 'ann' } }) })] })
+ *
+ * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
-export function bearer<P extends Principal>(options: { readonly verify: VerifyToken<P> }): Scheme<P> {
+export function bearer<P extends Principal>(options: {
+  /** Returns the principal of a token, or `undefined` if it is not valid. */
+  readonly verify: VerifyToken<P>,
+}): Scheme<P> {
   checkNames('bearer', options, VERIFY)
   const { verify } = options
   needsVerify('bearer', verify)
@@ -42,11 +50,20 @@ export function bearer<P extends Principal>(options: { readonly verify: VerifyTo
 }
 
 /**
- * `Authorization: Basic <base64 of name:password>` (RFC 7617), in UTF-8. Passwords belong into a
- * hash made for them (scrypt, argon2): verify against that, and give `authenticate` a `cache`,
- * because such hashes are slow on purpose.
+ * Accepts `Authorization: Basic <base64 of name:password>` (RFC 7617), in UTF-8. Store passwords as
+ * scrypt or argon2 hashes. Such hashes are slow on purpose, so give `authenticate` a `cache`.
+ *
+ * @example
+ * const verify = (name: string, password: string) => (
+ *   name === 'ann' && sameSecret(password, 's3cret') ? { subject: name } : undefined)
+ * authenticate({ schemes: [basic({ verify })], cache: { max: 1000, ttlMs: 60_000 } })
+ *
+ * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
-export function basic<P extends Principal>(options: { readonly verify: VerifyPassword<P> }): Scheme<P> {
+export function basic<P extends Principal>(options: {
+  /** Returns the principal of a user name and password, or `undefined` if they are not valid. */
+  readonly verify: VerifyPassword<P>,
+}): Scheme<P> {
   checkNames('basic', options, VERIFY)
   const { verify } = options
   needsVerify('basic', verify)
@@ -74,17 +91,23 @@ function decodeBasic(text: string): string {
   }
 }
 
-/**
- * Where an API key stands: in a header field, or in the query, where it ends up in logs and
- * histories.
- */
+/** The place of an API key. Prefer a header: a query ends up in logs and browser histories. */
 export type ApiKeyPlace = { readonly header: string } | { readonly query: string }
 
 /**
- * An API key in a header field such as `x-api-key`, or, only where it can't be helped, in a query
- * parameter.
+ * Accepts an API key in a header field such as `x-api-key`, or in a query parameter.
+ *
+ * @example
+ * const verify = tokens({ k3y: { subject: 'billing' } })
+ * authenticate({ schemes: [apiKey({ header: 'x-api-key', verify })] })
+ *
+ * @throws {TypeError} The header or query parameter is no token, `verify` is not a function, or an
+ * option is unknown.
  */
-export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly verify: VerifyToken<P> }): Scheme<P> {
+export function apiKey<P extends Principal>(options: ApiKeyPlace & {
+  /** Returns the principal of a key, or `undefined` if it is not valid. */
+  readonly verify: VerifyToken<P>,
+}): Scheme<P> {
   checkNames('apiKey', options, API_KEY)
   const { verify, ...place } = options
   needsVerify('apiKey', verify)
@@ -129,9 +152,13 @@ export function hostUser<P extends Principal, C = HostContext>(find: (request: H
 }
 
 /**
- * A `verify` for a handful of fixed tokens or keys: `tokens({ 's3cret': { subject: 'ann' } })`. Its
- * time tells the lengths of the tokens at most. Above 16 of them it compares digests under a salt
- * of this process.
+ * Creates a `verify` for a few fixed tokens or keys. Comparison time reveals at most the lengths of
+ * the tokens. More than 16 are compared by digests under a salt of this process.
+ *
+ * @example
+ * bearer({ verify: tokens({ s3cret: { subject: 'ann' } }) })
+ *
+ * @throws {TypeError} A token is empty, or a principal has no `subject`.
  */
 export function tokens<P extends Principal>(table: Readonly<Record<string, P>>): (token: string) => P | undefined {
   const known = new SecretTable<P>()

@@ -3,10 +3,9 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 let drawn: string | undefined
 
 /**
- * The salt of this process. Nobody outside knows it, so nobody can choose texts whose digests are
- * alike. The time that a comparison or a lookup of two digests takes tells nothing about the
- * secrets behind them. Drawn when it is first needed, because a Worker has no random bytes while
- * its module is loaded.
+ * Returns the salt of this process. Nobody outside knows it, so nobody can choose texts with
+ * similar digests, and the time of a comparison reveals nothing. Created at first use, because a
+ * Worker has no random bytes while its module loads.
  */
 function salt(): string {
   return drawn ??= randomBytes(32).toString('base64url')
@@ -18,26 +17,26 @@ export function secretDigest(text: string): string {
 }
 
 /**
- * Whether two secrets are the same, in a time that does not depend on where they differ. For a
- * `verify` of your own; its time tells their lengths at most.
+ * Compares two secrets in a time that does not depend on where they differ, for a `verify` of your
+ * own. The time reveals at most their lengths.
+ *
+ * @example
+ * sameSecret(String(request.headers['x-api-key']), 's3cret')
  */
 export function sameSecret(a: string, b: string): boolean {
   return timingSafeEqual(hash('sha256', salt() + a, 'buffer'), hash('sha256', salt() + b, 'buffer'))
 }
 
-/** So many are compared one by one, which takes less time than one digest. */
+/** Up to so many secrets are compared one by one, which is faster than one digest. */
 const FEW = 16
 
-/**
- * Texts that are secret, and what each stands for. What a look-up takes tells the lengths of the
- * secrets at most.
- */
+/** Values by secret texts. A lookup reveals at most the lengths of the secrets. */
 export class SecretTable<V> {
   readonly #values = new Map<string, V>()
   readonly #few: { readonly bytes: Buffer, readonly asked: Buffer, readonly value: V }[] = []
   #byDigest: Map<string, V> | undefined
 
-  /** One that is there already keeps what it stands for. */
+  /** Adds a secret. If it is there already, keeps its first value. */
   add(secret: string, value: V): void {
     if (this.#values.has(secret)) return
     this.#values.set(secret, value)
@@ -54,7 +53,7 @@ export class SecretTable<V> {
     return this.#byDigest ??= new Map(Array.from(this.#values, ([secret, value]) => [secretDigest(secret), value]))
   }
 
-  /** With all of them: the one that is found ends nothing sooner. */
+  /** Compares with all secrets: a match ends nothing sooner. */
   #compare(secret: string): V | undefined {
     const length = Buffer.byteLength(secret)
     let found: V | undefined

@@ -6,21 +6,22 @@ import { checkNames } from '../runtime/option-names.js'
 import { closeUnread } from '../http/body/source.js'
 import { failing } from './describe.js'
 
-/** How long a request may take to arrive and to be answered. */
+/** Options of `timeouts`. */
 export interface TimeoutsOptions {
   /**
-   * For a whole body that is read at once, and for each next piece of one that is streamed, in
-   * milliseconds. Then: 408 `request_timeout`.
+   * Time for a body that is read as a whole, or for each next piece of a streamed one, in
+   * milliseconds. Then the answer is 408 `request_timeout`. Default: no limit.
    */
   readonly readMs?: number
   /**
-   * From the request to the head of the answer, in milliseconds. Then `request.signal` aborts and
-   * the answer is 503 `run_timeout`.
+   * Time from the request to the head of the answer, in milliseconds. Then `request.signal` aborts
+   * and the answer is 503 `run_timeout`. Default: no limit.
    */
   readonly runMs?: number
   /**
-   * `Retry-After` of the 503, in seconds. POST and PATCH get none, because part of their work may
-   * have been done: the same request again could do it twice. Default 5.
+   * `Retry-After` of the 503, in seconds. POST and PATCH get none, because a part of their work may
+   * be done and the same request would repeat it.
+   * @default 5
    */
   readonly retryAfterSeconds?: number
 }
@@ -29,10 +30,15 @@ const KNOWN = { readMs: 0, runMs: 0, retryAfterSeconds: 0 } satisfies Record<key
 const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
- * Bounds how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a
- * handler may take to answer (503). A handler that goes on after the abort is not waited for, and
- * what it still gives is dropped. A run that is late because the body is, is a 408.
- * @throws {TypeError} for a time that makes no sense
+ * Limits how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a
+ * handler may take to answer (503). After the abort the handler is not waited for, and its late
+ * answer is dropped. If the handler is late because the body is, the answer is 408.
+ *
+ * @example
+ * compose(timeouts({ readMs: 10_000, runMs: 30_000 }), handler)
+ *
+ * @throws {TypeError} Neither time is set, a time is not whole milliseconds above 0, or an option
+ * is unknown.
  */
 export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   checkNames('timeouts', options, KNOWN)
@@ -70,16 +76,16 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   return Object.assign(policy, { place: PLACE, describe: runMs === undefined ? failing('request_timeout') : failing('request_timeout', 'run_timeout') })
 }
 
-/** RFC 9110 section 9.2.2: what these do twice is done as if once. */
+/** Methods whose requests may be repeated (RFC 9110 section 9.2.2). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 function tooLong(method: string, retryAfterSeconds: number): HttpError {
   return httpError('run_timeout', REPEATABLE.has(method) ? { headers: { 'retry-after': String(retryAfterSeconds) } } : {})
 }
 
-/** A body whose reader does not wait forever. */
+/** A body whose reader waits for a limited time. */
 class TimedBody implements BodySource {
-  /** Somebody waits for the client to send. */
+  /** `true` while a reader waits for the client. */
   waiting = false
   readonly #body: BodySource
   readonly #ms: number | undefined

@@ -21,29 +21,33 @@ export interface Collection<C = unknown> extends Handler<C> {
 }
 
 /**
- * HTTP over a repository (SPEC 4.1), as far as its methods go; others are 405. It is a handler for
- * `path` and `path/{id}`, and has the resources of both as `list` and `item`:
+ * Serves the records of a repository over HTTP (SPEC 4.1), at `path` and `path/{id}`. The resources
+ * of both are also available as `list` and `item`. A method that the repository cannot do is a 405.
  *
- * - GET and HEAD: a page (`list()`), or the record with its ETag; 304, 404.
+ * - GET and HEAD: a page (see `list`), or the record with its ETag; 304, 404.
  * - POST creates: 201 with Location, ETag and the record.
- * - PUT replaces: 200, or creates: 201 with Location. The body needs no id; another one than in the
- *   path is a 400.
- * - PATCH changes the fields that are named, from `application/json` or
- *   `application/merge-patch+json`, both read as a merge patch (RFC 7396): 200; other media types
- *   are 415 with Accept-Patch.
+ * - PUT replaces: 200, or creates: 201 with Location. The body needs no id. If it has another id
+ * than the path, the answer is 400.
+ * - PATCH changes the fields that the body names: 200. It takes `application/json` and
+ * `application/merge-patch+json`, both as a merge patch (RFC 7396). Another media type is 415 with
+ * Accept-Patch.
  * - DELETE: 204, or 404.
  * - `Prefer: return=minimal` (RFC 7240 section 4.2): POST and PUT that create answer 201 without a
- *   body, PUT and PATCH 204.
- * - If-Match and If-None-Match (RFC 9110 section 13.1): 412 when they don't hold. Between looking
- *   and writing another request may write, unless the repository offers `transaction`: look and
- *   write are then in one. Its `get` has to lock the record there, or the transactions be
- *   serialisable.
+ * body, PUT and PATCH 204.
+ * - If-Match and If-None-Match (RFC 9110 section 13.1): 412 if they do not hold. If the repository
+ * offers `transaction`, the check and the write are in one transaction. Its `get` must lock the
+ * record there, or transactions must be serialisable. Otherwise a concurrent request may write in
+ * between.
  *
- * Bodies that don't fit the schema are 400 `invalid_input`; duplicates are what the repository
+ * A body that does not fit the schema is 400 `invalid_input`. A duplicate is what the repository
  * throws: 409 `conflict`.
  *
- * @throws {TypeError} when the repository has none of the methods, or one without `get` that needs
- * it, and for options that make no sense
+ * @example
+ * const users = collection({ repository, schema, path: '/users' })
+ * router({ '/users': users, '/users/{id}': users })
+ *
+ * @throws {TypeError} The repository has none of the methods, or no `get` where one is needed, or
+ * an option is not valid.
  */
 export function collection<Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string, C = unknown>(
   options: CollectionOptions<Item, Draft, Change, Id>,

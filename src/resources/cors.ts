@@ -13,28 +13,30 @@ import { addResponseHeaders } from '../openapi/merge.js'
 import { fields as describeFields } from '../openapi/fields.js'
 import { header } from '../openapi/operation.js'
 
-/** Which pages of other origins may read the answers. */
+/** Options of `cors`. */
 export interface CorsOptions<C = unknown> {
-  /** `*`: any; origins such as `https://app.example.com`; or a function that decides. */
+  /** `*` for any origin, a list such as `https://app.example.com`, or a function that decides. */
   readonly origins: '*' | readonly string[] | ((origin: string, request: HttpRequest<C>) => boolean)
   /**
-   * The methods that a preflight allows. Default: those that the resource itself allows; where it
-   * does not say, because it wants credentials, which a preflight never has, GET, HEAD, POST, PUT,
-   * PATCH and DELETE.
+   * Methods that a preflight allows. Default: the methods of the resource. If it requires
+   * credentials, which a preflight never has: GET, HEAD, POST, PUT, PATCH and DELETE.
    */
   readonly methods?: readonly string[]
-  /** The request fields that a preflight allows. Default: those that it asks for. */
+  /** Request fields that a preflight allows. Default: those that it asks for. */
   readonly headers?: readonly string[]
   /**
-   * The fields of answers that pages may read, beside the few that they always may. Default: those
+   * Fields of answers that pages may read, beside the few that they always may. Default: the fields
    * that longhaul sends.
    */
   readonly exposeHeaders?: readonly string[]
-  /** Whether requests may carry cookies. Needs origins by name. Default `false`. */
+  /**
+   * If `true`, requests may carry cookies. Requires origins by name.
+   * @default false
+   */
   readonly credentials?: boolean
   /**
-   * How long browsers keep what a preflight said, in seconds, up to 86 400. Default: theirs, of
-   * some 5 s.
+   * How long browsers keep the answer to a preflight, in seconds, up to 86,400. Default: that of
+   * the browser, about 5 s.
    */
   readonly maxAge?: number
 }
@@ -67,15 +69,17 @@ const CREDENTIALS = { 'Access-Control-Allow-Credentials': header('`true`: reques
 const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'what is answered here would have no id' } }
 
 /**
- * Lets pages of other origins read answers, failures too, and answers their preflights with 200
- * (SPEC 4.1; the Fetch standard, section 3.2), for which nobody needs credentials. Put it before
- * `authenticate`. Other OPTIONS requests go on as they are. Origins that are allowed by name, or by
- * a function together with `credentials`, are no other sites to `crossSite` behind this. An origin
- * that is not allowed gets no fields, and its browser keeps the answer to itself. Answers that
- * depend on the origin say `Vary: Origin`.
+ * Lets pages of other origins read answers, errors included. Answers their preflights with 200 and
+ * without credentials (SPEC 4.1; the Fetch standard, section 3.2). Put it in front of
+ * `authenticate`. Other OPTIONS requests pass. `crossSite` behind it accepts origins that are
+ * allowed by name, or by a function with `credentials`. An origin that is not allowed gets no CORS
+ * fields, so its browser hides the answer. Answers that depend on the origin have `Vary: Origin`.
  *
- * @throws {TypeError} for what browsers would refuse, or nobody can have meant: no origins, one
- * that is none, `*` with credentials, names that are none
+ * @example
+ * compose(cors({ origins: ['https://app.example.com'], credentials: true }), handler)
+ *
+ * @throws {TypeError} There are no origins, an origin or name is not valid, or `*` is used with
+ * credentials.
  */
 export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   checkNames('cors', options, KNOWN)

@@ -54,25 +54,26 @@ const OFFERS = [JSON_TYPE, NDJSON_TYPE]
 const UNIT = 'items'
 
 /**
- * A handler for GET and HEAD that gives the records of a repository in pages (SPEC 4.2):
- * `?batch_size=` (100, and 1000 at the most) and `?start=` (from 0; past the end is an empty page),
- * or `?cursor=`, as `{ items, start, batch_size, total?, next? }`, where `next` is the path of the
- * next page. `Link` names `first`, `prev`, `next` and `last`, as far as they are known. A client
- * that prefers `application/x-ndjson` gets one record a line.
+ * Serves the records of a repository in pages, to GET and HEAD (SPEC 4.2). The query has
+ * `batch_size` (default 100, at most 1000) and `start` (default 0), or `cursor`. The body is `{
+ * items, start, batch_size, total?, next? }`; `next` is the path of the next page. `Link` names
+ * `first`, `prev`, `next` and `last` as far as they are known. A client that prefers
+ * `application/x-ndjson` gets one record a line.
  *
- * Lists by position understand `Range: items=0-24` (RFC 9110 section 14) where the query says
- * nothing of pages: 206 with `Content-Range: items 0-24/1200` (`/*` when the source does not
- * count), cut to the largest page; 416 past the end.
+ * Lists by position understand `Range: items=0-24` (RFC 9110 section 14) if the query names no
+ * page: 206 with `Content-Range: items 0-24/1200` (`/*` if the repository does not count), cut to
+ * the largest page; 416 past the end.
  *
- * Every page has an ETag. A part has that of the 200 which has its records: the first page, or for
- * records behind it the page that `start` and `batch_size` would give. Conditions and If-Range are
- * about that tag. `Link` has at most 4 KiB; a query that makes it longer leaves only `next` in it,
- * or nothing.
+ * Every page has an ETag. A 206 has the ETag of the 200 with the same records. Conditions and
+ * If-Range use that ETag. `Link` has at most 4 KiB: a longer one keeps only `next`, or nothing.
  *
- * Fails with `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416) and what
- * the repository throws.
+ * Errors: `invalid_query` (400), `not_acceptable` (406), `range_not_satisfiable` (416) and what the
+ * repository throws.
  *
- * @throws {TypeError} when an option makes no sense
+ * @example
+ * router({ 'GET /users': list({ repository }) })
+ *
+ * @throws {TypeError} An option is not valid or unknown.
  */
 export function list<Item extends object = object, C = unknown>(options: ListOptions<Item>): Handler<C> {
   checkNames('list', options, LIST_OPTIONS)

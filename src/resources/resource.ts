@@ -19,20 +19,22 @@ export interface ResourceOptions {
 const KNOWN = { extensionMethods: 0 } satisfies Record<keyof ResourceOptions, 0>
 
 /**
- * A handler for one resource, whatever its path, made of one for each method (RFC 9110 section 9):
- * for hosts with routes of their own, which send all methods of a path here. `router()` does the
- * same for many paths. Rules:
+ * Combines handlers for the methods of one resource (RFC 9110 section 9). Use it in hosts that have
+ * routes of their own and send all methods of a path here. `router()` does the same for many paths.
  *
- * - HEAD goes to the handler of GET, and the binding leaves the body out.
- * - OPTIONS: 200 and `Allow`, and as far as the handlers tell, `Accept-Patch`, `Accept-Post` and
- *   `Accept-Ranges`.
- * - Another method: 405 `method_not_allowed` with `Allow`; one that is not of RFC 9110 or RFC 5789,
- *   and has no handler: 501 `not_implemented`.
- * - TRACE is 405, unless there is `TRACE: trace()`. CONNECT never gets here: see `attach` of
- *   `longhaul/node`.
+ * - HEAD calls the handler of GET; the binding leaves the body out.
+ * - OPTIONS: 200 with `Allow`, and with `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the
+ * handlers describe them.
+ * - Another method: 405 `method_not_allowed` with `Allow`. If it is not in RFC 9110 or RFC 5789:
+ * 501 `not_implemented`.
+ * - TRACE is 405 without `TRACE: trace()`. CONNECT never arrives here: see `attach` of
+ * `longhaul/node`.
  *
- * @throws {TypeError} when there are no methods, or one is not in upper case, not known, or has no
- * function
+ * @example
+ * app.all('/time', toNode(resource({ GET: () => json(200, { now: new Date().toISOString() }) })))
+ *
+ * @throws {TypeError} There is no method, or a method is unknown, not in upper case or has no
+ * function.
  */
 export function resource<C = unknown>(methods: Methods<C>, options: ResourceOptions = {}): Handler<C> {
   checkNames('resource', options, KNOWN)

@@ -14,15 +14,15 @@ interface Entry<C> {
   readonly table: MethodTable<C>
 }
 
-/** What `router` may be told. */
+/** Options of `router`. */
 export interface RouterOptions<C = unknown> {
   /**
    * Answers TRACE (RFC 9110 section 9.3.8) at each path that has a route: `trace()`. Default: 405.
    */
   readonly trace?: Handler<C>
   /**
-   * Methods that routes may name although they are not registered with IANA, such as `BREW`.
-   * Default: none, so that a misspelt method is found.
+   * Methods that are not registered with IANA but may occur in routes, such as `BREW`. Default:
+   * none, so that a misspelt method is found.
    */
   readonly extensionMethods?: readonly string[]
 }
@@ -30,26 +30,29 @@ export interface RouterOptions<C = unknown> {
 const KNOWN = { trace: 0, extensionMethods: 0 } satisfies Record<keyof RouterOptions, 0>
 
 /**
- * A handler made of others, for servers that have no router of their own.
+ * Combines handlers by method and path, for servers without a router of their own.
  *
- * Keys are a method, several or any, and a path below the mount path: `'POST /start-job'`,
- * `'GET|DELETE /jobs/{id}'`, `'* /x'` or just `'/x'`. A parameter fills one segment, is never
- * empty, and comes percent-decoded in `request.params`, beside those of the host. Rules:
+ * Keys are one method, several or any, and a path below the mount path: `'POST /start-job'`,
+ * `'GET|DELETE /jobs/{id}'`, `'* /x'` or `'/x'`. A parameter fills one segment and is never empty.
+ * It is percent-decoded in `request.params`, beside the parameters of the host.
  *
- * - A path that no route has is not ours: the answer is `undefined`, and the host goes on.
+ * - A path without a route is declined: the host's next handler gets it.
  * - Literal segments win over parameters, from left to right, and a path belongs to one template:
- *   with `POST /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
- * - HEAD goes to the handler of GET. OPTIONS without a handler: 200 and `Allow`, and
- *   `Accept-Patch`, `Accept-Post` and `Accept-Ranges` where the handlers tell; `OPTIONS *` at the
- *   root: what there is anywhere.
- * - Another method: 405 `method_not_allowed` with `Allow` (RFC 9110 section 15.5.6); one that is
- *   neither standard nor in any route: 501 `not_implemented` (15.6.2).
- * - Paths are compared as sent: case matters, nothing is decoded before matching (`%2F` stays
- *   inside of its segment), `//` is an empty segment and matches nothing. One slash at the end
- *   makes no difference.
- * - A parameter that is badly percent-encoded, `.`, `..` or has a NUL: 400 `invalid_path`.
+ * with `POST /users/bulk` and `GET /users/{id}`, `GET /users/bulk` is a 405.
+ * - HEAD calls the handler of GET. OPTIONS without a handler: 200 with `Allow`, and with
+ * `Accept-Patch`, `Accept-Post` and `Accept-Ranges` if the handlers describe them. `OPTIONS *` at
+ * the root lists the methods of all routes.
+ * - Another method: 405 `method_not_allowed` with `Allow` (RFC 9110 section 15.5.6). A method that
+ * is neither standard nor in any route: 501 `not_implemented` (15.6.2).
+ * - Paths are compared as sent. Case matters, nothing is decoded before matching (`%2F` stays
+ * inside its segment), and `//` matches nothing. One slash at the end makes no difference.
+ * - A parameter that is badly percent-encoded, is `.` or `..`, or has a NUL: 400 `invalid_path`.
  *
- * @throws TypeError for routes that are malformed or in each other's way, with what to do
+ * @example
+ * const { submit, status } = endpoints
+ * const api = router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
+ *
+ * @throws {TypeError} A route is malformed, or two routes conflict.
  */
 export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>, options: RouterOptions<C> = {}): Handler<C> {
   checkNames('router', options, KNOWN)

@@ -23,15 +23,15 @@ const KNOWN = { also: 0 } satisfies Record<keyof StrictQueryOptions, 0>
 const LONGEST = 64
 
 /**
- * Refuses query parameters that the description of a handler does not name, and one that stands
- * there twice: 400 `invalid_query`, before the handler sees the request. So `?batchsize=2` is an
- * error instead of a page of 100. All handlers of this package have a description; a handler of
- * your own gets one from `describe`. A method that the description does not have is not checked.
+ * Refuses query parameters that the handler's description does not name, and repeated ones: 400
+ * `invalid_query`. So `?batchsize=2` is an error instead of a page of 100. All handlers of this
+ * package have a description; add one to your own handlers with `describe`. A method without a
+ * description is not checked.
  *
  * @example
  * router({ 'GET /api/users': strictQuery(list({ repository })) })
  *
- * @throws {TypeError} when the handler has no description
+ * @throws {TypeError} The handler has no description.
  */
 export function strictQuery<C = unknown>(handler: Handler<C>, options: StrictQueryOptions = {}): Handler<C> {
   checkNames('strictQuery', options, KNOWN)

@@ -27,15 +27,14 @@ const SENSITIVE = /auth|cookie|token|secret|passw|credential|session|signature|a
 const KNOWN = { echo: 0 } satisfies Record<keyof TraceOptions, 0>
 
 /**
- * A handler for TRACE (RFC 9110 section 9.3.8): echoes the request as `message/http`, 200. Only
- * fields that are known to be harmless are echoed, such as `Accept`, `Host`, `Max-Forwards`,
- * `User-Agent` and `Via`, and those that `echo` names. The body is never read: a request with one
- * is 400 `bad_request`.
+ * Answers TRACE (RFC 9110 section 9.3.8): 200 with the request as `message/http`. Only harmless
+ * fields are echoed: `Accept`, `Host`, `Max-Forwards`, `User-Agent`, `Via` and similar ones, and
+ * those in `echo`. The body is never read: a request with one is 400 `bad_request`.
  *
- * Nobody gets it who does not ask for it: give it to `resource({ TRACE: trace() })`, or to
- * `router(routes, { trace: trace() })`.
+ * @example
+ * router({ 'POST /reports': handler }, { trace: trace() })
  *
- * @throws {TypeError} `echo` names a field that may say who the client is, or an option is unknown.
+ * @throws {TypeError} `echo` names a field that may identify the client, or an option is unknown.
  */
 export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
   checkNames('trace', options, KNOWN)

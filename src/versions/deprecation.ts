@@ -10,15 +10,15 @@ import { deprecate } from './describe.js'
  * Date` reads.
  */
 export interface DeprecationOptions {
-  /** When it became, or becomes, deprecated. */
+  /** The time at which the version became, or will become, deprecated. */
   readonly deprecated: Date | string
-  /** When it stops being served; never before `deprecated` (RFC 8594). */
+  /** The end of service; never before `deprecated` (RFC 8594). */
   readonly sunset?: Date | string
   /** A page that explains the deprecation; sent as `Link: rel="deprecation"` (RFC 9745). */
   readonly link?: string
   /** A page on the sunset policy; sent as `Link: rel="sunset"` (RFC 8594). */
   readonly sunsetLink?: string
-  /** What to use instead; sent as `Link: rel="successor-version"` (RFC 5829). */
+  /** The replacement; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
    * `http-date` (default) as SPEC 9.2 says: `Deprecation: Sun, 11 Nov 2026 23:59:59 GMT`; parsers
@@ -40,7 +40,11 @@ export interface Deprecation {
   readonly sunsetAt: number
 }
 
-/** Throws a `TypeError` for a date that is none, or a sunset before the deprecation. */
+/**
+ * Computes the header fields of a deprecation.
+ *
+ * @throws {TypeError} A date is not valid, or the sunset is before the deprecation.
+ */
 export function toDeprecation(options: DeprecationOptions, where: string): Deprecation {
   const at = toTime(options.deprecated, `${where}: deprecated`)
   const sunsetAt = options.sunset === undefined ? Infinity : toTime(options.sunset, `${where}: sunset`)
@@ -60,7 +64,8 @@ export function toDeprecation(options: DeprecationOptions, where: string): Depre
 }
 
 /**
- * Adds the fields to an answer. A `Link` or an own `Sunset` (of a task, say) that is there stays.
+ * Adds the fields to an answer. A `Link` or `Sunset` of the answer itself, such as that of a task,
+ * stays.
  */
 export function addDeprecation(headers: ResponseHeaders, { headers: fields, links }: Deprecation): void {
   for (const name in fields) headers[name] ??= fields[name] as string
@@ -70,8 +75,14 @@ export function addDeprecation(headers: ResponseHeaders, { headers: fields, link
 }
 
 /**
- * A policy that only says that what it wraps is deprecated: for a team that wants the header fields
- * and nothing else. Wraps any handler.
+ * Adds `Deprecation`, `Sunset` and `Link` to the answers of any handler.
+ *
+ * @example
+ * const old = deprecated({ deprecated: '2026-01-01', sunset: '2027-01-01' })
+ * app.use('/v1', toMiddleware(old))
+ *
+ * @throws {TypeError} A date is not valid, the sunset is before the deprecation, or an option is
+ * unknown.
  */
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {
   checkNames('deprecated', options, DEPRECATION)

@@ -66,11 +66,17 @@ function checkName(what: string, name: string): string {
 }
 
 /**
- * `{base}/v<N>/users`: the first segment below the mount path. `prefix` stands before the number;
- * default `v`. A segment that does not look like a version, such as `v8-engine`, is part of a plain
- * path.
+ * Reads the version from the first segment below the mount path: `/v1/users`. A segment that is no
+ * version, such as `v8-engine`, belongs to a path without a version. `prefix` stands in front of
+ * the number; default `v`.
+ *
+ * @example
+ * versions({ '1.0.0': handler }, { select: [byPath()] })
  */
-export function byPath(options: { readonly prefix?: string } = {}): Selector {
+export function byPath(options: {
+  /** The text before the number, in lower case. Default `v`, as in `/v1/users`. */
+  readonly prefix?: string,
+} = {}): Selector {
   checkNames('byPath', options, { prefix: 0 })
   const { prefix = 'v' } = options
   checkName('byPath: prefix', prefix)
@@ -99,8 +105,16 @@ export function byPath(options: { readonly prefix?: string } = {}): Selector {
   }
 }
 
-/** `?version=<N>`. Given twice with different meanings it is ambiguous. */
-export function byQuery(options: { readonly parameter?: string } = {}): Selector {
+/**
+ * Reads the version from a query parameter: `?version=1`. Two different values are a 400.
+ *
+ * @example
+ * versions({ '1.0.0': handler }, { select: [byQuery({ parameter: 'api-version' })] })
+ */
+export function byQuery(options: {
+  /** Name of the query parameter. Default `version`. */
+  readonly parameter?: string,
+} = {}): Selector {
   checkNames('byQuery', options, { parameter: 0 })
   const { parameter = 'version' } = options
   if (parameter === '') throw new TypeError('byQuery: parameter must not be empty')
@@ -116,8 +130,16 @@ export function byQuery(options: { readonly parameter?: string } = {}): Selector
   }
 }
 
-/** `Accept: application/vnd.<vendor>.v<N>+json`, by its `q` values. */
-export function byVendorMediaType(options: { readonly vendor: string }): Selector {
+/**
+ * Reads the version from a media type in Accept, by its `q` value: `application/vnd.acme.v1+json`.
+ *
+ * @example
+ * versions({ '1.0.0': handler }, { select: [byVendorMediaType({ vendor: 'acme' })] })
+ */
+export function byVendorMediaType(options: {
+  /** The vendor in the media type: `acme` for `application/vnd.acme.v1+json`. */
+  readonly vendor: string,
+}): Selector {
   checkNames('byVendorMediaType', options, { vendor: 0 })
   const { vendor } = options
   const before = `vnd.${checkName('byVendorMediaType: vendor', vendor)}.v`
@@ -134,10 +156,18 @@ export function byVendorMediaType(options: { readonly vendor: string }): Selecto
 }
 
 /**
- * `Accept: application/vnd.<vendor>+json;version=<N.N>`, by its `q` values. Without the parameter
- * any version will do.
+ * Reads the version from a parameter of a media type in Accept, by its `q` value:
+ * `application/vnd.acme+json;version=1.2`. Without the parameter any version matches.
+ *
+ * @example
+ * versions({ '1.0.0': handler }, { select: [byMediaTypeParameter({ vendor: 'acme' })] })
  */
-export function byMediaTypeParameter(options: { readonly vendor: string; readonly parameter?: string }): Selector {
+export function byMediaTypeParameter(options: {
+  /** The vendor in the media type: `acme` for `application/vnd.acme+json`. */
+  readonly vendor: string,
+  /** Name of the parameter of the media type. Default `version`. */
+  readonly parameter?: string,
+}): Selector {
   checkNames('byMediaTypeParameter', options, { vendor: 0, parameter: 0 })
   const { vendor, parameter = 'version' } = options
   const name = `vnd.${checkName('byMediaTypeParameter: vendor', vendor)}+json`

@@ -17,12 +17,16 @@ function read(text: string): SemVer | undefined {
   return (text.includes('-') ? parse(text) : coerce(text)) ?? undefined
 }
 
-/** Whether a text names a version at all. */
+/** Returns whether a text is a version. */
 export function isVersion(text: string): boolean {
   return read(text) !== undefined
 }
 
-/** The full version behind a name. Throws a `TypeError` for what is none. */
+/**
+ * Returns the full version of a name.
+ *
+ * @throws {TypeError} The name is no version.
+ */
 export function toFull(name: string): SemVer {
   const full = read(name)
   if (!full) throw new TypeError(`${JSON.stringify(name)} is no version; use 1, 1.2 or 1.2.3`)
@@ -36,7 +40,11 @@ export interface Named {
   readonly full: SemVer
 }
 
-/** Oldest first. Throws a `TypeError` when two names mean the same version. */
+/**
+ * Sorts versions, oldest first.
+ *
+ * @throws {TypeError} Two names mean the same version.
+ */
 export function sortVersions(names: readonly string[]): readonly Named[] {
   const sorted = names.map((name) => ({ name, full: toFull(name) })).sort((a, b) => compare(a.full, b.full))
   sorted.forEach((each, at) => {
@@ -49,9 +57,9 @@ export function sortVersions(names: readonly string[]): readonly Named[] {
 }
 
 /**
- * The newest version that a client's text allows: `1` allows every 1.x.y, `1.2` every 1.2.x,
- * `1.2.3` itself. A pre-release is served only to those who name it. `undefined` when there is
- * none, or the text is no version.
+ * Returns the newest version that a client's text allows: `1` allows every 1.x.y, `1.2` every
+ * 1.2.x, `1.2.3` itself. A pre-release must be named in full. `undefined` if no version matches, or
+ * the text is no version.
  */
 export function bestVersion(asked: string, served: readonly Named[]): string | undefined {
   const wanted = read(asked)

@@ -16,30 +16,32 @@ import { innerRequests } from './inner-request.js'
 import type { Selector } from './selectors.js'
 import { bestVersion, isVersion, sortVersions, toFull, type Named } from './version.js'
 
-/** One version: its handler, and, when it is on its way out, since when and until when. */
+/** One version: its handler, and its dates if it is deprecated. */
 export interface VersionOptions<C> extends Partial<DeprecationOptions> {
   readonly handler: Handler<C>
 }
 
-/** How clients choose among the versions. */
+/** Options of `versions`. */
 export interface VersionsOptions<C> {
   /**
-   * The ways in which a client may choose, SPEC 9's four or some of them. Ways that disagree are a
-   * 400.
+   * The ways in which a client may choose a version, those of SPEC 9 or some of them. Requests
+   * whose ways disagree are a 400.
    */
   readonly select: readonly Selector[]
   /**
-   * What a request without a version gets: `latest` (default; the newest that is not deprecated and
-   * no pre-release), `lowest`, `required` (400 `version_required`), or a version.
+   * The version of a request that names none: `latest` (the newest that is neither deprecated nor a
+   * pre-release), `lowest`, `required` (400 `version_required`), or a version.
+   * @default 'latest'
    */
   readonly default?: string
   /**
-   * What a version answers once its sunset is past: as before (`serve`, default) or 410
-   * `version_gone` (`gone`).
+   * The answer of a version after its sunset: as before (`serve`), or 410 `version_gone` (`gone`).
+   * @default 'serve'
    */
   readonly afterSunset?: 'serve' | 'gone'
   /**
-   * Sends `Api-Supported-Versions` and `Api-Deprecated-Versions` with every answer. Default `true`.
+   * If `true`, every answer has `Api-Supported-Versions` and `Api-Deprecated-Versions`.
+   * @default true
    */
   readonly advertise?: boolean
   /**
@@ -70,14 +72,20 @@ const KNOWN = { select: 0, default: 0, afterSunset: 0, advertise: 0, principal: 
 const VERSION = { handler: 0, ...DEPRECATION } satisfies Record<keyof VersionOptions<unknown>, 0>
 
 /**
- * One handler out of several versions of it (SPEC 9). The chosen one sees its vendor media types as
- * `application/json`, and a version in the path as part of the mount path. `1` asks for the newest
- * 1.x.y, `1.2` for the newest 1.2.x (semver.org); pre-releases go to those who name them. Failures
- * say the same of versions as answers do.
+ * Combines several versions of a handler (SPEC 9). `1` chooses the newest 1.x.y, `1.2` the newest
+ * 1.2.x (semver.org). A pre-release must be named in full. The chosen handler sees
+ * `application/json` instead of vendor media types, and a version in the path as a part of the
+ * mount path. Errors have the same version fields as answers.
  *
- * Errors: 400 `version_required`, `version_invalid`, `version_ambiguous`; `version_unsupported` as
- * 404 in the path, 406 in Accept, 400 in the query; 410 `version_gone`.
- * @throws {TypeError} when an option makes no sense
+ * Errors: 400 `version_required`, `version_invalid`, `version_ambiguous`; 410 `version_gone`;
+ * `version_unsupported` is 404 in the path, 406 in Accept and 400 in the query.
+ *
+ * @example
+ * const old = { handler, deprecated: '2026-01-01', sunset: '2027-01-01' }
+ * const users = versions({ '1.0.0': old, '2.0.0': handler }, { select: [byPath(), byQuery()] })
+ *
+ * @throws {TypeError} There is no version, a version, date or selector is not valid, or an option
+ * is unknown.
  */
 export function versions<C = unknown>(served: Readonly<Record<string, VersionOptions<C> | Handler<C>>>, options: VersionsOptions<C>): Handler<C> {
   const named = sortVersions(Object.keys(served ?? {}))
