@@ -11,7 +11,9 @@ export const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
  * The body as JSON. Where it must be of certain types, the 415 says so as RFC 5789 section 2.2
  * wants it.
  */
-export async function readBody(request: HttpRequest<unknown>, maxBytes: number, mediaTypes?: readonly string[]): Promise<unknown> {
+export async function readBody(
+  request: HttpRequest<unknown>, maxBytes: number, mediaTypes?: readonly string[],
+): Promise<unknown> {
   if (mediaTypes === undefined) return await readJson(request, { maxBytes })
   try {
     return await readJson(request, { maxBytes, mediaTypes })

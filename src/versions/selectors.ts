@@ -153,7 +153,9 @@ export function byVendorMediaType(options: { readonly vendor: string }): Selecto
  * @example
  * versions({ '1.0.0': handler }, { select: [byMediaTypeParameter({ vendor: 'acme' })] })
  */
-export function byMediaTypeParameter(options: { readonly vendor: string; readonly parameter?: string }): Selector {
+export function byMediaTypeParameter(
+  options: { readonly vendor: string; readonly parameter?: string },
+): Selector {
   checkNames('byMediaTypeParameter', options, { vendor: 0, parameter: 0 })
   const { vendor, parameter = 'version' } = options
   const name = `vnd.${checkName('byMediaTypeParameter: vendor', vendor)}+json`
