@@ -117,9 +117,7 @@ export class MemoryQueue implements Queue {
    * @throws {TypeError} `concurrency` is not a whole number from 1.
    */
   process(run: RunJob, options: ProcessOptions): void {
-    if (this.#run) {
-      throw new Error('process() was called already: one queue has one processor in a process')
-    }
+    if (this.#run) throw new Error('process() was called already: a queue has one processor')
     this.#concurrency = wholeNumber('concurrency', options.concurrency, 1, 1_000_000)
     this.#deadReports.listen(options.onDead)
     this.#run = run
@@ -193,11 +191,9 @@ export class MemoryQueue implements Queue {
 
   /** Starts the jobs that were enqueued before this turn. */
   #startDue(): void {
-    for (
-      let item = this.#ready.first;
-      item !== undefined && item.turn < this.#turns && this.#running < this.#concurrency;
-      item = this.#ready.first
-    ) {
+    while (this.#running < this.#concurrency) {
+      const item = this.#ready.first
+      if (item === undefined || item.turn >= this.#turns) return
       this.#start(item)
     }
   }
@@ -290,9 +286,8 @@ export class MemoryQueue implements Queue {
       else this.#reportDead(item, 'closed')
     }
     await atMost(ABORT_GRACE_MS, this.#whenIdle())
-    for (const item of this.#jobs.values()) {
-      if (item.running !== undefined) this.#reportDead(item, 'closed')
-    }
+    const left = [...this.#jobs.values()].filter((item) => item.running !== undefined)
+    for (const item of left) this.#reportDead(item, 'closed')
     await this.#deadReports.settled(ON_DEAD_TIMEOUT_MS)
     if (this.#turn !== undefined) clearImmediate(this.#turn)
   }

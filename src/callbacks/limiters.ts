@@ -1,3 +1,5 @@
+import { KeyCounts } from '../runtime/key-counts.js'
+
 /** Maximum numbers of concurrent requests. */
 export interface InFlightLimits {
   readonly maxInFlight: number
@@ -19,7 +21,7 @@ export interface Slot {
 
 /** Limits concurrent requests, so that slow receivers delay only the owner that uses them. */
 export class InFlightLimiter {
-  private readonly counts = new Map<string, number>()
+  private readonly counts = new KeyCounts()
   private inFlight = 0
 
   constructor(private readonly limits: InFlightLimits) {}
@@ -41,13 +43,13 @@ export class InFlightLimiter {
     }
     this.inFlight++
     const held = [ownerKey, hostKey]
-    held.forEach((key) => { this.add(key, 1) })
+    held.forEach((key) => { this.counts.add(key) })
     let left = false
     return {
       admit: (addresses) => {
         const keys = [...new Set(addresses.map((address) => `address ${address}`))]
         if (keys.some((key) => this.isFull(key, maxPerHost))) return false
-        keys.forEach((key) => { this.add(key, 1) })
+        keys.forEach((key) => { this.counts.add(key) })
         held.push(...keys)
         return true
       },
@@ -55,36 +57,29 @@ export class InFlightLimiter {
         if (left) return
         left = true
         this.inFlight--
-        held.forEach((key) => { this.add(key, -1) })
+        held.forEach((key) => { this.counts.remove(key) })
       },
     }
   }
 
   private isFull(key: string, max: number): boolean {
-    return (this.counts.get(key) ?? 0) >= max
-  }
-
-  private add(key: string, by: number): void {
-    const count = (this.counts.get(key) ?? 0) + by
-    if (count === 0) this.counts.delete(key)
-    else this.counts.set(key, count)
+    return this.counts.get(key) >= max
   }
 }
 
 /** Limits the callbacks that wait in the memory of this process, in total and for each owner. */
 export class WaitingLimiter {
   private readonly ownerOf = new Map<string, string | undefined>()
-  private readonly perOwner = new Map<string | undefined, number>()
+  private readonly perOwner = new KeyCounts<string | undefined>()
 
   constructor(private readonly max: number, private readonly maxPerOwner: number) {}
 
   /** Counts the callback of a task, once. Returns `false` if a limit is reached. */
   add(taskId: string, owner: string | undefined): boolean {
     if (this.ownerOf.has(taskId)) return true
-    const count = this.perOwner.get(owner) ?? 0
-    if (this.ownerOf.size >= this.max || count >= this.maxPerOwner) return false
+    if (this.ownerOf.size >= this.max || this.perOwner.get(owner) >= this.maxPerOwner) return false
     this.ownerOf.set(taskId, owner)
-    this.perOwner.set(owner, count + 1)
+    this.perOwner.add(owner)
     return true
   }
 
@@ -93,8 +88,6 @@ export class WaitingLimiter {
     if (!this.ownerOf.has(taskId)) return
     const owner = this.ownerOf.get(taskId)
     this.ownerOf.delete(taskId)
-    const count = (this.perOwner.get(owner) ?? 1) - 1
-    if (count === 0) this.perOwner.delete(owner)
-    else this.perOwner.set(owner, count)
+    this.perOwner.remove(owner)
   }
 }

@@ -1,6 +1,7 @@
 import { isPending } from '../runtime/maybe-promise.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, Policy, PolicyPlace } from '../http/exchange.js'
+import { KeyCounts } from '../runtime/key-counts.js'
 import { checkNames } from '../runtime/option-names.js'
 import { clientAddress } from '../http/client-address.js'
 import { failing } from './describe.js'
@@ -124,19 +125,13 @@ function perCaller<C>(
   inner: Policy<C>, max: number, by: LimitBy<C>, retryAfterSeconds: number,
 ): Policy<C> {
   const keyOf = limitKeys('', by, clientAddress())
-  const counts = new Map<string, number>()
+  const counts = new KeyCounts()
   return (request, next) => {
     const key = keyOf(request)
     if (key === undefined) return inner(request, next)
-    const count = counts.get(key) ?? 0
-    if (count >= max) throw httpError('too_many_requests', { headers: { 'retry-after': String(retryAfterSeconds) } })
-    counts.set(key, count + 1)
-    const leave = (): void => {
-      const left = (counts.get(key) ?? 1) - 1
-      if (left === 0) counts.delete(key)
-      else counts.set(key, left)
-    }
-    return answeredThen(() => inner(request, next), leave)
+    if (counts.get(key) >= max) throw httpError('too_many_requests', { headers: { 'retry-after': String(retryAfterSeconds) } })
+    counts.add(key)
+    return answeredThen(() => inner(request, next), () => { counts.remove(key) })
   }
 }
 

@@ -12,11 +12,11 @@ export const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
  * wants it.
  */
 export async function readBody(
-  request: HttpRequest<unknown>, maxBytes: number, mediaTypes?: readonly string[],
+  request: HttpRequest<unknown>, maxBodyBytes: number, mediaTypes?: readonly string[],
 ): Promise<unknown> {
-  if (mediaTypes === undefined) return await readJson(request, { maxBytes })
+  if (mediaTypes === undefined) return await readJson(request, { maxBodyBytes })
   try {
-    return await readJson(request, { maxBytes, mediaTypes })
+    return await readJson(request, { maxBodyBytes, mediaTypes })
   } catch (error) {
     if (!isHttpError(error) || error.code !== 'unsupported_media_type') throw error
     throw httpError('unsupported_media_type', { headers: { ...error.headers, 'accept-patch': mediaTypes.join(', ') } })

@@ -1,4 +1,5 @@
 import { httpError } from '../http/errors.js'
+import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
 import type { ProcessOptions, RunJob } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
@@ -169,10 +170,12 @@ export class TaskService {
   /** Call for every record that is read. Fails the task if the process that owned it has died. */
   readonly noteRead = (task: TaskSnapshot): void => { this.leases?.noteRead(task) }
 
-  /** Reads a task, whoever owns it. */
-  async read(id: string): Promise<TaskSnapshot | undefined> {
-    if (!isTaskId(id)) return undefined
-    const task = await this.ledger.read(id)
+  /** Reads a task, whoever owns it. Returns no promise if the store does not. */
+  read(id: string): MaybePromise<TaskSnapshot | undefined> {
+    return isTaskId(id) ? after(this.ledger.read(id), this.noted) : undefined
+  }
+
+  private readonly noted = (task: TaskSnapshot | undefined): TaskSnapshot | undefined => {
     if (task) this.noteRead(task)
     return task
   }

@@ -1,4 +1,5 @@
 import { negotiate } from '../../http/fields/accept.js'
+import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { etagMatches } from '../../http/fields/entity-tag.js'
@@ -47,9 +48,14 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   return describe(handler, statusOperations(path.template, settings.format))
 }
 
-async function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
+function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
   const requester = settings.requester(request)
-  const task = await settings.service.read(id)
+  return after(settings.service.read(id), (task) => showTask(settings, request, requester, task))
+}
+
+function showTask<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot | undefined,
+): MaybePromise<HttpResponse> {
   if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.format.notFound)
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*') {

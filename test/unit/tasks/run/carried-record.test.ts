@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { describe, test, type TestContext } from 'node:test'
-import { MemoryStore } from '../../../adapters/memory/index.js'
-import { QueueClosingError, type Job, type Queue, type RunJob } from '../../../src/queues/queue.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
-import { defineTask, type TaskContext } from '../../../src/tasks/definition/define.js'
-import { deferred, eventually, Spy, SpyStore } from './kit.js'
+import { MemoryStore } from '../../../../adapters/memory/index.js'
+import { QueueClosingError, type Job, type Queue, type RunJob } from '../../../../src/queues/queue.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask, type TaskContext } from '../../../../src/tasks/definition/define.js'
+import { deferred, eventually, Spy, SpyStore } from '../kit.js'
 
 /** A durable queue that keeps each job as text until the test runs it. */
 class TextQueue implements Queue {

@@ -1,14 +1,14 @@
 // Jobs that this process cannot run, while another one may.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { MemoryStore } from '../../../adapters/memory/index.js'
-import { httpError } from '../../../src/http/errors.js'
-import { isHandBack, type Job, type RunJob } from '../../../src/queues/queue.js'
-import { jsonSchema } from '../../../src/schema/json-schema.js'
-import { createTasks, type Tasks } from '../../../src/tasks/tasks.js'
-import { defineTask, type AnyTaskDefinition } from '../../../src/tasks/definition/define.js'
-import { HandQueue } from './hand-queue.js'
-import { Spy, SpyStore } from './kit.js'
+import { MemoryStore } from '../../../../adapters/memory/index.js'
+import { httpError } from '../../../../src/http/errors.js'
+import { isHandBack, type Job, type RunJob } from '../../../../src/queues/queue.js'
+import { jsonSchema } from '../../../../src/schema/json-schema.js'
+import { createTasks, type Tasks } from '../../../../src/tasks/tasks.js'
+import { defineTask, type AnyTaskDefinition } from '../../../../src/tasks/definition/define.js'
+import { HandQueue } from '../hand-queue.js'
+import { Spy, SpyStore } from '../kit.js'
 
 const HOUR = 3_600_000
 const any = defineTask({ name: 'work', run: () => ({ message: 'done' }) })

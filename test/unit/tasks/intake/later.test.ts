@@ -1,10 +1,10 @@
 // What a status says of a task that starts later, and of one that runs again.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { pollAfter } from '../../../src/tasks/http/status-headers.js'
-import { bench, deferred, ended, eventually } from './kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { pollAfter } from '../../../../src/tasks/http/status-headers.js'
+import { bench, deferred, ended, eventually } from '../kit.js'
+import { serviceOf } from '../../../../src/tasks/service-of.js'
 
 const HOUR = 3_600_000
 

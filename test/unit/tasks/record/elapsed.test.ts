@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MemoryStore } from '../../../adapters/memory/index.js'
-import { elapsed } from '../../../src/tasks/record/elapsed.js'
+import { MemoryStore } from '../../../../adapters/memory/index.js'
+import { elapsed } from '../../../../src/tasks/record/elapsed.js'
 
 test('how long nobody could run a task is told by the clock of the store, not by those of processes (15.9)', async (t) => {
   let now = 0

@@ -1,11 +1,11 @@
 // One id, several tasks after each other: what is left of an earlier one does nothing to a later one.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { MemoryStore } from '../../../adapters/memory/index.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { HandQueue } from './hand-queue.js'
-import { bench, deferred, ended, eventually, Spy, SpyStore } from './kit.js'
+import { MemoryStore } from '../../../../adapters/memory/index.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { HandQueue } from '../hand-queue.js'
+import { bench, deferred, ended, eventually, Spy, SpyStore } from '../kit.js'
 
 describe('an id of the host\'s own is used again (15.4)', () => {
   test('after cancel and delete, while the old run goes on: the new task runs', async (t) => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { toFetch } from '../../../adapters/fetch/index.js'
-import { HttpError } from '../../../src/http/errors.js'
-import { router } from '../../../src/resources/router.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { bench, ended } from './kit.js'
+import { toFetch } from '../../../../adapters/fetch/index.js'
+import { HttpError } from '../../../../src/http/errors.js'
+import { router } from '../../../../src/resources/router.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
+import { bench, ended } from '../kit.js'
 
 const work = defineTask({
   name: 'work',

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { memory } from '../../../adapters/memory/index.js'
-import { createTasks, defineTask, router, taskEndpoints, type TaskEndpoints, type Tasks } from '../../../src/index.js'
-import { inject } from '../../../src/testing/index.js'
+import { memory } from '../../../../adapters/memory/index.js'
+import { createTasks, defineTask, router, taskEndpoints, type TaskEndpoints, type Tasks } from '../../../../src/index.js'
+import { inject } from '../../../../src/testing/index.js'
 
 const report = defineTask({ name: 'report', run: () => 'done' })
 

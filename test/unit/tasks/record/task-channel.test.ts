@@ -4,9 +4,9 @@ import { after, describe, test, type TestContext } from 'node:test'
 import type { CallbackEvent } from 'longhaul/callbacks'
 import type { TaskEvent } from 'longhaul'
 import { memory } from 'longhaul/memory'
-import { createTasks } from '../../../src/tasks/tasks.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { receiver, site } from '../../http/callbacks/kit.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { receiver, site } from '../../../http/callbacks/kit.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

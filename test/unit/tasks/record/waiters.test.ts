@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
-import { Waiters } from '../../../src/tasks/record/waiters.js'
+import { Waiters } from '../../../../src/tasks/record/waiters.js'
 
 describe('Waiters', () => {
   test('as many places as there are, and none for who has gone or once it is closed', () => {

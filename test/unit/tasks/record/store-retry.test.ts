@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { StoreUnavailableError } from '../../../src/stores/store.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { bench, deferred } from './kit.js'
+import { StoreUnavailableError } from '../../../../src/stores/store.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { bench, deferred } from '../kit.js'
 
 test('what a run came to is kept while the store is away for minutes: the task has not failed', async (t) => {
   const gate = deferred()

@@ -3,18 +3,18 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
-import { toFetch } from '../../../adapters/fetch/index.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
-import { router } from '../../../src/resources/router.js'
-import { bench, eventually } from './kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { toFetch } from '../../../../adapters/fetch/index.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { taskEndpoints } from '../../../../src/tasks/http/endpoints.js'
+import { router } from '../../../../src/resources/router.js'
+import { bench, eventually } from '../kit.js'
+import { serviceOf } from '../../../../src/tasks/service-of.js'
 
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
 const turn = () => new Promise(setImmediate)
 const never = defineTask({ name: 'never', run: () => new Promise(() => undefined) })
 
-const from = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href)
+const from = (path: string) => JSON.stringify(new URL(`../../../../${path}`, import.meta.url).href)
 
 /** Ends by itself: what its code waits for has to hold it. */
 async function child(code: string): Promise<{ readonly said: string; readonly status: number | null }> {

@@ -1,12 +1,12 @@
 // Runs where others write to the store, or the queue is durable: what they do when they were overtaken, and that each write is tried again.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { MemoryStore } from '../../../adapters/memory/index.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
-import { defineTask, type TaskContext } from '../../../src/tasks/definition/define.js'
-import { HandQueue } from './hand-queue.js'
-import { eventually, Spy, SpyStore } from './kit.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
+import { MemoryStore } from '../../../../adapters/memory/index.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask, type TaskContext } from '../../../../src/tasks/definition/define.js'
+import { HandQueue } from '../hand-queue.js'
+import { eventually, Spy, SpyStore } from '../kit.js'
+import { serviceOf } from '../../../../src/tasks/service-of.js'
 
 // Timers of the library let a process end.
 const hold = setInterval(() => undefined, 60_000)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { CallbackState } from '../../../src/tasks/record/callback-state.js'
-import { change, type TaskRecord } from '../../../src/tasks/record/record.js'
+import type { CallbackState } from '../../../../src/tasks/record/callback-state.js'
+import { change, type TaskRecord } from '../../../../src/tasks/record/record.js'
 
 const callback: CallbackState = { url: 'http://a.example/', state: 'pending', attempts: 0 }
 const record: TaskRecord = {

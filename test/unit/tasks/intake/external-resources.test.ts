@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { httpError } from '../../../src/http/errors.js'
-import { decode, encode } from '../../../src/tasks/record/codec.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
-import { serviceOf } from '../../../src/tasks/service-of.js'
-import { allTasks } from '../../../src/tasks/record/owner.js'
-import { defineTask, type TaskContext } from '../../../src/tasks/definition/define.js'
-import { memory } from '../../../adapters/memory/index.js'
-import { bench, Spy, spyQueue, SpyStore } from './kit.js'
+import { httpError } from '../../../../src/http/errors.js'
+import { decode, encode } from '../../../../src/tasks/record/codec.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { serviceOf } from '../../../../src/tasks/service-of.js'
+import { allTasks } from '../../../../src/tasks/record/owner.js'
+import { defineTask, type TaskContext } from '../../../../src/tasks/definition/define.js'
+import { memory } from '../../../../adapters/memory/index.js'
+import { bench, Spy, spyQueue, SpyStore } from '../kit.js'
 
 interface Input { name: string }
 

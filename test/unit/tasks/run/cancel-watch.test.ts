@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { MemoryQueue } from '../../../adapters/memory/index.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { bench, deferred, eventually, SpyStore } from './kit.js'
+import { MemoryQueue } from '../../../../adapters/memory/index.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { bench, deferred, eventually, SpyStore } from '../kit.js'
 
 /** A run that goes on until it is told to stop, here, and tasks of another process. */
 function setUp(t: TestContext) {

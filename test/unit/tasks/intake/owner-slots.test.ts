@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { memory, MemoryQueue, MemoryStore } from '../../../adapters/memory/index.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { type HttpError } from '../../../src/http/errors.js'
-import { releaseSlot, acquireSlot } from '../../../src/tasks/intake/owner-slots.js'
-import { bench, deferred, ended, eventually } from './kit.js'
+import { memory, MemoryQueue, MemoryStore } from '../../../../adapters/memory/index.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { type HttpError } from '../../../../src/http/errors.js'
+import { releaseSlot, acquireSlot } from '../../../../src/tasks/intake/owner-slots.js'
+import { bench, deferred, ended, eventually } from '../kit.js'
 
 function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
   const gate = deferred()

@@ -1,12 +1,12 @@
 // An enqueue whose answer was lost, and whose job lands later (15.6).
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
-import type { Job } from '../../../src/queues/queue.js'
-import { createTasks } from '../../../src/tasks/tasks.js'
-import { defineTask } from '../../../src/tasks/definition/define.js'
-import { HandQueue } from './hand-queue.js'
-import { eventually, Spy, SpyStore } from './kit.js'
+import { MemoryStore, MemoryTaskIndex } from '../../../../adapters/memory/index.js'
+import type { Job } from '../../../../src/queues/queue.js'
+import { createTasks } from '../../../../src/tasks/tasks.js'
+import { defineTask } from '../../../../src/tasks/definition/define.js'
+import { HandQueue } from '../hand-queue.js'
+import { eventually, Spy, SpyStore } from '../kit.js'
 
 interface Upload { readonly blob: string }
 
