@@ -11,7 +11,12 @@ import type { ContentSource } from './source.js'
  * content(() => blobSource(blobs, 'report'))
  */
 export async function blobSource(
-  blobs: Blobs, key: string, options: { readonly type?: string, readonly name?: string } = {},
+  blobs: Blobs, key: string, options: {
+    /** Media type. Default: `application/octet-stream`. */
+    readonly type?: string,
+    /** File name, for `Content-Disposition`. Default: none. */
+    readonly name?: string,
+  } = {},
 ): Promise<ContentSource | undefined> {
   checkNames('blobSource', options, { type: 0, name: 0 })
   const { type, name } = options

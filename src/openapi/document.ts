@@ -13,11 +13,13 @@ import type { Fragment } from './operation.js'
 export interface DocumentOptions {
   /** `title` and `version` are required by the specification. */
   readonly info: Fragment & { readonly title: string, readonly version: string }
-  /** Default: none, which means the address that the document came from. */
+  /** Servers of the API. Default: none, which means the address that the document came from. */
   readonly servers?: readonly Fragment[]
+  /** Descriptions of the tags. */
   readonly tags?: readonly Fragment[]
   /** For operations that don't name their own. */
   readonly security?: readonly Fragment[]
+  /** Further documentation. */
   readonly externalDocs?: Fragment
   /** Schemes that operations name and no policy describes, by their names. */
   readonly securitySchemes?: Readonly<Record<string, Fragment>>

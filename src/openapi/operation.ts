@@ -18,6 +18,7 @@ export interface OperationOptions {
   readonly summary: string
   /** CommonMark. */
   readonly description?: string
+  /** Tags of the operation. */
   readonly tags?: readonly string[]
   /** Unique in the whole document. */
   readonly operationId?: string
@@ -27,7 +28,9 @@ export interface OperationOptions {
   readonly requestBody?: Fragment
   /** Response objects by status or `default`, made by `response()` and `errorResponses()`. */
   readonly responses: Readonly<Record<string, Fragment>>
+  /** Security requirements of the operation. */
   readonly security?: readonly Fragment[]
+  /** Marks the operation as deprecated. */
   readonly deprecated?: boolean
 }
 
@@ -59,10 +62,11 @@ export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'inp
 
 /** What `parameter` is told beside its place and its name. */
 export interface ParameterOptions {
+  /** CommonMark. */
   readonly description?: string
   /** Default: false; true in a path, always. */
   readonly required?: boolean
-  /** Default: text. */
+  /** Schema of the value. Default: text. */
   readonly schema?: BodySchema
 }
 
@@ -85,10 +89,11 @@ export function parameter(
 
 /** What `body` is told beside its schema. */
 export interface BodyOptions {
+  /** CommonMark. */
   readonly description?: string
-  /** Default: true. */
+  /** Whether the body is required. Default: true. */
   readonly required?: boolean
-  /** Default: `application/json` alone. */
+  /** Media types of the body. Default: `application/json` alone. */
   readonly mediaTypes?: readonly string[]
 }
 
@@ -112,7 +117,7 @@ export interface ResponseOptions {
   readonly headers?: Readonly<Record<string, Fragment>>
   /** No schema: no body. */
   readonly schema?: BodySchema
-  /** Default: `application/json` alone. */
+  /** Media types of the body. Default: `application/json` alone. */
   readonly mediaTypes?: readonly string[]
 }
 

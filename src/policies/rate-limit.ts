@@ -37,6 +37,7 @@ export interface RateLimitPolicy<C = unknown> {
 
 /** Options of `rateLimit`. */
 export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
+  /** Keeps the counters. Processes that share it share the limits. */
   readonly store: Store
   /**
    * The limits, in this order; name the tightest first. If one refuses, those after it are not

@@ -64,9 +64,10 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
-export function bearer<P extends Principal>(
-  options: { readonly verify: VerifyToken<P> },
-): Scheme<P> {
+export function bearer<P extends Principal>(options: {
+  /** Returns the principal of a token, or `undefined` if it is not valid. */
+  readonly verify: VerifyToken<P>,
+}): Scheme<P> {
   checkNames('bearer', options, VERIFY)
   const { verify } = options
   needsVerify('bearer', verify)
@@ -92,9 +93,10 @@ export function bearer<P extends Principal>(
  *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
-export function basic<P extends Principal>(
-  options: { readonly verify: VerifyPassword<P> },
-): Scheme<P> {
+export function basic<P extends Principal>(options: {
+  /** Returns the principal of a user name and password, or `undefined` if they are not valid. */
+  readonly verify: VerifyPassword<P>,
+}): Scheme<P> {
   checkNames('basic', options, VERIFY)
   const { verify } = options
   needsVerify('basic', verify)
@@ -135,9 +137,10 @@ export type ApiKeyPlace = { readonly header: string } | { readonly query: string
  * @throws {TypeError} The header or query parameter is no token, `verify` is not a function, or an
  * option is unknown.
  */
-export function apiKey<P extends Principal>(
-  options: ApiKeyPlace & { readonly verify: VerifyToken<P> },
-): Scheme<P> {
+export function apiKey<P extends Principal>(options: ApiKeyPlace & {
+  /** Returns the principal of a key, or `undefined` if it is not valid. */
+  readonly verify: VerifyToken<P>,
+}): Scheme<P> {
   checkNames('apiKey', options, API_KEY)
   const { verify, ...place } = options
   needsVerify('apiKey', verify)

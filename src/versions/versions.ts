@@ -193,14 +193,13 @@ function withVary(text: string, names: readonly string[]): string {
  * @example
  * const health = versionNeutral(() => json(200, { ok: true }), { select: [byPath()] })
  */
-export function versionNeutral<C = unknown>(
-  handler: Handler<C>, options: { readonly select: readonly Selector[] },
-): Handler<C> {
+export function versionNeutral<C = unknown>(handler: Handler<C>, options: {
+  /** The selectors of `versions`, which find the version that the request names. */
+  readonly select: readonly Selector[],
+}): Handler<C> {
   checkNames('versionNeutral', options, { select: 0 })
   const { select } = options
-  if (select.length === 0) {
-    throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
-  }
+  if (select.length === 0) throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
   const inner = innerRequests<C>(select)
   const neutral: Handler<C> = (request) => handler(inner(request))
   return handler.operations ? describe(neutral, handler.operations) : neutral
