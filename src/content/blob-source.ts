@@ -28,7 +28,9 @@ export async function blobSource(
     ...(type !== undefined && { type }),
     open: async (start, end) => {
       const content = await blobs.open(key, { start, end, etag })
-      if (content === undefined) throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
+      if (content === undefined) {
+        throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
+      }
       return content
     },
   }

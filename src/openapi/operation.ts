@@ -70,7 +70,9 @@ export interface ParameterOptions {
   readonly schema?: BodySchema
 }
 
-const PARAMETER = { description: 0, required: 0, schema: 0 } satisfies Record<keyof ParameterOptions, 0>
+const PARAMETER = {
+  description: 0, required: 0, schema: 0,
+} satisfies Record<keyof ParameterOptions, 0>
 
 /**
  * Creates a parameter object.
@@ -78,7 +80,9 @@ const PARAMETER = { description: 0, required: 0, schema: 0 } satisfies Record<ke
  * @example
  * parameter('query', 'limit', { schema: { type: 'integer' } })
  */
-export function parameter(where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {}): Fragment {
+export function parameter(
+  where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {},
+): Fragment {
   checkNames('parameter', options, PARAMETER)
   return { name, in: where, ...options, required: where === 'path' || (options.required ?? false), schema: schemaObject(options.schema ?? { type: 'string' }) }
 }
