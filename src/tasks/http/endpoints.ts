@@ -13,7 +13,9 @@ import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './answer-once.js'
 import { createStatus } from './status.js'
-import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submit-endpoint-options.js'
+import type {
+  FindCallback, ReadWork, Select, SubmitEndpointOptions,
+} from './submit-endpoint-options.js'
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
 import type { Tasks } from '../tasks.js'
@@ -104,7 +106,8 @@ export interface TaskEndpoints<C = unknown> {
 }
 
 const KNOWN = {
-  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
+  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600],
+  syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
 } satisfies Record<keyof TaskEndpointsOptions, unknown>
 
 /**
@@ -118,7 +121,9 @@ const KNOWN = {
  *
  * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option makes no sense.
  */
-export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsOptions<C>): TaskEndpoints<C> {
+export function taskEndpoints<C = unknown>(
+  tasks: Tasks, options: TaskEndpointsOptions<C>,
+): TaskEndpoints<C> {
   checkBounds('taskEndpoints', options, KNOWN)
   const service = serviceOf(tasks, 'taskEndpoints')
   const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes } = options
@@ -126,7 +131,8 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   const settings: EndpointSettings<C> = {
     service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
     requester: findRequester(options.owner),
-    context: contextOf(options.context), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
+    context: contextOf(options.context), callback: options.callback, maxWaitSeconds, syncTimeoutMs,
+    maxBodyBytes,
   }
   mustHaveCallbacks(service, settings.callback)
   return {
@@ -151,7 +157,9 @@ function contextOf<C>(given: TaskEndpointsOptions<C>['context']): EndpointSettin
   }
 }
 
-async function find<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, below: string): Promise<TaskSnapshot | undefined> {
+async function find<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, below: string,
+): Promise<TaskSnapshot | undefined> {
   const { mountPath, path } = request
   const id = path.endsWith(below) ? settings.path.idIn(mountPath, path.slice(0, -below.length)) ?? request.params['id'] : undefined
   if (id === undefined) return undefined
