@@ -19,6 +19,12 @@ const nodeFiles: Plugin = {
   },
 }
 
+/** Writes `nodeRequire` as `require` in CommonJS, so that bundlers can follow it there. */
+const plainRequire: NonNullable<Options['plugins']>[number] = {
+  name: 'plain-require',
+  renderChunk: (code) => ({ code: code.replaceAll('nodeRequire(', 'require(') }),
+}
+
 const common: Options = {
   target: 'node20', platform: 'node', clean: true, sourcemap: false, removeNodeProtocol: false,
 }
@@ -35,8 +41,8 @@ const forNode: Options = {
 
 /** What Node loads: ES modules and CommonJS. It opens one file for each module. */
 export const nodeBuilds: Options[] = [
-  { ...forNode, format: 'esm', outDir: 'dist/node', inject: ['scripts/node-require/esm.mjs'] },
-  { ...forNode, format: 'cjs', outDir: 'dist/cjs', inject: ['scripts/node-require/cjs.mjs'] },
+  { ...forNode, format: 'esm', outDir: 'dist/node', inject: ['scripts/node-require.mjs'] },
+  { ...forNode, format: 'cjs', outDir: 'dist/cjs', plugins: [plainRequire] },
 ]
 
 export default defineConfig([

@@ -53,5 +53,6 @@ export {
 } from './tasks/http/formats.js'
 export type { OwnerOption } from './tasks/http/requester.js'
 export type {
-  FindCallback, ReadWork, Select, Selected, SubmitEndpointOptions,
+  FindCallback, ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments,
+  SubmitEndpointOptions,
 } from './tasks/http/submit-endpoint-options.js'

@@ -2,66 +2,87 @@ import {
   DelayedError, Queue as BullQueue, WaitingError, Worker, type ConnectionOptions,
   type Job as BullJob, type JobsOptions,
 } from 'bullmq'
-import { checkNames } from '../../src/runtime/option-names.js'
 import {
-  isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
+  isHandBack, QueueClosingError, type EnqueueOptions, type Job, type ProcessOptions, type Queue,
+  type RunJob,
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
-import { Silence, type Connected, type Connection } from '../redis/silence.js'
+import { checkNames } from '../../src/runtime/option-names.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
+import type { Connection, Silence } from '../redis/silence.js'
+import { checkPipelining, disconnect, silenceOf } from './connection.js'
+import { DeadJobs } from './dead-jobs.js'
 import { settles, within } from './deadline.js'
+import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
 import { Locks } from './locks.js'
 import { isDelayed, serverTime, untilDue } from './server-time.js'
-import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
 
-/** Times are in milliseconds. */
+/** Options of `BullMQQueue`. */
 export interface BullMQQueueOptions {
   /**
-   * What BullMQ takes: options, or an ioredis client with `maxRetriesPerRequest: null`, which stays
-   * yours to close.
+   * Options of a connection, or an ioredis client with `maxRetriesPerRequest: null`, which the
+   * caller closes. Without `enableAutoPipelining`, which costs a third of the throughput.
    */
   readonly connection: ConnectionOptions
   /**
-   * That of the store: 1 to 64 of `A-Z a-z 0-9 . _ -`. BullMQ's key prefix is this in braces, so
-   * that in a Redis Cluster all keys of a queue are on one node. Default `longhaul`.
+   * Namespace of the store: 1 to 64 of `A-Z a-z 0-9 . _ -`. BullMQ's key prefix is the namespace in
+   * braces, so that all keys of a queue are on one node of a Redis Cluster.
+   * @default 'longhaul'
    */
   readonly namespace?: string
-  /** BullMQ's name of the queue: one of several in a namespace. Default `tasks`. */
+  /**
+   * BullMQ's name of the queue, unique in the namespace.
+   * @default 'tasks'
+   */
   readonly name?: string
-  /** How long an enqueue or a removal may take before it counts as failed. Default 1500. */
+  /**
+   * Maximum time of an enqueue or a removal, in milliseconds.
+   * @default 1500
+   */
   readonly timeoutMs?: number
-  /** How long a worker may be silent before its job is given to another. Default 30 000. */
+  /**
+   * Time without a sign of life after which a job is taken from its worker, in milliseconds.
+   * @default 30_000
+   */
   readonly lockDurationMs?: number
-  /** How often silent workers are looked for. Default 30 000. */
+  /**
+   * Interval of the checks for silent workers, in milliseconds.
+   * @default 30_000
+   */
   readonly stalledIntervalMs?: number
-  /** How often a job may lose its worker before it is given up. Default 1. */
+  /**
+   * Maximum number of times that a job may lose its worker. Then the job is dead.
+   * @default 1
+   */
   readonly maxStalledCount?: number
-  /** Hears of what goes wrong with the connection. Default: nobody; calls fail by themselves. */
+  /** Receives errors of the connection. Default: none, because the calls themselves fail. */
   readonly onError?: (error: Error) => void
 }
 
 const KNOWN = {
-  connection: 0, namespace: 0, name: 0, timeoutMs: 0, lockDurationMs: 0, stalledIntervalMs: 0, maxStalledCount: 0, onError: 0,
+  connection: 0, namespace: 0, name: 0, timeoutMs: 0, lockDurationMs: 0, stalledIntervalMs: 0,
+  maxStalledCount: 0, onError: 0,
 } satisfies Record<keyof BullMQQueueOptions, 0>
 
-/** How long runs that were told to stop have to hand their job back. */
+/** Time for aborted runs to return their jobs, in milliseconds. */
 const GRACE_MS = 2000
-/** How often a worker asks whether its connection still hears Redis. */
+
+/** Interval at which a worker checks that its connection still receives, in milliseconds. */
 const BEAT_MS = 2500
-/**
- * How long the engine waits after an error of its connection; a process that closes waits for that.
- */
+
+/** Time that BullMQ waits after an error of its connection. Closing waits as long. */
 const ENGINE_RETRY_MS = 1000
-/** So much too early is in time, in milliseconds: timers and clocks are no better. */
+
+/** Tolerance for a delayed job that comes early, in milliseconds. Timers are not more exact. */
 const EARLY_MS = 100
-/** How many dead jobs one look finds. */
-const DEAD_PAGE = 100
-/** How long a dead job is kept whose `onDead` rejects. */
-const DEAD_KEPT_MS = 86_400_000
 
 /**
- * The Queue on BullMQ 6: retries, back-off, delays, stalled jobs and concurrency are the engine's
- * own. Each task is a job named after its definition, with the task's id, so a board shows both.
+ * A queue on BullMQ 6, which does retries, back-off, delays, stalled jobs and concurrency. Each
+ * task is a job with the name of its definition and the id of the task, so a board shows both.
+ *
+ * @example
+ * const queue = new BullMQQueue({ connection: { url: process.env.REDIS_URL } })
+ * const tasks = createTasks({ ...redis({ client }), queue, definitions: [report] })
  */
 export class BullMQQueue implements Queue {
   readonly durable = true
@@ -78,17 +99,19 @@ export class BullMQQueue implements Queue {
   private readonly silence: Silence
   private workerSilence: Silence | undefined
   private timer: ReturnType<typeof setInterval> | undefined
-  private sweeping: Promise<void> | undefined
-  private readonly burying = new Set<string>()
+  private dead: DeadJobs | undefined
   private closing: Promise<void> | undefined
   private onIdle: (() => void) | undefined
 
-  /** Throws a `TypeError` when an option makes no sense. */
+  /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: BullMQQueueOptions) {
     checkNames('BullMQQueue', options, KNOWN)
     const { connection, namespace = 'longhaul', name = 'tasks', timeoutMs = 1500 } = options
     checkNamespace('BullMQQueue', namespace)
-    if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) throw new TypeError('BullMQQueue: timeoutMs must be from 10 to 60000')
+    if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {
+      throw new TypeError('BullMQQueue: timeoutMs must be from 10 to 60000')
+    }
+    checkPipelining(connection)
     this.options = options
     this.name = name
     this.prefix = `{${namespace}}`
@@ -96,7 +119,7 @@ export class BullMQQueue implements Queue {
     this.onError = options.onError ?? (() => undefined)
     this.queue = new BullQueue<JobData>(name, { connection, prefix: this.prefix })
     this.silence = silenceOf(this.queue, timeoutMs)
-    // An `error` event that nobody hears would end the process.
+    // An `error` event without a listener would end the process.
     this.queue.on('error', this.onError)
   }
 
@@ -105,18 +128,23 @@ export class BullMQQueue implements Queue {
     if (this.closing) return 'full'
     const { taskId, input, context, record, store } = job
     const data: JobData = { taskId, input, context, record, store }
-    // With Redis down an add may stay pending for ever, whatever its options say.
+    // While Redis is down, an add may stay pending forever, whatever its options are.
     await this.inTime('enqueue', this.add(job.name, data, {
-      jobId: toJobId(job.id), attempts, ...(delayMs > 0 ? { delay: delayMs } : {}), ...toBackoff(backoff),
-      // Gone once done, so that the same id can be taken again; what died stays until it is buried,
-      // as BullMQ has it by itself.
+      jobId: toJobId(job.id),
+      attempts,
+      ...(delayMs > 0 ? { delay: delayMs } : {}),
+      ...toBackoff(backoff),
+      // A completed job is removed, so that its id is free again. BullMQ keeps a dead one until it
+      // is reported.
       removeOnComplete: true,
     }))
     return 'accepted'
   }
 
   process(run: RunJob, { concurrency, onDead }: ProcessOptions): void {
-    if (this.worker) throw new Error('process() was called already: one queue has one processor in a process')
+    if (this.worker) {
+      throw new Error('process() was called already: one queue has one processor in a process')
+    }
     const { connection, lockDurationMs = 30_000, stalledIntervalMs = 30_000, maxStalledCount = 1 } = this.options
     const worker = new Worker<JobData>(this.name, (job, token) => this.run(run, job, token), {
       connection, prefix: this.prefix, concurrency, maxStalledCount,
@@ -125,17 +153,16 @@ export class BullMQQueue implements Queue {
       settings: { backoffStrategy: (made, _type, _error, job) => delayOf(made, job) },
     })
     worker.on('error', this.onError)
-    worker.on('failed', (job) => { if (job?.finishedOn !== undefined) void this.bury(job, onDead) })
-    // The event is this process's alone and may be missed; what is written as failed is looked for
-    // too.
-    const sweep = () => { void this.sweep(onDead) }
+    const dead = this.dead = new DeadJobs(this.queue, onDead, this.onError)
+    worker.on('failed', (job) => { if (job?.finishedOn !== undefined) void dead.report(job) })
+    // Only the process of the failed attempt receives that event, so a sweep finds the others.
+    const sweep = () => { void dead.sweep() }
     worker.on('ready', sweep)
     this.timer = setInterval(sweep, stalledIntervalMs)
     this.timer.unref()
     this.locks = new Locks(lockDurationMs, this.onError)
     this.locks.start(worker)
-    // Only those who wait for an answer learn that none comes, and an idle worker waits for none
-    // here.
+    // An idle worker waits for no answer, so it would not notice a lost connection.
     const silence = this.workerSilence = silenceOf(worker, this.timeoutMs)
     this.heart = setInterval(() => { this.checkWorker(worker, silence).catch(this.onError) }, BEAT_MS)
     this.heart.unref()
@@ -147,8 +174,10 @@ export class BullMQQueue implements Queue {
   }
 
   has(id: string): Promise<boolean> {
-    // One that failed for good is on its way to `onDead`; what was done is gone.
-    return this.inTime('has', this.queue.getJobState(toJobId(id)).then((state) => state !== 'unknown' && state !== 'completed'))
+    // A dead job counts until it is reported. A completed job is being removed.
+    const found = this.queue.getJobState(toJobId(id))
+      .then((state) => state !== 'unknown' && state !== 'completed')
+    return this.inTime('has', found)
   }
 
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
@@ -158,14 +187,14 @@ export class BullMQQueue implements Queue {
     return this.closing
   }
 
-  /** For a board, and for what longhaul does not wrap. */
+  /** BullMQ's own queue, for a board. */
   get bull(): BullQueue {
     return this.queue as BullQueue
   }
 
   private async run(run: RunJob, job: BullJob<JobData>, token: string | undefined): Promise<void> {
-    // A worker whose clock is ahead takes a delayed job too early. Put off by its own clock, it
-    // takes it again when it is due.
+    // A worker whose clock is ahead takes a delayed job too early. It delays the job again by its
+    // own clock, and then takes it when it is due.
     const early = isDelayed(job) ? await untilDue(this.queue, job).catch(() => 0) : 0
     if (this.closing) return handBack(job, token)
     if (early > EARLY_MS) return putOff(job, token, early)
@@ -186,61 +215,32 @@ export class BullMQQueue implements Queue {
     }
   }
 
-  /** BullMQ counts a delay from the job's timestamp, and a worker looks at its own clock. */
+  /** Sets the timestamp by the server's clock, because BullMQ counts a delay from it. */
   private async add(name: string, data: JobData, options: JobsOptions): Promise<void> {
-    await this.queue.add(name, data, options.delay === undefined ? options : { ...options, timestamp: await serverTime(this.queue) })
+    const timed = options.delay === undefined
+      ? options
+      : { ...options, timestamp: await serverTime(this.queue) }
+    await this.queue.add(name, data, timed)
   }
 
-  /** Rejects when it takes too long, and then looks whether the connection is half-open. */
+  /** Rejects if `work` takes too long, and then checks for a half-open connection. */
   private inTime<T>(what: string, work: Promise<T>): Promise<T> {
     return within(this.timeoutMs, what, work, () => { void this.silence.check() })
   }
 
   private async checkWorker(worker: Worker<JobData>, silence: Silence): Promise<void> {
     if (!await silence.check() || this.closing) return
-    // What cut that one has cut this one too. BullMQ would notice it after its longest wait.
+    // The blocking connection is lost too. BullMQ itself would notice only after its longest wait.
     const blocking = await worker.getBackend().blockingClient as Connection | undefined
     if (blocking?.status === 'ready') blocking.disconnect(true)
   }
 
   private async take(jobId: string): Promise<boolean> {
     const job = await this.queue.getJob(jobId)
-    // One that failed for good is on its way to `onDead`.
+    // A dead job is left for `onDead`.
     if (!job || job.finishedOn !== undefined) return false
-    // 0: it runs.
+    // 0 means that the job is running.
     return await this.queue.remove(jobId) === 1
-  }
-
-  /** Looks for jobs that the engine gave up while nobody heard of it. */
-  private sweep(onDead: ProcessOptions['onDead']): Promise<void> {
-    this.sweeping ??= (async () => {
-      try {
-        for (const job of await this.queue.getFailed(0, DEAD_PAGE - 1)) {
-          // The event may have been quicker than the list.
-          if (await job.isFailed()) await this.bury(job, onDead)
-        }
-      } catch (error) {
-        this.onError(error instanceof Error ? error : new Error(String(error)))
-      } finally {
-        this.sweeping = undefined
-      }
-    })()
-    return this.sweeping
-  }
-
-  /** Tells of a job that the engine gave up, and forgets it once that has been heard. */
-  private async bury(job: BullJob<JobData>, onDead: ProcessOptions['onDead']): Promise<void> {
-    const { id = '' } = job
-    if (this.burying.has(id)) return
-    this.burying.add(id)
-    try {
-      const reason: DeadReason = job.failedReason.startsWith('job stalled') ? 'stalled' : 'attempts'
-      if (await wasHeard(onDead, job, reason)) await job.remove()
-    } catch (error) {
-      this.onError(error instanceof Error ? error : new Error(String(error)))
-    } finally {
-      this.burying.delete(id)
-    }
   }
 
   private async shutDown(drainMs: number): Promise<void> {
@@ -251,8 +251,8 @@ export class BullMQQueue implements Queue {
     const { worker } = this
     let force = false
     if (worker) {
-      // Not `close` at once: when that waits for a run which ignores its signal, nothing can make
-      // it go on.
+      // Pauses before it closes: a `close` that waits for a run which ignores its signal cannot be
+      // interrupted.
       await settles(worker.pause(true), this.timeoutMs)
       const drained = new Promise<void>((resolve) => {
         this.onIdle = resolve
@@ -262,52 +262,26 @@ export class BullMQQueue implements Queue {
       if (!isDrained) for (const attempt of this.running) attempt.abort(new QueueClosingError())
       force = !isDrained && !await settles(drained, GRACE_MS)
     }
-    // While Redis is away BullMQ waits for it, and keeps its connections and timers. After one
-    // deadline for all of it they are let go of by force.
+    // While Redis is away, BullMQ waits for it and keeps connections and timers. One deadline for
+    // all of them ends that by force.
     const deadline = performance.now() + this.timeoutMs
-    const inTime = (work: Promise<unknown>): Promise<boolean> => settles(work, Math.max(deadline - performance.now(), 100))
+    const inTime = (work: Promise<unknown>): Promise<boolean> =>
+      settles(work, Math.max(deadline - performance.now(), 100))
     if (worker && !await inTime(worker.close(force))) await inTime(worker.getBackend().close(true))
     this.locks?.stop()
-    if (this.sweeping) await inTime(this.sweeping)
-    if (!await inTime(this.queue.close())) this.disconnect()
-  }
-
-  /** A connection that BullMQ made of options is its own to close; a client is its owner's. */
-  private disconnect(): void {
-    if (typeof (this.options.connection as { duplicate?: unknown }).duplicate === 'function') return
-    this.queue.getBackend().client.then((client) => { client.disconnect() }, () => undefined)
+    if (this.dead?.active) await inTime(this.dead.active)
+    if (!await inTime(this.queue.close())) disconnect(this.queue, this.options.connection)
   }
 }
 
-/** Of ioredis alone it is known how a connection is replaced. */
-function silenceOf(of: Pick<BullQueue, 'getBackend'>, timeoutMs: number): Silence {
-  return new Silence(async () => {
-    const client: unknown = await of.getBackend().client
-    return typeof (client as { defineCommand?: unknown }).defineCommand === 'function' ? client as Connected : undefined
-  }, timeoutMs)
-}
-
-/** Back to where it waited, as it was: a shutdown is no failed attempt. */
+/** Returns a job to the queue unchanged, because a shutdown is no failed attempt. */
 async function handBack(job: BullJob<JobData>, token: string | undefined): Promise<never> {
   await job.moveToWait(token)
   throw new WaitingError()
 }
 
-/** Back into the queue for a while, with its attempts as they were. */
+/** Delays a job, with its number of attempts unchanged. */
 async function putOff(job: BullJob<JobData>, token: string | undefined, delayMs: number): Promise<never> {
   await job.moveToDelayed(Date.now() + delayMs, token)
   throw new DelayedError()
-}
-
-/**
- * `false` when it could not be heard, as when the store is away: the next look tells again, for a
- * day.
- */
-async function wasHeard(onDead: ProcessOptions['onDead'], job: BullJob<JobData>, reason: DeadReason): Promise<boolean> {
-  try {
-    await onDead(toJob(job), reason)
-    return true
-  } catch {
-    return Date.now() - (job.finishedOn ?? 0) > DEAD_KEPT_MS
-  }
 }

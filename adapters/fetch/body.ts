@@ -110,7 +110,9 @@ export class FetchBody implements BodySource {
   }
 }
 
-async function read(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<{ done: true } | { done: false, value: Uint8Array }> {
+async function read(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): Promise<{ done: true } | { done: false, value: Uint8Array }> {
   try {
     const { done, value } = await reader.read()
     return value === undefined || done ? { done: true } : { done: false, value }

@@ -21,7 +21,9 @@ export function fetchHeaders(
   for (const [name, value] of Object.entries(headers)) {
     if (drop && name === 'content-length') continue
     for (const line of typeof value === 'string' ? [value] : value) {
-      if (!isFieldValue(line)) throw new TypeError(`The response header ${name} has characters that no header may have`)
+      if (!isFieldValue(line)) {
+        throw new TypeError(`The response header ${name} has characters that no header may have`)
+      }
     }
     if (Array.isArray(value)) (lines ??= []).push(...value.map((line): [string, string] => [name, line]))
     else single[name] = value

@@ -16,7 +16,9 @@ export type Rescue = (error: unknown) => Promise<HttpResponse>
  * An answer as a `Response`. Rejects when the answer can't be sent: a refused header, a source that
  * fails at once.
  */
-export async function toResponse(request: HttpRequest, answer: HttpResponse, rescue: Rescue): Promise<Response> {
+export async function toResponse(
+  request: HttpRequest, answer: HttpResponse, rescue: Rescue,
+): Promise<Response> {
   const { status, headers, body } = answer
   const bare = request.method === 'HEAD' || NULL_BODY.has(status)
   if (!isStreamed(body)) {
@@ -45,7 +47,9 @@ export async function toResponse(request: HttpRequest, answer: HttpResponse, res
  * A Worker would encode once more a body that says it is encoded. Other runtimes ignore
  * `encodeBody`.
  */
-function init(status: number, own: ResponseHeaders, headers: ReturnType<typeof fetchHeaders>): ResponseInit {
+function init(
+  status: number, own: ResponseHeaders, headers: ReturnType<typeof fetchHeaders>,
+): ResponseInit {
   const encoded = own['content-encoding'] !== undefined
   return { status, headers, ...encoded && { encodeBody: 'manual' } }
 }

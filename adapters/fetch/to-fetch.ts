@@ -46,7 +46,9 @@ export type FetchHandler<C = unknown> = (request: Request, extra?: FetchCall<C>)
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
  * option is unknown.
  */
-export function toFetch<C = unknown>(handler: Handler<C>, options: FetchOptions<C> = {}): FetchHandler<C> {
+export function toFetch<C = unknown>(
+  handler: Handler<C>, options: FetchOptions<C> = {},
+): FetchHandler<C> {
   if (typeof handler !== 'function') {
     throw new TypeError(`A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`)
   }

@@ -14,8 +14,10 @@ export class MemoryTaskIndex implements TaskIndex {
   readonly #listed = new ShortLivedMap<Listed>()
   readonly #now: () => number
 
-  /** `now`: clock in milliseconds. Default: the monotonic clock of the process. */
-  constructor(options: { readonly now?: () => number } = {}) {
+  constructor(options: {
+    /** Clock in milliseconds. Default: the monotonic clock of the process. */
+    readonly now?: () => number
+  } = {}) {
     checkNames('MemoryTaskIndex', options, { now: 0 })
     const { now = () => performance.now() } = options
     this.#now = now

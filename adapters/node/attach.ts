@@ -35,7 +35,9 @@ export interface AttachOptions<C = unknown> extends NodeOptions<C> {
   readonly connect?: (req: IncomingMessage, socket: Duplex, head: Buffer) => void | Promise<void>
 }
 
-const KNOWN = { ...NODE_OPTIONS, sendTimeoutMs: 0, connect: 0, policies: 0 } satisfies Record<keyof AttachOptions, 0>
+const KNOWN = {
+  ...NODE_OPTIONS, sendTimeoutMs: 0, connect: 0, policies: 0,
+} satisfies Record<keyof AttachOptions, 0>
 const LAST = Symbol('longhaul.lastResponse')
 type Watched = Duplex & { [LAST]?: ServerResponse }
 
@@ -62,7 +64,9 @@ type Listener = (...args: never[]) => void
  * @returns a function that restores the server
  * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
  */
-export function attach<C = unknown>(server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {}): () => void {
+export function attach<C = unknown>(
+  server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {},
+): () => void {
   checkNames('attach', options, KNOWN)
   const binding = new Binding(handler, options)
   const { policies = [], onError, context } = options
@@ -135,7 +139,9 @@ function whenFree(failure: ParseFailure, socket: Watched, answer: () => void): v
   else socket.destroy()
 }
 
-async function tunnel<C>(options: AttachOptions<C>, req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+async function tunnel<C>(
+  options: AttachOptions<C>, req: IncomingMessage, socket: Duplex, head: Buffer,
+): Promise<void> {
   try {
     await options.connect?.(req, socket, head)
   } catch (error) {

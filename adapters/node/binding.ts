@@ -29,8 +29,12 @@ export interface NodeCall<C = unknown> extends CallFacts<C> {
 }
 
 /** The names of these options. */
-export const NODE_OPTIONS = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof NodeOptions, 0>
-const CALL = { body: 0, context: 0, mountPath: 0, params: 0, next: 0 } satisfies Record<keyof NodeCall, 0>
+export const NODE_OPTIONS = {
+  onError: 0, context: 0, mountPath: 0,
+} satisfies Record<keyof NodeOptions, 0>
+const CALL = {
+  body: 0, context: 0, mountPath: 0, params: 0, next: 0,
+} satisfies Record<keyof NodeCall, 0>
 
 const defaultContext = (req: HostRequest): unknown => ({ user: req.user })
 

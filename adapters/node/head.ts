@@ -19,7 +19,9 @@ export function hasNoContent(req: HostRequest, status: number): boolean {
  * Writes the head of an answer. `length` becomes `Content-Length`; without it the handler's own
  * stays, except where the status allows none. `close` ends the connection after the answer.
  */
-export function writeHead(res: HostResponse, answer: HttpResponse, length: number | undefined, close: boolean): void {
+export function writeHead(
+  res: HostResponse, answer: HttpResponse, length: number | undefined, close: boolean,
+): void {
   const { status, headers } = answer
   const drop = length !== undefined || status === 204 || status === 304
   // Middleware that patches writeHead (on-headers before 1.1) misreads flat lists, and headers that
@@ -31,7 +33,9 @@ export function writeHead(res: HostResponse, answer: HttpResponse, length: numbe
   }
 }
 
-function flat(headers: ResponseHeaders, drop: boolean, length: number | undefined, close: boolean): OutgoingHttpHeader[] {
+function flat(
+  headers: ResponseHeaders, drop: boolean, length: number | undefined, close: boolean,
+): OutgoingHttpHeader[] {
   const list: OutgoingHttpHeader[] = []
   for (const name in headers) {
     if (!drop || name !== 'content-length') list.push(name, headers[name] as OutgoingHttpHeader)
@@ -59,7 +63,9 @@ function merged(
  * What both say of a field to which both may contribute; `undefined` for one that only one of them
  * can have.
  */
-export function together(name: string, set: OutgoingHttpHeader | undefined, value: string | string[]): OutgoingHttpHeader | undefined {
+export function together(
+  name: string, set: OutgoingHttpHeader | undefined, value: string | string[],
+): OutgoingHttpHeader | undefined {
   if (set === undefined) return value
   if (LISTS.has(name)) return joined([set, value].flat())
   return LINES.has(name) ? [...new Set([set, value].flat().map(String))] : undefined

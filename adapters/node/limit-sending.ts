@@ -29,7 +29,9 @@ interface Progress {
  * @throws {TypeError} `ms` is not valid.
  */
 export function limitSending(server: NodeServer, ms: number): () => void {
-  if (!(Number.isSafeInteger(ms) && ms >= LOOKS && ms < 2 ** 31)) throw new TypeError('limitSending: the time must be whole milliseconds, such as 120_000')
+  if (!(Number.isSafeInteger(ms) && ms >= LOOKS && ms < 2 ** 31)) {
+    throw new TypeError('limitSending: the time must be whole milliseconds, such as 120_000')
+  }
   const connections = new Map<Socket, Progress>()
   const add = (socket: Socket): void => {
     connections.set(socket, { taken: '', looks: 0 })

@@ -40,12 +40,16 @@ function wireText(answer: HttpResponse): string {
 }
 
 /** The head of an answer as it is on the wire, to the empty line. */
-export function headText({ status, headers }: HttpResponse, reason = STATUS_CODES[status] ?? 'Error'): string {
+export function headText(
+  { status, headers }: HttpResponse, reason = STATUS_CODES[status] ?? 'Error',
+): string {
   const lines = [`HTTP/1.1 ${status} ${reason}`, `date: ${new Date().toUTCString()}`]
   for (const [name, value] of Object.entries(headers)) {
     for (const line of Array.isArray(value) ? value : [value]) {
       // Nobody else checks here what Node checks elsewhere.
-      if (!isFieldValue(line)) throw new TypeError(`The field ${name} has a value that can not be sent`)
+      if (!isFieldValue(line)) {
+        throw new TypeError(`The field ${name} has a value that can not be sent`)
+      }
       lines.push(`${name}: ${line}`)
     }
   }
@@ -53,7 +57,9 @@ export function headText({ status, headers }: HttpResponse, reason = STATUS_CODE
 }
 
 /** The little that is known of a request which never became one. */
-export function bareRequest(headers: IncomingHttpHeaders, method = '', path = '', peerAddress?: string): HttpRequest {
+export function bareRequest(
+  headers: IncomingHttpHeaders, method = '', path = '', peerAddress?: string,
+): HttpRequest {
   return {
     method, path, mountPath: '', params: {}, query: new URLSearchParams(), headers,
     body: { parsed: undefined, bytes: async () => new Uint8Array(0), stream: nothing },

@@ -49,7 +49,9 @@ export async function sendStream(
       if (step.done === true) break
       const size = typeof step.value === 'string' ? Buffer.byteLength(step.value) : step.value.byteLength
       sent += size
-      if (sent > promised) throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
+      if (sent > promised) {
+        throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
+      }
       if (size === 0) continue
       if (!res.headersSent) open()
       const room = res.write(step.value)

@@ -38,7 +38,9 @@ export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): voi
 }
 
 /** Without a body an answer to HEAD leaves open what GET would say. */
-function lengthOf(body: string | Uint8Array | undefined, bare: boolean, status: number): number | undefined {
+function lengthOf(
+  body: string | Uint8Array | undefined, bare: boolean, status: number,
+): number | undefined {
   if (status === 204 || status === 304) return undefined
   if (body === undefined) return bare ? undefined : 0
   return typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
@@ -48,7 +50,9 @@ function lengthOf(body: string | Uint8Array | undefined, bare: boolean, status: 
  * Answers with an error in place of an answer that can't be sent. When the head is out, it cuts the
  * connection instead, so that the answer can't pass for a whole one. Never rejects.
  */
-export async function sendFailure(call: NodeRequest<unknown>, error: unknown, rescue: Rescue): Promise<void> {
+export async function sendFailure(
+  call: NodeRequest<unknown>, error: unknown, rescue: Rescue,
+): Promise<void> {
   const { req, res } = call
   const begun = res.headersSent
   const answer = await rescue(error)

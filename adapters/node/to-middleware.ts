@@ -47,7 +47,9 @@ const FRAMING = new Set(['content-length', 'transfer-encoding'])
  * @throws {TypeError} There is no policy, the order would not work (see `compose`), or a policy
  * cannot work here.
  */
-export function toMiddleware<C = unknown>(policy: Policy<C> | readonly Policy<C>[], options: NodeOptions<C> = {}): NodeHandler<C> {
+export function toMiddleware<C = unknown>(
+  policy: Policy<C> | readonly Policy<C>[], options: NodeOptions<C> = {},
+): NodeHandler<C> {
   checkNames('toMiddleware', options, NODE_OPTIONS)
   const policies = typeof policy === 'function' ? [policy] : [...policy]
   if (policies.length === 0) throw new TypeError('toMiddleware: name at least one policy')
@@ -73,7 +75,9 @@ export function requestOf<C = unknown>(req: IncomingMessage): HttpRequest<C> | u
 }
 
 /** From one policy to the next; `undefined` once all have let the request through. */
-function through<C>(policies: readonly Policy<C>[], from: number, first: HttpRequest<C>): MaybePromise<HttpResponse | undefined> {
+function through<C>(
+  policies: readonly Policy<C>[], from: number, first: HttpRequest<C>,
+): MaybePromise<HttpResponse | undefined> {
   let request = first
   for (let at = from; at < policies.length; at++) {
     const policy = policies[at] as Policy<C>
@@ -107,7 +111,9 @@ function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
 /**
  * The host goes on while the policy waits for the head of its answer, or for its end without one.
  */
-function askWaiting<C>(policy: Policy<C>, request: HttpRequest<C>): Promise<HttpResponse | Passed<C>> {
+function askWaiting<C>(
+  policy: Policy<C>, request: HttpRequest<C>,
+): Promise<HttpResponse | Passed<C>> {
   const { req, res } = request.raw as NodeRaw
   return new Promise((resolve, reject) => {
     const next: Handler<C> = (handed) => new Promise((headOut) => {

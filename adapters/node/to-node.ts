@@ -30,7 +30,9 @@ export type NodeHandler<C = unknown> = (req: IncomingMessage, res: ServerRespons
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
  * option is unknown.
  */
-export function toNode<C = unknown>(handler: Handler<C>, options: NodeOptions<C> = {}): NodeHandler<C> {
+export function toNode<C = unknown>(
+  handler: Handler<C>, options: NodeOptions<C> = {},
+): NodeHandler<C> {
   checkNames('toNode', options, NODE_OPTIONS)
   const binding = new Binding(handler, options)
   return (req, res, third) => {

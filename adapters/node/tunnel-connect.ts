@@ -21,7 +21,9 @@ export interface ReachOptions {
  * Connects to an address that was judged, and to no other. Throws `forbidden` (403), `bad_gateway`
  * (502), `gateway_timeout` (504).
  */
-export async function reach(target: TunnelTarget, { rules, resolve = systemResolve, timeoutMs, signal }: ReachOptions): Promise<Socket> {
+export async function reach(
+  target: TunnelTarget, { rules, resolve = systemResolve, timeoutMs, signal }: ReachOptions,
+): Promise<Socket> {
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
   try {
     const family = isIP(target.host)
@@ -39,7 +41,9 @@ export async function reach(target: TunnelTarget, { rules, resolve = systemResol
   }
 }
 
-function established(port: number, found: Awaited<ReturnType<ResolveHost>>, signal: AbortSignal): Promise<Socket> {
+function established(
+  port: number, found: Awaited<ReturnType<ResolveHost>>, signal: AbortSignal,
+): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const [first] = found
     const upstream = connect({

@@ -64,7 +64,9 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
   const { policies = [], context, onError, connectTimeoutMs = 10_000, idleTimeoutMs = 120_000, maxTunnels = 100, resolve } = options
   const rules = new TunnelRules(options.allow)
   for (const [name, value] of Object.entries({ connectTimeoutMs, idleTimeoutMs, maxTunnels })) {
-    if (!(Number.isInteger(value) && value >= 1 && value < 2 ** 31)) throw new TypeError(`tunnel: ${name} must be a whole number from 1`)
+    if (!(Number.isInteger(value) && value >= 1 && value < 2 ** 31)) {
+      throw new TypeError(`tunnel: ${name} must be a whole number from 1`)
+    }
   }
   const upstreams = new WeakMap<object, Socket>()
   let open = 0

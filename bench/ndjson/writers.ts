@@ -24,8 +24,9 @@ const SCHEMAS: Readonly<Record<string, Record<string, unknown>>> = {
 
 const head: (res: Parameters<RequestListener>[1]) => void = (res) => { res.writeHead(200, { 'content-type': 'application/x-ndjson' }) }
 
+/** As a cursor of a database yields them. `yield*` of an array would cost another promise for each record. */
 async function* oneByOne(records: readonly object[]): AsyncGenerator<object> {
-  yield* records
+  for (const record of records) yield record
 }
 
 /** 64 KiB of lines a write, at the speed of the client. */
@@ -54,6 +55,7 @@ export function writers(kind: string, records: readonly object[]): Record<string
   const stringify = kind === 'small' ? fastJson(schema as object) as (record: object) => string : JSON.stringify
   return {
     'hand-tuned loop': handTuned(records, stringify),
+    'hand-tuned loop, JSON.stringify': handTuned(records, JSON.stringify),
     'longhaul, iterable, with a schema': toNode(ndjsonDownload({ records: () => records, schema })),
     'longhaul, iterable, no schema': toNode(ndjsonDownload({ records: () => records })),
     'longhaul, async generator of single records, with a schema': toNode(ndjsonDownload({ records: () => oneByOne(records), schema })),

@@ -56,7 +56,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const handler = compose<Context>(
     requestId(),
     // Browsers send no token by themselves, so a page of any origin can only do what it has a token for.
-    cors({ origins: '*', maxAge: 600 }),
+    cors({ origins: '*', maxAgeSeconds: 600 }),
     identify(tokens), limited, timeouts({ readMs }),
     routes({ store, tasks, users, ndjson, bulk, document, demoTokens: publicTokens(tokens), trace }),
   )

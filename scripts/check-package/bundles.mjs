@@ -1,40 +1,40 @@
 // Checks which of the builds a tool takes: Node its own, application bundlers and Workers a file for each module.
 import { createRequire } from 'node:module'
-import { relative } from 'node:path'
 import { join } from 'node:path'
 import { build } from 'esbuild'
+import { LAZY } from './modules.mjs'
 import { check, consumer, entries, peers, run } from './run.mjs'
 
-/** How tools bundle an application. A Worker's tool sets its own conditions, which turns `module` off in esbuild. */
+/** Ways to bundle an application. A tool with conditions of its own turns `module` off in esbuild. */
 const TOOLS = {
   'a server': { platform: 'node' },
-  'a browser': { platform: 'browser' },
   'a Worker': { platform: 'neutral', mainFields: ['module', 'main'], conditions: ['workerd', 'worker', 'browser'] }
 }
 
 export async function checkBundles() {
   const program = "console.log(import.meta.resolve('longhaul'), import.meta.resolve('longhaul/bulk'))"
   const resolved = await run('Node resolves', process.execPath, ['--input-type=module', '--eval', program], { cwd: consumer })
-  const required = createRequire(join(consumer, 'x.js')).resolve('longhaul/bulk')
   check('Node imports the build for Node', /\/dist\/node\/index\.js \S+\/dist\/node\/bulk\.js\n$/.test(resolved), resolved)
+  const required = createRequire(join(consumer, 'x.js')).resolve('longhaul/bulk')
   check('Node requires CommonJS', required.endsWith('/dist/cjs/bulk.cjs'), required)
-  for (const [title, options] of Object.entries(TOOLS)) {
-    await checkTool(`${title} that imports`, (entry, at) => `import * as e${at} from '${entry}'; console.log(e${at})`, options)
-    // A Worker's tool bundles ES modules only.
-    if (title === 'a Worker') continue
-    await checkTool(`${title} that requires`, (entry) => `console.log(require('${entry}'))`, options)
-  }
+
+  const importAll = entries.map((entry, at) => `import * as e${at} from '${entry}'; console.log(e${at})`).join('\n')
+  for (const [title, options] of Object.entries(TOOLS)) await checkTool(`${title} imports`, importAll, 'esm', options)
+  const requireAll = entries.map((entry) => `console.log(require('${entry}'))`).join('\n')
+  await checkTool('a server requires', requireAll, 'cjs', TOOLS['a server'])
 }
 
-async function checkTool(title, line, options) {
-  const { metafile, outputFiles } = await build({
-    stdin: { contents: entries.map(line).join('\n'), resolveDir: consumer },
+/** Bundles everything. Our files must be of one build, and the tool must have found the heavy dependencies. */
+async function checkTool(title, contents, folder, options) {
+  const { metafile } = await build({
+    stdin: { contents, resolveDir: consumer },
     ...options,
     bundle: true, write: false, metafile: true, format: 'esm', logLevel: 'silent', external: ['node:*', ...peers]
   })
-  const own = Object.keys(metafile.inputs).map((path) => relative(process.cwd(), path)).filter((path) => path.includes('node_modules/longhaul/'))
-  const strays = own.filter((path) => !path.includes('node_modules/longhaul/dist/esm/'))
-  check(`bundle: ${title} gets a file for each module`, own.length > 0 && strays.length === 0, strays.join(', '))
-  const [{ text }] = outputFiles
-  check(`bundle: ${title} needs no require of ours`, !text.includes('nodeRequire'), 'it has a file for Node')
+  const inputs = Object.keys(metafile.inputs)
+  const own = inputs.filter((path) => path.includes('node_modules/longhaul/'))
+  const strays = own.filter((path) => !path.includes(`node_modules/longhaul/dist/${folder}/`))
+  check(`bundle, ${title}: dist/${folder}`, own.length > 0 && strays.length === 0, strays.join(', '))
+  const missing = LAZY.filter((name) => !inputs.some((path) => path.includes(`node_modules/${name}/`)))
+  check(`bundle, ${title}: with its dependencies`, missing.length === 0, missing.join(', '))
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { check, consumer, entries, peers, run } from './run.mjs'
 
 /** Packages that load when they are first needed. */
-const LAZY = ['ajv', 'fast-json-stringify']
+export const LAZY = ['ajv', 'fast-json-stringify']
 
 /** @param {string[]} majors of Node that are tested beside the present one */
 export async function checkModules(majors) {

@@ -1,15 +1,14 @@
 // Checks what TypeScript users see: every entry point and a program, on three compilers and three ways to resolve.
 import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { bin, consumer, entries, manifest, root, run } from './run.mjs'
+import { consumer, entries, manifest, root, run } from './run.mjs'
 
 /** Tested beside the one that the package is built with. */
 export const OLDER_TYPESCRIPT = ['5.4.5', '5.9.3']
 
-// The library's own types are checked too: no skipLibCheck. Those of the compiler are not ours.
 const BASE = {
-  strict: true, exactOptionalPropertyTypes: true, esModuleInterop: true, skipDefaultLibCheck: true,
-  target: 'es2022', lib: ['es2023'], types: ['node'], noEmit: true
+  strict: true, exactOptionalPropertyTypes: true, esModuleInterop: true,
+  target: 'es2022', lib: ['es2023'], types: ['node']
 }
 const RESOLUTIONS = {
   node10: [{ module: 'commonjs', moduleResolution: 'node10' }, ['all.ts', 'use.ts']],
@@ -22,16 +21,10 @@ export async function checkTypes() {
     writeFileSync(join(consumer, `all.${kind}`), entries.map((entry, at) => importLine(kind, entry, at)).join(''))
     cpSync(join(root, 'test/package/consumer/consumer.ts'), join(consumer, `use.${kind}`))
   }
-  const present = manifest.devDependencies.typescript
-  const compilers = [
-    [present, bin('tsc')],
-    ...OLDER_TYPESCRIPT.map((version) => [version, join(consumer, 'node_modules', `typescript-${version}`, 'bin', 'tsc')])
-  ]
-  await Promise.all(compilers.flatMap(([version, tsc]) => Object.keys(RESOLUTIONS).map(async (resolution) => {
-    const isPresent = version === present
-    await compile(version, tsc, resolution, isPresent)
-    if (isPresent && resolution === 'node16') await runConsumer()
-  })))
+  await Promise.all([
+    ...OLDER_TYPESCRIPT.map((version) => checkCompiler(version, `typescript-${version}`)),
+    checkCompiler(manifest.devDependencies.typescript, join(root, 'node_modules/typescript')).then(runConsumer)
+  ])
 }
 
 function importLine(kind, entry, at) {
@@ -39,14 +32,23 @@ function importLine(kind, entry, at) {
   return `${head}\nconsole.log(e${at})\n`
 }
 
-async function compile(version, tsc, resolution, isPresent) {
-  const [options, include] = RESOLUTIONS[resolution]
-  const compilerOptions = { ...BASE, ...options }
-  if (isPresent && resolution === 'node10') compilerOptions.ignoreDeprecations = '6.0'
-  if (isPresent && resolution === 'node16') compilerOptions.noEmit = false
-  const file = `tsconfig.${version.replace(/[^\d.]/g, '')}.${resolution}.json`
-  writeFileSync(join(consumer, file), JSON.stringify({ compilerOptions, include }))
-  await run(`types (TypeScript ${version}, ${resolution})`, process.execPath, [tsc, '-p', file], { cwd: consumer })
+/** Compiles in every way to resolve, in one process for each compiler. */
+async function checkCompiler(version, path) {
+  const isPresent = path.startsWith(root)
+  const programs = Object.entries(RESOLUTIONS).map(([name, [options, files]]) => ({
+    name,
+    files,
+    options: {
+      ...BASE,
+      ...options,
+      ...isPresent && name === 'node10' && { ignoreDeprecations: '6.0' },
+      // The consumer's program runs from what this one emits.
+      noEmit: !(isPresent && name === 'node16')
+    }
+  }))
+  const title = `types (TypeScript ${version}: ${Object.keys(RESOLUTIONS).join(', ')})`
+  const script = join(root, 'scripts/check-package/compile.cjs')
+  await run(title, process.execPath, [script], { cwd: consumer, input: JSON.stringify({ path, programs }) })
 }
 
 /** Runs the program that the newest compiler has emitted. */

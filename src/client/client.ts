@@ -36,7 +36,9 @@ export interface TypedTask<Input, Result> {
 
 /** How records are downloaded. */
 export interface RecordsOptions extends ReadNdjsonOptions {
+  /** Stops reading. */
   readonly signal?: AbortSignal
+  /** Further header fields. */
   readonly headers?: Readonly<Record<string, string>>
 }
 

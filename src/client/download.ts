@@ -16,7 +16,9 @@ export interface DownloadPosition {
 
 /** How something is downloaded. */
 export interface DownloadOptions {
+  /** Stops the download, which can be resumed. */
   readonly signal?: AbortSignal
+  /** Further header fields. */
   readonly headers?: Readonly<Record<string, string>>
   /** Goes on where an earlier download stopped. */
   readonly from?: DownloadPosition

@@ -10,10 +10,15 @@ export interface ErrorDetail {
 
 /** What a `ClientError` may say beside its code and message. */
 export interface ClientErrorOptions {
+  /** HTTP status of the answer. */
   readonly status?: number
+  /** Each problem of the request, as the server listed it. */
   readonly details?: readonly ErrorDetail[] | undefined
+  /** Seconds to wait, from `Retry-After`. */
   readonly retryAfter?: number | undefined
+  /** The parsed body of the answer. */
   readonly body?: unknown
+  /** The underlying error. */
   readonly cause?: unknown
 }
 

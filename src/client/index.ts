@@ -5,7 +5,7 @@ export type { ClientOptions, MaybePromise, RetryOptions } from './options.js'
 export {
   ClientError, isClientError, isTaskFailed, TaskFailedError, type ClientErrorOptions, type ErrorDetail,
 } from './errors.js'
-export type { ResultOptions, SavedTask, TaskHandle } from './task.js'
+export type { ResultOptions, SavedTask, SignalOptions, TaskHandle } from './task.js'
 export type { TaskProgress, TaskStatus } from './status.js'
 export type { SubmitOptions } from './submit.js'
 export { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'

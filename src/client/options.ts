@@ -36,6 +36,7 @@ export interface ClientOptions {
    * whatever a Location says.
    */
   readonly headers?: Readonly<Record<string, string>> | (() => MaybePromise<Readonly<Record<string, string>>>)
+  /** Retries of requests that failed. */
   readonly retry?: RetryOptions
   /**
    * Pauses between polls, in milliseconds, where the server says nothing of them: from `baseMs`

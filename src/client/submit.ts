@@ -7,6 +7,7 @@ import { ask, newKey, type Answer, type Call } from './transport.js'
 
 /** How work is submitted. */
 export interface SubmitOptions {
+  /** Ends the waiting, not the task. */
   readonly signal?: AbortSignal
   /**
    * The same key means the same work, so a lost request can be sent again. Default: a random one.

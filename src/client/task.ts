@@ -6,6 +6,12 @@ import type { Settings } from './options.js'
 import { isEnded, readStatus, type TaskStatus } from './status.js'
 import { ask } from './transport.js'
 
+/** Options of a request for a task. */
+export interface SignalOptions {
+  /** Stops the request, not the task. */
+  readonly signal?: AbortSignal
+}
+
 /** How a result is waited for. */
 export interface ResultOptions<R = unknown> {
   /**
@@ -39,14 +45,14 @@ export interface TaskHandle<R = unknown> {
    */
   result(options?: ResultOptions<R>): Promise<R>
   /** The status at once and after every change, until the task has ended. */
-  changes(options?: { readonly signal?: AbortSignal }): AsyncIterable<TaskStatus<R>>
+  changes(options?: SignalOptions): AsyncIterable<TaskStatus<R>>
   /** The status now. */
-  status(options?: { readonly signal?: AbortSignal }): Promise<TaskStatus<R>>
+  status(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
    * Asks the server to stop the work, and gives the status then: a task that had ended already
    * stays as it was.
    */
-  cancel(options?: { readonly signal?: AbortSignal }): Promise<TaskStatus<R>>
+  cancel(options?: SignalOptions): Promise<TaskStatus<R>>
   /** For `JSON.stringify`; `client.resume` takes it. */
   toJSON(): SavedTask
 }

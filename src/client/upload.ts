@@ -7,7 +7,7 @@ import { writeNdjson, type Records } from './write-ndjson.js'
 
 /** How records are uploaded. */
 export interface UploadOptions extends Omit<SubmitOptions, 'wait'>, Pick<ResultOptions, 'onProgress'> {
-  /** Default POST. */
+  /** HTTP method. Default POST. */
   readonly method?: string
   /**
    * Has the records read by a task, whose progress `onProgress` hears of. Default false: while they

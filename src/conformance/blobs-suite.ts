@@ -19,10 +19,7 @@ const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
  * import * as runner from 'node:test'
  * import { blobsConformance } from 'longhaul/conformance'
  *
- * blobsConformance(runner, async () => ({
- *   blobs: new MyBlobs(bucket),
- *   second: new MyBlobs(bucket),
- * }))
+ * blobsConformance(runner, async () => ({ blobs: await openBlobs(), second: await openBlobs() }))
  *
  * @throws {TypeError} An option is unknown.
  */

@@ -20,7 +20,7 @@ const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
  * import * as runner from 'node:test'
  * import { queueConformance } from 'longhaul/conformance'
  *
- * queueConformance(runner, async () => ({ queue: new MyQueue(randomName()) }))
+ * queueConformance(runner, async () => ({ queue: await openQueue() }))
  *
  * @throws {TypeError} An option is unknown.
  */

@@ -23,10 +23,7 @@ const KNOWN = { title: 0, toleranceMs: 0, timeoutMs: 0 } satisfies Record<
  * import * as runner from 'node:test'
  * import { storeConformance } from 'longhaul/conformance'
  *
- * storeConformance(runner, async () => ({
- *   store: new MyStore(client),
- *   second: new MyStore(client),
- * }))
+ * storeConformance(runner, async () => ({ store: await openStore(), second: await openStore() }))
  *
  * @throws {TypeError} An option is unknown.
  */

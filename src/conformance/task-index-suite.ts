@@ -128,7 +128,7 @@ const cases: Cases<Context> = {
  * such as node:test, vitest, jest or mocha. `factory` creates a fresh, empty index for each test.
  *
  * @example
- * taskIndexConformance(runner, async () => ({ index: new MyIndex(randomName()) }))
+ * taskIndexConformance(runner, async () => ({ index: await openIndex() }))
  *
  * @throws {TypeError} An option is unknown.
  */

@@ -26,7 +26,9 @@ const WORTH_CODING = 1024
  * The answer to GET or HEAD of one source: conditions first, then Range, then all of it (RFC 9110
  * section 13.2.2).
  */
-export function answerContent(request: HttpRequest, source: ContentSource, plan: AnswerPlan): HttpResponse {
+export function answerContent(
+  request: HttpRequest, source: ContentSource, plan: AnswerPlan,
+): HttpResponse {
   checkSource(source)
   const { method, headers: asked } = request
   const { size, type = OCTETS, lastModified } = source
@@ -47,7 +49,9 @@ export function answerContent(request: HttpRequest, source: ContentSource, plan:
   if (varies) headers['vary'] = 'Accept-Encoding'
 
   const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag, lastModified })
-  if (outcome === 'failed') throw httpError('precondition_failed', etag === undefined ? {} : { headers: { etag } })
+  if (outcome === 'failed') {
+    throw httpError('precondition_failed', etag === undefined ? {} : { headers: { etag } })
+  }
   // RFC 9110 section 8.8.2.1: never later than the answer itself.
   const changed = lastModified === undefined ? undefined : httpDate(Math.min(lastModified, now))
   if (outcome === 'not-modified') {
@@ -68,7 +72,9 @@ export function answerContent(request: HttpRequest, source: ContentSource, plan:
   return withParts(method, source, ranges, headers)
 }
 
-function withParts(method: string, source: ContentSource, ranges: Ranges, headers: ResponseHeaders): HttpResponse {
+function withParts(
+  method: string, source: ContentSource, ranges: Ranges, headers: ResponseHeaders,
+): HttpResponse {
   const { size } = source
   if (ranges === 'unsatisfiable') {
     throw httpError('range_not_satisfiable', { headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' } })

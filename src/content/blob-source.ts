@@ -11,7 +11,12 @@ import type { ContentSource } from './source.js'
  * content(() => blobSource(blobs, 'report'))
  */
 export async function blobSource(
-  blobs: Blobs, key: string, options: { readonly type?: string, readonly name?: string } = {},
+  blobs: Blobs, key: string, options: {
+    /** Media type. Default: `application/octet-stream`. */
+    readonly type?: string,
+    /** File name, for `Content-Disposition`. Default: none. */
+    readonly name?: string,
+  } = {},
 ): Promise<ContentSource | undefined> {
   checkNames('blobSource', options, { type: 0, name: 0 })
   const { type, name } = options
@@ -23,7 +28,9 @@ export async function blobSource(
     ...(type !== undefined && { type }),
     open: async (start, end) => {
       const content = await blobs.open(key, { start, end, etag })
-      if (content === undefined) throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
+      if (content === undefined) {
+        throw httpError('service_unavailable', { headers: { 'retry-after': '1' } })
+      }
       return content
     },
   }

@@ -11,7 +11,9 @@ const CODINGS: readonly string[] = ['gzip', 'br', 'zstd'] satisfies ContentCodin
  */
 export function knownCodings(codings: readonly ContentCoding[]): readonly ContentCoding[] {
   for (const coding of codings) {
-    if (!CODINGS.includes(coding)) throw new TypeError(`codings: ${JSON.stringify(coding)} is none of ${CODINGS.join(', ')}`)
+    if (!CODINGS.includes(coding)) {
+      throw new TypeError(`codings: ${JSON.stringify(coding)} is none of ${CODINGS.join(', ')}`)
+    }
   }
   return codings.filter((coding) => RESPONSE_CODINGS.includes(coding))
 }
@@ -20,7 +22,9 @@ export function knownCodings(codings: readonly ContentCoding[]): readonly Conten
  * `content` in a coding, at the speed of its reader. A failure of `content` comes through; it is
  * closed when the reader leaves.
  */
-export function coded(content: AsyncIterable<Uint8Array>, coding: ContentCoding): AsyncGenerator<Uint8Array, void, undefined> {
+export function coded(
+  content: AsyncIterable<Uint8Array>, coding: ContentCoding,
+): AsyncGenerator<Uint8Array, void, undefined> {
   return encodePieces(pieces(content), coding)
 }
 

@@ -56,7 +56,9 @@ const KNOWN = {
  *
  * @throws {TypeError} The source or an option is not valid, or an option is unknown.
  */
-export function content<C = unknown>(source: ContentSource | FindContent<C>, options: ContentOptions = {}): Handler<C> {
+export function content<C = unknown>(
+  source: ContentSource | FindContent<C>, options: ContentOptions = {},
+): Handler<C> {
   checkNames('content', options, KNOWN)
   const plan = planOf(options)
   if (typeof source !== 'function') checkSource(source)
@@ -64,7 +66,9 @@ export function content<C = unknown>(source: ContentSource | FindContent<C>, opt
   const answer = (request: HttpRequest<C>, found: ContentSource | undefined): HttpResponse | undefined => {
     if (found === undefined) return undefined
     const { method } = request
-    if (method !== 'GET' && method !== 'HEAD') throw httpError('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
+    if (method !== 'GET' && method !== 'HEAD') {
+      throw httpError('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
+    }
     return answerContent(request, found, plan)
   }
   return describe<C>((request) => {

@@ -8,7 +8,9 @@ const ATTRIBUTE_CHARS = new Set('!#$&+-.^_`|~')
  * in the place of what old clients can't read, and as UTF-8. Only the part behind the last slash or
  * backslash counts; controls are left out.
  */
-export function contentDisposition(kind: 'inline' | 'attachment', name: string | undefined): string {
+export function contentDisposition(
+  kind: 'inline' | 'attachment', name: string | undefined,
+): string {
   const base = printable(name?.split(/[/\\]/).at(-1) ?? '').toWellFormed()
   if (base === '') return kind
   const plain = base.replaceAll(/[^\x20-\x7e]/gu, '?')

@@ -49,8 +49,12 @@ export function checkSource(source: ContentSource): void {
   if (!Number.isSafeInteger(size) || size < 0) {
     throw new TypeError(`The size of a content source must be a whole number of bytes from 0 to 2^53 - 1, not ${String(size)}`)
   }
-  if (etag !== undefined && !ETAG.test(etag)) throw new TypeError(`An entity tag has quotes around it, as in "a1"; ${etag} is none`)
-  if (type !== undefined && !isFieldValue(type)) throw new TypeError('The media type of a content source can not be sent in a header')
+  if (etag !== undefined && !ETAG.test(etag)) {
+    throw new TypeError(`An entity tag has quotes around it, as in "a1"; ${etag} is none`)
+  }
+  if (type !== undefined && !isFieldValue(type)) {
+    throw new TypeError('The media type of a content source can not be sent in a header')
+  }
   if (lastModified !== undefined && !Number.isFinite(lastModified)) {
     throw new TypeError(`lastModified must be a time in milliseconds since 1970, not ${lastModified}`)
   }
@@ -60,7 +64,9 @@ export function checkSource(source: ContentSource): void {
  * The bytes of a part, exactly as many as were promised: a client must not take less, or another
  * version, for the whole.
  */
-export async function* readPart(source: ContentSource, start: number, end: number): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* readPart(
+  source: ContentSource, start: number, end: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
   let left = end - start
   if (left === 0) return
   for await (const chunk of await source.open(start, end)) {

@@ -104,6 +104,7 @@ export type ErrorCode = keyof typeof ERROR_CODES
 export interface HttpErrorOptions {
   /** Message for the client. Must not reveal internals. Default: the message of the code. */
   readonly message?: string
+  /** Each problem of the request, with its place. */
   readonly details?: readonly ErrorDetail[]
   /**
    * Further members of the error body, such as a report of items that were written. They cannot

@@ -60,7 +60,9 @@ export function empty(status: number, headers?: Readonly<ResponseHeaders>): Http
  * midway, the binding breaks the connection, so that clients notice the truncation.
  *
  * @example
- * return stream(200, createReadStream('export.csv'), { 'content-type': 'text/csv' })
+ * import { createReadStream } from 'node:fs'
+ *
+ * const answer = stream(200, createReadStream('export.csv'), { 'content-type': 'text/csv' })
  */
 export function stream(
   status: number, body: AsyncIterable<Uint8Array | string>, headers?: Readonly<ResponseHeaders>,
@@ -75,7 +77,7 @@ export function stream(
  *
  * @example
  * try {
- *   return await handle(request)
+ *   return await handler(request)
  * } catch (error) {
  *   return errorResponse(error, request)
  * }

@@ -100,7 +100,9 @@ async function decided(
   store: Store, key: string, timeoutMs: number, { signal, headers }: HttpRequest<unknown>,
 ): Promise<Claim | undefined> {
   const bytes = bytesOf(headers)
-  if (waiting >= MAX_WAITING || (waiting > 0 && waitingBytes + bytes > MAX_WAITING_BYTES)) throw stillRunning()
+  if (waiting >= MAX_WAITING || (waiting > 0 && waitingBytes + bytes > MAX_WAITING_BYTES)) {
+    throw stillRunning()
+  }
   waiting++
   waitingBytes += bytes
   try {

@@ -52,10 +52,14 @@ export interface OnceTask<T> {
  * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what
  * `take` rejects with
  */
-export async function onceTask<T>(store: Store, options: TaskClaimOptions, take: (taskId: string) => Promise<T>): Promise<OnceTask<T>> {
+export async function onceTask<T>(
+  store: Store, options: TaskClaimOptions, take: (taskId: string) => Promise<T>,
+): Promise<OnceTask<T>> {
   const { key, fingerprint, direct } = options
   for (let tried = 0; tried < TRIES; tried++) {
-    const wanted: TaskClaim = { kind: 'task', fingerprint, taskId: newId(), direct, accepted: false }
+    const wanted: TaskClaim = {
+      kind: 'task', fingerprint, taskId: newId(), direct, accepted: false,
+    }
     const { fresh, held: found } = await openClaim(store, key, wanted, PROVISIONAL_MS)
     if (fresh) return takeIn(store, options, found, take)
     const held = isOpen(found.claim) ? await decided(store, key, found) : found
@@ -76,7 +80,9 @@ function isOpen(claim: Claim): claim is TaskClaim {
 /**
  * The claim once its maker has decided on it, or has had the time to; `undefined` when it is gone.
  */
-async function decided(store: Store, key: string, { revision }: HeldClaim): Promise<HeldClaim | undefined> {
+async function decided(
+  store: Store, key: string, { revision }: HeldClaim,
+): Promise<HeldClaim | undefined> {
   const entry = await waitForEntry(store, key, TAKE_OVER_MS, undefined, (now) => now?.revision !== revision)
   return entry && toHeld(entry)
 }
@@ -98,7 +104,9 @@ async function takeIn<T>(
   return { claim: accepted, taken }
 }
 
-async function confirm(store: Store, { key, keptMs, recordKey }: TaskClaimOptions, claim: TaskClaim, revision: Revision): Promise<void> {
+async function confirm(
+  store: Store, { key, keptMs, recordKey }: TaskClaimOptions, claim: TaskClaim, revision: Revision,
+): Promise<void> {
   const value = JSON.stringify(claim)
   const how = { ttlMs: keptMs, evictable: { with: recordKey(claim.taskId) } }
   const outcome = await store.replace(key, value, revision, how)
@@ -118,7 +126,9 @@ export interface EndedTask {
  * that the task was accepted, too, because the process that accepted it may have died before it
  * could.
  */
-export async function settleTaskClaim(store: Store, key: string, { taskId, recordKey, recordMs }: EndedTask): Promise<void> {
+export async function settleTaskClaim(
+  store: Store, key: string, { taskId, recordKey, recordMs }: EndedTask,
+): Promise<void> {
   let entry = await store.get(key)
   while (entry) {
     const { claim } = toHeld(entry)

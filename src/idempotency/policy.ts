@@ -91,9 +91,15 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
     store, caller = () => undefined, methods = ['POST', 'PUT', 'PATCH', 'DELETE'], retentionMs = 86_400_000, waitMs = 30_000,
     maxBodyBytes = 1_048_576, maxAnswerBytes = 1_048_576,
   } = options
-  if (typeof store?.create !== 'function') throw new TypeError('idempotent: pass a store, such as that of memory()')
-  if (typeof caller !== 'function') throw new TypeError('idempotent: caller must be a function of the request')
-  if (!Array.isArray(methods) || methods.length === 0) throw new TypeError('idempotent: methods must be a list, such as [\'POST\']')
+  if (typeof store?.create !== 'function') {
+    throw new TypeError('idempotent: pass a store, such as that of memory()')
+  }
+  if (typeof caller !== 'function') {
+    throw new TypeError('idempotent: caller must be a function of the request')
+  }
+  if (!Array.isArray(methods) || methods.length === 0) {
+    throw new TypeError('idempotent: methods must be a list, such as [\'POST\']')
+  }
   if (!(retentionMs >= 1000)) throw new TypeError('idempotent: retentionMs must be 1000 or more')
   for (const [name, value] of Object.entries({ waitMs, maxBodyBytes, maxAnswerBytes })) {
     if (!(value >= 0)) throw new TypeError(`idempotent: ${name} must be 0 or more`)

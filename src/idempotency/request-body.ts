@@ -20,11 +20,15 @@ export interface ReadRequest {
  *
  * @throws {HttpError} 413 `body_too_large`
  */
-export async function readRequest(request: HttpRequest<unknown>, maxBytes: number): Promise<ReadRequest> {
+export async function readRequest(
+  request: HttpRequest<unknown>, maxBytes: number,
+): Promise<ReadRequest> {
   const { body } = request
   const content = body.parsed ? ofParsed(body.parsed.value) : undefined
   if (body.parsed && !isTooDeep(body.parsed.value) && isParsedLarger(body.parsed.value, request.headers, maxBytes)) throw tooLarge(maxBytes)
-  if (content !== undefined) return { fingerprint: fingerprintOf([...aboutOf(request), content]), body }
+  if (content !== undefined) {
+    return { fingerprint: fingerprintOf([...aboutOf(request), content]), body }
+  }
   const bytes = await body.bytes(maxBytes)
   if (bytes === undefined) throw tooLarge(maxBytes)
   return { fingerprint: fingerprintOf([...aboutOf(request), ofBytes(request, bytes)]), body: new ReadBody(bytes) }
@@ -52,7 +56,9 @@ function ofParsed(value: unknown): unknown {
 function ofBytes(request: HttpRequest<unknown>, bytes: Uint8Array): unknown {
   const type = mediaTypeOf(request) ?? 'application/json'
   const coding = request.headers['content-encoding'] ?? 'identity'
-  if (coding !== 'identity' || !(type === 'application/json' || type.endsWith('+json'))) return digestOf(bytes)
+  if (coding !== 'identity' || !(type === 'application/json' || type.endsWith('+json'))) {
+    return digestOf(bytes)
+  }
   try {
     return { json: JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as unknown }
   } catch {

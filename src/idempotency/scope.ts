@@ -17,7 +17,9 @@ const CREDENTIALS = ['authorization', 'x-api-key'] as const
  * @throws {TypeError} the host knows a user (`context.user`) but has named neither caller nor
  * principal: all users would share keys.
  */
-export function claimKey(request: HttpRequest<unknown>, caller: string | undefined, key: string): string {
+export function claimKey(
+  request: HttpRequest<unknown>, caller: string | undefined, key: string,
+): string {
   const { method, path, version = null } = request
   return `idempotency:${digestOf(JSON.stringify([callerOf(request, caller), method, path, version, key]))}`
 }

@@ -19,10 +19,14 @@ const MAX_FIELDS = 16_384
  * What is kept of an answer. `short` stands in for a body that is a stream, or larger than
  * `maxBytes`. Header fields that find no room in 16 KiB are left out.
  */
-export function toStored({ status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT): StoredAnswer {
+export function toStored(
+  { status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT,
+): StoredAnswer {
   const headers = someOf(all)
   if (body === undefined || body === '') return { status, headers, body: '' }
-  if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) return { status, headers, body }
+  if (typeof body === 'string' && Buffer.byteLength(body) <= maxBytes) {
+    return { status, headers, body }
+  }
   if (body instanceof Uint8Array && body.byteLength <= maxBytes) {
     return { status, headers, body: Buffer.from(body).toString('base64'), base64: true }
   }

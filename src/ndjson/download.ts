@@ -139,7 +139,12 @@ export function ndjsonDownload<T extends object = object, C = unknown>(
  */
 export function ndjsonBytes<T extends object>(
   source: RecordSource<T>,
-  options: { readonly layout?: Layout; readonly schema?: DownloadOptions['schema'] } = {},
+  options: {
+    /** Layout of the text. Default: one record per line. */
+    readonly layout?: Layout
+    /** Selects the members that are written, as in `ndjsonDownload`. Default: all. */
+    readonly schema?: DownloadOptions['schema']
+  } = {},
 ): AsyncIterableIterator<Uint8Array> {
   checkNames('ndjsonBytes', options, { layout: 0, schema: 0 })
   const schema = options.schema && jsonSchemaOf('ndjsonBytes', options.schema)

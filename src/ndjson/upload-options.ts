@@ -32,8 +32,9 @@ export interface UploadOptions<T = object> {
    * record. An error ends the upload. The answer is that error, with a report of the batches that
    * were written before it.
    */
-  readonly write: (records: T[], context: WriteContext) =>
-  MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
+  readonly write: (
+    records: T[], context: WriteContext,
+  ) => MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
   /**
    * Maximum number of records in one `write`. Batches of large records are smaller: about 1 MiB.
    *

@@ -13,11 +13,13 @@ import type { Fragment } from './operation.js'
 export interface DocumentOptions {
   /** `title` and `version` are required by the specification. */
   readonly info: Fragment & { readonly title: string, readonly version: string }
-  /** Default: none, which means the address that the document came from. */
+  /** Servers of the API. Default: none, which means the address that the document came from. */
   readonly servers?: readonly Fragment[]
+  /** Descriptions of the tags. */
   readonly tags?: readonly Fragment[]
   /** For operations that don't name their own. */
   readonly security?: readonly Fragment[]
+  /** Further documentation. */
   readonly externalDocs?: Fragment
   /** Schemes that operations name and no policy describes, by their names. */
   readonly securitySchemes?: Readonly<Record<string, Fragment>>
@@ -31,7 +33,9 @@ type Components = Record<string, Record<string, unknown>>
 
 /** Operations that OpenAPI 3.1 has a place for; others (CONNECT, QUERY) can't be written down. */
 const METHODS: readonly string[] = ['GET', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'TRACE']
-const UNFORESEEN: Fragment = { description: 'Any other failure, in the one shape that all of them have', content: errorContent }
+const UNFORESEEN: Fragment = {
+  description: 'Any other failure, in the one shape that all of them have', content: errorContent,
+}
 /**
  * Fragments that occur everywhere are named once. They are the same values, so they are found by
  * identity.
@@ -53,7 +57,9 @@ for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['p
  * @throws {TypeError} There is no description, or an operation has no path: put its handler into a
  * `router()`.
  */
-export function openapi(handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions): Fragment {
+export function openapi(
+  handlers: Handler<never> | readonly Handler<never>[], options: DocumentOptions,
+): Fragment {
   checkNames('openapi', options, KNOWN)
   const operations = [handlers].flat().flatMap((handler) => (handler as Handler).operations ?? [])
   if (operations.length === 0) throw new TypeError('openapi: none of these handlers describes itself; pass a router(), or handlers made with describe()')
@@ -90,7 +96,9 @@ export function openapi(handlers: Handler<never> | readonly Handler<never>[], op
   }
 }
 
-function named({ openapi: { responses, ...rest } }: Operation, operationId: string, used: Components): Fragment {
+function named(
+  { openapi: { responses, ...rest } }: Operation, operationId: string, used: Components,
+): Fragment {
   const told = { ...rest, operationId, responses: { ...(responses as Fragment), default: (responses as Fragment)['default'] ?? UNFORESEEN } }
   return refer(told, used) as Fragment
 }

@@ -18,7 +18,9 @@ const members: Fragment = {
 }
 
 /** The one error body: `{ error, code, details? }`. */
-export const errorSchema: Fragment = { type: 'object', required: ['error', 'code'], properties: members }
+export const errorSchema: Fragment = {
+  type: 'object', required: ['error', 'code'], properties: members,
+}
 
 /** The same as a problem (RFC 9457), for clients that name `application/problem+json`. */
 export const problemSchema: Fragment = {

@@ -10,13 +10,17 @@ type Responses = Readonly<Record<string, Fragment>>
  * const [described] = handler.operations ?? []
  * if (described) addResponses(described, errorResponses('forbidden'))
  */
-export function addResponses(operation: Operation, responses: Readonly<Record<string, Fragment>>): Operation {
+export function addResponses(
+  operation: Operation, responses: Readonly<Record<string, Fragment>>,
+): Operation {
   const own = operation.openapi['responses'] as Responses
   return { ...operation, openapi: { ...operation.openapi, responses: joinByName(own, responses, joinResponses) } }
 }
 
 /** Adds header fields to each response of an operation, errors included. */
-export function addResponseHeaders(operation: Operation, headers: Readonly<Record<string, Fragment>>): Operation {
+export function addResponseHeaders(
+  operation: Operation, headers: Readonly<Record<string, Fragment>>,
+): Operation {
   const own = operation.openapi['responses'] as Responses
   return {
     ...operation,
@@ -53,7 +57,9 @@ export function mergeOperations(first: Operation, second: Operation): Operation 
 
 function joinResponses(first: Fragment, second: Fragment): Fragment {
   const descriptions = new Set([first['description'], second['description']])
-  const headers = { ...(second['headers'] as Fragment | undefined), ...(first['headers'] as Fragment | undefined) }
+  const headers = {
+    ...(second['headers'] as Fragment | undefined), ...(first['headers'] as Fragment | undefined),
+  }
   return {
     ...joinContents(first, second),
     description: [...descriptions].filter(Boolean).join(' '),
@@ -79,7 +85,9 @@ function choicesOf(schema: unknown): readonly unknown[] {
   return anyOf !== undefined && Object.keys(rest).length === 0 ? anyOf : [schema]
 }
 
-function joinByName(first: Responses, second: Responses, join: (one: Fragment, other: Fragment) => Fragment): Responses {
+function joinByName(
+  first: Responses, second: Responses, join: (one: Fragment, other: Fragment) => Fragment,
+): Responses {
   const all: Record<string, Fragment> = { ...first }
   for (const [name, value] of Object.entries(second)) {
     const there = all[name]

@@ -18,6 +18,7 @@ export interface OperationOptions {
   readonly summary: string
   /** CommonMark. */
   readonly description?: string
+  /** Tags of the operation. */
   readonly tags?: readonly string[]
   /** Unique in the whole document. */
   readonly operationId?: string
@@ -27,7 +28,9 @@ export interface OperationOptions {
   readonly requestBody?: Fragment
   /** Response objects by status or `default`, made by `response()` and `errorResponses()`. */
   readonly responses: Readonly<Record<string, Fragment>>
+  /** Security requirements of the operation. */
   readonly security?: readonly Fragment[]
+  /** Marks the operation as deprecated. */
   readonly deprecated?: boolean
 }
 
@@ -59,14 +62,17 @@ export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'inp
 
 /** What `parameter` is told beside its place and its name. */
 export interface ParameterOptions {
+  /** CommonMark. */
   readonly description?: string
   /** Default: false; true in a path, always. */
   readonly required?: boolean
-  /** Default: text. */
+  /** Schema of the value. Default: text. */
   readonly schema?: BodySchema
 }
 
-const PARAMETER = { description: 0, required: 0, schema: 0 } satisfies Record<keyof ParameterOptions, 0>
+const PARAMETER = {
+  description: 0, required: 0, schema: 0,
+} satisfies Record<keyof ParameterOptions, 0>
 
 /**
  * Creates a parameter object.
@@ -74,17 +80,20 @@ const PARAMETER = { description: 0, required: 0, schema: 0 } satisfies Record<ke
  * @example
  * parameter('query', 'limit', { schema: { type: 'integer' } })
  */
-export function parameter(where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {}): Fragment {
+export function parameter(
+  where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {},
+): Fragment {
   checkNames('parameter', options, PARAMETER)
   return { name, in: where, ...options, required: where === 'path' || (options.required ?? false), schema: schemaObject(options.schema ?? { type: 'string' }) }
 }
 
 /** What `body` is told beside its schema. */
 export interface BodyOptions {
+  /** CommonMark. */
   readonly description?: string
-  /** Default: true. */
+  /** Whether the body is required. Default: true. */
   readonly required?: boolean
-  /** Default: `application/json` alone. */
+  /** Media types of the body. Default: `application/json` alone. */
   readonly mediaTypes?: readonly string[]
 }
 
@@ -108,7 +117,7 @@ export interface ResponseOptions {
   readonly headers?: Readonly<Record<string, Fragment>>
   /** No schema: no body. */
   readonly schema?: BodySchema
-  /** Default: `application/json` alone. */
+  /** Media types of the body. Default: `application/json` alone. */
   readonly mediaTypes?: readonly string[]
 }
 

@@ -8,7 +8,7 @@ import { readFailure } from '../http/failure.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Principal } from '../http/principal.js'
 import { securedBy } from './describe.js'
-import type { Scheme } from './scheme.js'
+import type { Scheme } from './schemes.js'
 import { secretDigest } from './secret.js'
 
 /** Options of `authenticate`. */
@@ -47,7 +47,9 @@ export interface CredentialCache {
   readonly key?: (request: HttpRequest) => string
 }
 
-const KNOWN = { schemes: 0, realm: 0, optional: 0, cache: 0 } satisfies Record<keyof AuthenticateOptions<Principal>, 0>
+const KNOWN = {
+  schemes: 0, realm: 0, optional: 0, cache: 0,
+} satisfies Record<keyof AuthenticateOptions<Principal>, 0>
 const CACHE = { max: 0, ttlMs: 0, key: 0 } satisfies Record<keyof CredentialCache, 0>
 const BEHIND = { requestId: 'what is refused here would have no id' }
 const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...BEHIND, cors: 'browsers send no credentials with a preflight, so each would get a 401' } }
@@ -66,10 +68,14 @@ const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
  *
  * @throws {TypeError} There is no scheme, `realm` or `cache` is not valid, or an option is unknown.
  */
-export function authenticate<P extends Principal, C = unknown>(options: AuthenticateOptions<P>): Policy<C> {
+export function authenticate<P extends Principal, C = unknown>(
+  options: AuthenticateOptions<P>,
+): Policy<C> {
   checkNames('authenticate', options, KNOWN)
   const { schemes, realm = 'longhaul', optional = false, cache } = options
-  if (!(schemes?.length > 0)) throw new TypeError('authenticate: name at least one scheme, such as bearer({ verify })')
+  if (!(schemes?.length > 0)) {
+    throw new TypeError('authenticate: name at least one scheme, such as bearer({ verify })')
+  }
   if (!schemes.every(isScheme)) throw new TypeError('authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })')
   if (!/^[ !#-[\]-~]+$/.test(realm)) throw new TypeError('authenticate: realm must be printable ASCII without quotes and backslashes')
   const remember = cache === undefined ? undefined : remembering(cache, schemes)
@@ -99,9 +105,13 @@ export function authenticate<P extends Principal, C = unknown>(options: Authenti
   const policy: Policy<C> = (request, next) => {
     const refused: Scheme<P>[] = []
     const go = (principal: P | undefined): ReturnType<Policy<C>> => {
-      if (principal !== undefined) return next(withContext(request, { principal: checked(principal) }))
+      if (principal !== undefined) {
+        return next(withContext(request, { principal: checked(principal) }))
+      }
       const challenge = (): string => schemes.map((scheme) => scheme.challenge(realm, refused.includes(scheme))).join(', ')
-      if (!optional) throw httpError('unauthorized', { headers: { 'www-authenticate': challenge() } })
+      if (!optional) {
+        throw httpError('unauthorized', { headers: { 'www-authenticate': challenge() } })
+      }
       return challenged(withContext(request, { principal }), next, challenge)
     }
     return after(identify(request, refused, 0), go)
@@ -115,7 +125,9 @@ function isScheme(each: unknown): boolean {
 }
 
 /** Adds challenges to a 401 from a handler behind. */
-function challenged<C>(request: HttpRequest<C>, next: Parameters<Policy<C>>[1], challenge: () => string): ReturnType<Policy<C>> {
+function challenged<C>(
+  request: HttpRequest<C>, next: Parameters<Policy<C>>[1], challenge: () => string,
+): ReturnType<Policy<C>> {
   let status = 0
   const watched: typeof next = (inner) => {
     const failed = (error: unknown): never => {
@@ -124,7 +136,9 @@ function challenged<C>(request: HttpRequest<C>, next: Parameters<Policy<C>>[1], 
     }
     try {
       const answer = next(inner)
-      if (isPending(answer)) return answer.then((late) => { status = late?.status ?? 0; return late }, failed)
+      if (isPending(answer)) {
+        return answer.then((late) => { status = late?.status ?? 0; return late }, failed)
+      }
       status = answer?.status ?? 0
       return answer
     } catch (error) {
@@ -143,7 +157,9 @@ function checked<P extends Principal>(principal: P): P {
 
 type Remember<P extends Principal> = (scheme: Scheme<P>, credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
 
-function remembering<P extends Principal>(cache: CredentialCache, schemes: readonly Scheme<P>[]): Remember<P> {
+function remembering<P extends Principal>(
+  cache: CredentialCache, schemes: readonly Scheme<P>[],
+): Remember<P> {
   checkNames('authenticate: cache', cache, CACHE)
   const { max, ttlMs, key: keyOf } = cache
   if (!(Number.isSafeInteger(max) && max > 0 && Number.isFinite(ttlMs) && ttlMs > 0)) {

@@ -18,7 +18,9 @@ export interface AuthorizeOptions<P extends Principal, C = unknown> {
   readonly message?: string | ((principal: P, request: HttpRequest<C>) => string)
 }
 
-const KNOWN = { allow: 0, reason: 0, message: 0 } satisfies Record<keyof AuthorizeOptions<Principal>, 0>
+const KNOWN = {
+  allow: 0, reason: 0, message: 0,
+} satisfies Record<keyof AuthorizeOptions<Principal>, 0>
 const PLACE: PolicyPlace = {
   name: 'authorize',
   behind: { requestId: 'what is refused here would have no id', authenticate: 'nobody is known there yet, so everybody would get a 401' },
@@ -37,10 +39,14 @@ const PLACE: PolicyPlace = {
  *
  * @throws {TypeError} `allow` or `reason` is missing, or an option is unknown.
  */
-export function authorize<P extends Principal, C = unknown>(options: AuthorizeOptions<P, C>): Policy<C> {
+export function authorize<P extends Principal, C = unknown>(
+  options: AuthorizeOptions<P, C>,
+): Policy<C> {
   checkNames('authorize', options, KNOWN)
   const { allow, reason, message } = options
-  if (typeof allow !== 'function') throw new TypeError('authorize: allow must be a function that gives true or false')
+  if (typeof allow !== 'function') {
+    throw new TypeError('authorize: allow must be a function that gives true or false')
+  }
   if (reason === undefined || reason === '') throw new TypeError('authorize: give a reason, a code that tells a program why, such as needs_writer')
   const policy: Policy<C> = (request, next) => {
     const principal = principalOrNobody<P>(request, 'authorize')

@@ -89,7 +89,9 @@ export class Charge<C = never> {
 
   #takeOne(at: number, key: string, cost: number): MaybePromise<void> {
     const { name, limit } = this.#limits[at] as Limit<C>
-    if (!Number.isSafeInteger(cost) || cost < 0) throw new TypeError(`rateLimit: the cost of ${name} must be a whole number from 0 on`)
+    if (!Number.isSafeInteger(cost) || cost < 0) {
+      throw new TypeError(`rateLimit: the cost of ${name} must be a whole number from 0 on`)
+    }
     if (cost > limit) throw httpError('body_too_large', { message: `This request costs ${cost}, and the limit is ${limit}.` })
     // What would not fit is not charged: a large request that is refused leaves the rest for
     // smaller ones. One that costs 1 needs no look beforehand, because nothing smaller could be

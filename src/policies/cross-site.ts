@@ -55,7 +55,9 @@ const PLACE: PolicyPlace = {
 export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C> {
   checkNames('crossSite', options, KNOWN)
   const { origins = [], sameSite = 'allow' } = options
-  if (sameSite !== 'allow' && sameSite !== 'refuse') throw new TypeError("crossSite: sameSite must be 'allow' or 'refuse'")
+  if (sameSite !== 'allow' && sameSite !== 'refuse') {
+    throw new TypeError("crossSite: sameSite must be 'allow' or 'refuse'")
+  }
   for (const origin of origins as readonly unknown[]) {
     if (typeof origin === 'string' && ORIGIN.test(origin)) continue
     throw new TypeError(`crossSite: ${JSON.stringify(origin)} is no origin as browsers send it, ` +

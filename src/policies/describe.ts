@@ -3,7 +3,7 @@ import { errorResponses } from '../openapi/errors.js'
 import { header, type Fragment } from '../openapi/operation.js'
 import type { ErrorCode } from '../http/errors.js'
 import type { Operation } from '../http/exchange.js'
-import type { Scheme } from './scheme.js'
+import type { Scheme } from './schemes.js'
 
 type Describe = (operation: Operation) => Operation
 
@@ -14,7 +14,9 @@ export function failing(...codes: readonly ErrorCode[]): Describe {
 }
 
 /** A policy that adds header fields to every answer. */
-export function adding(headers: Readonly<Record<string, Fragment>>, describe: Describe = (operation) => operation): Describe {
+export function adding(
+  headers: Readonly<Record<string, Fragment>>, describe: Describe = (operation) => operation,
+): Describe {
   return (operation) => addResponseHeaders(describe(operation), headers)
 }
 
@@ -22,7 +24,9 @@ export function adding(headers: Readonly<Record<string, Fragment>>, describe: De
  * Any one of the schemes will do. Where nobody has to be known, an operation that answers 401 by
  * itself needs them still.
  */
-export function securedBy(schemes: readonly Pick<Scheme, 'name' | 'openapi'>[], optional: boolean): Describe {
+export function securedBy(
+  schemes: readonly Pick<Scheme, 'name' | 'openapi'>[], optional: boolean,
+): Describe {
   const told = schemes.filter(({ openapi }) => openapi !== undefined)
   const securitySchemes = Object.fromEntries(told.map(({ name, openapi }) => [name, openapi as Fragment]))
   const security = told.map(({ name }) => ({ [name]: [] }))

@@ -4,7 +4,7 @@ export {
   apiKey, basic, bearer, hostUser, tokens, type ApiKeyPlace, type VerifyPassword, type VerifyToken,
 } from './schemes.js'
 export { sameSecret } from './secret.js'
-export type { Credentials, Scheme } from './scheme.js'
+export type { Credentials, Scheme } from './schemes.js'
 export { clientAddress, type ClientAddressOptions } from '../http/client-address.js'
 export { crossSite, type CrossSiteOptions } from './cross-site.js'
 export {

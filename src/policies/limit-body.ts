@@ -28,7 +28,9 @@ const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requ
 export function limitBody<C = unknown>(options: LimitBodyOptions): Policy<C> {
   checkNames('limitBody', options, KNOWN)
   const { maxBodyBytes: maxBytes } = options
-  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new TypeError('limitBody: maxBodyBytes must be a whole number from 0 on')
+  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) {
+    throw new TypeError('limitBody: maxBodyBytes must be a whole number from 0 on')
+  }
   const policy: Policy<C> = (request, next) => {
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
     const { parsed } = request.body

@@ -39,7 +39,9 @@ export interface LimitConcurrencyOptions<C = unknown> {
   readonly retryAfterSeconds?: number
 }
 
-const KNOWN = { max: 0, maxQueued: 0, maxWaitMs: 0, maxPerCaller: 0, by: 0, retryAfterSeconds: 0 } satisfies Record<keyof LimitConcurrencyOptions, 0>
+const KNOWN = {
+  max: 0, maxQueued: 0, maxWaitMs: 0, maxPerCaller: 0, by: 0, retryAfterSeconds: 0,
+} satisfies Record<keyof LimitConcurrencyOptions, 0>
 const AFTER = 'those that are refused there would take the turns of others'
 const PLACE: PolicyPlace = {
   name: 'limitConcurrency', wholeRun: 'waits',
@@ -59,9 +61,15 @@ const PLACE: PolicyPlace = {
 export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C>): Policy<C> {
   checkNames('limitConcurrency', options, KNOWN)
   const { max, maxQueued = 0, maxWaitMs = 1000, maxPerCaller, by = 'principal', retryAfterSeconds = 1 } = options
-  if (!(Number.isSafeInteger(max) && max > 0)) throw new TypeError('limitConcurrency: max must be a whole number above 0')
-  if (!(Number.isSafeInteger(maxQueued) && maxQueued >= 0)) throw new TypeError('limitConcurrency: maxQueued must be a whole number from 0 on')
-  if (!(Number.isSafeInteger(maxWaitMs) && maxWaitMs > 0)) throw new TypeError('limitConcurrency: maxWaitMs must be whole milliseconds above 0')
+  if (!(Number.isSafeInteger(max) && max > 0)) {
+    throw new TypeError('limitConcurrency: max must be a whole number above 0')
+  }
+  if (!(Number.isSafeInteger(maxQueued) && maxQueued >= 0)) {
+    throw new TypeError('limitConcurrency: maxQueued must be a whole number from 0 on')
+  }
+  if (!(Number.isSafeInteger(maxWaitMs) && maxWaitMs > 0)) {
+    throw new TypeError('limitConcurrency: maxWaitMs must be whole milliseconds above 0')
+  }
   if (!(maxPerCaller === undefined || (Number.isSafeInteger(maxPerCaller) && maxPerCaller > 0))) {
     throw new TypeError('limitConcurrency: maxPerCaller must be a whole number above 0')
   }
@@ -113,7 +121,9 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C
 }
 
 /** Refuses a caller that has `max` requests in `inner`. */
-function perCaller<C>(inner: Policy<C>, max: number, by: LimitBy<C>, retryAfterSeconds: number): Policy<C> {
+function perCaller<C>(
+  inner: Policy<C>, max: number, by: LimitBy<C>, retryAfterSeconds: number,
+): Policy<C> {
   const keyOf = limitKeys('', by, clientAddress())
   const counts = new KeyCounts()
   return (request, next) => {

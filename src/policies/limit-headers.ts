@@ -18,7 +18,9 @@ export interface LimitHeadersOptions {
 }
 
 const KNOWN = { maxBytes: 0, maxFields: 0 } satisfies Record<keyof LimitHeadersOptions, 0>
-const PLACE: PolicyPlace = { name: 'limitHeaders', behind: { requestId: 'what is refused here would have no id' } }
+const PLACE: PolicyPlace = {
+  name: 'limitHeaders', behind: { requestId: 'what is refused here would have no id' },
+}
 
 /**
  * Refuses heads that are larger than an API needs: 431 `header_fields_too_large` (RFC 6585 section
@@ -34,9 +36,13 @@ const PLACE: PolicyPlace = { name: 'limitHeaders', behind: { requestId: 'what is
 export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<C> {
   checkNames('limitHeaders', options, KNOWN)
   const { maxBytes = Infinity, maxFields = Infinity } = options
-  if (maxBytes === Infinity && maxFields === Infinity) throw new TypeError('limitHeaders: set maxBytes, maxFields or both')
+  if (maxBytes === Infinity && maxFields === Infinity) {
+    throw new TypeError('limitHeaders: set maxBytes, maxFields or both')
+  }
   for (const max of [maxBytes, maxFields]) {
-    if (max !== Infinity && !(Number.isSafeInteger(max) && max > 0)) throw new TypeError('limitHeaders: limits are whole numbers above 0')
+    if (max !== Infinity && !(Number.isSafeInteger(max) && max > 0)) {
+      throw new TypeError('limitHeaders: limits are whole numbers above 0')
+    }
   }
   const policy: Policy<C> = (request, next) => {
     const { headers } = request

@@ -37,6 +37,7 @@ export interface RateLimitPolicy<C = unknown> {
 
 /** Options of `rateLimit`. */
 export interface RateLimitOptions<C = unknown> extends ClientAddressOptions {
+  /** Keeps the counters. Processes that share it share the limits. */
   readonly store: Store
   /**
    * The limits, in this order; name the tightest first. If one refuses, those after it are not
@@ -69,7 +70,9 @@ const events = channel('longhaul:rate-limit')
 const KNOWN = {
   store: 0, policies: 0, onStoreError: 0, prefix: 0, trustedProxies: 0, ipv6Prefix: 0,
 } satisfies Record<keyof RateLimitOptions, 0>
-const POLICY = { name: 0, limit: 0, windowSeconds: 0, cost: 0, by: 0 } satisfies Record<keyof RateLimitPolicy, 0>
+const POLICY = {
+  name: 0, limit: 0, windowSeconds: 0, cost: 0, by: 0,
+} satisfies Record<keyof RateLimitPolicy, 0>
 const OUTER = { requestId: 'what is refused here would have no id' }
 const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and nobody is known there yet' }
 
@@ -93,11 +96,15 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   if (onStoreError !== 'allow' && onStoreError !== 'deny') {
     throw new TypeError("rateLimit: choose onStoreError, 'allow' to let requests pass while the store is away, or 'deny' to answer 503")
   }
-  if (typeof store?.increment !== 'function') throw new TypeError('rateLimit: pass a store, such as memory().store')
+  if (typeof store?.increment !== 'function') {
+    throw new TypeError('rateLimit: pass a store, such as memory().store')
+  }
   if (!(policies?.length > 0)) throw new TypeError('rateLimit: name at least one policy')
   if (!/^[\w.:-]{1,64}$/.test(prefix)) throw new TypeError('rateLimit: prefix must be 1 to 64 letters, digits and . : _ -')
   policies.forEach(check)
-  if (new Set(policies.map(({ name }) => name)).size < policies.length) throw new TypeError('rateLimit: two policies have one name')
+  if (new Set(policies.map(({ name }) => name)).size < policies.length) {
+    throw new TypeError('rateLimit: two policies have one name')
+  }
   const addressOf = clientAddress({ ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix } })
   const announced = policies.map(({ name, limit, windowSeconds }) => `"${name}";q=${limit};w=${windowSeconds}`).join(', ')
   const limits = policies.map(({ name, limit, windowSeconds, cost, by = 'principal' }): Limit<C> =>
@@ -148,8 +155,12 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
  *
  * @throws {HttpError} 429 `too_many_requests`: do nothing more. Nothing was charged.
  */
-export function consume(request: HttpRequest<unknown>, amount: number, policy?: string): MaybePromise<void> {
-  if (!Number.isSafeInteger(amount) || amount < 0) throw new TypeError('consume: the amount must be a whole number from 0 on')
+export function consume(
+  request: HttpRequest<unknown>, amount: number, policy?: string,
+): MaybePromise<void> {
+  if (!Number.isSafeInteger(amount) || amount < 0) {
+    throw new TypeError('consume: the amount must be a whole number from 0 on')
+  }
   return chargeOf(request)?.more(amount, policy)
 }
 
@@ -168,7 +179,9 @@ function chargeOf(request: HttpRequest<unknown>): Charge | undefined {
  * @throws {TypeError} `unit` is not a whole number above 0.
  */
 export function bodyBytes(unit = 1024): (request: HttpRequest) => number {
-  if (!(Number.isSafeInteger(unit) && unit > 0)) throw new TypeError('bodyBytes: unit must be a whole number of bytes above 0')
+  if (!(Number.isSafeInteger(unit) && unit > 0)) {
+    throw new TypeError('bodyBytes: unit must be a whole number of bytes above 0')
+  }
   return ({ headers }) => {
     const length = Number(headers['content-length'] ?? 0)
     return Number.isSafeInteger(length) ? Math.max(1, Math.ceil(length / unit)) : 1
@@ -178,9 +191,15 @@ export function bodyBytes(unit = 1024): (request: HttpRequest) => number {
 function check<C>(policy: RateLimitPolicy<C>): void {
   checkNames('rateLimit: a policy', policy, POLICY)
   const { name, limit, windowSeconds } = policy
-  if (typeof name !== 'string' || !isToken(name) || name.length > 64) throw new TypeError('rateLimit: the name of a policy must be a token of up to 64 characters')
-  if (!(Number.isSafeInteger(limit) && limit > 0)) throw new TypeError(`rateLimit: the limit of ${name} must be a whole number above 0`)
-  if (!(Number.isSafeInteger(windowSeconds) && windowSeconds > 0)) throw new TypeError(`rateLimit: windowSeconds of ${name} must be a whole number above 0`)
+  if (typeof name !== 'string' || !isToken(name) || name.length > 64) {
+    throw new TypeError('rateLimit: the name of a policy must be a token of up to 64 characters')
+  }
+  if (!(Number.isSafeInteger(limit) && limit > 0)) {
+    throw new TypeError(`rateLimit: the limit of ${name} must be a whole number above 0`)
+  }
+  if (!(Number.isSafeInteger(windowSeconds) && windowSeconds > 0)) {
+    throw new TypeError(`rateLimit: windowSeconds of ${name} must be a whole number above 0`)
+  }
 }
 
 function tell(outcome: RateLimitEvent['outcome'], policy: string | undefined, { method, path }: HttpRequest, error: unknown): void {

@@ -3,8 +3,41 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { HostContext, Principal } from '../http/principal.js'
 import { isToken } from '../http/fields/reader.js'
-import { authorization, LONGEST_CREDENTIALS, single, type Scheme } from './scheme.js'
 import { SecretTable } from './secret.js'
+
+/** Credentials longer than this are refused unread, in characters. */
+const LONGEST_CREDENTIALS = 8192
+
+/**
+ * Credentials of a request as text. `''` means malformed; `undefined` means that there are none.
+ */
+export type Credentials = string | undefined
+
+/**
+ * One kind of credentials. `bearer`, `basic`, `apiKey` and `hostUser` create such schemes; you can
+ * write your own.
+ */
+export interface Scheme<P extends Principal = Principal> {
+  readonly name: string
+  /** Reads the credentials from the head of the request. */
+  readonly read: (request: HttpRequest) => Credentials
+  /**
+   * Returns the principal of the credentials; `undefined` if they are not valid. It throws if it
+   * cannot find out, which is not a 401.
+   */
+  readonly verify: (credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
+  /** If `true`, the cache of `authenticate` may keep results. */
+  readonly cacheable: boolean
+  /** If `true`, `verify` reads the request. Default: `true` if it declares a second parameter. */
+  readonly asksRequest?: boolean
+  /**
+   * Returns the challenge of a 401 (RFC 9110 section 11.6.1). `refused` is `true` if the request
+   * had credentials of this kind.
+   */
+  readonly challenge: (realm: string, refused: boolean) => string
+  /** The OpenAPI security scheme object, if there is one. */
+  readonly openapi?: Readonly<Record<string, unknown>>
+}
 
 /**
  * Returns the principal of a token or key; `undefined` if it is not valid. If `authenticate` has a
@@ -31,7 +64,10 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
-export function bearer<P extends Principal>(options: { readonly verify: VerifyToken<P> }): Scheme<P> {
+export function bearer<P extends Principal>(options: {
+  /** Returns the principal of a token, or `undefined` if it is not valid. */
+  readonly verify: VerifyToken<P>,
+}): Scheme<P> {
   checkNames('bearer', options, VERIFY)
   const { verify } = options
   needsVerify('bearer', verify)
@@ -57,7 +93,10 @@ export function bearer<P extends Principal>(options: { readonly verify: VerifyTo
  *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */
-export function basic<P extends Principal>(options: { readonly verify: VerifyPassword<P> }): Scheme<P> {
+export function basic<P extends Principal>(options: {
+  /** Returns the principal of a user name and password, or `undefined` if they are not valid. */
+  readonly verify: VerifyPassword<P>,
+}): Scheme<P> {
   checkNames('basic', options, VERIFY)
   const { verify } = options
   needsVerify('basic', verify)
@@ -98,7 +137,10 @@ export type ApiKeyPlace = { readonly header: string } | { readonly query: string
  * @throws {TypeError} The header or query parameter is no token, `verify` is not a function, or an
  * option is unknown.
  */
-export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly verify: VerifyToken<P> }): Scheme<P> {
+export function apiKey<P extends Principal>(options: ApiKeyPlace & {
+  /** Returns the principal of a key, or `undefined` if it is not valid. */
+  readonly verify: VerifyToken<P>,
+}): Scheme<P> {
   checkNames('apiKey', options, API_KEY)
   const { verify, ...place } = options
   needsVerify('apiKey', verify)
@@ -132,7 +174,9 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & { readonly ve
  *
  * @throws {TypeError} `find` is not a function.
  */
-export function hostUser<P extends Principal, C = HostContext>(find: (request: HttpRequest<C>) => MaybePromise<P | undefined>): Scheme<P> {
+export function hostUser<P extends Principal, C = HostContext>(
+  find: (request: HttpRequest<C>) => MaybePromise<P | undefined>,
+): Scheme<P> {
   needsVerify('hostUser', find)
   return {
     name: 'hostUser', cacheable: false,
@@ -151,16 +195,44 @@ export function hostUser<P extends Principal, C = HostContext>(find: (request: H
  *
  * @throws {TypeError} A token is empty, or a principal has no `subject`.
  */
-export function tokens<P extends Principal>(table: Readonly<Record<string, P>>): (token: string) => P | undefined {
+export function tokens<P extends Principal>(
+  table: Readonly<Record<string, P>>,
+): (token: string) => P | undefined {
   const known = new SecretTable<P>()
   for (const [token, principal] of Object.entries(table)) {
     if (token === '') throw new TypeError('tokens: an empty text can be no token')
-    if (typeof principal?.subject !== 'string') throw new TypeError('tokens: give each token a principal, as in { subject: \'ann\' }')
+    if (typeof principal?.subject !== 'string') {
+      throw new TypeError('tokens: give each token a principal, as in { subject: \'ann\' }')
+    }
     known.add(token, principal)
   }
   return (token) => known.get(token)
 }
 
 function needsVerify(where: string, verify: unknown): void {
-  if (typeof verify !== 'function') throw new TypeError(`${where}: pass a function that tells whom the credentials stand for`)
+  if (typeof verify !== 'function') {
+    throw new TypeError(`${where}: pass a function that tells whom the credentials stand for`)
+  }
+}
+
+/** Returns the value of a field that may occur once only; `''` if it occurs more often. */
+function single(field: string | string[] | undefined): Credentials {
+  if (field === undefined || typeof field === 'string') return field
+  return field.length === 1 ? field[0] : field.length === 0 ? undefined : ''
+}
+
+/**
+ * Returns the credentials in an Authorization field of a scheme (RFC 9110 section 11.4; the name in
+ * any case). `undefined` if the field is missing or names another scheme; `''` if they are missing
+ * or too long.
+ */
+function authorization(request: HttpRequest, scheme: string): Credentials {
+  const field = request.headers['authorization']
+  if (field === undefined) return undefined
+  const text = single(field) ?? ''
+  const end = scheme.length
+  if (text.slice(0, end).toLowerCase() !== scheme) return undefined
+  if (text.length === end) return ''
+  if (text[end] !== ' ') return undefined
+  return text.length - end > LONGEST_CREDENTIALS ? '' : text.slice(end).trim()
 }

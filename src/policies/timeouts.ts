@@ -26,7 +26,9 @@ export interface TimeoutsOptions {
   readonly retryAfterSeconds?: number
 }
 
-const KNOWN = { readMs: 0, runMs: 0, retryAfterSeconds: 0 } satisfies Record<keyof TimeoutsOptions, 0>
+const KNOWN = {
+  readMs: 0, runMs: 0, retryAfterSeconds: 0,
+} satisfies Record<keyof TimeoutsOptions, 0>
 const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
 
 /**
@@ -43,9 +45,13 @@ const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: { reque
 export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   checkNames('timeouts', options, KNOWN)
   const { readMs, runMs, retryAfterSeconds = 5 } = options
-  if (readMs === undefined && runMs === undefined) throw new TypeError('timeouts: set readMs, runMs or both')
+  if (readMs === undefined && runMs === undefined) {
+    throw new TypeError('timeouts: set readMs, runMs or both')
+  }
   for (const ms of [readMs, runMs]) {
-    if (ms !== undefined && !(Number.isSafeInteger(ms) && ms > 0 && ms < 2 ** 31)) throw new TypeError('timeouts: times are whole milliseconds above 0')
+    if (ms !== undefined && !(Number.isSafeInteger(ms) && ms > 0 && ms < 2 ** 31)) {
+      throw new TypeError('timeouts: times are whole milliseconds above 0')
+    }
   }
   const policy: Policy<C> = (request, next) => {
     const body = new TimedBody(request.body, readMs)

@@ -19,7 +19,9 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Answer = (request: HttpRequest) => MaybePromise<HttpResponse>
 
 /** Gives the handlers of records their descriptions. */
-export function collectionOperations({ item = { type: 'object' }, schema, changeSchema, requirePreconditions = false }: Described) {
+export function collectionOperations(
+  { item = { type: 'object' }, schema, changeSchema, requirePreconditions = false }: Described,
+) {
   const { ifMatch, ifNoneMatch, prefer } = requestFields
   const shown = (status: string, ...names: readonly (keyof typeof responseFields)[]): Fragment =>
     response(status, { schema: item, headers: fields(...names) })

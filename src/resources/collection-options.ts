@@ -25,7 +25,7 @@ export interface CollectionOptions<Item extends object, Draft = Partial<Item>, C
    * then, `null` for one that was removed.
    */
   readonly changeSchema?: Schema<Change>
-  /** Default: text, and the record's member `id`. */
+  /** How ids are written in paths. Default: text, and the record's member `id`. */
   readonly id?: IdFormat<Item, Id>
   /** The path of the collection, for the handler that does the routing itself. Default `/`. */
   readonly path?: string

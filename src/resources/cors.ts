@@ -38,11 +38,11 @@ export interface CorsOptions<C = unknown> {
    * How long browsers keep the answer to a preflight, in seconds, up to 86,400. Default: that of
    * the browser, about 5 s.
    */
-  readonly maxAge?: number
+  readonly maxAgeSeconds?: number
 }
 
 const KNOWN = {
-  origins: 0, methods: 0, headers: 0, exposeHeaders: 0, credentials: 0, maxAge: 0,
+  origins: 0, methods: 0, headers: 0, exposeHeaders: 0, credentials: 0, maxAgeSeconds: 0,
 } satisfies Record<keyof CorsOptions, 0>
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** What no page can send. */
@@ -64,9 +64,13 @@ const TOLD = {
   'Access-Control-Allow-Origin': header('The origin whose pages may read this (Fetch, section 3.2.3)'),
   'Access-Control-Expose-Headers': header('The fields that they may read'),
 }
-const CREDENTIALS = { 'Access-Control-Allow-Credentials': header('`true`: requests may carry cookies') }
+const CREDENTIALS = {
+  'Access-Control-Allow-Credentials': header('`true`: requests may carry cookies'),
+}
 
-const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'what is answered here would have no id' } }
+const PLACE: PolicyPlace = {
+  name: 'cors', behind: { requestId: 'what is answered here would have no id' },
+}
 
 /**
  * Lets pages of other origins read answers, errors included. Answers their preflights with 200 and
@@ -84,7 +88,7 @@ const PLACE: PolicyPlace = { name: 'cors', behind: { requestId: 'what is answere
 export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   checkNames('cors', options, KNOWN)
   check(options)
-  const { origins, methods, headers, exposeHeaders = EXPOSED, credentials = false, maxAge } = options
+  const { origins, methods, headers, exposeHeaders = EXPOSED, credentials = false, maxAgeSeconds } = options
   const names = Array.isArray(origins) ? new Set<string>(origins) : undefined
   const allows = (origin: string, request: HttpRequest<C>): boolean =>
     (typeof origins === 'function' ? origins(origin, request) : names?.has(origin) ?? true)
@@ -99,7 +103,9 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   const finish = (request: HttpRequest<C>, fields: ResponseHeaders): boolean => {
     if (origins !== '*') addVary(fields, 'Origin')
     const origin = request.headers['origin']
-    if (typeof origin !== 'string' || origin.length > LONGEST_ORIGIN || !allows(origin, request)) return false
+    if (typeof origin !== 'string' || origin.length > LONGEST_ORIGIN || !allows(origin, request)) {
+      return false
+    }
     fields['access-control-allow-origin'] = origins === '*' ? '*' : origin
     if (credentials) fields['access-control-allow-credentials'] = 'true'
     return true
@@ -114,7 +120,7 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
     answer.headers['access-control-allow-methods'] = allowed.join(', ')
     const asked = headers?.join(', ') ?? tokens(request.headers['access-control-request-headers'])
     if (asked !== '') answer.headers['access-control-allow-headers'] = asked
-    if (maxAge !== undefined) answer.headers['access-control-max-age'] = String(maxAge)
+    if (maxAgeSeconds !== undefined) answer.headers['access-control-max-age'] = String(maxAgeSeconds)
     return answer
   }
 
@@ -127,7 +133,9 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
       if (finish(request, fields) && exposeHeaders.length > 0) fields['access-control-expose-headers'] = exposeHeaders.join(', ')
     })
   }
-  const told = { ...TOLD, ...credentials && CREDENTIALS, ...origins !== '*' && describeFields('Vary') }
+  const told = {
+    ...TOLD, ...credentials && CREDENTIALS, ...origins !== '*' && describeFields('Vary'),
+  }
   return Object.assign(policy, { place: PLACE, describe: (operation: Operation) => addResponseHeaders(operation, told) })
 }
 
@@ -162,11 +170,15 @@ function tokens(field: string | readonly string[] | undefined): string {
   return text.length <= LONGEST && names.every(isToken) ? names.join(', ') : ''
 }
 
-function check<C>({ origins, methods = [], headers = [], exposeHeaders = [], credentials = false, maxAge = 0 }: CorsOptions<C>): void {
+function check<C>({ origins, methods = [], headers = [], exposeHeaders = [], credentials = false, maxAgeSeconds = 0 }: CorsOptions<C>): void {
   if (origins === '*') {
-    if (credentials) throw new TypeError("cors: browsers refuse '*' with credentials; name the origins")
+    if (credentials) {
+      throw new TypeError("cors: browsers refuse '*' with credentials; name the origins")
+    }
   } else if (Array.isArray(origins)) {
-    if (origins.length === 0) throw new TypeError("cors: there are no origins; name some, or '*' for any")
+    if (origins.length === 0) {
+      throw new TypeError("cors: there are no origins; name some, or '*' for any")
+    }
     for (const origin of origins as readonly unknown[]) {
       if (typeof origin !== 'string' || !ORIGIN.test(origin)) {
         throw new TypeError(`cors: ${JSON.stringify(origin)} is no origin as browsers send it, such as https://app.example.com, lower-case and without a path`)
@@ -174,8 +186,12 @@ function check<C>({ origins, methods = [], headers = [], exposeHeaders = [], cre
     }
   } else if (typeof origins !== 'function') throw new TypeError("cors: origins must be '*', a list of origins, or a function")
   for (const name of [...methods, ...headers, ...exposeHeaders]) {
-    if (!isToken(name)) throw new TypeError(`cors: ${JSON.stringify(name)} is no name of a method or a field`)
+    if (!isToken(name)) {
+      throw new TypeError(`cors: ${JSON.stringify(name)} is no name of a method or a field`)
+    }
     if (name === '*' && credentials) throw new TypeError("cors: with credentials, '*' stands for nothing but itself; name methods and fields")
   }
-  if (!(Number.isInteger(maxAge) && maxAge >= 0 && maxAge <= 86_400)) throw new TypeError('cors: maxAge must be a whole number of seconds from 0 to 86400')
+  if (!(Number.isInteger(maxAgeSeconds) && maxAgeSeconds >= 0 && maxAgeSeconds <= 86_400)) {
+    throw new TypeError('cors: maxAgeSeconds must be a whole number of seconds from 0 to 86400')
+  }
 }

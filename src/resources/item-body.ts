@@ -11,10 +11,12 @@ export const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
  * The body as JSON. Where it must be of certain types, the 415 says so as RFC 5789 section 2.2
  * wants it.
  */
-export async function readBody(request: HttpRequest<unknown>, maxBytes: number, mediaTypes?: readonly string[]): Promise<unknown> {
-  if (mediaTypes === undefined) return await readJson(request, { maxBytes })
+export async function readBody(
+  request: HttpRequest<unknown>, maxBodyBytes: number, mediaTypes?: readonly string[],
+): Promise<unknown> {
+  if (mediaTypes === undefined) return await readJson(request, { maxBodyBytes })
   try {
-    return await readJson(request, { maxBytes, mediaTypes })
+    return await readJson(request, { maxBodyBytes, mediaTypes })
   } catch (error) {
     if (!isHttpError(error) || error.code !== 'unsupported_media_type') throw error
     throw httpError('unsupported_media_type', { headers: { ...error.headers, 'accept-patch': mediaTypes.join(', ') } })

@@ -45,20 +45,28 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly create = async (request: Request): Promise<HttpResponse> => {
     const draft = await validated(this.#options.schema, await readBody(request, this.#maxBodyBytes))
     const item = await this.#repository.create?.(draft, callOf(request))
-    if (item === undefined) throw new TypeError('collection: create of the repository must give the record')
+    if (item === undefined) {
+      throw new TypeError('collection: create of the repository must give the record')
+    }
     const id = this.#id.of(item)
-    if (id === undefined) throw new TypeError('collection: the record has no id; tell by the option id what names it')
+    if (id === undefined) {
+      throw new TypeError('collection: the record has no id; tell by the option id what names it')
+    }
     const path = request.path.endsWith('/') ? request.path.slice(0, -1) : request.path
     return written(request, this.#shown(item), { path: `${path}/${encodeURIComponent(String(id))}`, created: true })
   }
 
   readonly read = async (request: Request): Promise<HttpResponse> => {
     const { method, headers: asked } = request
-    if (negotiate(asked['accept'], OFFERS) === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+    if (negotiate(asked['accept'], OFFERS) === undefined) {
+      throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
+    }
     const item = await this.#repository.get?.(this.#idOf(request), callOf(request))
     if (item === undefined) throw httpError('not_found')
     const { body, etag } = this.#shown(item)
-    const headers: ResponseHeaders = { etag, 'vary': 'Accept', 'cache-control': this.#options.cacheControl ?? 'private, no-cache' }
+    const headers: ResponseHeaders = {
+      etag, 'vary': 'Accept', 'cache-control': this.#options.cacheControl ?? 'private, no-cache',
+    }
     const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag })
     if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
     if (outcome === 'not-modified') return { status: 304, headers }
@@ -73,10 +81,14 @@ export class Items<Item extends object, Draft, Change, Id> {
     const draft = await validated(this.#options.schema, this.#withoutId(body, request, this.#schemaHasId))
     const { item, created } = await this.#guarded(request, id, 'may be new', async (repository, before) => {
       const done = await repository.replace?.(id, draft, callOf(request))
-      if (done === undefined) throw new TypeError('collection: replace of the repository must give { item, created }')
+      if (done === undefined) {
+        throw new TypeError('collection: replace of the repository must give { item, created }')
+      }
       // Somebody else has made it, or taken it away, since we looked; inside a transaction this
       // takes our write back.
-      if (before && (before.item === undefined) !== done.created) throw httpError('precondition_failed')
+      if (before && (before.item === undefined) !== done.created) {
+        throw httpError('precondition_failed')
+      }
       return done
     })
     return written(request, this.#shown(item), { path: request.path, created })
@@ -139,7 +151,9 @@ export class Items<Item extends object, Draft, Change, Id> {
     for (const [name, value] of Object.entries(patch)) {
       // The schema has left it out, so it does not know it. What is removed is allowed to be
       // missing.
-      if (value !== null && !Object.hasOwn(known, name)) throw invalidInput(childPointer('', name), 'is not a known member')
+      if (value !== null && !Object.hasOwn(known, name)) {
+        throw invalidInput(childPointer('', name), 'is not a known member')
+      }
     }
     return Object.fromEntries(Object.keys(patch).map((name) => [name, Object.hasOwn(known, name) ? known[name] : null])) as Change
   }
@@ -166,7 +180,9 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 
   #checkConditional(request: Request): void {
-    if (this.#options.requirePreconditions === true && !isConditional(request)) throw httpError('precondition_required')
+    if (this.#options.requirePreconditions === true && !isConditional(request)) {
+      throw httpError('precondition_required')
+    }
   }
 
   #shown(item: Item): { readonly body: string; readonly etag: string } {

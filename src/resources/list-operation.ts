@@ -7,7 +7,9 @@ import {
 import type { PageSizes } from './page-query.js'
 
 /** What a list says of itself. */
-export function listOperations({ batchSize, maxBatchSize, paging }: PageSizes, item: BodySchema): readonly Operation[] {
+export function listOperations(
+  { batchSize, maxBatchSize, paging }: PageSizes, item: BodySchema,
+): readonly Operation[] {
   const record = schemaObject(item, 'output')
   const byPosition = paging === 'position'
   const count = { type: 'integer', minimum: 0 }

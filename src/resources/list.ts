@@ -75,7 +75,9 @@ const UNIT = 'items'
  *
  * @throws {TypeError} An option is not valid or unknown.
  */
-export function list<Item extends object = object, C = unknown>(options: ListOptions<Item>): Handler<C> {
+export function list<Item extends object = object, C = unknown>(
+  options: ListOptions<Item>,
+): Handler<C> {
   checkNames('list', options, LIST_OPTIONS)
   return listHandler(options)
 }
@@ -83,23 +85,37 @@ export function list<Item extends object = object, C = unknown>(options: ListOpt
 /** The handler of `list`, from options that may hold more, such as those of a collection. */
 export function listHandler<Item extends object, C>(options: ListOptions<Item>): Handler<C> {
   const { repository, batchSize = 100, maxBatchSize = 1000, paging = 'position', item, cacheControl = 'private, no-cache' } = options
-  if (typeof repository?.list !== 'function') throw new TypeError('list: the repository needs a method list(page, call)')
-  if (!isCount(maxBatchSize)) throw new TypeError('list: maxBatchSize must be a whole number from 1')
-  if (!isCount(batchSize) || batchSize > maxBatchSize) throw new TypeError('list: batchSize must be a whole number from 1 to maxBatchSize')
-  if (paging !== 'position' && paging !== 'cursor') throw new TypeError("list: paging must be 'position' or 'cursor'")
-  const plan: ListPlan<Item> = { list: repository.list.bind(repository), batchSize, maxBatchSize, paging, cacheControl }
+  if (typeof repository?.list !== 'function') {
+    throw new TypeError('list: the repository needs a method list(page, call)')
+  }
+  if (!isCount(maxBatchSize)) {
+    throw new TypeError('list: maxBatchSize must be a whole number from 1')
+  }
+  if (!isCount(batchSize) || batchSize > maxBatchSize) {
+    throw new TypeError('list: batchSize must be a whole number from 1 to maxBatchSize')
+  }
+  if (paging !== 'position' && paging !== 'cursor') {
+    throw new TypeError("list: paging must be 'position' or 'cursor'")
+  }
+  const plan: ListPlan<Item> = {
+    list: repository.list.bind(repository), batchSize, maxBatchSize, paging, cacheControl,
+  }
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined =>
     (request.method === 'GET' || request.method === 'HEAD' ? answer(request, plan) : undefined)
   return describe(handler, listOperations(plan, item ?? { type: 'object' }))
 }
 
-async function answer<Item extends object>(request: HttpRequest<unknown>, plan: ListPlan<Item>): Promise<HttpResponse> {
+async function answer<Item extends object>(
+  request: HttpRequest<unknown>, plan: ListPlan<Item>,
+): Promise<HttpResponse> {
   const { headers: asked, query, signal, context } = request
   const type = negotiate(asked['accept'], OFFERS)
   if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
   const pageQuery = readPageQuery(query, plan)
   const read = async (page: PageRequest): Promise<Page<Item>> => checked(await plan.list(page, { signal, context }), page)
-  const headers: ResponseHeaders = { 'content-type': type, 'vary': 'Accept', 'cache-control': plan.cacheControl }
+  const headers: ResponseHeaders = {
+    'content-type': type, 'vary': 'Accept', 'cache-control': plan.cacheControl,
+  }
   if (plan.paging === 'position') headers['accept-ranges'] = UNIT
   const call: ListCall<Item> = { request, type, headers, plan, read }
 
@@ -127,7 +143,9 @@ interface ListCall<Item extends object> {
  * Sets the entity tag. Returns the 304 if the client has what is tagged so, and throws
  * `precondition_failed` (412).
  */
-function conditional<Item extends object>({ request: { method, headers: asked }, headers }: ListCall<Item>, etag: string): HttpResponse | undefined {
+function conditional<Item extends object>(
+  { request: { method, headers: asked }, headers }: ListCall<Item>, etag: string,
+): HttpResponse | undefined {
   const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag })
   if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
   headers['etag'] = etag
@@ -142,7 +160,9 @@ function conditional<Item extends object>({ request: { method, headers: asked },
  * 15.3.7), else of the page that `start` and `batch_size` would give. A tag of the first page says
  * nothing about records behind it.
  */
-async function answerRange<Item extends object>(call: ListCall<Item>, range: PageRequest): Promise<HttpResponse | undefined> {
+async function answerRange<Item extends object>(
+  call: ListCall<Item>, range: PageRequest,
+): Promise<HttpResponse | undefined> {
   const { request: { headers: asked }, headers, plan: { batchSize }, read } = call
   const { start, limit } = range
   const tagged = start + limit <= batchSize ? { start: 0, limit: batchSize } : range
@@ -162,7 +182,9 @@ async function answerRange<Item extends object>(call: ListCall<Item>, range: Pag
 }
 
 /** The page that Range asks for; `undefined` where it is to be ignored, as it may be always. */
-async function wantedRange<Item extends object>(call: ListCall<Item>, { explicit }: PageQuery): Promise<PageRequest | undefined> {
+async function wantedRange<Item extends object>(
+  call: ListCall<Item>, { explicit }: PageQuery,
+): Promise<PageRequest | undefined> {
   const { request: { method, headers: asked }, plan: { paging, maxBatchSize }, read } = call
   const field = asked['range']
   if (field === undefined || method !== 'GET' || explicit || paging === 'cursor') return undefined
@@ -174,7 +196,9 @@ async function wantedRange<Item extends object>(call: ListCall<Item>, { explicit
     total = counted
   }
   const ranges = selectRanges(field, total, { unit: UNIT, maxRanges: 1 })
-  if (ranges === 'unsatisfiable') return unsatisfiable(asked, total === Number.MAX_SAFE_INTEGER ? undefined : total)
+  if (ranges === 'unsatisfiable') {
+    return unsatisfiable(asked, total === Number.MAX_SAFE_INTEGER ? undefined : total)
+  }
   const [first] = ranges
   if (first === undefined || typeof first === 'string') return undefined
   return { start: first.start, limit: Math.min(first.end - first.start, maxBatchSize) }
@@ -198,13 +222,17 @@ function shown<Item extends object>(
 ): { readonly body: string, readonly link: string | undefined } {
   const links = paging === 'cursor' ? cursorLinks(request, limit, nextCursor) : positionLinks(request, { start, limit, count: items.length, total })
   const link = links.field
-  if (type === NDJSON_TYPE) return { link, body: items.map((item) => `${JSON.stringify(item)}\n`).join('') }
+  if (type === NDJSON_TYPE) {
+    return { link, body: items.map((item) => `${JSON.stringify(item)}\n`).join('') }
+  }
   // Of a page behind a cursor nobody knows the position.
   return { link, body: JSON.stringify({ items, start: cursor === undefined ? start : undefined, batch_size: limit, total, next: links.next }) }
 }
 
 function checked<Item>(page: Page<Item>, { limit }: PageRequest): Page<Item> {
-  if (!Array.isArray(page?.items)) throw new TypeError('list: the repository must give { items, total?, next? }')
+  if (!Array.isArray(page?.items)) {
+    throw new TypeError('list: the repository must give { items, total?, next? }')
+  }
   if (page.items.length > limit) throw new RangeError(`list: the repository gave ${page.items.length} records where ${limit} were asked for`)
   if (page.next !== undefined && (page.next === '' || page.next.length > MAX_CURSOR)) {
     throw new RangeError(`list: a cursor must have from 1 to ${MAX_CURSOR} characters`)

@@ -1,4 +1,5 @@
 import type { Handler, HttpResponse, Operation, ResponseHeaders } from '../http/exchange.js'
+import { nearest } from '../runtime/option-names.js'
 
 /**
  * The methods of RFC 9110 section 9, and PATCH (RFC 5789), in the order in which Allow lists them.
@@ -20,7 +21,9 @@ export function allowValue(methods: Iterable<string>): string {
  * allowed, and as far as the handlers tell, which bodies PATCH and POST take (RFC 5789 section 3.1,
  * W3C LDP 7.1) and which ranges GET.
  */
-export function optionsResponse(allow: string, operations: readonly Operation[] = []): HttpResponse {
+export function optionsResponse(
+  allow: string, operations: readonly Operation[] = [],
+): HttpResponse {
   const headers: ResponseHeaders = { allow }
   for (const { method, openapi } of operations) {
     const taken = METHOD_FIELDS[method]
@@ -33,7 +36,9 @@ export function optionsResponse(allow: string, operations: readonly Operation[] 
   return { status: 200, headers, body: '' }
 }
 
-const METHOD_FIELDS: Readonly<Record<string, string>> = { PATCH: 'accept-patch', POST: 'accept-post' }
+const METHOD_FIELDS: Readonly<Record<string, string>> = {
+  PATCH: 'accept-patch', POST: 'accept-post',
+}
 
 /** As much of an OpenAPI operation as is read here. */
 interface Described {
@@ -81,4 +86,28 @@ export class MethodTable<C> {
   methods(): string[] {
     return [...this.#byMethod.keys(), ...(this.#any?.operations ?? []).map(({ method }) => method)]
   }
+}
+
+/** The IANA registry of HTTP methods, and what Node's parser takes beside them. */
+const REGISTERED: ReadonlySet<string> = new Set((
+  'ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY DELETE GET HEAD LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL '
+  + 'MKREDIRECTREF MKWORKSPACE MOVE OPTIONS ORDERPATCH PATCH POST PRI PROPFIND PROPPATCH PUT QUERY REBIND REPORT SEARCH TRACE UNBIND '
+  + 'UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL M-SEARCH NOTIFY PURGE SOURCE SUBSCRIBE UNSUBSCRIBE'
+).split(' '))
+
+/** The names that a misspelling is most likely to be meant for. */
+const USUAL = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT', 'QUERY']
+
+/**
+ * Tells why a method is refused: it is not registered with IANA, and `extensionMethods` does not
+ * name it.
+ * @returns the message, or `undefined` for a method that is known
+ */
+export function unknownMethod(
+  method: string, extensionMethods: readonly string[],
+): string | undefined {
+  if (REGISTERED.has(method) || extensionMethods.includes(method)) return undefined
+  const meant = nearest(method, USUAL)
+  const advice = meant === undefined ? '' : `; did you mean ${meant}?`
+  return `${method} is no registered method${advice || '.'} The usual ones are ${USUAL.join(', ')}; name one of your own in the option extensionMethods`
 }

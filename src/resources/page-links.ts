@@ -35,7 +35,9 @@ function fieldOf(links: readonly Link[]): string | undefined {
  * Links of a page that was asked for by its position. Without a total, a full page may have another
  * behind it.
  */
-export function positionLinks(request: HttpRequest<unknown>, { start, limit, count, total }: PagePlace): PageLinks {
+export function positionLinks(
+  request: HttpRequest<unknown>, { start, limit, count, total }: PagePlace,
+): PageLinks {
   const at = (from: number): string => target(request, { start: String(from), batch_size: String(limit) })
   const end = start + count
   const next = (total === undefined ? count === limit : end < total && count > 0) ? at(end) : undefined
@@ -47,7 +49,9 @@ export function positionLinks(request: HttpRequest<unknown>, { start, limit, cou
 }
 
 /** Links of a page that was asked for by a cursor. */
-export function cursorLinks(request: HttpRequest<unknown>, limit: number, cursor: string | undefined): PageLinks {
+export function cursorLinks(
+  request: HttpRequest<unknown>, limit: number, cursor: string | undefined,
+): PageLinks {
   const batch = { batch_size: String(limit) }
   const next = cursor === undefined ? undefined : target(request, { ...batch, cursor })
   const links: Link[] = [{ rel: 'first', target: target(request, batch) }]
@@ -55,7 +59,9 @@ export function cursorLinks(request: HttpRequest<unknown>, limit: number, cursor
   return { next, field: fieldOf(links) }
 }
 
-function target({ path, query }: HttpRequest<unknown>, page: Readonly<Record<string, string>>): string {
+function target(
+  { path, query }: HttpRequest<unknown>, page: Readonly<Record<string, string>>,
+): string {
   const search = new URLSearchParams(query)
   for (const name of ['start', 'batch_size', 'cursor']) search.delete(name)
   for (const [name, value] of Object.entries(page)) search.set(name, value)

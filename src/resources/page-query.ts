@@ -22,18 +22,24 @@ export interface PageQuery {
 export const MAX_CURSOR = 1024
 
 /** What a query says of pages. Other parameters are not looked at. Throws `invalid_query` (400). */
-export function readPageQuery(query: URLSearchParams, { batchSize, maxBatchSize, paging }: PageSizes): PageQuery {
+export function readPageQuery(
+  query: URLSearchParams, { batchSize, maxBatchSize, paging }: PageSizes,
+): PageQuery {
   const size = once(query, 'batch_size')
   const from = once(query, 'start')
   const cursor = once(query, 'cursor')
   if (cursor !== undefined) {
     if (paging === 'position') throw invalid('This list is paged by start; it has no cursor.')
-    if (cursor === '' || cursor.length > MAX_CURSOR) throw invalid('cursor must be one that this list gave.')
+    if (cursor === '' || cursor.length > MAX_CURSOR) {
+      throw invalid('cursor must be one that this list gave.')
+    }
   }
   const limit = size === undefined ? batchSize : whole('batch_size', size)
   if (limit === 0) throw invalid('batch_size must be 1 or more.')
   const start = from === undefined ? 0 : whole('start', from)
-  if (paging === 'cursor' && start > 0) throw invalid('This list is paged by cursor; follow its next, from the first page on.')
+  if (paging === 'cursor' && start > 0) {
+    throw invalid('This list is paged by cursor; follow its next, from the first page on.')
+  }
   return { start, limit: Math.min(limit, maxBatchSize), cursor, explicit: size !== undefined || from !== undefined || cursor !== undefined }
 }
 

@@ -1,8 +1,7 @@
 import { httpError } from '../http/errors.js'
 import type { Handler } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
-import { unknownMethod } from './method-names.js'
-import { MethodTable, STANDARD_METHODS } from './methods.js'
+import { MethodTable, STANDARD_METHODS, unknownMethod } from './methods.js'
 
 /** A handler for each method of a resource; `{ GET, PUT, DELETE }`. */
 export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
@@ -36,7 +35,9 @@ const KNOWN = { extensionMethods: 0 } satisfies Record<keyof ResourceOptions, 0>
  * @throws {TypeError} There is no method, or a method is unknown, not in upper case or has no
  * function.
  */
-export function resource<C = unknown>(methods: Methods<C>, options: ResourceOptions = {}): Handler<C> {
+export function resource<C = unknown>(
+  methods: Methods<C>, options: ResourceOptions = {},
+): Handler<C> {
   checkNames('resource', options, KNOWN)
   const { extensionMethods = [] } = options
   const table = new MethodTable<C>()
@@ -44,10 +45,14 @@ export function resource<C = unknown>(methods: Methods<C>, options: ResourceOpti
     if (!/^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/.test(method)) throw new TypeError(`resource: ${JSON.stringify(method)} is no method; write it in upper case, such as GET`)
     const fault = unknownMethod(method, extensionMethods)
     if (fault !== undefined) throw new TypeError(`resource: ${fault}`)
-    if (typeof handler !== 'function') throw new TypeError(`resource: ${method} needs a handler, a function`)
+    if (typeof handler !== 'function') {
+      throw new TypeError(`resource: ${method} needs a handler, a function`)
+    }
     table.add(method, handler)
   }
-  if (table.allow === '') throw new TypeError('resource: there are no methods; pass an object such as { GET: handler }')
+  if (table.allow === '') {
+    throw new TypeError('resource: there are no methods; pass an object such as { GET: handler }')
+  }
 
   const handle: Handler<C> = (request) => {
     const { method } = request

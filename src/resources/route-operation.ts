@@ -18,7 +18,9 @@ export function routeOperations(operations: readonly Operation[], route: Route):
   const isVersion = operations.some(({ versionSegment }) => versionSegment !== undefined && (isParameter || versionSegment === first))
   return operations.flatMap((operation) => {
     const { versionSegment } = operation
-    if (versionSegment === undefined) return isVersion ? [] : at(operation, route.template, route.names)
+    if (versionSegment === undefined) {
+      return isVersion ? [] : at(operation, route.template, route.names)
+    }
     if (versionSegment === first) return at(operation, route.template, route.names)
     if (!isParameter) return []
     return at(operation, route.template.replace(first, versionSegment), route.names.slice(1))
@@ -32,6 +34,8 @@ function at(operation: Operation, template: string, names: readonly string[]): O
   const added = names
     .filter((name) => !kept.some((parameter) => parameter.in === 'path' && parameter.name === name))
     .map((name) => ({ name, in: 'path', required: true, schema: { type: 'string' } }))
-  if (added.length === 0 && kept.length === described.length) return { ...operation, path: template }
+  if (added.length === 0 && kept.length === described.length) {
+    return { ...operation, path: template }
+  }
   return { ...operation, path: template, openapi: { ...operation.openapi, parameters: [...added, ...kept] } }
 }

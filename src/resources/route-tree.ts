@@ -47,7 +47,9 @@ export class RouteTree<T> {
     if (literal !== undefined) return literal
     const slash = path.lastIndexOf('/')
     const tail = slash < path.length - 1 ? this.tails.get(path.slice(0, slash)) : undefined
-    if (tail !== undefined) return { data: tail.data, params: new Params(tail.names, [path.slice(slash + 1)]) }
+    if (tail !== undefined) {
+      return { data: tail.data, params: new Params(tail.names, [path.slice(slash + 1)]) }
+    }
     const values: string[] = []
     const end = walk(this.root, path, 1, values)?.end
     if (end === undefined) return undefined
@@ -66,7 +68,9 @@ function follow<T>(literals: Map<string, Branch<T>>, segment: string): Branch<T>
 /**
  * Finds the branch where a route ends, from the segment at `from` on. `values` gets the parameters.
  */
-function walk<T>(branch: Branch<T>, path: string, from: number, values: string[]): Branch<T> | undefined {
+function walk<T>(
+  branch: Branch<T>, path: string, from: number, values: string[],
+): Branch<T> | undefined {
   // At the end of the path, or behind one slash at its end.
   if (from >= path.length) return branch.end === undefined ? undefined : branch
   const slash = path.indexOf('/', from)

@@ -2,9 +2,9 @@ import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
-import { unknownMethod } from './method-names.js'
-import { allowValue, MethodTable, optionsResponse, STANDARD_METHODS } from './methods.js'
-import { finishParams } from './params.js'
+import {
+  allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
+} from './methods.js'
 import { parseRoute, shapeOf, type Route } from './route.js'
 import { RouteTree } from './route-tree.js'
 import { routeOperations } from './route-operation.js'
@@ -54,7 +54,9 @@ const KNOWN = { trace: 0, extensionMethods: 0 } satisfies Record<keyof RouterOpt
  *
  * @throws {TypeError} A route is malformed, or two routes conflict.
  */
-export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>, options: RouterOptions<C> = {}): Handler<C> {
+export function router<C = unknown>(
+  routes: Readonly<Record<string, Handler<C>>>, options: RouterOptions<C> = {},
+): Handler<C> {
   checkNames('router', options, KNOWN)
   const { trace, extensionMethods = [] } = options
   const tree = new RouteTree<Entry<C>>()
@@ -64,7 +66,9 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
 
   for (const [key, handler] of Object.entries(routes)) {
     const route = parseRoute(key)
-    if (typeof handler !== 'function') throw new TypeError(`router: the route ${JSON.stringify(key)} needs a handler, a function`)
+    if (typeof handler !== 'function') {
+      throw new TypeError(`router: the route ${JSON.stringify(key)} needs a handler, a function`)
+    }
     let entry = shapes.get(route.shape)
     if (entry === undefined) {
       entry = { route, table: new MethodTable() }
@@ -75,7 +79,9 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
     }
     for (const method of route.methods.length > 0 ? route.methods : [undefined]) {
       const fault = method === undefined ? undefined : unknownMethod(method, extensionMethods)
-      if (fault !== undefined) throw new TypeError(`router: the route ${JSON.stringify(key)}: ${fault}`)
+      if (fault !== undefined) {
+        throw new TypeError(`router: the route ${JSON.stringify(key)}: ${fault}`)
+      }
       if (!entry.table.add(method, handler)) {
         throw new TypeError(`router: ${JSON.stringify(key)}: ${method ?? 'any method'} already has a handler there; leave one out`)
       }
@@ -94,7 +100,9 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
   const handle: Handler<C> = (request) => {
     const { method } = request
     const path = localPath(request)
-    if (path === undefined) return method === 'OPTIONS' && request.path === '*' ? optionsResponse(serverAllow) : undefined
+    if (path === undefined) {
+      return method === 'OPTIONS' && request.path === '*' ? optionsResponse(serverAllow) : undefined
+    }
     const found = tree.find(path)
     if (found === undefined) return undefined
     const { route: { names }, table } = found.data
@@ -114,7 +122,9 @@ export function router<C = unknown>(routes: Readonly<Record<string, Handler<C>>>
  * Warns where a handler says that it is for another path: the `Location` of a task would lead to a
  * 404.
  */
-function warnOfOtherPath({ key, template, shape }: Route, { operations = [] }: Pick<Handler, 'operations'>): void {
+function warnOfOtherPath(
+  { key, template, shape }: Route, { operations = [] }: Pick<Handler, 'operations'>,
+): void {
   const inPath = operations.some(({ versionSegment }) => versionSegment !== undefined)
   const other = operations.find(({ path }) => path?.includes('{') && shapeOf(path) !== shape)
   if (inPath || other === undefined) return
@@ -128,4 +138,39 @@ function localPath({ path, mountPath }: HttpRequest): string | undefined {
   if (!path.startsWith(mountPath)) return undefined
   const local = path.slice(mountPath.length)
   return local === '' || local.startsWith('/') ? local : undefined
+}
+
+type Params = Record<string, string>
+
+/**
+ * Percent-decodes `params`, a fresh object without a prototype, in place, and adds those of `outer`
+ * that have other names.
+ *
+ * @param names - the parameters of the route
+ * @throws HttpError 400 `invalid_path` for a value that is badly encoded, `.` or `..`, or has a NUL
+ */
+function finishParams(
+  params: Params, names: readonly string[], outer: Readonly<Params>,
+): Params {
+  for (const name of names) params[name] = decode(params[name] ?? '')
+  for (const name in outer) {
+    if (!(name in params)) params[name] = outer[name] ?? ''
+  }
+  return params
+}
+
+function decode(raw: string): string {
+  const value = raw.includes('%') ? decodeSegment(raw) : raw
+  if (value === undefined || value === '.' || value === '..' || value.includes('\0')) {
+    throw httpError('invalid_path')
+  }
+  return value
+}
+
+function decodeSegment(raw: string): string | undefined {
+  try {
+    return decodeURIComponent(raw)
+  } catch {
+    return undefined
+  }
 }

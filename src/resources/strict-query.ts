@@ -33,7 +33,9 @@ const LONGEST = 64
  *
  * @throws {TypeError} The handler has no description.
  */
-export function strictQuery<C = unknown>(handler: Handler<C>, options: StrictQueryOptions = {}): Handler<C> {
+export function strictQuery<C = unknown>(
+  handler: Handler<C>, options: StrictQueryOptions = {},
+): Handler<C> {
   checkNames('strictQuery', options, KNOWN)
   const { operations } = handler
   if (operations === undefined || operations.length === 0) {
@@ -50,7 +52,9 @@ export function strictQuery<C = unknown>(handler: Handler<C>, options: StrictQue
         if (also.has(name)) continue
         const several = names.get(name)
         if (several === undefined) throw unknown(name, names)
-        if (!several && query.getAll(name).length > 1) throw httpError('invalid_query', { message: `${name} must be there once.` })
+        if (!several && query.getAll(name).length > 1) {
+          throw httpError('invalid_query', { message: `${name} must be there once.` })
+        }
       }
     }
     return handler(request)

@@ -62,7 +62,9 @@ export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
   })])
 }
 
-function echo({ method, path, query, headers }: HttpRequest<unknown>, isShown: (name: string) => boolean): string {
+function echo(
+  { method, path, query, headers }: HttpRequest<unknown>, isShown: (name: string) => boolean,
+): string {
   const search = query.toString()
   const lines = [`${method} ${path}${search === '' ? '' : `?${search}`} HTTP/1.1`]
   for (const [name, value] of Object.entries(headers)) {

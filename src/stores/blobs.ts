@@ -47,6 +47,7 @@ export interface Blobs {
 export interface BlobPutOptions {
   /** Lifetime in milliseconds after the blob is complete, by the clock of the blobs. */
   readonly ttlMs: number
+  /** Stops the write; nothing is kept. */
   readonly signal?: AbortSignal
 }
 

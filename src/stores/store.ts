@@ -138,7 +138,12 @@ export class StoreUnavailableError extends Error {
   declare readonly [BRAND]: true
   /** `full`: no space for new entries. `unavailable`: any other failure. */
   readonly reason: 'unavailable' | 'full'
-  constructor(message: string, options: { reason?: 'unavailable' | 'full'; cause?: unknown } = {}) {
+  constructor(message: string, options: {
+    /** `full`: no space for new entries. Default `unavailable`. */
+    reason?: 'unavailable' | 'full'
+    /** The underlying error. Default: none. */
+    cause?: unknown
+  } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     for (const name in options) {
       if (name !== 'reason' && name !== 'cause') {

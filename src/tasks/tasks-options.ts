@@ -6,7 +6,9 @@ import type { Definitions } from './definition/task-types.js'
 
 /** Times are in milliseconds, sizes in bytes. */
 export interface TasksOptions<D extends Definitions = Definitions> {
+  /** Keeps the records, such as `store` of `memory()` or `redis()`. */
   readonly store: Store
+  /** Runs the tasks: `queue` of `memory()`, or a `BullMQQueue`. */
   readonly queue: Queue
   /**
    * Lists unfinished tasks, so that worker processes find those whose job was lost. `memory()` and
@@ -35,7 +37,7 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly retentionMs?: number
   /** How long an unfinished task is kept at the most. Default 7 days. */
   readonly pendingMs?: number
-  /** Default 1 MiB. */
+  /** Maximum size of an input, in bytes of JSON. Default 1 MiB. */
   readonly maxInputBytes?: number
   /** Default 1 MiB; a larger result fails its task (`result_too_large`). */
   readonly maxResultBytes?: number

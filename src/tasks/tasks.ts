@@ -105,7 +105,10 @@ export interface Tasks<D extends Definitions = Definitions> {
    * @example
    * await tasks.close({ drainMs: 30_000 })
    */
-  close(options?: { readonly drainMs?: number }): Promise<void>
+  close(options?: {
+    /** Time that active runs get to finish. @default 10 000 */
+    readonly drainMs?: number
+  }): Promise<void>
 }
 
 /**

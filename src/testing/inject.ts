@@ -117,7 +117,9 @@ function contentOf(
   if (body instanceof Uint8Array) return body
   if (isStream(body)) return body
   const text = JSON.stringify(body) as string | undefined
-  if (text === undefined) throw new TypeError('inject: body must be JSON, a text, bytes or a stream')
+  if (text === undefined) {
+    throw new TypeError('inject: body must be JSON, a text, bytes or a stream')
+  }
   headers['content-type'] ??= 'application/json'
   return Buffer.from(text)
 }

@@ -6,7 +6,11 @@ type ContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
 
 /** Options of `testContext`. */
 export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinition> {
-  /** @default 'test' */
+  /**
+   * The id of the task.
+   *
+   * @default 'test'
+   */
   readonly taskId?: string | undefined
   /** Number of the attempt, from 1. `lastAttempt` follows from it. @default 1 */
   readonly attempt?: number

@@ -31,7 +31,9 @@ interface Verdict {
  * @throws {HttpError} 400 `version_ambiguous` where ways disagree, 400 `version_invalid`, and
  * `version_unsupported`
  */
-export function choose(request: HttpRequest, select: readonly Selector[], best: Best, all: string): Chosen | undefined {
+export function choose(
+  request: HttpRequest, select: readonly Selector[], best: Best, all: string,
+): Chosen | undefined {
   const verdicts: Verdict[] = []
   const wanted: { readonly candidate: Candidate; readonly selector: Selector }[] = []
   let optional = false
@@ -46,7 +48,9 @@ export function choose(request: HttpRequest, select: readonly Selector[], best: 
   }
   if (verdicts.length + wanted.length === 0) return undefined
   const [first, ...others] = verdicts
-  if (others.some(({ identity }) => identity !== first?.identity)) throw httpError('version_ambiguous')
+  if (others.some(({ identity }) => identity !== first?.identity)) {
+    throw httpError('version_ambiguous')
+  }
   if (wanted.length === 0) return first && insist(first, all)
 
   // Stable: equals of two selectors stay in the order of the field.

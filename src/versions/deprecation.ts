@@ -67,7 +67,9 @@ export function toDeprecation(options: DeprecationOptions, where: string): Depre
  * Adds the fields to an answer. A `Link` or `Sunset` of the answer itself, such as that of a task,
  * stays.
  */
-export function addDeprecation(headers: ResponseHeaders, { headers: fields, links }: Deprecation): void {
+export function addDeprecation(
+  headers: ResponseHeaders, { headers: fields, links }: Deprecation,
+): void {
   for (const name in fields) headers[name] ??= fields[name] as string
   if (links === undefined) return
   const there = headers['link']

@@ -1,7 +1,8 @@
-export { versions, type VersionOptions, type VersionsOptions, type VersionUse } from './versions.js'
+export {
+  versionNeutral, versions, type VersionOptions, type VersionsOptions, type VersionUse,
+} from './versions.js'
 export {
   byMediaTypeParameter, byPath, byQuery, byVendorMediaType, type Asked, type Candidate,
   type Selector,
 } from './selectors.js'
 export { deprecated, type DeprecationOptions } from './deprecation.js'
-export { versionNeutral } from './neutral.js'

@@ -10,7 +10,9 @@ import type { Selector } from './selectors.js'
  * mount path, and the vendor's media types are `application/json`, so the handler needs to know of
  * neither. `version` is what `request.version` says there.
  */
-export function innerRequests<C>(select: readonly Selector[]): (request: HttpRequest<C>, version?: string) => HttpRequest<C> {
+export function innerRequests<C>(
+  select: readonly Selector[],
+): (request: HttpRequest<C>, version?: string) => HttpRequest<C> {
   const known = new Memo((accept: string) => ({ plain: plainAccept(accept, select) }))
   return (request, version) => {
     let mountPath: string | undefined

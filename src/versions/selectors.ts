@@ -73,7 +73,10 @@ function checkName(what: string, name: string): string {
  * @example
  * versions({ '1.0.0': handler }, { select: [byPath()] })
  */
-export function byPath(options: { readonly prefix?: string } = {}): Selector {
+export function byPath(options: {
+  /** The text before the number, in lower case. Default `v`, as in `/v1/users`. */
+  readonly prefix?: string,
+} = {}): Selector {
   checkNames('byPath', options, { prefix: 0 })
   const { prefix = 'v' } = options
   checkName('byPath: prefix', prefix)
@@ -108,7 +111,10 @@ export function byPath(options: { readonly prefix?: string } = {}): Selector {
  * @example
  * versions({ '1.0.0': handler }, { select: [byQuery({ parameter: 'api-version' })] })
  */
-export function byQuery(options: { readonly parameter?: string } = {}): Selector {
+export function byQuery(options: {
+  /** Name of the query parameter. Default `version`. */
+  readonly parameter?: string,
+} = {}): Selector {
   checkNames('byQuery', options, { parameter: 0 })
   const { parameter = 'version' } = options
   if (parameter === '') throw new TypeError('byQuery: parameter must not be empty')
@@ -130,7 +136,10 @@ export function byQuery(options: { readonly parameter?: string } = {}): Selector
  * @example
  * versions({ '1.0.0': handler }, { select: [byVendorMediaType({ vendor: 'acme' })] })
  */
-export function byVendorMediaType(options: { readonly vendor: string }): Selector {
+export function byVendorMediaType(options: {
+  /** The vendor in the media type: `acme` for `application/vnd.acme.v1+json`. */
+  readonly vendor: string,
+}): Selector {
   checkNames('byVendorMediaType', options, { vendor: 0 })
   const { vendor } = options
   const before = `vnd.${checkName('byVendorMediaType: vendor', vendor)}.v`
@@ -153,7 +162,12 @@ export function byVendorMediaType(options: { readonly vendor: string }): Selecto
  * @example
  * versions({ '1.0.0': handler }, { select: [byMediaTypeParameter({ vendor: 'acme' })] })
  */
-export function byMediaTypeParameter(options: { readonly vendor: string; readonly parameter?: string }): Selector {
+export function byMediaTypeParameter(options: {
+  /** The vendor in the media type: `acme` for `application/vnd.acme+json`. */
+  readonly vendor: string,
+  /** Name of the parameter of the media type. Default `version`. */
+  readonly parameter?: string,
+}): Selector {
   checkNames('byMediaTypeParameter', options, { vendor: 0, parameter: 0 })
   const { vendor, parameter = 'version' } = options
   const name = `vnd.${checkName('byMediaTypeParameter: vendor', vendor)}+json`

@@ -1,7 +1,9 @@
 import { channel } from 'node:diagnostics_channel'
 import { withHeaders } from '../http/response-headers.js'
 import { httpError } from '../http/errors.js'
-import type { Handler, HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchange.js'
+import {
+  describe, type Handler, type HttpRequest, type HttpResponse, type ResponseHeaders,
+} from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { addVary } from '../http/fields/fields.js'
 import { Memo } from '../runtime/memo.js'
@@ -68,7 +70,9 @@ interface Served<C> {
 }
 
 const uses = channel('longhaul:version')
-const KNOWN = { select: 0, default: 0, afterSunset: 0, advertise: 0, principal: 0 } satisfies Record<keyof VersionsOptions<unknown>, 0>
+const KNOWN = {
+  select: 0, default: 0, afterSunset: 0, advertise: 0, principal: 0,
+} satisfies Record<keyof VersionsOptions<unknown>, 0>
 const VERSION = { handler: 0, ...DEPRECATION } satisfies Record<keyof VersionOptions<unknown>, 0>
 
 /**
@@ -87,13 +91,19 @@ const VERSION = { handler: 0, ...DEPRECATION } satisfies Record<keyof VersionOpt
  * @throws {TypeError} There is no version, a version, date or selector is not valid, or an option
  * is unknown.
  */
-export function versions<C = unknown>(served: Readonly<Record<string, VersionOptions<C> | Handler<C>>>, options: VersionsOptions<C>): Handler<C> {
+export function versions<C = unknown>(
+  served: Readonly<Record<string, VersionOptions<C> | Handler<C>>>, options: VersionsOptions<C>,
+): Handler<C> {
   const named = sortVersions(Object.keys(served ?? {}))
   if (named.length === 0) throw new TypeError('versions: name at least one version')
   checkNames('versions', options, KNOWN)
   const { select, afterSunset = 'serve', advertise = true, principal = (request) => principalOf(request)?.subject } = options
-  if (!(select?.length > 0)) throw new TypeError('versions: name at least one way to select, such as byPath()')
-  if (afterSunset !== 'serve' && afterSunset !== 'gone') throw new TypeError('versions: afterSunset must be serve or gone')
+  if (!(select?.length > 0)) {
+    throw new TypeError('versions: name at least one way to select, such as byPath()')
+  }
+  if (afterSunset !== 'serve' && afterSunset !== 'gone') {
+    throw new TypeError('versions: afterSunset must be serve or gone')
+  }
   const table = new Map(named.map(({ name }) => [name, toServed(name, served[name] as VersionOptions<C> | Handler<C>)]))
   const isOld = (name: string): boolean => table.get(name)?.deprecation !== undefined
   const fallback = defaultVersion(options.default ?? 'latest', named, isOld)
@@ -113,9 +123,13 @@ export function versions<C = unknown>(served: Readonly<Record<string, VersionOpt
       const { method, path } = request
       uses.publish({ version, way, deprecated: deprecation !== undefined, principal: principal(request), method, path } satisfies VersionUse)
     }
-    if (deprecation === undefined && chosen.mediaType === undefined) return handler(inner(request, chosen.name))
+    if (deprecation === undefined && chosen.mediaType === undefined) {
+      return handler(inner(request, chosen.name))
+    }
     const next: Handler<C> = (own) => {
-      if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) throw httpError('version_gone')
+      if (deprecation && afterSunset === 'gone' && Date.now() >= deprecation.sunsetAt) {
+        throw httpError('version_gone')
+      }
       return handler(own)
     }
     return withHeaders(next, inner(request, chosen.name), (headers) => {
@@ -145,13 +159,17 @@ function toServed<C>(name: string, given: VersionOptions<C> | Handler<C>): Serve
   const { handler, deprecated, ...rest } = given
   if (typeof handler !== 'function') throw new TypeError(`versions: ${name} has no handler`)
   if (deprecated === undefined) {
-    if (rest.sunset !== undefined) throw new TypeError(`versions: ${name} has a sunset but no deprecated date`)
+    if (rest.sunset !== undefined) {
+      throw new TypeError(`versions: ${name} has a sunset but no deprecated date`)
+    }
     return { handler, deprecation: undefined }
   }
   return { handler, deprecation: toDeprecation({ deprecated, ...rest }, `versions: ${name}`) }
 }
 
-function defaultVersion(policy: string, named: readonly Named[], isDeprecated: (name: string) => boolean): Chosen | undefined {
+function defaultVersion(
+  policy: string, named: readonly Named[], isDeprecated: (name: string) => boolean,
+): Chosen | undefined {
   if (policy === 'required') return undefined
   const stable = named.filter(({ full }) => full.prerelease.length === 0)
   const found = policy === 'lowest' ? (stable[0] ?? named[0])
@@ -165,4 +183,24 @@ function withVary(text: string, names: readonly string[]): string {
   const headers: ResponseHeaders = text === '' ? {} : { vary: text }
   addVary(headers, ...names)
   return headers['vary'] as string
+}
+
+/**
+ * Serves a handler in every version, such as a health check. It answers requests that name any
+ * version, an unknown one included, or none. The handler sees the request as a handler of
+ * `versions` does.
+ *
+ * @example
+ * const health = versionNeutral(() => json(200, { ok: true }), { select: [byPath()] })
+ */
+export function versionNeutral<C = unknown>(handler: Handler<C>, options: {
+  /** The selectors of `versions`, which find the version that the request names. */
+  readonly select: readonly Selector[],
+}): Handler<C> {
+  checkNames('versionNeutral', options, { select: 0 })
+  const { select } = options
+  if (select.length === 0) throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
+  const inner = innerRequests<C>(select)
+  const neutral: Handler<C> = (request) => handler(inner(request))
+  return handler.operations ? describe(neutral, handler.operations) : neutral
 }

@@ -23,7 +23,7 @@ const note = <C>(handler: Handler<C>): Handler<C> => (request: HttpRequest<C>) =
   return handler(request)
 }
 const handler = router({
-  '* /echo': note(async (request) => json(200, { method: request.method, n: request.query.get('n'), body: Buffer.from(await readBytes(request, { maxBytes: 10_000 })).toString('latin1') })),
+  '* /echo': note(async (request) => json(200, { method: request.method, n: request.query.get('n'), body: Buffer.from(await readBytes(request, { maxBodyBytes: 10_000 })).toString('latin1') })),
   'GET /slow': note(async (request) => {
     await new Promise((resolve) => { setTimeout(resolve, 15) })
     return json(200, { n: request.query.get('n') })

@@ -29,7 +29,7 @@ test('each entry point has a source, a build entry, ESM and CJS with types of th
     const node = `./dist/node/${output(subpath)}.js`
     assert.deepEqual(manifest.exports[subpath], {
       import: { types: `${types}.d.ts`, module: modules, node, default: modules },
-      require: { types: `${types}.d.cts`, module: modules, default: `./dist/cjs/${output(subpath)}.cjs` }
+      require: { types: `${types}.d.cts`, default: `./dist/cjs/${output(subpath)}.cjs` }
     })
   }
 })
@@ -38,7 +38,7 @@ test('the conditions of an entry point stand in the order in which a tool must r
   for (const subpath of subpaths) {
     const { import: imported, require: required } = manifest.exports[subpath]
     assert.deepEqual(Object.keys(imported), ['types', 'module', 'node', 'default'])
-    assert.deepEqual(Object.keys(required), ['types', 'module', 'default'])
+    assert.deepEqual(Object.keys(required), ['types', 'default'])
   }
 })
 

@@ -10,7 +10,7 @@ import { checkNames } from '../../runtime/option-names.js'
 /** How much of a body may be read. */
 export interface ReadBytesOptions {
   /** The largest body that is read, in bytes as sent. */
-  readonly maxBytes: number
+  readonly maxBodyBytes: number
 }
 
 /** How much of a body may be read, and as what. */
@@ -22,8 +22,8 @@ export interface ReadJsonOptions extends ReadBytesOptions {
   readonly mediaTypes?: readonly string[]
 }
 
-const BYTES = { maxBytes: 0 } satisfies Record<keyof ReadBytesOptions, 0>
-const JSON_BODY = { maxBytes: 0, mediaTypes: 0 } satisfies Record<keyof ReadJsonOptions, 0>
+const BYTES = { maxBodyBytes: 0 } satisfies Record<keyof ReadBytesOptions, 0>
+const JSON_BODY = { maxBodyBytes: 0, mediaTypes: 0 } satisfies Record<keyof ReadJsonOptions, 0>
 const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
 const DIGITS = /^[0-9]+$/
 
@@ -35,13 +35,13 @@ const DIGITS = /^[0-9]+$/
  */
 export async function readBytes(request: HttpRequest, options: ReadBytesOptions): Promise<Uint8Array> {
   checkNames('readBytes', options, BYTES)
-  const { maxBytes } = options
-  checkLength(request.headers, maxBytes)
+  const { maxBodyBytes } = options
+  checkLength(request.headers, maxBodyBytes)
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
-  if (left instanceof Uint8Array) return checkedAsSent(request.headers, capped(left.byteLength > maxBytes ? undefined : left, maxBytes))
+  if (left instanceof Uint8Array) return checkedAsSent(request.headers, capped(left.byteLength > maxBodyBytes ? undefined : left, maxBodyBytes))
   checkCoding(request.headers)
-  return capped(await request.body.bytes(maxBytes), maxBytes)
+  return capped(await request.body.bytes(maxBodyBytes), maxBodyBytes)
 }
 
 /**
@@ -57,20 +57,20 @@ export async function readBytes(request: HttpRequest, options: ReadBytesOptions)
  */
 export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybePromise<unknown> {
   checkNames('readJson', options, JSON_BODY)
-  const { maxBytes, mediaTypes } = options
-  checkLength(request.headers, maxBytes)
+  const { maxBodyBytes, mediaTypes } = options
+  checkLength(request.headers, maxBodyBytes)
   checkJsonType(request.headers, mediaTypes)
   const { parsed } = request.body
   const isTyped = request.headers['content-type'] !== undefined
   if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
   if (parsed?.value instanceof Uint8Array) {
     const { value } = parsed
-    return parseJsonBytes(checkedAsSent(request.headers, capped(value.byteLength > maxBytes ? undefined : value, maxBytes)))
+    return parseJsonBytes(checkedAsSent(request.headers, capped(value.byteLength > maxBodyBytes ? undefined : value, maxBodyBytes)))
   }
-  if (parsed !== undefined) return usable(parsed.value, request.headers, maxBytes)
+  if (parsed !== undefined) return usable(parsed.value, request.headers, maxBodyBytes)
   checkCoding(request.headers)
-  return request.body.bytes(maxBytes).then((bytes) => {
-    const all = capped(bytes, maxBytes)
+  return request.body.bytes(maxBodyBytes).then((bytes) => {
+    const all = capped(bytes, maxBodyBytes)
     // Not every binding and version of HTTP announces a body.
     if (!isTyped && all.byteLength > 0) throw unsupported(mediaTypes)
     return parseJsonBytes(all)
@@ -85,33 +85,33 @@ function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
   return isCoded(headers) ? bytes : ContentDigest.of(headers)?.check(bytes) ?? bytes
 }
 
-function usable(value: unknown, headers: RequestHeaders, maxBytes: number): unknown {
+function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): unknown {
   if (value === undefined) throw httpError('missing_body')
   if (hasUnsafeKey(value)) throw httpError('unsafe_key')
   if (isTooDeep(value)) throw httpError('nested_too_deep')
-  if (isParsedLarger(value, headers, maxBytes)) capped(undefined, maxBytes)
+  if (isParsedLarger(value, headers, maxBodyBytes)) capped(undefined, maxBodyBytes)
   return value
 }
 
 /**
- * Whether what the host's parser left was larger than `maxBytes`. Content-Length says so, unless
+ * Whether what the host's parser left was larger than `maxBodyBytes`. Content-Length says so, unless
  * the body was sent in chunks or in a content coding: then the value is measured. It must not be
  * nested too deeply.
  */
-export function isParsedLarger(value: unknown, headers: RequestHeaders, maxBytes: number): boolean {
+export function isParsedLarger(value: unknown, headers: RequestHeaders, maxBodyBytes: number): boolean {
   const length = headers['content-length']
-  if (typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)) return Number(length) > maxBytes
-  return typeof value === 'string' ? Buffer.byteLength(value) > maxBytes : isJsonLarger(value, maxBytes)
+  if (typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)) return Number(length) > maxBodyBytes
+  return typeof value === 'string' ? Buffer.byteLength(value) > maxBodyBytes : isJsonLarger(value, maxBodyBytes)
 }
 
-function capped(bytes: Uint8Array | undefined, maxBytes: number): Uint8Array {
-  if (bytes === undefined) throw httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+function capped(bytes: Uint8Array | undefined, maxBodyBytes: number): Uint8Array {
+  if (bytes === undefined) throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
   return bytes
 }
 
-function checkLength(headers: RequestHeaders, maxBytes: number): void {
+function checkLength(headers: RequestHeaders, maxBodyBytes: number): void {
   const length = headers['content-length']
-  if (typeof length === 'string' && DIGITS.test(length) && Number(length) > maxBytes) capped(undefined, maxBytes)
+  if (typeof length === 'string' && DIGITS.test(length) && Number(length) > maxBodyBytes) capped(undefined, maxBodyBytes)
 }
 
 /**

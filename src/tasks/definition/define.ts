@@ -129,12 +129,16 @@ export interface TaskDefinition<I = unknown, R = unknown, C = unknown, In = I, N
 }
 
 /**
- * A definition whose types are not known: what registries hold. `run` and `check` take `never`, so
- * that every definition fits, and so that nobody calls them with input that was not validated.
+ * A definition whose types are not known: what registries hold. Its functions are methods, because
+ * TypeScript compares parameters of methods in both directions, so every definition fits. Call them
+ * with validated input only.
  */
 export interface AnyTaskDefinition
-  extends Omit<TaskDefinition<never, unknown, never>, 'input' | '~types'> {
+  extends Omit<TaskDefinition, 'input' | 'check' | 'run' | 'keeps' | '~types'> {
   readonly input?: Schema
+  check?(input: unknown): MaybePromise<void>
+  run(input: unknown, context: TaskContext): unknown
+  readonly keeps?: { of(input: unknown): string, release(name: string): unknown }
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes
 }

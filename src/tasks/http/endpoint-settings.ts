@@ -23,3 +23,17 @@ export interface EndpointSettings<C> {
   readonly syncTimeoutMs: number
   readonly maxBodyBytes: number
 }
+
+/**
+ * Makes the option `context` return what JSON keeps of its value. A run that starts at once sees the
+ * same value as one whose job was stored.
+ */
+export function jsonContext<C>(
+  context: ((request: HttpRequest<C>) => unknown) | undefined,
+): EndpointSettings<C>['context'] {
+  if (context === undefined) return () => undefined
+  return (request) => {
+    const text = JSON.stringify(context(request)) as string | undefined
+    return text === undefined ? undefined : JSON.parse(text) as unknown
+  }
+}

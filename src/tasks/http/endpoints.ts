@@ -4,7 +4,7 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
 import { checkBounds, TIMER, SIZE } from '../definition/bounds.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { EndpointSettings } from './endpoint-settings.js'
+import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
 import { taskFormat, type TaskFormat } from './formats.js'
 import { EncodedBodies } from './encoded-bodies.js'
 import { StatusPath } from './status-path.js'
@@ -14,7 +14,7 @@ import { findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './answer-once.js'
 import { createStatus } from './status.js'
 import type {
-  FindCallback, ReadWork, Select, SubmitEndpointOptions,
+  FindCallback, ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
 } from './submit-endpoint-options.js'
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
@@ -69,11 +69,13 @@ export interface TaskEndpointsOptions<C = unknown> {
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown> {
   /**
-   * A handler for POST that takes the body as the input of one kind of work, or as what `select`
-   * makes of it. `Prefer: respond-async` gets a 202 at once; without it the work is done first
-   * (SPEC 4.6).
+   * Creates a handler for POST. The body is the input of one kind of work, or `select` finds both in
+   * it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC 4.6).
+   *
+   * @example
+   * endpoints.submit(report, { respond: 'always' })
    */
-  readonly submit: (what: AnyTaskDefinition | Select<C>, options?: SubmitEndpointOptions<C>) => Handler<C>
+  readonly submit: SubmitEndpoint<C>
   /**
    * Takes in work for a handler of your own, and answers as `submit` does to `Prefer:
    * respond-async`, Idempotency-Key and `wait` included. `read` is called once the head of the
@@ -131,29 +133,19 @@ export function taskEndpoints<C = unknown>(
   const settings: EndpointSettings<C> = {
     service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
     requester: findRequester(options.owner),
-    context: contextOf(options.context), callback: options.callback, maxWaitSeconds, syncTimeoutMs,
-    maxBodyBytes,
+    context: jsonContext(options.context), callback: options.callback, maxWaitSeconds,
+    syncTimeoutMs, maxBodyBytes,
   }
   mustHaveCallbacks(service, settings.callback)
   return {
-    submit: (what: AnyTaskDefinition | Select<C>, how?: SubmitEndpointOptions<C>) => createSubmit(settings, what, how),
+    submit: (
+      what: AnyTaskDefinition | Select<C>, submitOptions?: SubmitEndpointOptions<C>,
+    ) => createSubmit(settings, what, submitOptions),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
     answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),
-  }
-}
-
-/**
- * The same for all manners of work: a job that waits is kept as JSON, and one that starts at once
- * is not.
- */
-function contextOf<C>(given: TaskEndpointsOptions<C>['context']): EndpointSettings<C>['context'] {
-  if (given === undefined) return () => undefined
-  return (request) => {
-    const text = JSON.stringify(given(request)) as string | undefined
-    return text === undefined ? undefined : JSON.parse(text) as unknown
   }
 }
 

@@ -89,7 +89,7 @@ export async function readBody(
   request: HttpRequest<unknown>, maxBytes: number, options: { readonly emptyBody?: unknown },
 ): Promise<unknown> {
   try {
-    return await readJson(request, { maxBytes })
+    return await readJson(request, { maxBodyBytes: maxBytes })
   } catch (error) {
     if (!('emptyBody' in options && isHttpError(error) && error.code === 'missing_body')) throw error
     // A Content-Type of JSON proves that the browser has asked this server beforehand.

@@ -1,9 +1,15 @@
-import type { HttpRequest } from '../../http/exchange.js'
+import type { Handler, HttpRequest } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { ContextOf } from '../definition/task-types.js'
 
 /** Options of one submit endpoint. */
 export interface SubmitEndpointOptions<C = unknown> {
+  /**
+   * Returns what of the request travels to `run` as `context`. It has to survive JSON. Required, and
+   * typed, if the definition says which context it needs. Default: `context` of `taskEndpoints`.
+   */
+  readonly context?: (request: HttpRequest<C>) => unknown
   /**
    * `prefer` (default): the client's `Prefer: respond-async` decides. `always`: every request gets
    * a 202.
@@ -52,4 +58,22 @@ export interface ReadWork {
    * the task.
    */
   readonly discard?: () => unknown
+}
+
+/**
+ * The options of `submit` for a definition: required, with their `context`, if the definition says
+ * which context it needs.
+ */
+export type SubmitEndpointArguments<C, T extends AnyTaskDefinition> =
+  unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C>]
+    : [options: SubmitEndpointOptions<C> & {
+      readonly context: (request: HttpRequest<C>) => ContextOf<T>
+    }]
+
+/** Creates handlers for POST; see `TaskEndpoints.submit`. */
+export interface SubmitEndpoint<C = unknown> {
+  <T extends AnyTaskDefinition>(
+    definition: T, ...options: SubmitEndpointArguments<C, T>
+  ): Handler<C>
+  (select: Select<C>, options?: SubmitEndpointOptions<C>): Handler<C>
 }

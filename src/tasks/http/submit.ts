@@ -7,7 +7,7 @@ import { noCallbacks } from '../record/callbacks.js'
 import type { WaiterSlot } from '../record/waiters.js'
 import type { TaskService } from '../task-service.js'
 import { acceptSubmission, type AcceptedSubmission } from './accept-submission.js'
-import type { EndpointSettings } from './endpoint-settings.js'
+import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
 import { submitOperations } from './operations.js'
 import { respondAccepted } from './respond-async.js'
 import { acquireWaiterSlot, respondTemporary, respondWithResult } from './respond-direct.js'
@@ -19,15 +19,19 @@ import type {
   FindCallback, ReadWork, Select, SubmitEndpointOptions,
 } from './submit-endpoint-options.js'
 
-const KNOWN = { respond: 1, emptyBody: 1, callback: 1 } satisfies Record<keyof SubmitEndpointOptions, unknown>
+const KNOWN = {
+  respond: 1, emptyBody: 1, callback: 1, context: 1,
+} satisfies Record<keyof SubmitEndpointOptions, unknown>
 
 /** Creates the handler that accepts work with a JSON body (SPEC 4.6, 4.7). */
 export function createSubmit<C>(
-  settings: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>,
+  shared: EndpointSettings<C>, what: AnyTaskDefinition | Select<C>,
   options: SubmitEndpointOptions<C> = {},
 ): Handler<C> {
-  const { service, maxBodyBytes } = settings
   checkNames('submit', options, KNOWN)
+  const { context } = options
+  const settings = context ? { ...shared, context: jsonContext(context) } : shared
+  const { service, maxBodyBytes } = settings
   const { respond: mode = 'prefer', callback = settings.callback } = options
   if (mode !== 'prefer' && mode !== 'always') throw new TypeError('submit: respond must be prefer or always')
   mustHaveCallbacks(service, callback)

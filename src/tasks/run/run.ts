@@ -44,8 +44,7 @@ export function failedOutcome(cause: unknown): Outcome {
 }
 
 async function settle(
-  definition: AnyTaskDefinition, options: RunOptions,
-  start: (context: TaskContext<never>) => unknown,
+  definition: AnyTaskDefinition, options: RunOptions, start: (context: TaskContext) => unknown,
 ): Promise<Outcome> {
   const { stop, timeoutMs, maxResultBytes } = options
   if (stop.aborted) return { kind: 'aborted', reason: stop.reason }
@@ -121,13 +120,12 @@ export async function validateInput(
 }
 
 /** The context of one run. */
-class RunContext implements TaskContext<never> {
+class RunContext implements TaskContext {
   readonly taskId: string | undefined
   readonly attempt: number
   readonly lastAttempt: boolean
   readonly owner: string | undefined
-  /** `never`, because where a task is submitted its type is known, and here it is not. */
-  readonly context: never
+  readonly context: unknown
   readonly progress: TaskContext['progress']
   declare readonly signal: AbortSignal
   readonly #stop: Stop
@@ -137,7 +135,7 @@ class RunContext implements TaskContext<never> {
     this.attempt = attempt
     this.lastAttempt = lastAttempt
     this.owner = owner
-    this.context = context as never
+    this.context = context
     this.progress = progress
     this.#stop = stop
     // An own property, so that a copy (`{ ...context }`) has it too. All contexts share one getter,

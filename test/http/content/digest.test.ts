@@ -113,7 +113,7 @@ describe('issue 15: Content-Digest elsewhere', () => {
     const value = Buffer.from('{"a":1}')
     const read = async (work: typeof readJson | typeof readBytes, digest: string, headers: Record<string, string> = {}): Promise<string> => {
       try {
-        await work(fakeRequest({ headers: { 'content-type': 'application/json', 'content-digest': digest, ...headers }, parsed: { value } }), { maxBytes: 100 })
+        await work(fakeRequest({ headers: { 'content-type': 'application/json', 'content-digest': digest, ...headers }, parsed: { value } }), { maxBodyBytes: 100 })
         return 'read'
       } catch (error) {
         return isHttpError(error) ? error.code : String(error)

@@ -53,6 +53,12 @@ export declare const repository: Required<Repository<User, Omit<User, 'id'>>>
 export declare const schema: Schema<Omit<User, 'id'>>
 export declare const schemes: readonly Scheme[]
 
+/** Services of the application. */
+export declare const logger: { error(error: unknown): void }
+export declare const cache: { get(key: string): Promise<string> }
+export declare const url: string
+export declare function secretsOf(owner: string | undefined): Promise<string[]>
+
 /** A test runner, and what opens a fresh adapter for each test. */
 export declare const runner: Runner
 export declare function openStore(): Promise<Store>

@@ -36,7 +36,7 @@ for (const host of HOSTS) {
       }))
 
     test('read a body that nobody read', () =>
-      running(host, async (request) => json(200, await readJson(request, { maxBytes: 1000 })), async (port) => {
+      running(host, async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })), async (port) => {
         const sent = { body: '{"a":[1]}', headers: { 'content-type': 'application/json' } }
         assert.deepEqual(await ask(port, 'POST', '/api/x', sent).then(({ body }) => JSON.parse(body)), { a: [1] })
       }))
@@ -57,7 +57,7 @@ for (const host of HOSTS) {
       }))
 
     test("take what the host's parser made of the body", () =>
-      running(host, { parse: true, handler: async (request) => json(200, await readJson(request, { maxBytes: 1000 })) }, async (port) => {
+      running(host, { parse: true, handler: async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })) }, async (port) => {
         const sent = { body: '{"a":[2]}', headers: { 'content-type': 'application/json' } }
         assert.deepEqual(JSON.parse((await ask(port, 'POST', '/api/x', sent)).body), { a: [2] })
       }))

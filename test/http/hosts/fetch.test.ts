@@ -99,7 +99,7 @@ describe('toFetch: bodies', () => {
 
   test('that were read before are taken from the host, else fail with what to do', async () => {
     const errors: unknown[] = []
-    const handle = toFetch(async (request) => json(200, await readJson(request, { maxBytes: 100 })), { onError: (error) => errors.push(error) })
+    const handle = toFetch(async (request) => json(200, await readJson(request, { maxBodyBytes: 100 })), { onError: (error) => errors.push(error) })
     const used = async (): Promise<Request> => {
       const request = post('{"a":1}', { 'content-type': 'application/json' })
       await request.text()

@@ -13,7 +13,7 @@ import { router } from '../../../src/resources/router.js'
 
 const api = router<{ user?: { name: string } }>({
   'GET /me/{id}': ({ params, mountPath, context }) => json(200, { params, mountPath, user: context.user?.name ?? null }),
-  'POST /echo': async (request) => json(200, await readJson(request, { maxBytes: 1000 })),
+  'POST /echo': async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 })),
   'GET /fails': () => { throw new Error('secret') },
 })
 
@@ -47,7 +47,7 @@ describe('longhaul/fastify', () => {
 
   test('a single route takes what Fastify has parsed', async () => {
     const app = fastify()
-    app.post('/echo', toFastify(async (request) => json(200, await readJson(request, { maxBytes: 1000 }))))
+    app.post('/echo', toFastify(async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 }))))
     app.get('/refuses', toFastify(() => { throw httpError('conflict') }))
     assert.deepEqual((await app.inject({ method: 'POST', url: '/echo', payload: { c: 3 } })).json(), { c: 3 })
     const refused = await app.inject('/refuses')

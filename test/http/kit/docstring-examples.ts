@@ -14,7 +14,8 @@ const HOST_NAMES = { file: 'test/http/docs/example-names.ts', specifier: '../../
 /**
  * Makes each `@example` block of `src` and `adapters` into a module. An example is complete
  * TypeScript, except that it need not import two kinds of names: those that the package exports, and
- * those of `test/http/docs/example-names.ts`, which stand for what an application has.
+ * those of `test/http/docs/example-names.ts`, which stand for what an application has. An example
+ * that returns is the body of a handler.
  *
  * @returns The text of each module by a name that says where the example is.
  */
@@ -61,7 +62,7 @@ function withImports(code: string, known: ReadonlyMap<string, string>): string {
       const { parent } = node
       const declares = (ts.isVariableDeclaration(parent) || ts.isBindingElement(parent) || ts.isFunctionDeclaration(parent)
         || ts.isClassDeclaration(parent) || ts.isParameter(parent) || ts.isInterfaceDeclaration(parent)
-        || ts.isImportSpecifier(parent) || ts.isImportClause(parent)) && parent.name === node
+        || ts.isImportSpecifier(parent) || ts.isImportClause(parent) || ts.isNamespaceImport(parent)) && parent.name === node
       const member = (ts.isPropertyAccessExpression(parent) || ts.isPropertyAssignment(parent)
         || ts.isMethodDeclaration(parent) || ts.isPropertySignature(parent)) && parent.name === node
       if (declares) declared.add(node.text)
@@ -69,9 +70,18 @@ function withImports(code: string, known: ReadonlyMap<string, string>): string {
     }
     ts.forEachChild(node, visit)
   }
-  visit(ts.createSourceFile('example.ts', code, ts.ScriptTarget.Latest, true))
+  const file = ts.createSourceFile('example.ts', code, ts.ScriptTarget.Latest, true)
+  visit(file)
   const imports = [...used].filter((name) => !declared.has(name) && known.has(name)).map((name) => known.get(name) ?? '')
-  return `${imports.join('; ')}; export {}; ${code}`
+  const module = `${imports.join('; ')}; export {}; `
+  return returns(file) ? `${module} export const body = async () => { ${code}\n}` : module + code
+}
+
+/** Reports whether an example is the body of a handler: it returns outside of a function. */
+function returns(node: ts.Node): boolean {
+  if (ts.isReturnStatement(node)) return true
+  if (ts.isFunctionLike(node)) return false
+  return ts.forEachChild(node, returns) ?? false
 }
 
 /** The import statement of each name that an example may use, by the name. */

@@ -182,8 +182,10 @@ async function vocabulary(): Promise<void> {
     createMany: (drafts) => drafts.map(write),
   }
   const schema = jsonSchema<User>({ type: 'object', required: ['id'], properties: { id: { type: 'string' } } })
+  const { list, item } = collection({ path: '/users', repository, schema })
   const both = router({
-    '/users/*': collection({ path: '/users', repository, schema }),
+    '/users': list,
+    '/users/{id}': item,
     'POST /bulk': bulkCreate<User, User>({ repository, schema }),
   })
   const handler = compose(requestId(), versions({ '1.0.0': both }, { select: [byPath()] }))
@@ -192,7 +194,7 @@ async function vocabulary(): Promise<void> {
   assert.equal(made.status, 201)
   assert.ok(made.headers.get('x-request-id'))
   assert.deepEqual(await (await ask(new Request('http://127.0.0.1/v1/users/a'))).json(), { id: 'a' })
-  assert.equal(openapi(handler, { info: { title: 'Users', version: '1.0.0' } })['openapi'], '3.1.0')
+  assert.match(openapi(handler, { info: { title: 'Users', version: '1.0.0' } })['openapi'] as string, /^3\.1\./)
 }
 
 /** The plug-ins of frameworks, in apps of the user's own. */
@@ -218,5 +220,6 @@ async function* letters(): AsyncGenerator<Uint8Array> {
 
 main().catch((error: unknown) => {
   console.error(error)
-  process.exitCode = 1
+  // What a failed step has opened would keep the process alive.
+  process.exit(1)
 })

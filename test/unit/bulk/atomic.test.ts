@@ -14,7 +14,7 @@ function atomic(users: Users, transaction: (work: (inside: Users) => Promise<unk
 }
 
 describe('a transaction', () => {
-  test('that never begins its work, or hides that it failed, is a fault of the host: nothing counts as written', async () => {
+  test('that never calls its work, or hides its failure, is an error of the application: nothing counts as written', async () => {
     const users = new Users()
     users.fails = () => { throw new Error('the database is away') }
     for (const transaction of [
@@ -42,7 +42,7 @@ describe('a transaction', () => {
     assert.ok(!codes(answer).includes('outcome_unknown'), String(codes(answer)))
   })
 
-  test('has no part in what is twice in its batch', async () => {
+  test('does not write duplicates of its batch', async () => {
     const users = new Users()
     let begun = 0
     const answer = await ask(atomic(users, async (work) => {
@@ -53,7 +53,7 @@ describe('a transaction', () => {
     assert.equal(begun, 0)
   })
 
-  test('is rolled back for a client that has gone when all was written', async () => {
+  test('is rolled back if the client has disconnected when all is written', async () => {
     const users = new Users()
     const gone = new AbortController()
     const reasons: unknown[] = []
@@ -67,7 +67,7 @@ describe('a transaction', () => {
     assert.deepEqual(reasons, ['gone'])
   })
 
-  test('that fails lets go of the body that it was fed by', async () => {
+  test('that fails closes the body', async () => {
     const users = new Users()
     let closed = 0
     const pieces = JSON.stringify(people(20_000)).match(/.{1,60000}/g) ?? []

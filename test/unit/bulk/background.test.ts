@@ -65,7 +65,7 @@ describe('bulk in the background', () => {
     assert.deepEqual([part.status, part.text], [206, (await items(location)).text.slice(10, 20)])
     assert.equal(await blobs.stat('bulk-create/x'), undefined)
   })
-  test('a report that is too large for a status is at its items only', async () => {
+  test('a report that is too large for a status is available at {status}/items only', async () => {
     const { send, ended, items } = bench(new Users(), { maxInlineBytes: 100, streamAboveBytes: 1000 })
     const accepted = await send({ body: [...people(3000), {}] })
     const { result } = await ended(accepted)
@@ -75,7 +75,7 @@ describe('bulk in the background', () => {
     assert.deepEqual(linesOf(await items(location)).map(({ index, id }) => id ?? -index), [...people(3000).map((_, at) => at + 1), -3000])
     assert.deepEqual(linesOf(await items(location, { query: 'only=failed' })).map(({ index }) => index), [3000])
   })
-  test('what failed is the same lines, wherever the pieces of a large report are cut', async () => {
+  test('the failed items are the same lines, however a large report is divided into pieces', async () => {
     const users = new Users()
     users.fails = ({ name = '' }) => { if (name.endsWith('7')) throw httpError('conflict', { message: `Ein \u00fcbler Name, \u8a9e: ${name}` }) }
     const { send, ended, items } = bench(users, { maxInlineBytes: 100, streamAboveBytes: 1000, repository: only(users, 'create') })
@@ -92,7 +92,7 @@ describe('bulk in the background', () => {
     const minimal = (await ended(await send({ body: [person(1)], headers: { prefer: 'respond-async, return=minimal' } }))).result
     assert.deepEqual([minimal?.items, minimal?.summary], [undefined, { total: 1, succeeded: 1, failed: 0 }])
   })
-  test('what would be refused as a whole is refused before the 202, and leaves nothing behind', async () => {
+  test('a body that is refused as a whole is refused before the 202, and leaves no blobs', async () => {
     const users = new Users()
     const { send, blobs } = bench(users, { streamAboveBytes: 1000, maxItems: 3000 })
     const text = JSON.stringify(people(3000))
@@ -106,7 +106,7 @@ describe('bulk in the background', () => {
     for (const key of keys) assert.equal(await blobs.stat(key), undefined)
     assert.equal(users.users.size, 0)
   })
-  test('the items are for who may see the task, and for the others there is no task', async () => {
+  test('the items are visible to the owner of the task only; others get 404 task_not_found', async () => {
     const { send, items, ended } = bench(new Users())
     const accepted = await send({ body: people(2), headers: { 'x-owner': 'ann' } })
     await ended(accepted, 'ann')
@@ -117,7 +117,7 @@ describe('bulk in the background', () => {
     assert.deepEqual([strange.status, strange.text, strange.headers], [404, unknown.text, unknown.headers])
     assert.equal(strange.json.code, 'task_not_found')
   })
-  test('a cancelled batch tells what it had come to; before the end there are no items', async () => {
+  test('a cancelled batch reports the items that were processed; before the end there are no items', async () => {
     const users = new Users()
     let begun: () => void = () => undefined
     const first = new Promise<void>((resolve) => { begun = resolve })
@@ -151,7 +151,7 @@ describe('bulk in the background', () => {
     const lines = linesOf(await items(accepted.headers['location'] as string))
     assert.deepEqual(lines.map(({ index, status: its }) => [index, its]), [...people(2500).map((_, at) => [at, 424]), [2500, 409]])
   })
-  test('a report that can not be kept stops nothing, and says so', async () => {
+  test('a report that cannot be stored does not stop the batch, and the message says so', async () => {
     const users = new Users()
     const blobs = new MemoryBlobs()
     const { send, ended } = bench(users, { blobs, maxInlineBytes: 10 })
@@ -177,7 +177,7 @@ describe('Idempotency-Key', () => {
     assert.deepEqual([refusedAgain.status, refusedAgain.text], [422, refusal.text])
     assert.equal((await ask(handler, { body: [{}], headers: { 'idempotency-key': 'a b' } })).json.code, 'invalid_idempotency_key')
   })
-  test('while the first is under way a retry waits for its answer, and the first goes on without its client', async () => {
+  test('a retry waits for the answer of the first request, which continues after its client has disconnected', async () => {
     const users = new Users()
     const gone = new AbortController()
     let release: () => void = () => undefined
@@ -200,7 +200,7 @@ describe('Idempotency-Key', () => {
     assert.deepEqual([(await early).status, (await early).text, (await early).headers['idempotent-replayed']], [201, (await answer).text, 'true'])
     assert.deepEqual([(await ask(handler, { body: people(3), headers })).json.summary, users.users.size], [{ total: 3, succeeded: 3, failed: 0 }, 3])
   })
-  test('a key stands for the batch in whichever way it is sent: the first way decides (issue 15, A2)', async () => {
+  test('a key means the same batch, sent directly or with respond-async: the first request decides (issue 15, A2)', async () => {
     const users = new Users()
     const { handler, send, ended } = bench(users)
     const direct = await ask(handler, { body: people(3), headers })
@@ -212,7 +212,7 @@ describe('Idempotency-Key', () => {
     const late = await ask(handler, { body: [person(7)], headers: second })
     assert.deepEqual([late.status, late.headers['location'], users.users.size], [202, task.headers['location'], 4])
   })
-  test('one that was refused as a whole may be tried again; a large body needs the background', async () => {
+  test('a batch that was refused as a whole may be retried; a large body needs respond-async', async () => {
     const users = new Users()
     const { handler, send, ended } = bench(users, { streamAboveBytes: 1000 })
     assert.equal((await ask(handler, { body: [], headers })).json.code, 'empty_batch')
@@ -227,7 +227,7 @@ describe('Idempotency-Key', () => {
   })
 })
 
-test('backgrounds that do not fit are refused at construction', () => {
+test('endpoints that do not fit the task are refused at construction', () => {
   const users = new Users()
   const { store, queue, blobs } = memory()
   const create = bulkCreate<User, Draft>({ repository: users, background: { name: 'create', blobs } })

@@ -44,7 +44,7 @@ describe('a small body is refused before anything is written', () => {
 })
 
 describe('a body', () => {
-  test('may be coded, come in pieces, and be what the host has parsed already', async () => {
+  test('may be coded, arrive in pieces, or be parsed by the host', async () => {
     const body = people(5)
     const text = JSON.stringify(body)
     for (const asked of [
@@ -58,7 +58,7 @@ describe('a body', () => {
       assert.deepEqual(users.emails, body.map(({ email }) => email))
     }
   })
-  test('what JSON could not keep is refused for its item alone: wide integers, 1e309, half characters', async () => {
+  test('a value that is not exact fails its item only: wide integers, 1e309, half of a surrogate pair', async () => {
     const values = ['9007199254740992', '-9007199254740993', '1e309', '1e22', '"\\ud800"', '{"a":[{"\\udc00":1}]}', '"1234567890123456789"', '0.1', '9007199254740991', '"\\ud83d\\ude00"']
     const body = `[${values.map((value, at) => `{"name":"n","email":"${at}@x","extra":${value}}`).join(',')}]`
     for (const streamAboveBytes of [1_048_576, 10]) {
@@ -111,7 +111,7 @@ describe('a streamed body', () => {
     const answer = await ask(handlerOf(users, streamed), { body: [...many, person(7)] })
     assert.deepEqual([answer.status, answer.json.items.at(-1)?.error?.code, users.users.size], [207, 'conflict', 3000])
   })
-  test('one that breaks off is a 400 with what was written and where the fault is', async () => {
+  test('a truncated body is a 400 with the items that were written and the position of the error', async () => {
     const users = new Users()
     const broken = `${text.slice(0, 150_000)}}} ${text.slice(150_000)}`
     const answer = await ask(handlerOf(users, streamed), { body: broken })
@@ -146,7 +146,7 @@ describe('a streamed body', () => {
     const answer = await ask(handlerOf(users, { ...streamed, maxItems: 2500 }), { body: many })
     assert.deepEqual([answer.status, answer.json.code, answer.json.summary.total, users.users.size], [413, 'body_too_large', 2500, 2500])
   })
-  test('is let go of when its reading stops early', async () => {
+  test('is closed when its reading stops early', async () => {
     let closed = false
     const fake = fakeRequest({ headers: { 'content-type': 'application/json' } })
     const stream = async function* (): AsyncGenerator<Uint8Array> {

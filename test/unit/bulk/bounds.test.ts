@@ -19,7 +19,7 @@ describe('what judges the items', () => {
     assert.deepEqual(users.emails, [person(0).email, person(1).email])
   })
 
-  test('may take its time, for good items and for bad ones', async () => {
+  test('may be asynchronous, for valid items and for others', async () => {
     const schema = z.object({ name: z.string(), email: z.string() }).refine(async ({ name }) => Promise.resolve(name !== 'bad'))
     for (const bad of [[], [0], [3], [1, 4, 5]]) {
       const users = new Users()
@@ -41,7 +41,7 @@ describe('what judges the items', () => {
   })
 })
 
-test('a report tells ids as they are, whatever they are', async () => {
+test('a report shows ids unchanged, whatever characters they have', async () => {
   const ids = ['a', 'a'.repeat(17), '"', '\\', '\u0001', 'é', '~', ' ', '', '"'.repeat(20), '\u2028', 7, 'z', undefined, 'y', -1.5]
   const repository = { createMany: () => ids.map((id) => ({ id })) }
   const answer = await ask(bulkCreate<object, Draft>({ repository, schema: draft }), { body: people(ids.length) })
@@ -96,7 +96,7 @@ describe('with a background task', () => {
     assert.equal((await ask(handler, { body: people(1), headers: { prefer: 'respond-async' } })).status, 202)
   })
 
-  test('a large body with an Idempotency-Key is refused, and let go of', async (t) => {
+  test('a large body with an Idempotency-Key is refused, and closed', async (t) => {
     const { handler, close } = setUp()
     t.after(close)
     let closed = 0

@@ -38,7 +38,7 @@ describe('the report of a bulk create', () => {
     assert.match(answer.json.items[4].error.message ?? '', /^Item 0 of this batch/)
     assert.deepEqual(users.emails, ['user-1@example.com', person(0).email, person(1).email])
   })
-  test('an id is told with its own item, whatever is at fault before it', async () => {
+  test('an id belongs to its own item, whatever items fail before it', async () => {
     for (const bad of [[0], [1], [1, 2], [0, 2], [3]]) {
       const users = new Users()
       const { json } = await ask(handlerOf(users, { batchSize: 2 }), { body: people(6).map((its, at) => (bad.includes(at) ? {} : its)) })
@@ -53,7 +53,7 @@ describe('the report of a bulk create', () => {
     assert.deepEqual([answer.status, answer.json.code, statuses(answer)], [422, 'batch_failed', [400]])
     assert.equal(answer.json.error, 'None of the items could be applied.')
   })
-  test('a refused bulk is a problem for who asks for that, with the same report', async () => {
+  test('a refused bulk is a problem document for clients that accept it, with the same report', async () => {
     const { headers, json } = await ask(handlerOf(new Users()), { body: [{}], headers: { accept: 'application/problem+json' } })
     assert.equal(headers['content-type'], 'application/problem+json')
     assert.deepEqual(Object.keys(json), ['status', 'title', 'detail', 'error', 'code', 'summary', 'items'])
@@ -87,7 +87,7 @@ describe('the report of a bulk create', () => {
     const { json } = await ask(handlerOf(repository), { body: ids.map((_, at) => ({ ...person(at), name: String(at) })) })
     assert.deepEqual(json.items.map(({ id }) => id), ids)
   })
-  test('behind maxReportBytes a fault is told by its code alone, and every item is there', async () => {
+  test('after maxReportBytes an error has its code only, and every item is listed', async () => {
     const body = Array.from({ length: 5000 }, () => ({}))
     const handler = handlerOf(new Users(), { streamAboveBytes: 100, maxReportBytes: 1000 })
     const { status, json } = await ask(handler, { body: JSON.stringify(body).replaceAll('{}', `{"pad":"${'x'.repeat(60)}"}`) })
@@ -103,7 +103,7 @@ describe('a repository that fails', () => {
     users.fails = ({ name }) => { if (name === 'Person 516') throw new Error('secret: connection lost') }
     return users
   }
-  test('create: that item alone is unknown, and the fault is told to the host, not to the client', async () => {
+  test('create: the outcome of that item only is unknown, and onError receives the error, not the client', async () => {
     told.length = 0
     const users = explodes(new Users())
     const answer = await ask(handlerOf(only(users, 'create')), { body: people(1000) })
@@ -123,7 +123,7 @@ describe('a repository that fails', () => {
     })
     assert.deepEqual(users.calls, Array.from({ length: 10 }, () => 'createMany 100'))
   })
-  test('in a transaction: nothing has changed, the item is the culprit, and the answer is a 500', async () => {
+  test('in a transaction: nothing has changed, the item has the error, and the answer is a 500', async () => {
     const users = explodes(new Users(2))
     const answer = await ask(handlerOf(only(users, 'create', 'transaction'), { atomic: true }), { body: people(1000) })
     assert.deepEqual([answer.status, answer.json.code, answer.json.summary], [500, 'internal_error', { total: 1000, succeeded: 0, failed: 1000 }])
@@ -132,7 +132,7 @@ describe('a repository that fails', () => {
     })
     assert.equal(users.users.size, 2)
   })
-  test('createMany in a transaction: nothing has changed, and nobody knows the culprit', async () => {
+  test('createMany in a transaction: nothing has changed, and it is unknown which item failed', async () => {
     told.length = 0
     const users = explodes(new Users(2))
     const answer = await ask(handlerOf(users, { atomic: true }), { body: people(1000) })
@@ -140,7 +140,7 @@ describe('a repository that fails', () => {
     assert.ok(statuses(answer).every((status) => status === 424))
     assert.deepEqual([users.users.size, told.length], [2, 1])
   })
-  test('a transaction that fails once all was written: nobody knows, and it says so', async () => {
+  test('a transaction whose commit fails: the outcome is unknown, and the answer says so', async () => {
     const users = new Users()
     users.commit = () => { throw new Error('connection lost') }
     const answer = await ask(handlerOf(users, { atomic: true }), { body: people(3) })
@@ -160,7 +160,7 @@ describe('a repository that fails', () => {
     const { json } = await ask(handlerOf(repository), { body: [person(0)] })
     assert.deepEqual(json.items, [{ index: 0, status: 402, error: { code: 'no_credit', message: 'You have no credit.' } }])
   })
-  test('onError hears of ten faults of one request, and may throw itself', async () => {
+  test('onError receives ten errors of one request, and may throw itself', async () => {
     let heard = 0
     const repository = { create: () => { throw new Error('down') } }
     await ask(handlerOf(repository, { onError: async () => { heard++; throw new Error('onError') } }), { body: people(50) })
@@ -220,7 +220,7 @@ describe('atomic', () => {
   })
 })
 
-test('a schema that answers at once is not waited for: a thousand items take no more turns of the microtasks than ten', async () => {
+test('a synchronous schema is not awaited: a thousand items take no more microtasks than ten', async () => {
   const turns = async (items: number): Promise<number> => {
     const handler = handlerOf(new Users())
     let count = 0
@@ -240,7 +240,7 @@ test('a schema that answers at once is not waited for: a thousand items take no 
 })
 
 describe('a schema that answers late', () => {
-  test('is waited for, a few items at a time, and the order is kept', async () => {
+  test('validates a few items at a time, and the order is kept', async () => {
     let now = 0
     let most = 0
     const late: Schema<Draft> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => {
@@ -266,7 +266,7 @@ describe('a schema that answers late', () => {
 })
 
 describe('concurrency', () => {
-  test('bounds the writes at one time, and the report keeps the order', async () => {
+  test('limits concurrent writes, and the report keeps the order', async () => {
     let now = 0
     let most = 0
     const users = new Users()
@@ -294,7 +294,7 @@ describe('concurrency', () => {
     await ask(handlerOf(only(users, 'createMany'), { batchSize: 2 }), { body: people(10), signal: controller.signal })
     assert.deepEqual(users.calls, ['createMany 2', 'createMany 2'])
   })
-  test('what has gone before anything was written is not begun, in a transaction or without', async () => {
+  test('a request whose client disconnected before the first write is not started, in a transaction or without', async () => {
     for (const options of [{}, { atomic: true }, { streamAboveBytes: 10 }]) {
       const users = new Users()
       const { status, text } = await ask(handlerOf(users, options), { body: people(3), signal: AbortSignal.abort() })

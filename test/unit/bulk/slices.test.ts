@@ -43,7 +43,7 @@ describe('slices of a batch', () => {
     })
   }
 
-  test('that fail take only their own items with them, at once and late', async () => {
+  test('that fail do not affect other slices, synchronous or not', async () => {
     const fail: Create = () => { throw new Error('gone') }
     const failLate: Create = async () => { throw new Error('gone') }
     for (const ways of [[put, fail, put], [put, failLate, put], [putLate, fail, putLate], [putLate, failLate, putLate]]) {
@@ -55,7 +55,7 @@ describe('slices of a batch', () => {
     }
   })
 
-  test('are not begun when the client has gone: nobody gets the report of what was', async () => {
+  test('are not started after the client has disconnected', async () => {
     for (const way of [put, putLate]) {
       const controller = new AbortController()
       const users = new Users()
@@ -64,7 +64,7 @@ describe('slices of a batch', () => {
     }
   })
 
-  test('a client that goes during the last one changes nothing: all was written', async () => {
+  test('a client that disconnects during the last slice changes nothing: all was written', async () => {
     const controller = new AbortController()
     const users = new Users()
     const answer = await ask(handlerOf(users, leaving(controller, putLate)), { body: people(2), signal: controller.signal })
@@ -72,7 +72,7 @@ describe('slices of a batch', () => {
   })
 })
 
-test('an empty array that comes by and by is refused, where all is one transaction too', async () => {
+test('an empty array that is streamed is refused, also in a transaction', async () => {
   const users = new Users()
   const handler = bulkCreate<User, Draft>({ repository: users, schema: draft, atomic: true, streamAboveBytes: 10 })
   const { status, json } = await ask(handler, { body: `[${' '.repeat(50)}]` })

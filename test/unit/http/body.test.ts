@@ -16,7 +16,7 @@ async function refusal(work: () => unknown): Promise<HttpError> {
   throw new Error('Nothing was refused')
 }
 
-function refused(fake: Fake, options: ReadJsonOptions = { maxBytes: 1000 }): Promise<HttpError> {
+function refused(fake: Fake, options: ReadJsonOptions = { maxBodyBytes: 1000 }): Promise<HttpError> {
   return refusal(() => readJson(fakeRequest(fake), options))
 }
 
@@ -29,17 +29,17 @@ describe('readJson', () => {
       const error = await refused({ headers, parsed: { value } })
       assert.deepEqual([error.status, error.code, error.message], [413, 'body_too_large', 'The body is larger than 1000 bytes.'])
       assert.equal((await refused({ headers, parsed: { value: 'é'.repeat(501) } })).code, 'body_too_large')
-      assert.deepEqual(await readJson(fakeRequest({ headers, parsed: { value: { a: 1 } } }), { maxBytes: 1000 }), { a: 1 })
+      assert.deepEqual(await readJson(fakeRequest({ headers, parsed: { value: { a: 1 } } }), { maxBodyBytes: 1000 }), { a: 1 })
     }
-    assert.deepEqual(await readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: { a: 1 } } }), { maxBytes: 7 }), { a: 1 })
+    assert.deepEqual(await readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: { a: 1 } } }), { maxBodyBytes: 7 }), { a: 1 })
     // As sent: white space and escapes count, and numbers as they were written.
     const small = { headers: { ...JSON_HEADERS, 'content-length': '6' }, parsed: { value: [1e20] } }
-    assert.deepEqual(await readJson(fakeRequest(small), { maxBytes: 10 }), [1e20])
+    assert.deepEqual(await readJson(fakeRequest(small), { maxBodyBytes: 10 }), [1e20])
   })
 
   test('what is nested too deeply is refused, also where the host has parsed it', async () => {
     const deep = `${'{"a":'.repeat(600)}1${'}'.repeat(600)}`
-    assert.equal((await refused({ headers: JSON_HEADERS, body: deep }, { maxBytes: 10_000 })).code, 'nested_too_deep')
+    assert.equal((await refused({ headers: JSON_HEADERS, body: deep }, { maxBodyBytes: 10_000 })).code, 'nested_too_deep')
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse(deep) } })).code, 'nested_too_deep')
     const loop: Record<string, unknown> = {}
     loop['self'] = loop
@@ -48,16 +48,16 @@ describe('readJson', () => {
 
   test('a declared length above the limit is 413 before anything is read', async () => {
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '11' }, body: '[1]' })
-    const error = await refusal(() => readJson(request, { maxBytes: 10 }))
+    const error = await refusal(() => readJson(request, { maxBodyBytes: 10 }))
     assert.deepEqual([error.status, error.code, error.message], [413, 'body_too_large', 'The body is larger than 10 bytes.'])
     assert.deepEqual(request.reads, [])
-    assert.equal((await refused({ headers: { ...JSON_HEADERS, 'content-length': '11' }, parsed: { value: 1 } }, { maxBytes: 10 })).status, 413)
+    assert.equal((await refused({ headers: { ...JSON_HEADERS, 'content-length': '11' }, parsed: { value: 1 } }, { maxBodyBytes: 10 })).status, 413)
   })
 
   test('a body that turns out too long is 413; one of just the limit is fine', async () => {
-    assert.equal((await refused({ headers: JSON_HEADERS, body: '[1,2,3,45]' }, { maxBytes: 9 })).status, 413)
+    assert.equal((await refused({ headers: JSON_HEADERS, body: '[1,2,3,45]' }, { maxBodyBytes: 9 })).status, 413)
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '9' }, body: '[1,2,3,4]' })
-    assert.deepEqual(await readJson(request, { maxBytes: 9 }), [1, 2, 3, 4])
+    assert.deepEqual(await readJson(request, { maxBodyBytes: 9 }), [1, 2, 3, 4])
     assert.deepEqual(request.reads, [9])
   })
 
@@ -66,14 +66,14 @@ describe('readJson', () => {
       'application/json', 'Application/JSON; charset=UTF-8', 'application/json;charset="utf8"', 'application/merge-patch+json', 'application/vnd.x.v1+json;version=2',
     ]) {
       const request = fakeRequest({ headers: { 'content-type': type }, body: '{"a":1}' })
-      assert.deepEqual(await readJson(request, { maxBytes: 100 }), { a: 1 }, type)
+      assert.deepEqual(await readJson(request, { maxBodyBytes: 100 }), { a: 1 }, type)
     }
   })
 
   test('a body without Content-Type is 415 (issue 15, C16): before it is read where it is announced, and else when bytes come', async () => {
     for (const headers of [{ 'content-length': '7' }, { 'transfer-encoding': 'chunked' }]) {
       const request = fakeRequest({ headers, body: '{"a":1}' })
-      const error = await refusal(() => readJson(request, { maxBytes: 100 }))
+      const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
       assert.deepEqual([error.status, error.code, error.headers['accept']], [415, 'unsupported_media_type', 'application/json'])
       assert.deepEqual(request.reads, [])
     }
@@ -92,7 +92,7 @@ describe('readJson', () => {
   test('other types, charsets and malformed types are 415 with what would be read, before reading', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'json', '', 'application/json; charset=latin1', 'a/b, application/json']) {
       const request = fakeRequest({ headers: { 'content-type': type }, body: '{}' })
-      const error = await refusal(() => readJson(request, { maxBytes: 100 }))
+      const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
       assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_media_type', { accept: 'application/json' }], type)
       assert.deepEqual(request.reads, [])
     }
@@ -100,7 +100,7 @@ describe('readJson', () => {
   })
 
   test('a handler may name its own types', async () => {
-    const options = { maxBytes: 100, mediaTypes: ['application/merge-patch+json', 'application/x-thing'] }
+    const options = { maxBodyBytes: 100, mediaTypes: ['application/merge-patch+json', 'application/x-thing'] }
     assert.deepEqual(await readJson(fakeRequest({ headers: { 'content-type': 'application/x-thing' }, body: '1' }), options), 1)
     const error = await refused({ headers: JSON_HEADERS, body: '1' }, options)
     assert.deepEqual([error.status, error.headers], [415, { accept: 'application/merge-patch+json, application/x-thing' }])
@@ -109,8 +109,8 @@ describe('readJson', () => {
   test('a content coding is 415 with the one that would be read, unless the host has undone it', async () => {
     const error = await refused({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, body: '1' })
     assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_content_coding', { 'accept-encoding': 'identity' }])
-    assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'Identity' }, body: '1' }), { maxBytes: 9 }), 1)
-    assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, parsed: { value: 1 } }), { maxBytes: 9 }), 1)
+    assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'Identity' }, body: '1' }), { maxBodyBytes: 9 }), 1)
+    assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, parsed: { value: 1 } }), { maxBodyBytes: 9 }), 1)
   })
 
   test('SPEC 7.400: nothing, and nothing but rubbish, are 400', async () => {
@@ -122,39 +122,39 @@ describe('readJson', () => {
   test('what the host has parsed is given at once and not read again', () => {
     for (const value of [{ a: 1 }, [], 'text', 0, null]) {
       const request = fakeRequest({ headers: JSON_HEADERS, parsed: { value }, body: 'no' })
-      assert.equal(readJson(request, { maxBytes: 100 }), value)
+      assert.equal(readJson(request, { maxBodyBytes: 100 }), value)
       assert.deepEqual(request.reads, [])
     }
   })
 
   test('what the host has parsed is checked for keys, bytes that it left are parsed, and undefined is no body', async () => {
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse('{"a":[{"__proto__":1}]}') } })).code, 'unsafe_key')
-    assert.deepEqual(readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }), { maxBytes: 3 }), [1])
-    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }, { maxBytes: 2 })).code, 'body_too_large')
+    assert.deepEqual(readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }), { maxBodyBytes: 3 }), [1])
+    assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }, { maxBodyBytes: 2 })).code, 'body_too_large')
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
   test('a connection that fails, or a body that is gone, comes through as it is', async () => {
     const fails = new Error('The body was read by somebody else')
-    await assert.rejects(async () => readJson(fakeRequest({ fails }), { maxBytes: 1 }), fails)
-    await assert.rejects(async () => readBytes(fakeRequest({ fails }), { maxBytes: 1 }), fails)
+    await assert.rejects(async () => readJson(fakeRequest({ fails }), { maxBodyBytes: 1 }), fails)
+    await assert.rejects(async () => readBytes(fakeRequest({ fails }), { maxBodyBytes: 1 }), fails)
   })
 })
 
 describe('readBytes', () => {
   test('gives the bytes, capped, of whatever type', async () => {
-    assert.deepEqual(await readBytes(fakeRequest({ headers: { 'content-type': 'text/csv' }, body: 'abc' }), { maxBytes: 3 }), Buffer.from('abc'))
-    assert.equal((await readBytes(fakeRequest(), { maxBytes: 3 })).byteLength, 0)
-    assert.equal((await refusal(() => readBytes(fakeRequest({ body: 'abcd' }), { maxBytes: 3 }))).code, 'body_too_large')
+    assert.deepEqual(await readBytes(fakeRequest({ headers: { 'content-type': 'text/csv' }, body: 'abc' }), { maxBodyBytes: 3 }), Buffer.from('abc'))
+    assert.equal((await readBytes(fakeRequest(), { maxBodyBytes: 3 })).byteLength, 0)
+    assert.equal((await refusal(() => readBytes(fakeRequest({ body: 'abcd' }), { maxBodyBytes: 3 }))).code, 'body_too_large')
     const declared = fakeRequest({ headers: { 'content-length': '4' } })
-    assert.equal((await refusal(() => readBytes(declared, { maxBytes: 3 }))).code, 'body_too_large')
+    assert.equal((await refusal(() => readBytes(declared, { maxBodyBytes: 3 }))).code, 'body_too_large')
     assert.deepEqual(declared.reads, [])
-    assert.equal((await refusal(() => readBytes(fakeRequest({ headers: { 'content-encoding': 'br' } }), { maxBytes: 3 }))).status, 415)
+    assert.equal((await refusal(() => readBytes(fakeRequest({ headers: { 'content-encoding': 'br' } }), { maxBodyBytes: 3 }))).status, 415)
   })
 
   test('bytes and text that the host left are used', async () => {
-    assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: 'é' } }), { maxBytes: 2 }), Buffer.from('é'))
-    assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: Uint8Array.of(1, 2) } }), { maxBytes: 2 }), Uint8Array.of(1, 2))
-    assert.equal((await refusal(() => readBytes(fakeRequest({ parsed: { value: 'éé' } }), { maxBytes: 3 }))).code, 'body_too_large')
+    assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: 'é' } }), { maxBodyBytes: 2 }), Buffer.from('é'))
+    assert.deepEqual(await readBytes(fakeRequest({ parsed: { value: Uint8Array.of(1, 2) } }), { maxBodyBytes: 2 }), Uint8Array.of(1, 2))
+    assert.equal((await refusal(() => readBytes(fakeRequest({ parsed: { value: 'éé' } }), { maxBodyBytes: 3 }))).code, 'body_too_large')
   })
 })

@@ -43,7 +43,7 @@ function counter() {
   const requests: HttpRequest[] = []
   const handler: Handler = async (request) => {
     requests.push(request)
-    const bytes = await readBytes(request, { maxBytes: 10_000 })
+    const bytes = await readBytes(request, { maxBodyBytes: 10_000 })
     return json(201, { run: ++runs, got: Buffer.from(bytes).toString() })
   }
   return { handler, requests, get runs() { return runs } }

@@ -99,7 +99,7 @@ describe('a record that does not fill a piece', () => {
     }
   })
 
-  test('goes out at once to somebody who asks later, also when the source has nothing more', async (t) => {
+  test('is delivered at once to a later call of next, even if the source has nothing more', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     const first = pieces.next()
@@ -116,7 +116,7 @@ describe('a record that does not fill a piece', () => {
     assert.deepEqual(shown(await soon(third)), { text: ONE, flush: true })
   })
 
-  test('goes out when the source ends, and leaves no timer', async (t) => {
+  test('is delivered when the source ends, and leaves no timer', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     const first = pieces.next()
@@ -140,7 +140,7 @@ describe('full pieces', () => {
     }
   })
 
-  test('are all that a long list is given out in', async () => {
+  test('are what a long list is divided into', async () => {
     const list = Array.from({ length: 5000 }, (_, id) => ({ id, pad: 'x'.repeat(100) }))
     const sizes: number[] = []
     async function* source(): AsyncGenerator<object[]> { yield list }
@@ -149,7 +149,7 @@ describe('full pieces', () => {
     assert.ok(sizes.length > 1 && sizes.every((size) => size < 66_000), sizes.join())
   })
 
-  test('are made one ahead of who reads them, and no more', async (t) => {
+  test('are prepared one ahead of the reader, and no more', async (t) => {
     new Clock(t)
     const record = { pad: 'x'.repeat(1000) }
     let given = 0
@@ -181,7 +181,7 @@ describe('full pieces', () => {
     assert.deepEqual(shown(await soon(third)), { text: lineOf(large(3)), flush: false })
   })
 
-  test('give others a turn when they have taken long, and only then', async (t) => {
+  test('yield to the event loop after 10 ms, and only then', async (t) => {
     for (const [step, due] of [[0, false], [20, true]] as const) {
       let now = 0
       const time = t.mock.method(performance, 'now', () => now += step)
@@ -206,7 +206,7 @@ describe('full pieces', () => {
 })
 
 describe('the end', () => {
-  test('a record that can not be written closes the source, and is told once', async () => {
+  test('a record that cannot be serialised closes the source, and is reported once', async () => {
     for (const wrong of [7, [one, null], { toJSON: () => { throw new TypeError('no') } }]) {
       const feed = new Feed()
       const pieces = piecesOf(feed)
@@ -224,7 +224,7 @@ describe('the end', () => {
     assert.equal(shown(await pieces.next()), 'done')
   })
 
-  test('leaving ends the step that is waited for, closes the source once, and leaves no timer', async (t) => {
+  test('return ends the pending step, closes the source once, and leaves no timer', async (t) => {
     const [clock, feed] = [new Clock(t), new Feed()]
     const pieces = piecesOf(feed)
     const step = pieces.next()
@@ -235,7 +235,7 @@ describe('the end', () => {
     assert.deepEqual([clock.timers, feed.closed], [0, 1])
   })
 
-  test('leaving before anything was read closes what only its iterator can close', async () => {
+  test('return before the first read closes a source that only its iterator can close', async () => {
     const feed = new Feed()
     await piecesOf(feed).return()
     assert.equal(feed.closed, 1)

@@ -59,20 +59,20 @@ describe('sources', () => {
       assert.deepEqual(JSON.parse(await textOf(await get(make(), { accept: 'application/json' }))), people)
     })
   }
-  test('no records: nothing, or an empty array', async () => {
+  test('no records: an empty body, or an empty array', async () => {
     for (const none of [[], slowly([]), [[], []]]) {
       assert.equal(await textOf(await get(none)), '')
       assert.deepEqual(JSON.parse(await textOf(await get(none, { accept: 'application/json' }))), [])
     }
   })
-  test('what is no object fails', async () => {
+  test('a record that is not an object fails', async () => {
     for (const wrong of [1, 'text', null, undefined, true]) {
       await assert.rejects(textOf(await get([wrong as unknown as object])), TypeError)
       await assert.rejects(textOf(await get(slowly([wrong as unknown as object]))), TypeError)
     }
     await assert.rejects(textOf(await get([{ toJSON: () => undefined }])), TypeError)
   })
-  test('a source that is none is refused', async () => {
+  test('a source that is not iterable is refused', async () => {
     await assert.rejects(get({ records: () => 7 as unknown as object[] }), TypeError)
   })
   test('many records come out whole and in order, in pieces of some 64 KiB', async () => {

@@ -140,7 +140,7 @@ describe('a line that is too long', () => {
     assert.equal(read(`${text}\n`, { maxLineBytes: 14 }).failed, 0)
     assert.equal(read(`${text}\n`, { maxLineBytes: 13 }).failed, 1)
   })
-  test('is not held while it arrives, in large pieces or byte by byte', () => {
+  test('is not buffered while it arrives, in large pieces or byte by byte', () => {
     const reader = new LineReader({ maxLineBytes: 1000 })
     const before = process.memoryUsage().arrayBuffers
     const piece = Buffer.alloc(65_536, 0x61)
@@ -265,7 +265,7 @@ describe('readRecords', () => {
       assert.ok(ids.every((id, at) => id === at))
     }
   })
-  test('lets the event loop go round while it reads what is there already', async () => {
+  test('yields to the event loop while it reads a source that never waits', async () => {
     for (const line of ['x\n', '{"}\n', '{"a":1}\n']) {
       const bytes = Buffer.from(line.repeat(Math.ceil((1 << 20) / line.length)))
       let turns = 0

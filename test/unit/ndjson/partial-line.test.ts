@@ -41,7 +41,7 @@ describe('the beginning of a line', () => {
     assert.deepEqual(counts, [3, 3, 3], '1, 2 and 4 KiB, which serve the next lines as well')
   })
 
-  test('of more than 64 KiB leaves nothing behind for the next line', () => {
+  test('of more than 64 KiB releases its buffer', () => {
     for (const [length, kept] of [[65_536, 65_536], [65_537, 0], [MAX, 0]] as const) {
       const line = new PartialLine(MAX)
       line.add(bytes(length))
@@ -51,7 +51,7 @@ describe('the beginning of a line', () => {
     }
   })
 
-  test('that gets too long is let go of at once, and is not there for the next line', () => {
+  test('that becomes too long is released at once, and does not affect the next line', () => {
     const line = new PartialLine(MAX)
     assert.equal(line.add(bytes(MAX)), undefined)
     assert.equal(line.add(bytes(1))?.length, MAX)

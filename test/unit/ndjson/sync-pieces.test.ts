@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { RecordText } from '../../../src/ndjson/record-text.js'
 import { syncPieces } from '../../../src/ndjson/sync-pieces.js'
 
-test('records that are at hand are never flushed: a coding would be worse for it, and wait for its engine each time', async () => {
+test('records of a synchronous source are never flushed, because a flush costs compression and waits for the engine', async () => {
   const records = Array.from({ length: 2000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
   for (const source of [records, [records], [records[0] as object]]) {
     const flushes: boolean[] = []

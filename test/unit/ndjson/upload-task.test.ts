@@ -31,7 +31,7 @@ async function spooled({ signal = new AbortController().signal, write = () => un
 }
 
 describe('the run of a spooled upload', () => {
-  test('tells how far it is, in bytes as they were sent', async () => {
+  test('reports progress in bytes as sent', async () => {
     const { told, run } = await spooled()
     assert.deepEqual((await run()).summary, { total: 4, succeeded: 4, failed: 0 })
     assert.deepEqual(told.at(-1), [SIZE, SIZE])
@@ -47,7 +47,7 @@ describe('the run of a spooled upload', () => {
     assert.equal(written, 1)
   })
 
-  test('is a 410 where the upload is no longer there', async () => {
+  test('is a 410 if the upload no longer exists', async () => {
     const { blobs, run } = await spooled()
     await blobs.delete(BLOB)
     await assert.rejects(async () => run(), (error) => isHttpError(error) && error.status === 410)
@@ -87,7 +87,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('is refused when it is defined, where what is done with the records makes no sense', () => {
+  test('is refused at construction if an option is not valid', () => {
     const options: UploadOptions = { write: () => undefined }
     const background = { name: 'up', blobs: new MemoryBlobs() }
     for (const wrong of [{ write: undefined }, { batchSize: 0 }, { maxErrors: -1 }, { maxLines: 0 }, { maxLineBytes: 0 }]) {
@@ -96,7 +96,7 @@ describe('the run of a spooled upload', () => {
     }
   })
 
-  test('is known by what was sent, and forgets it when the task is not taken', async () => {
+  test('is identified by its bytes, and deleted if the task is not accepted', async () => {
     const { upload, blobs } = await spooled()
     const spool = (text: string) => upload.spool(fakeRequest({ body: text }), 'identity')
     const [one, same, other] = [await spool('{"id":1}'), await spool('{"id":1}'), await spool('{"id":2}')]
@@ -109,7 +109,7 @@ describe('the run of a spooled upload', () => {
   })
 })
 
-test('of a line that is too long its beginning is kept, and no more than it may have', () => {
+test('a line that is too long keeps its beginning, up to its limit', () => {
   const line = new PartialLine(10)
   assert.equal(line.add(Buffer.from('abcd')), undefined)
   assert.equal(line.add(Buffer.from('efghijklmnopqrstuvwxyz'))?.toString(), 'abcdefghij')

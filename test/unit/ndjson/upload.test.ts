@@ -76,7 +76,7 @@ describe('the answer', () => {
       assert.equal((await post({}, { headers: { ...NDJSON, accept }, body: '{"id":1}' })).response.headers['vary'], 'Accept, Prefer', accept)
     }
   })
-  test('tells what write made of each record', async () => {
+  test('reports the outcome of each record', async () => {
     const write: UploadOptions<User>['write'] = (records) => records.map(({ id }) => (
       id === 2 ? { error: { code: 'taken', message: 'This id is taken.' } } : id === 3 ? { status: 201, id } : undefined
     ))
@@ -214,7 +214,7 @@ describe('what ends an upload', () => {
     const { response } = await post({ maxLines: 2 }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) })
     await assert.rejects(linesOf(response), codeOf('body_too_large'))
   })
-  test('streamed, a failure of the host in the middle is told to the client masked, and to the host as it is', async () => {
+  test('streamed, an error of the application is masked for the client, and passed to onError unchanged', async () => {
     const body = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
     const write = (users: User[]): void => { if (users.some(({ id }) => id === 15_000)) throw new Error('secret') }
     const { response } = await post({ write }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body })

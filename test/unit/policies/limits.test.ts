@@ -19,7 +19,7 @@ function body(...pieces: string[]): BodySource & { asked: number } {
   }
   return source
 }
-const read = (maxBytes: number): Handler => async (request) => json(200, await readJson(request, { maxBytes }))
+const read = (maxBytes: number): Handler => async (request) => json(200, await readJson(request, { maxBodyBytes: maxBytes }))
 const count: Handler = async (request) => {
   let size = 0
   for await (const piece of request.body.stream()) size += piece.byteLength

@@ -93,7 +93,7 @@ describe('timeouts', () => {
   test('a body that does not come is a 408, read at once or in pieces', async (t) => {
     awake(t)
     const slow = body(() => never)
-    assert.deepEqual((await ask(compose(timeouts({ readMs: 10 }), async (request) => json(200, await readBytes(request, { maxBytes: 10 }))), { body: slow })).status, 408, 'at once')
+    assert.deepEqual((await ask(compose(timeouts({ readMs: 10 }), async (request) => json(200, await readBytes(request, { maxBodyBytes: 10 }))), { body: slow })).status, 408, 'at once')
     const inPieces: Handler = async (request) => {
       for await (const piece of request.body.stream()) assert.ok(piece, 'a piece')
       return json(200, {})

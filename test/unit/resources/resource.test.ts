@@ -91,7 +91,7 @@ describe('cors', () => {
   const allow = ({ headers }: { headers: Record<string, unknown> }) => headers['access-control-allow-origin']
 
   test('SPEC 4.1.OPTIONS: a preflight is answered with 200 and what the resource allows', async () => {
-    const { status, headers, text } = await ask(behind({ origins: [app], maxAge: 60 }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': 'authorization, x-a' }))
+    const { status, headers, text } = await ask(behind({ origins: [app], maxAgeSeconds: 60 }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': 'authorization, x-a' }))
     assert.deepEqual([status, text, headers], [200, '', {
       'allow': 'GET, HEAD, PATCH, OPTIONS, TRACE', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items',
       'vary': 'Access-Control-Request-Method, Access-Control-Request-Headers, Origin',
@@ -168,7 +168,7 @@ describe('cors', () => {
     for (const options of [
       {}, { origins: [] }, { origins: '*', credentials: true }, { origins: ['*'] }, { origins: [`${app}/`] }, { origins: ['app.example.com'] }, { origins: 'https://a.b' },
       { origins: ['https://A.b'] }, { origins: '*', methods: ['GE T'] }, { origins: '*', headers: [''] }, { origins: '*', exposeHeaders: ['a:b'] },
-      { origins: [app], credentials: true, headers: ['*'] }, { origins: '*', maxAge: -1 }, { origins: '*', maxAge: 1.5 }, { origins: '*', maxAge: 100_000 },
+      { origins: [app], credentials: true, headers: ['*'] }, { origins: '*', maxAgeSeconds: -1 }, { origins: '*', maxAgeSeconds: 1.5 }, { origins: '*', maxAgeSeconds: 100_000 },
     ]) assert.throws(() => cors(options as never), TypeError, JSON.stringify(options))
     assert.throws(() => compose(cors({ origins: '*' }), requestId(), thing), TypeError)
   })

@@ -117,6 +117,6 @@ export async function eventually(condition: () => boolean | Promise<boolean>, ms
 export async function ended(tasks: Tasks, id: string) {
   await within(tasks.wait(id, { timeoutMs: 5000 }), 6000)
   const view = await tasks.get(id)
-  if (!view || view.status === 'processing') throw new Error(`Task ${id} has not ended: ${JSON.stringify(view)}`)
+  if (!view || view.finishedAt === undefined) throw new Error(`Task ${id} has not ended: ${JSON.stringify(view)}`)
   return view
 }

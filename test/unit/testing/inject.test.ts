@@ -11,7 +11,7 @@ import { compose } from '../../../src/http/exchange.js'
 import { inject } from '../../../src/testing/index.js'
 
 const echo: Handler = async (request) => {
-  const body = Buffer.from(await readBytes(request, { maxBytes: 100 })).toString()
+  const body = Buffer.from(await readBytes(request, { maxBodyBytes: 100 })).toString()
   const { method, path, headers, mountPath, params } = request
   return json(200, { method, path, mountPath, params, query: [...request.query], headers, body })
 }

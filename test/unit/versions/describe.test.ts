@@ -9,7 +9,7 @@ import {
   byMediaTypeParameter, byPath, byQuery, byVendorMediaType, type Selector,
 } from '../../../src/versions/selectors.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
-import { versionNeutral } from '../../../src/versions/neutral.js'
+import { versionNeutral } from '../../../src/versions/versions.js'
 import { versions } from '../../../src/versions/versions.js'
 
 const operation: Operation = {

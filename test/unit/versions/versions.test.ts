@@ -8,7 +8,7 @@ import {
   byMediaTypeParameter, byPath, byQuery, byVendorMediaType,
 } from '../../../src/versions/selectors.js'
 import { deprecated } from '../../../src/versions/deprecation.js'
-import { versionNeutral } from '../../../src/versions/neutral.js'
+import { versionNeutral } from '../../../src/versions/versions.js'
 import { versions, type VersionUse } from '../../../src/versions/versions.js'
 import { ask } from '../policies/request.js'
 

@@ -5,12 +5,12 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'
-import { isHttpError, type HttpError } from '../../src/http/errors.js'
-import { parseJsonBytes } from '../../src/http/body/json-text.js'
-import type { ErrorPosition } from '../../src/json-array/array-error.js'
-import type { ElementOptions } from '../../src/json-array/array-reader.js'
-import { inexactValues } from '../../src/bulk/validate-batch.js'
-import { readElements } from '../../src/json-array/array-reader.js'
+import { isHttpError, type HttpError } from '../../../src/http/errors.js'
+import { parseJsonBytes } from '../../../src/http/body/json-text.js'
+import type { ErrorPosition } from '../../../src/json-array/array-error.js'
+import type { ElementOptions } from '../../../src/json-array/array-reader.js'
+import { inexactValues } from '../../../src/bulk/validate-batch.js'
+import { readElements } from '../../../src/json-array/array-reader.js'
 
 interface Reading { readonly items: unknown[]; readonly fault: HttpError | undefined }
 

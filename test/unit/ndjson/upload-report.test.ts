@@ -6,7 +6,7 @@ import { type UploadResult, UploadReport } from '../../../src/ndjson/upload-repo
 import type { Schema } from '../../../src/schema/schema.js'
 import { fakeRequest } from '../http/fake-request.js'
 
-test('a record that the schema made into what JSON can not write is refused as any other, without its beginning', async () => {
+test('a record that JSON cannot represent after its schema is refused like any other, without an excerpt', async () => {
   const schema: Schema<{ id: bigint }> = {
     '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value: { id: BigInt((value as { id: string }).id) } }) },
   }

@@ -1,0 +1,170 @@
+// Types of tasks, compiled by `npm run types`, and by scripts/check-package.mjs on older compilers.
+import { expectTypeOf } from 'expect-type'
+import {
+  compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition,
+  type Handler, type HttpRequest, type Policy, type Task, type TaskContext, type TaskHandle, type Tasks,
+} from 'longhaul'
+import { createClient, type InputOf, type ResultOf } from 'longhaul/client'
+import { memory } from 'longhaul/memory'
+import { requestId, timeouts } from 'longhaul/policies'
+import { z } from 'zod'
+
+const report = defineTask({
+  name: 'report',
+  input: z.object({ year: z.coerce.number<string | number>() }),
+  output: z.object({ months: z.array(z.number()) }),
+  run: async ({ year }, { context }) => {
+    expectTypeOf(year).toEqualTypeOf<number>()
+    expectTypeOf(context).toEqualTypeOf<unknown>()
+    return { months: [year] }
+  },
+})
+const mail = defineTask({
+  name: 'mail',
+  run: ({ to }: { to: string }, { context }: TaskContext<{ locale: string }>) => (
+    { at: new Date(), to, locale: context.locale }
+  ),
+})
+const counts = defineTask({
+  name: 'counts', input: jsonSchema<{ a: boolean }>({ type: 'object' }), run: ({ a }) => a,
+})
+const tasks = createTasks({ ...memory(), definitions: [report, mail, counts] })
+const stranger = defineTask({ name: 'stranger', run: () => 1 })
+
+/** Submitting: the input of the schema, registered definitions only, the context that is needed. */
+export async function submitting(): Promise<void> {
+  const task = await tasks.submit(report, { year: '2025' }, { owner: 'ann' })
+  expectTypeOf(task).toEqualTypeOf<TaskHandle<typeof report>>()
+  expectTypeOf(task.taskId).toEqualTypeOf<string>()
+  await tasks.submit(mail, { to: 'ann' }, { context: { locale: 'en' }, delayMs: 5 })
+  await tasks.ownedBy(undefined).submit(counts, { a: true })
+  // @ts-expect-error a year is a number or a text
+  await tasks.submit(report, { year: true })
+  // @ts-expect-error a year is required
+  await tasks.submit(report, {})
+  // @ts-expect-error the definition is not registered
+  await tasks.submit(stranger, {})
+  // @ts-expect-error the context is required
+  await tasks.submit(mail, { to: 'ann' })
+  // @ts-expect-error the context is of another type
+  await tasks.submit(mail, { to: 'ann' }, { context: { locale: 1 } })
+  // @ts-expect-error the input of jsonSchema is of its type
+  await tasks.ownedBy('ann').submit(counts, { a: 1 })
+  // @ts-expect-error there is no such option
+  await tasks.submit(report, { year: 1 }, { retries: 1 })
+}
+
+/** Reading: one union on `status`, and on `task` where the definition is not named. */
+export async function reading(): Promise<void> {
+  const task = await tasks.get('a', report)
+  expectTypeOf(task).toEqualTypeOf<Task<typeof report> | undefined>()
+  if (!task) return
+  expectTypeOf(task.status).toEqualTypeOf<
+    'scheduled' | 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
+  >()
+  expectTypeOf(task.createdAt).toEqualTypeOf<Date>()
+  expectTypeOf(task.task).toEqualTypeOf<'report'>()
+  if (task.status === 'completed') {
+    expectTypeOf(task.result.months).toEqualTypeOf<number[]>()
+    expectTypeOf(task.result.message).toEqualTypeOf<string>()
+    expectTypeOf(task.finishedAt).toEqualTypeOf<Date>()
+    // @ts-expect-error a completed task has no error
+    console.log(task.error.code)
+  }
+  if (task.status === 'failed') expectTypeOf(task.error.code).toEqualTypeOf<string>()
+  if (task.status === 'scheduled') expectTypeOf(task.startAt).toEqualTypeOf<Date>()
+  // @ts-expect-error there is no such status
+  if (task.status === 'done') return
+  // @ts-expect-error the definition is not registered
+  await tasks.get('a', stranger)
+  // @ts-expect-error the owner is named by ownedBy
+  await tasks.get('a', { owner: 'ann' })
+
+  const any = await tasks.ownedBy('ann').wait('a', { timeoutMs: 5 })
+  if (any?.task === 'mail' && any.status === 'completed') {
+    // A Date reads as text.
+    expectTypeOf(any.result.at).toEqualTypeOf<string>()
+  }
+  if (any?.task === 'counts' && any.status === 'completed') {
+    expectTypeOf(any.result).toEqualTypeOf<{ message: string, value: boolean }>()
+  }
+  expectTypeOf(await tasks.cancel('a')).toEqualTypeOf<
+    Task<typeof report | typeof mail | typeof counts> | undefined
+  >()
+}
+
+/** Results that JSON cannot carry. */
+export function results(): void {
+  // @ts-expect-error a Map
+  defineTask({ name: 'a', run: () => ({ members: new Map<string, string>() }) })
+  // @ts-expect-error a Set, in a promise
+  defineTask({ name: 'b', run: async () => [new Set([1])] })
+  // @ts-expect-error a function
+  defineTask({ name: 'c', run: () => ({ deep: { call: () => 1 } }) })
+  // @ts-expect-error a bigint
+  defineTask({ name: 'd', run: async () => 1n })
+  // @ts-expect-error a symbol
+  defineTask({ name: 'e', run: () => ({ s: Symbol('s') }) })
+  // @ts-expect-error not what output says
+  defineTask({ name: 'f', output: z.object({ n: z.number() }), run: () => ({ n: 'one' }) })
+  // @ts-expect-error less than output says
+  defineTask({ name: 'g', output: z.object({ n: z.number() }), run: () => ({}) })
+  // @ts-expect-error not what the schema gives
+  defineTask({ name: 'h', input: z.object({ n: z.number() }), run: ({ n }: { n: string }) => n })
+  // @ts-expect-error there is no such option
+  defineTask({ name: 'i', run: () => 1, retries: 3 })
+}
+
+interface User { readonly id: string }
+interface Host { readonly user: User }
+const endpoints = taskEndpoints(tasks, {
+  statusPath: '/tasks/{id}', owner: ({ context }: HttpRequest<Host>) => context.user.id,
+})
+
+/** Endpoints: the context of the host travels to `run`. */
+export function submits(): void {
+  endpoints.submit(report)
+  endpoints.submit(report, { respond: 'always' })
+  endpoints.submit(mail, { context: ({ context }) => ({ locale: context.user.id }) })
+  endpoints.submit(() => ({ definition: report, input: {} }), { respond: 'always' })
+  // @ts-expect-error the context is required
+  endpoints.submit(mail)
+  // @ts-expect-error the context is of another type
+  endpoints.submit(mail, { context: ({ context }) => ({ locale: context.user }) })
+  // @ts-expect-error the owner is required
+  taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
+  const all: Tasks = tasks
+  const loose: readonly AnyTaskDefinition[] = [report, mail, counts]
+  console.log(all, loose)
+}
+
+/** Policies and handlers compose without casts. */
+export function composing(plain: Handler, checksUser: Policy<Host>): void {
+  const secured = [requestId(), timeouts({ runMs: 1000 })]
+  const routes = router({ 'POST /reports': endpoints.submit(report), 'GET /health': plain })
+  expectTypeOf(routes).toEqualTypeOf<Handler<Host>>()
+  expectTypeOf(compose(...secured, routes)).toEqualTypeOf<Handler<Host>>()
+  expectTypeOf(compose(requestId(), checksUser, routes)).toEqualTypeOf<Handler<Host>>()
+  expectTypeOf(compose(...secured, checksUser, plain)).toEqualTypeOf<Handler<Host>>()
+  expectTypeOf(compose(...secured, plain)).toEqualTypeOf<Handler>()
+  const other: Policy<{ readonly user: number }> = (request, next) => next(request)
+  // @ts-expect-error a policy and a handler that read different contexts
+  compose(other, routes)
+  // @ts-expect-error a handler that reads a user is none that reads nothing
+  const nothing: Handler = routes
+  console.log(nothing)
+}
+
+/** The client has the types of the definition. */
+export async function asking(): Promise<void> {
+  const client = createClient()
+  const remote = client.task<typeof report>('/reports')
+  const { months } = await remote.run({ year: '2025' })
+  expectTypeOf(months).toEqualTypeOf<number[]>()
+  expectTypeOf<InputOf<typeof report>>().toEqualTypeOf<{ year: string | number }>()
+  expectTypeOf<ResultOf<typeof mail>['at']>().toEqualTypeOf<string>()
+  expectTypeOf<ResultOf<typeof mail>>().toEqualTypeOf<import('longhaul').ResultOf<typeof mail>>()
+  expectTypeOf<ResultOf<typeof counts>>().toEqualTypeOf<import('longhaul').ResultOf<typeof counts>>()
+  // @ts-expect-error a year is a number or a text
+  await remote.submit({ year: null })
+}
