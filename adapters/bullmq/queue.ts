@@ -81,7 +81,7 @@ const EARLY_MS = 100
  * task is a job with the name of its definition and the id of the task, so a board shows both.
  *
  * @example
- * const queue = new BullMQQueue({ connection: { url: process.env.REDIS_URL } })
+ * const queue = new BullMQQueue({ connection: { host: '127.0.0.1', port: 6379 } })
  * const tasks = createTasks({ ...redis({ client }), queue, definitions: [report] })
  */
 export class BullMQQueue implements Queue {

@@ -9,7 +9,7 @@ test('a connection with enableAutoPipelining is warned about once, whether optio
   checkPipelining({ host: '127.0.0.1' })
   checkPipelining({ host: '127.0.0.1', enableAutoPipelining: false })
   const warned = once(process, 'warning')
-  checkPipelining({ options: { enableAutoPipelining: true } } as never)
+  checkPipelining({ options: { enableAutoPipelining: true } })
   await warned
   checkPipelining({ host: '127.0.0.1', enableAutoPipelining: true })
   const last = once(process, 'warning')

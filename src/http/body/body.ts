@@ -7,13 +7,13 @@ import { hasUnsafeKey, parseJsonBytes } from './json-text.js'
 import { parseMediaType } from '../fields/media-type.js'
 import { checkNames } from '../../runtime/option-names.js'
 
-/** How much of a body may be read. */
+/** Options of `readBytes`. */
 export interface ReadBytesOptions {
-  /** The largest body that is read, in bytes as sent. */
+  /** Maximum size of the body, in bytes as sent. */
   readonly maxBodyBytes: number
 }
 
-/** How much of a body may be read, and as what. */
+/** Options of `readJson`. */
 export interface ReadJsonOptions extends ReadBytesOptions {
   /**
    * Media types to read, lower-case. Default: `application/json` and everything that ends in
@@ -28,8 +28,12 @@ const CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'])
 const DIGITS = /^[0-9]+$/
 
 /**
- * The bytes of the body. Bytes or text that the host's own parser left are used. What the
- * connection fails with comes through as it is.
+ * Reads the body as bytes. Uses the bytes or text that the host's own parser has read. An error of
+ * the connection is passed on unchanged.
+ *
+ * @example
+ * const csv = await readBytes(request, { maxBodyBytes: 1_048_576 })
+ *
  * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read),
  * `unsupported_content_coding` (415), `digest_mismatch` (400)
  */
@@ -39,18 +43,25 @@ export async function readBytes(request: HttpRequest, options: ReadBytesOptions)
   checkLength(request.headers, maxBodyBytes)
   const parsed = request.body.parsed?.value
   const left = typeof parsed === 'string' ? Buffer.from(parsed) : parsed
-  if (left instanceof Uint8Array) return checkedAsSent(request.headers, capped(left.byteLength > maxBodyBytes ? undefined : left, maxBodyBytes))
+  if (left instanceof Uint8Array) {
+    const bytes = left.byteLength > maxBodyBytes ? undefined : left
+    return checkedAsSent(request.headers, capped(bytes, maxBodyBytes))
+  }
   checkCoding(request.headers)
   return capped(await request.body.bytes(maxBodyBytes), maxBodyBytes)
 }
 
 /**
- * The body as JSON. A value that the host's parser left is used at once, without a promise. Its
- * keys are checked like ours, and its size as JSON where Content-Length does not tell it; text that
- * it left stays a string, bytes are parsed. A body without Content-Type is refused: a page of
- * another site can make a browser send one with its user's cookies, without asking the server
- * beforehand. `charset` may only be UTF-8 or US-ASCII. Errors are thrown where the answer is
- * direct, else rejected.
+ * Reads the body as JSON. A value that the host's parser has made is returned without a promise,
+ * after the same checks of its keys, depth and size. Text from the host's parser stays a string,
+ * and bytes are parsed. Errors are thrown if the value is there, and else rejected.
+ *
+ * A body without Content-Type is refused, because a page of another site can make a browser send
+ * one with the user's cookies and without a preflight. `charset` must be UTF-8 or US-ASCII.
+ *
+ * @example
+ * const draft = await readJson(request, { maxBodyBytes: 65_536 })
+ *
  * @throws {HttpError} `body_too_large` (413), `unsupported_media_type` and
  * `unsupported_content_coding` (415), and with 400 `missing_body`, `malformed_json` (says where),
  * `unsafe_key` (`__proto__` and its kind), `nested_too_deep`, `digest_mismatch`
@@ -64,8 +75,8 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
   const isTyped = request.headers['content-type'] !== undefined
   if (!isTyped && parsed?.value !== undefined) throw unsupported(mediaTypes)
   if (parsed?.value instanceof Uint8Array) {
-    const { value } = parsed
-    return parseJsonBytes(checkedAsSent(request.headers, capped(value.byteLength > maxBodyBytes ? undefined : value, maxBodyBytes)))
+    const bytes = parsed.value.byteLength > maxBodyBytes ? undefined : parsed.value
+    return parseJsonBytes(checkedAsSent(request.headers, capped(bytes, maxBodyBytes)))
   }
   if (parsed !== undefined) return usable(parsed.value, request.headers, maxBodyBytes)
   checkCoding(request.headers)
@@ -78,8 +89,8 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
 }
 
 /**
- * Bytes that the host's parser left: they are what was sent, unless there was a content coding to
- * undo.
+ * Checks the Content-Digest of bytes that the host's parser has read. With a content coding they
+ * are not the bytes that were sent, so they are not checked.
  */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
   return isCoded(headers) ? bytes : ContentDigest.of(headers)?.check(bytes) ?? bytes
@@ -94,24 +105,30 @@ function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): 
 }
 
 /**
- * Whether what the host's parser left was larger than `maxBodyBytes`. Content-Length says so, unless
- * the body was sent in chunks or in a content coding: then the value is measured. It must not be
+ * Returns whether the body that the host has parsed is larger than `maxBodyBytes`. Compares
+ * Content-Length, or measures the value if the body was chunked or coded. The value must not be
  * nested too deeply.
  */
 export function isParsedLarger(value: unknown, headers: RequestHeaders, maxBodyBytes: number): boolean {
   const length = headers['content-length']
-  if (typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)) return Number(length) > maxBodyBytes
-  return typeof value === 'string' ? Buffer.byteLength(value) > maxBodyBytes : isJsonLarger(value, maxBodyBytes)
+  const isExact = typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)
+  if (isExact) return Number(length) > maxBodyBytes
+  if (typeof value === 'string') return Buffer.byteLength(value) > maxBodyBytes
+  return isJsonLarger(value, maxBodyBytes)
 }
 
 function capped(bytes: Uint8Array | undefined, maxBodyBytes: number): Uint8Array {
-  if (bytes === undefined) throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
+  if (bytes === undefined) {
+    const message = `The body is larger than ${maxBodyBytes} bytes.`
+    throw httpError('body_too_large', { message })
+  }
   return bytes
 }
 
 function checkLength(headers: RequestHeaders, maxBodyBytes: number): void {
   const length = headers['content-length']
-  if (typeof length === 'string' && DIGITS.test(length) && Number(length) > maxBodyBytes) capped(undefined, maxBodyBytes)
+  if (typeof length !== 'string' || !DIGITS.test(length)) return
+  if (Number(length) > maxBodyBytes) capped(undefined, maxBodyBytes)
 }
 
 /**
@@ -129,13 +146,13 @@ export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly str
   throw unsupported(mediaTypes)
 }
 
-/** Whether the head says that bytes follow. */
+/** Returns whether the header fields announce a body. */
 export function announcesBody(headers: RequestHeaders): boolean {
   const length = headers['content-length']
   return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
 }
 
-/** The 415 of a body that says it is something else, or nothing. */
+/** Returns the 415 for a body of another media type, or of none. */
 export function unsupported(mediaTypes: readonly string[] = ['application/json']): HttpError {
   // RFC 9110 sections 12.5.1 and 15.5.16: Accept in a response says what would be read.
   const message = `The Content-Type must be ${mediaTypes.join(' or ')}.`

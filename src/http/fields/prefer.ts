@@ -32,10 +32,13 @@ const NONE = preferences(new Map())
 const memo = new Memo(parse)
 
 /**
- * Reads the Prefer header (RFC 7240 with errata 4439). Names are case-insensitive, values are not;
- * a token and a quoted string with the same text are the same value; the first of a name wins, even
- * when its value means nothing. Empty and malformed items are skipped, and a quote that never
- * closes hides the rest. Never throws. Linear in the length of the text.
+ * Reads the Prefer header (RFC 7240 with errata 4439). Names are case-insensitive, values are not.
+ * A token and a quoted string with the same text are the same value. The first preference of a name
+ * wins, even if its value has no meaning. Empty and malformed items are skipped. An unclosed quote
+ * hides the rest. Never throws. Takes linear time.
+ *
+ * @example
+ * const { respondAsync, wait } = parsePrefer(request.headers.prefer)
  */
 export function parsePrefer(header: string | readonly string[] | undefined): Preferences {
   return header === undefined ? NONE : memo.get(fieldText(header))

@@ -47,7 +47,8 @@ export async function acceptSubmission<C>(
   let isInUse = false
   const accept: Accept = async (claimed) => {
     const options = {
-      owner: requester.owner, counted: countedAs(requester, request), context: settings.context(request),
+      owner: requester.owner, counted: countedAs(requester, request),
+      context: settings.context(request),
       callbackUrl, ...claimed,
     }
     isInUse = true
@@ -67,7 +68,8 @@ type Accept = (claimed?: { readonly id: string, readonly claim: string }) => Pro
 
 /** Accepts the task of an Idempotency-Key, or finds what an earlier request with it has started. */
 async function acceptOnce<C>(
-  { service }: EndpointSettings<C>, submission: Submission<C>, idempotencyKey: string, accept: Accept,
+  { service }: EndpointSettings<C>, submission: Submission<C>, idempotencyKey: string,
+  accept: Accept,
 ): Promise<AcceptedSubmission> {
   const { request, requester: { owner }, definition, body, direct } = submission
   const key = claimKey(request, owner, idempotencyKey)
@@ -81,7 +83,9 @@ async function acceptOnce<C>(
 }
 
 /** Returns what an earlier request with the same key has started. */
-export async function readClaim(service: TaskService, claim: Claim, owner: OwnerId): Promise<AcceptedSubmission> {
+export async function readClaim(
+  service: TaskService, claim: Claim, owner: OwnerId,
+): Promise<AcceptedSubmission> {
   if (claim.kind === 'answer') {
     if (!claim.answer) throw stillRunning()
     return { kind: 'stored', response: replay(claim.answer) }
@@ -91,7 +95,9 @@ export async function readClaim(service: TaskService, claim: Claim, owner: Owner
   throw claim.accepted ? httpError('idempotent_task_gone') : stillRunning()
 }
 
-/** Returns the fingerprint of a request. The query counts too, because it may change the meaning. */
+/**
+ * Returns the fingerprint of a request. The query counts too, because it may change the meaning.
+ */
 export function requestFingerprint(request: HttpRequest<unknown>, body: unknown): string {
   return fingerprintOf([request.search ?? request.query.toString(), body])
 }

@@ -19,7 +19,8 @@ export async function answerOnce<C>(
   if (idempotencyKey === undefined) return (await work(() => undefined)).response
   const requester = settings.requester(request)
   const outcome = await onceAnswer(request, {
-    store: service.store, key: claimKey(request, requester.owner, idempotencyKey), fingerprint: requestFingerprint(request, body),
+    store: service.store, key: claimKey(request, requester.owner, idempotencyKey),
+    fingerprint: requestFingerprint(request, body),
     waitMs: syncTimeoutMs, retentionMs: service.retentionMs, maxBytes: service.maxResultBytes,
   }, work)
   // The client has disconnected.

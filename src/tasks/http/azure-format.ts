@@ -59,7 +59,9 @@ export function azureFormat(options: AzureFormatOptions = {}): TaskFormat {
   checkNames('azureFormat', options, KNOWN)
   const { origin = '', via = 'operation-location' } = options
   if (origin !== '' && !isOrigin(origin)) {
-    throw new TypeError(`azureFormat: origin must be like https://api.example.com, not ${JSON.stringify(origin)}`)
+    throw new TypeError(
+      `azureFormat: origin must be like https://api.example.com, not ${JSON.stringify(origin)}`,
+    )
   }
   const monitor = { toText, notFound: 'task_not_found', schema } as const
   if (via === 'operation-location') {
@@ -91,7 +93,8 @@ function isOrigin(text: string): boolean {
 function toText(task: TaskSnapshot): string {
   const { task: kind, progress, result, error, createdAt, startedAt, finishedAt } = bodyOf(task)
   return JSON.stringify({
-    id: task.id, kind, status: STATUS[task.state], percentComplete: percentOf(task, progress), message: progress?.message, result,
+    id: task.id, kind, status: STATUS[task.state], percentComplete: percentOf(task, progress),
+    message: progress?.message, result,
     error: task.state === 'cancelled' ? { code: 'task_cancelled', message: 'The task was cancelled.' } : error,
     createdDateTime: createdAt, startDateTime: startedAt, endDateTime: finishedAt,
   })

@@ -30,7 +30,8 @@ export class EncodedBodies {
   }
 
   private encoded(
-    known: WeakMap<TaskSnapshot, Encoded>, task: TaskSnapshot, statusUrl: string, textOf: () => string,
+    known: WeakMap<TaskSnapshot, Encoded>, task: TaskSnapshot, statusUrl: string,
+    textOf: () => string,
   ): Uint8Array {
     // The task format is the same at every path.
     const path = this.format === taskFormat ? '' : statusUrl

@@ -108,7 +108,8 @@ export interface TaskEndpoints<C = unknown> {
 }
 
 const KNOWN = {
-  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
+  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600],
+  syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
 } satisfies Record<keyof TaskEndpointsOptions, unknown>
 
 /**
@@ -122,7 +123,9 @@ const KNOWN = {
  *
  * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option makes no sense.
  */
-export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsOptions<C>): TaskEndpoints<C> {
+export function taskEndpoints<C = unknown>(
+  tasks: Tasks, options: TaskEndpointsOptions<C>,
+): TaskEndpoints<C> {
   checkBounds('taskEndpoints', options, KNOWN)
   const service = serviceOf(tasks, 'taskEndpoints')
   const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes } = options
@@ -130,7 +133,8 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   const settings: EndpointSettings<C> = {
     service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
     requester: findRequester(options.owner),
-    context: jsonContext(options.context), callback: options.callback, maxWaitSeconds, syncTimeoutMs, maxBodyBytes,
+    context: jsonContext(options.context), callback: options.callback, maxWaitSeconds,
+    syncTimeoutMs, maxBodyBytes,
   }
   mustHaveCallbacks(service, settings.callback)
   return {
@@ -145,7 +149,9 @@ export function taskEndpoints<C = unknown>(tasks: Tasks, options: TaskEndpointsO
   }
 }
 
-async function find<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, below: string): Promise<TaskSnapshot | undefined> {
+async function find<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, below: string,
+): Promise<TaskSnapshot | undefined> {
   const { mountPath, path } = request
   const id = path.endsWith(below) ? settings.path.idIn(mountPath, path.slice(0, -below.length)) ?? request.params['id'] : undefined
   if (id === undefined) return undefined

@@ -5,7 +5,10 @@ import type { WaiterSlot } from '../record/waiters.js'
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 2000
-/** Maximum bytes of an event that wait in a connection. It gets the next piece once it has sent the last. */
+/**
+ * Maximum bytes of an event that wait in a connection. It gets the next piece once it has sent the
+ * last.
+ */
 const PIECE_BYTES = 65_536
 
 /**
@@ -34,7 +37,8 @@ export function eventStream(
 }
 
 async function* generate(
-  subscriptions: Subscriptions, { id, owner }: TaskSnapshot, eventOf: (task: TaskSnapshot) => Uint8Array,
+  subscriptions: Subscriptions, { id, owner }: TaskSnapshot,
+  eventOf: (task: TaskSnapshot) => Uint8Array,
   lastEventId: string | undefined, { signal, release }: WaiterSlot,
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
   let lastSent = lastEventId

@@ -15,7 +15,8 @@ const resultSchema: Fragment = { type: 'object', required: ['message'], properti
 
 /** What the handler that takes work in says of itself. */
 export function submitOperations(
-  format: TaskFormat, definition: AnyTaskDefinition | undefined, { always, emptyBody }: { readonly always: boolean, readonly emptyBody: boolean },
+  format: TaskFormat, definition: AnyTaskDefinition | undefined,
+  { always, emptyBody }: { readonly always: boolean, readonly emptyBody: boolean },
 ): readonly Operation[] {
   const accepted = response('Accepted: the work goes on in the background', {
     schema: format.schema,

@@ -20,7 +20,8 @@ export async function respondAccepted<C>(
   settings: EndpointSettings<C>, submitter: Submitter<C>, { task, replayed }: AcceptedTask,
 ): Promise<HttpResponse> {
   const { request, direct, respondAsync, waitSeconds } = submitter
-  // A direct request gets a 202 only if the first request with its key asked for one. It does not wait.
+  // A direct request gets a 202 only if the first request with its key asked for one. It does not
+  // wait.
   if (waitSeconds === 0 || direct) return accepted(settings, request, task, { replayed, applied: respondAsync && 'respond-async' })
   const wait = `wait=${String(waitSeconds)}`
   const now = await waitForEnd(settings, submitter, task)
@@ -37,7 +38,8 @@ export async function respondAccepted<C>(
 
 /** Returns the task as it is when it ends, or when the time is over. */
 async function waitForEnd<C>(
-  { service }: EndpointSettings<C>, { request, requester, waitSeconds }: Submitter<C>, task: TaskSnapshot,
+  { service }: EndpointSettings<C>, { request, requester, waitSeconds }: Submitter<C>,
+  task: TaskSnapshot,
 ): Promise<TaskSnapshot> {
   const slot = service.waiters.tryAcquire(request.signal, countedAs(requester, request))
   if (!slot) return task

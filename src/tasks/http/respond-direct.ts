@@ -59,7 +59,8 @@ export async function respondTemporary<C>(
  * this request asked for a 202 but the first request with its key asked for the result.
  */
 export async function respondWithResult<C>(
-  settings: EndpointSettings<C>, submitter: Submitter<C>, { task, replayed }: AcceptedTask, given: WaiterSlot | undefined,
+  settings: EndpointSettings<C>, submitter: Submitter<C>, { task, replayed }: AcceptedTask,
+  given: WaiterSlot | undefined,
 ): Promise<HttpResponse> {
   const { request, direct, waitSeconds } = submitter
   const slot = given ?? acquireWaiterSlot(settings, submitter)
@@ -78,14 +79,17 @@ export async function respondWithResult<C>(
 
 /** Returns the task once it is final; `undefined` if that takes too long or the signal aborts. */
 async function waitForEnd<C>(
-  { service }: EndpointSettings<C>, { id, owner }: TaskSnapshot, signal: AbortSignal, timeoutMs: number,
+  { service }: EndpointSettings<C>, { id, owner }: TaskSnapshot, signal: AbortSignal,
+  timeoutMs: number,
 ): Promise<TaskSnapshot | undefined> {
   const isVisible = (now: TaskSnapshot) => belongsTo(now, owner)
   const end = await waitFor(service.subscriptions, id, { timeoutMs, signal, isVisible }, true)
   return end && isFinal(end.state) ? end : undefined
 }
 
-function answerOf(task: TaskSnapshot | undefined, headers: Record<string, string> = {}): HttpResponse {
+function answerOf(
+  task: TaskSnapshot | undefined, headers: Record<string, string> = {},
+): HttpResponse {
   if (!task) throw httpError('task_interrupted')
   if (task.state === 'completed') return result(resultText(task), headers)
   const failure = toTaskError(task)

@@ -17,14 +17,17 @@ const KEEP_ALIVE_MARGIN_MS = 2000
  * `createTasks` says so, or because all slots are taken.
  */
 export function acquireRunSlot<C>(
-  { service }: EndpointSettings<C>, { direct, idempotencyKey, definition: { attempts, maxPerOwner } }: Submission<C>,
+  { service }: EndpointSettings<C>,
+  { direct, idempotencyKey, definition: { attempts, maxPerOwner } }: Submission<C>,
 ): boolean {
   const needsRecord = idempotencyKey !== undefined || attempts > 1 || maxPerOwner !== undefined
   return direct && !needsRecord && service.directHere && service.runSlots.tryAcquire()
 }
 
 /** Runs work in the slot that `acquireRunSlot` has acquired. Stops it if the client disconnects. */
-export async function runHere<C>(settings: EndpointSettings<C>, submission: Submission<C>): Promise<HttpResponse> {
+export async function runHere<C>(
+  settings: EndpointSettings<C>, submission: Submission<C>,
+): Promise<HttpResponse> {
   const { directRuns, runSlots } = settings.service
   const stop = new Stop(submission.request)
   try {
@@ -37,13 +40,16 @@ export async function runHere<C>(settings: EndpointSettings<C>, submission: Subm
   }
 }
 
-async function run<C>(settings: EndpointSettings<C>, submission: Submission<C>, stop: Stop): Promise<HttpResponse> {
+async function run<C>(
+  settings: EndpointSettings<C>, submission: Submission<C>, stop: Stop,
+): Promise<HttpResponse> {
   const { service: { maxResultBytes }, syncTimeoutMs } = settings
   const { definition, input, requester: { owner }, request } = submission
   // Keeps the process alive while a request waits, also where no socket does.
   const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   const outcome = await runOnce(definition, input, {
-    taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request), progress: () => undefined,
+    taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request),
+    progress: () => undefined,
     stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
   })
   clearTimeout(keepAlive)

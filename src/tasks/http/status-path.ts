@@ -15,7 +15,9 @@ export class StatusPath {
   #confirmed = false
   #warned = false
 
-  /** @throws {TypeError} `template` does not start with `/`, or has no `{id}` as a whole segment. */
+  /**
+   * @throws {TypeError} `template` does not start with `/`, or has no `{id}` as a whole segment.
+   */
   constructor(template: string) {
     const parts = String(template).split('{id}')
     const [before = '', after = ''] = parts

@@ -48,13 +48,16 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   return describe(handler, statusOperations(path.template, settings.format))
 }
 
-function show<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): MaybePromise<HttpResponse> {
+function show<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
+): MaybePromise<HttpResponse> {
   const requester = settings.requester(request)
   return after(settings.service.read(id), (task) => showTask(settings, request, requester, task))
 }
 
 function showTask<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot | undefined,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester,
+  task: TaskSnapshot | undefined,
 ): MaybePromise<HttpResponse> {
   if (!task || !belongsTo(task, requester.owner)) throw httpError(settings.format.notFound)
   const { accept, prefer } = request.headers
@@ -71,7 +74,8 @@ function showTask<C>(
 }
 
 function answer<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot, shared?: EncodedBodies,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, task: TaskSnapshot,
+  shared?: EncodedBodies,
 ): HttpResponse {
   const headers = statusHeaders(task)
   const { status, text } = settings.format.shown?.(task) ?? OK
@@ -85,7 +89,8 @@ function answer<C>(
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
 async function poll<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot, seconds: number,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, requester: Requester, task: TaskSnapshot,
+  seconds: number,
 ): Promise<HttpResponse> {
   const { service, format } = settings
   const known = request.headers['if-none-match']
@@ -137,7 +142,9 @@ function tooManyStreams(own: boolean): HttpError {
   return httpError('too_many_requests', { message: 'You wait for too many tasks at once; close an event stream, or poll instead.', headers })
 }
 
-async function cancel<C>(settings: EndpointSettings<C>, request: HttpRequest<C>, id: string): Promise<HttpResponse> {
+async function cancel<C>(
+  settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
+): Promise<HttpResponse> {
   const { owner } = settings.requester(request)
   const outcome = await settings.service.cancel(id, (task) => belongsTo(task, owner))
   if (!outcome) throw httpError(settings.format.notFound)

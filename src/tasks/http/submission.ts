@@ -48,7 +48,8 @@ export interface Submitter<C> {
 
 /** Reads and validates a submission. Throws the error that the client is to see. */
 export async function readSubmission<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, { read, callback, mode }: SubmissionSource<C>,
+  settings: EndpointSettings<C>, request: HttpRequest<C>,
+  { read, callback, mode }: SubmissionSource<C>,
 ): Promise<Submission<C>> {
   const { service } = settings
   const requester = settings.requester(request)
@@ -62,7 +63,8 @@ export async function readSubmission<C>(
     const direct = mode === 'prefer' && !respondAsync
     if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
     return {
-      request, requester, definition, input, body, idempotencyKey, callbackUrl, discard, direct, respondAsync,
+      request, requester, definition, input, body, idempotencyKey, callbackUrl, discard, direct,
+      respondAsync,
       waitSeconds: mode === 'always' ? 0 : Math.min(wait, settings.maxWaitSeconds),
     }
   } catch (error) {
@@ -72,7 +74,9 @@ export async function readSubmission<C>(
 }
 
 /** Discards the input of a submission that no task will use. Never rejects. */
-export async function discardInput({ discard }: { readonly discard?: (() => unknown) | undefined }): Promise<void> {
+export async function discardInput(
+  { discard }: { readonly discard?: (() => unknown) | undefined },
+): Promise<void> {
   try {
     await discard?.()
   } catch {
@@ -95,7 +99,9 @@ export async function readBody(
 }
 
 /** Validates input. Makes the pointers of its errors begin with `pointer`. */
-async function validateAt(pointer: string, service: TaskService, definition: AnyTaskDefinition, input: unknown): Promise<void> {
+async function validateAt(
+  pointer: string, service: TaskService, definition: AnyTaskDefinition, input: unknown,
+): Promise<void> {
   try {
     await service.validate(definition, input)
   } catch (error) {
@@ -107,7 +113,8 @@ async function validateAt(pointer: string, service: TaskService, definition: Any
 }
 
 async function readCallbackUrl<C>(
-  service: TaskService, callback: FindCallback<C>, body: unknown, request: HttpRequest<C>, owner: string | undefined,
+  service: TaskService, callback: FindCallback<C>, body: unknown, request: HttpRequest<C>,
+  owner: string | undefined,
 ): Promise<string | undefined> {
   const url = callback(isJsonObject(body) ? body : {}, request)
   return url === undefined ? undefined : service.checkCallback(url, owner)

@@ -15,7 +15,9 @@ import { acquireRunSlot, runHere } from './run-here.js'
 import {
   readBody, readSubmission, type Submission, type SubmissionSource, type Submitter,
 } from './submission.js'
-import type { FindCallback, ReadWork, Select, SubmitEndpointOptions } from './submit-endpoint-options.js'
+import type {
+  FindCallback, ReadWork, Select, SubmitEndpointOptions,
+} from './submit-endpoint-options.js'
 
 const KNOWN = {
   respond: 1, emptyBody: 1, callback: 1, context: 1,
@@ -50,7 +52,8 @@ export function createSubmit<C>(
 
 /** Implements `TaskEndpoints.accept`: accepts work whose body a handler of the host reads. */
 export function acceptRead<C>(
-  settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>,
+  settings: EndpointSettings<C>, request: HttpRequest<C>, definition: AnyTaskDefinition,
+  read: () => MaybePromise<ReadWork>,
 ): Promise<HttpResponse> {
   return answer(settings, request, {
     read: async () => ({ ...await read(), definition }), callback: settings.callback, mode: 'async',
@@ -82,7 +85,8 @@ async function answer<C>(
  * @param slot - the slot of a request that asked for a direct answer. It is released here.
  */
 export async function respond<C>(
-  settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission, slot: WaiterSlot | undefined,
+  settings: EndpointSettings<C>, submitter: Submitter<C>, accepted: AcceptedSubmission,
+  slot: WaiterSlot | undefined,
 ): Promise<HttpResponse> {
   // Only a direct request has a temporary task, so it has a slot.
   if (accepted.kind === 'temporary') return respondTemporary(settings, submitter, accepted.task, slot as WaiterSlot)
@@ -91,7 +95,9 @@ export async function respond<C>(
   return accepted.kind === 'stored' ? accepted.response : respondAccepted(settings, submitter, accepted)
 }
 
-function withoutInput<C>({ request, requester, direct, respondAsync, waitSeconds }: Submission<C>): Submitter<C> {
+function withoutInput<C>(
+  { request, requester, direct, respondAsync, waitSeconds }: Submission<C>,
+): Submitter<C> {
   return { request, requester, direct, respondAsync, waitSeconds }
 }
 
@@ -104,6 +110,8 @@ function mustBeDefined(service: TaskService, what: AnyTaskDefinition | undefined
 }
 
 /** Throws a `TypeError` if a callback URL could be given but `createTasks` has no `callbacks`. */
-export function mustHaveCallbacks<C>(service: TaskService, callback: FindCallback<C> | undefined): void {
+export function mustHaveCallbacks<C>(
+  service: TaskService, callback: FindCallback<C> | undefined,
+): void {
   if (callback && !service.hasCallbacks) throw noCallbacks()
 }

@@ -123,7 +123,9 @@ class Acceptance {
   }
 
   /** Enqueues the job of a new record. Returns the reason if that failed. */
-  private async finishCreate(listed: void | Promise<void>, created: VersionedRecord): Promise<unknown> {
+  private async finishCreate(
+    listed: void | Promise<void>, created: VersionedRecord,
+  ): Promise<unknown> {
     try {
       await listed
       return await this.enqueue(await this.newJob(created))

@@ -21,7 +21,8 @@ const GRACE_MS = 10_000
  * @throws {HttpError} 429 `too_many_tasks`: all slots are taken.
  */
 export async function acquireSlot(
-  store: Store, definition: { readonly name: string, readonly maxPerOwner: number }, counted: string, taskId: string, ttlMs: number,
+  store: Store, definition: { readonly name: string, readonly maxPerOwner: number },
+  counted: string, taskId: string, ttlMs: number,
 ): Promise<string> {
   const party = createHash('sha256').update(counted).digest('base64url')
   for (let n = 0; n < definition.maxPerOwner; n++) {

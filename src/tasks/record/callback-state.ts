@@ -32,9 +32,12 @@ export interface CallbackView {
 }
 
 /** The state as clients see it, as JSON text. */
-export function callbackText({ state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt }: CallbackState): string {
+export function callbackText(
+  { state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt }: CallbackState,
+): string {
   const view: { [K in keyof CallbackView]: CallbackView[K] | undefined } = {
-    state, attempts, lastStatus, fault, nextAttemptAt: toIso(nextAttemptAt), deliveredAt: toIso(deliveredAt),
+    state, attempts, lastStatus, fault, nextAttemptAt: toIso(nextAttemptAt),
+    deliveredAt: toIso(deliveredAt),
   }
   return JSON.stringify(view)
 }

@@ -1,4 +1,6 @@
-import { type ErrorFields, type TaskFailure, type TaskProgress, type TaskRecord, toTaskText } from './record.js'
+import {
+  type ErrorFields, type TaskFailure, type TaskProgress, type TaskRecord, toTaskText,
+} from './record.js'
 import type { TaskState } from './state.js'
 
 /**
@@ -30,7 +32,8 @@ function textOr0(text: string | undefined): string {
 /** 0 stands for an absent value. */
 type Head = [
   state: TaskState, version: number, attempt: number, createdAt: number, expiresAt: number,
-  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, job: string, rare?: Rare,
+  owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, job: string,
+  rare?: Rare,
 ]
 
 /** Members that most records do not have. */
@@ -75,7 +78,8 @@ function split(value: string): readonly [head: Head, text: string, work: string 
 export function toSnapshot(id: string, value: string): TaskSnapshot {
   const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , rare], text] = split(value)
   return {
-    id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner, errorStatus: errorStatus || undefined,
+    id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner,
+    errorStatus: errorStatus || undefined,
     errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder, text,
   }
 }

@@ -5,7 +5,9 @@ import type { Ledger } from './ledger.js'
  * Releases an external resource of a task that will not run any more; see `keeps` of `defineTask`.
  * Never rejects, because the resource expires by itself.
  */
-export async function releaseExternal(definition: AnyTaskDefinition | undefined, name: string): Promise<void> {
+export async function releaseExternal(
+  definition: AnyTaskDefinition | undefined, name: string,
+): Promise<void> {
   try {
     await definition?.keeps?.release(name)
   } catch {

@@ -23,7 +23,9 @@ export class TaskJob implements Job {
   readonly store?: string
   #carried: VersionedRecord | undefined
 
-  constructor({ taskId, job, name, input, context, store }: TaskJobOptions, record: VersionedRecord) {
+  constructor(
+    { taskId, job, name, input, context, store }: TaskJobOptions, record: VersionedRecord,
+  ) {
     this.id = jobId({ id: taskId, job })
     this.taskId = taskId
     this.name = name
@@ -63,7 +65,9 @@ export interface Work {
   readonly backoff: Backoff
 }
 
-/** Maximum length of the work as JSON. A longer text would slow down each poll of a waiting task. */
+/**
+ * Maximum length of the work as JSON. A longer text would slow down each poll of a waiting task.
+ */
 const MAX_WORK_LENGTH = 16_384
 
 /** Returns the work as text; `undefined` if it is too long, so that only its job has it. */

@@ -90,7 +90,9 @@ export class Ledger {
     return this.tryMove(from, decide, true)
   }
 
-  private async tryMove(from: VersionedRecord, decide: Decide, retries: boolean): Promise<Moved | undefined> {
+  private async tryMove(
+    from: VersionedRecord, decide: Decide, retries: boolean,
+  ): Promise<Moved | undefined> {
     let current = from
     for (let tries = 1; ; tries++) {
       const wanted = decide(current.record)
@@ -113,14 +115,18 @@ export class Ledger {
     }
   }
 
-  private replace({ record, revision }: VersionedRecord, next: TaskRecord): Promise<Replaced | Conflict> | Replaced | Conflict {
+  private replace(
+    { record, revision }: VersionedRecord, next: TaskRecord,
+  ): Promise<Replaced | Conflict> | Replaced | Conflict {
     const options = { ttlMs: newLifetime(record, next), evictable: isFinal(next.state) }
     return this.store.replace(taskKey(next.id), encode(next), revision, options)
   }
 }
 
 /** Returns the new lifetime in milliseconds; `undefined` if the record keeps its expiry. */
-function newLifetime(before: TaskRecord, { expiresAt, finishedAt }: TaskRecord): number | undefined {
+function newLifetime(
+  before: TaskRecord, { expiresAt, finishedAt }: TaskRecord,
+): number | undefined {
   if (expiresAt === before.expiresAt) return undefined
   return expiresAt - (finishedAt ?? Date.now())
 }

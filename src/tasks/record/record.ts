@@ -104,7 +104,8 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
     || progress !== record.progress || result !== record.result || error !== record.error
     || callback !== record.callback
   return {
-    id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt, startAt, startedAt, finishedAt, expiresAt,
+    id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt,
+    startAt, startedAt, finishedAt, expiresAt,
     progress, result, error, errorStatus, errorFields, claim, slot, callback, holder, keeps,
     work: state === 'queued' ? record.work : undefined,
   }

@@ -10,7 +10,8 @@ export type OnTaskError = (error: unknown, at: { taskId: string; name: string; a
 
 /** Reports a failure to the host. Its listener cannot change how a task ends. */
 export function reportError(
-  { onError }: { readonly onError: OnTaskError }, cause: unknown, job: Pick<Job, 'taskId' | 'name'>, attempt: number,
+  { onError }: { readonly onError: OnTaskError }, cause: unknown,
+  job: Pick<Job, 'taskId' | 'name'>, attempt: number,
 ): void {
   telling(() => onError(cause, { taskId: job.taskId, name: job.name, attempt }))
 }

@@ -3,7 +3,9 @@ import { MAX_TIMER } from '../definition/bounds.js'
 import { toSnapshot, type TaskSnapshot } from './codec.js'
 import { taskKey } from './ids.js'
 
-/** Time between two reads of a watched record, in milliseconds. A notice of the store may be lost. */
+/**
+ * Time between two reads of a watched record, in milliseconds. A notice of the store may be lost.
+ */
 const REREAD_MS = 3000
 
 /**
@@ -66,7 +68,8 @@ class TaskWatch {
 
   /** @param onClose - called when the last subscriber has left */
   constructor(
-    private readonly store: Store, private readonly id: string, private readonly onRead: (task: TaskSnapshot) => void,
+    private readonly store: Store, private readonly id: string,
+    private readonly onRead: (task: TaskSnapshot) => void,
     private readonly onClose: () => void,
   ) {
     this.opened = this.open()

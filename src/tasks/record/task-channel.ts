@@ -36,7 +36,8 @@ export const taskChannel = channel('longhaul:task')
 
 /** Publishes that a new task was accepted. */
 export function publishAccepted(
-  name: string, { id: taskId, owner, createdAt }: { readonly id: string, readonly owner: string | undefined, readonly createdAt: number },
+  name: string,
+  { id: taskId, owner, createdAt }: { readonly id: string, readonly owner: string | undefined, readonly createdAt: number },
 ): void {
   taskChannel.publish({
     event: 'accepted', taskId, name, owner, state: 'queued', attempt: 0, code: undefined,

@@ -150,13 +150,17 @@ export class TaskAttempt {
     throw handBacks.of(job, why, stuckMs, error)
   }
 
-  private async execute({ definition, input, error }: Prepared, begun: VersionedRecord): Promise<void> {
+  private async execute(
+    { definition, input, error }: Prepared, begun: VersionedRecord,
+  ): Promise<void> {
     const { job, attempt, settings: { maxResultBytes } } = this
     this.current = begun
     this.fence = begun.record.attempt
     const outcome = error !== undefined ? failedOutcome(error) : await runValidated(definition, input, {
-      taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt, owner: begun.record.owner,
-      context: job.context, progress: this.report, stop: this.stop, timeoutMs: definition.timeoutMs, maxResultBytes,
+      taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt,
+      owner: begun.record.owner,
+      context: job.context, progress: this.report, stop: this.stop,
+      timeoutMs: definition.timeoutMs, maxResultBytes,
     })
     this.over = true
     await this.conclude(outcome, await this.writer?.close())
@@ -233,7 +237,9 @@ const begin = (record: TaskRecord): TaskChange => ({
 })
 
 /** Rejects with `task_timeout` when a schema takes longer than a run may. */
-async function inTime(validating: Promise<never>, { name, timeoutMs }: AnyTaskDefinition): Promise<never> {
+async function inTime(
+  validating: Promise<never>, { name, timeoutMs }: AnyTaskDefinition,
+): Promise<never> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {

@@ -3,9 +3,15 @@ import type { Ledger } from '../record/ledger.js'
 import { taskKey } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
 
-/** A run that ends sooner is not watched, because subscribing costs more than the whole run. In milliseconds. */
+/**
+ * A run that ends sooner is not watched, because subscribing costs more than the whole run. In
+ * milliseconds.
+ */
 const SHORT_RUN_MS = 20
-/** Time between two reads, and between two attempts to subscribe, in milliseconds. A notice may be lost. */
+/**
+ * Time between two reads, and between two attempts to subscribe, in milliseconds. A notice may be
+ * lost.
+ */
 const REREAD_MS = 5000
 
 /**
@@ -20,7 +26,8 @@ export class CancelWatch {
 
   /** @param onRead - called with each record that was read; `undefined` when it is gone */
   constructor(
-    private readonly ledger: Ledger, private readonly id: string, private readonly onRead: (now: TaskRecord | undefined) => void,
+    private readonly ledger: Ledger, private readonly id: string,
+    private readonly onRead: (now: TaskRecord | undefined) => void,
   ) {
     this.timer = setTimeout(this.reread, SHORT_RUN_MS).unref()
   }

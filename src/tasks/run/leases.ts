@@ -2,9 +2,14 @@ import type { Revision, Store, Unsubscribe } from '../../stores/store.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { isFinal } from '../record/state.js'
 
-/** A notice this soon after a renewal is that of the own write, not of a reconnect. In milliseconds. */
+/**
+ * A notice this soon after a renewal is that of the own write, not of a reconnect. In milliseconds.
+ */
 const ECHO_MS = 1000
-/** Maximum number of tasks of one lost process that end together. The others end when they are read again. */
+/**
+ * Maximum number of tasks of one lost process that end together. The others end when they are read
+ * again.
+ */
 const MAX_SUSPECTS = 1000
 
 function aliveKey(holder: string): string {

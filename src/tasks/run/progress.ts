@@ -30,7 +30,9 @@ export class ProgressWriter {
     if (!this.timer && !this.writing) this.flush()
   }
 
-  /** Takes no more reports. Waits for a write in progress and returns the report not yet written. */
+  /**
+   * Takes no more reports. Waits for a write in progress and returns the report not yet written.
+   */
   async close(): Promise<TaskProgress | undefined> {
     this.closed = true
     clearTimeout(this.timer)

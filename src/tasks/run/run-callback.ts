@@ -14,7 +14,8 @@ const MAX_FOREIGN_MS = 2_592_000_000
  * @throws {HandBackError} The task is in another store, or this process sends no callbacks.
  */
 export async function runCallback(
-  job: Job, attempt: Attempt, { identity, handBacks, durable }: ExecutorSettings, dispatcher: CallbackDispatcher | undefined,
+  job: Job, attempt: Attempt, { identity, handBacks, durable }: ExecutorSettings,
+  dispatcher: CallbackDispatcher | undefined,
 ): Promise<void> {
   const ageMs = Date.now() - (job.input as { readonly createdAt: number }).createdAt
   const foreign = await identity.isForeign(job.store)

@@ -25,12 +25,16 @@ export interface RunOptions extends Omit<TaskContext, 'signal'> {
  * Validates raw input and runs a definition on it once. Never rejects and always settles, whatever
  * `run` does: throw anything, never settle, or continue after its signal has aborted.
  */
-export async function runOnce(definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions): Promise<Outcome> {
+export async function runOnce(
+  definition: AnyTaskDefinition, rawInput: unknown, options: RunOptions,
+): Promise<Outcome> {
   return settle(definition, options, async (context) => definition.run(await toInput(definition, rawInput), context))
 }
 
 /** Does the same as `runOnce` with input that `toInput` has validated. */
-export async function runValidated(definition: AnyTaskDefinition, input: never, options: RunOptions): Promise<Outcome> {
+export async function runValidated(
+  definition: AnyTaskDefinition, input: never, options: RunOptions,
+): Promise<Outcome> {
   return settle(definition, options, (context) => definition.run(input, context))
 }
 
@@ -76,7 +80,9 @@ function resultTextOf(name: string, value: unknown): string {
   }
 }
 
-/** Returns whether this is the error of `JSON.stringify`, not one that a `toJSON` threw on purpose. */
+/**
+ * Returns whether this is the error of `JSON.stringify`, not one that a `toJSON` threw on purpose.
+ */
 function isNotJson(error: unknown): error is TypeError {
   try {
     return error instanceof TypeError && !isPermanent(error)
@@ -106,7 +112,9 @@ export async function toInput(definition: AnyTaskDefinition, rawInput: unknown):
 }
 
 /** Validates input by schema and business rule. Throws the error that the client is to see. */
-export async function validateInput(definition: AnyTaskDefinition, rawInput: unknown): Promise<void> {
+export async function validateInput(
+  definition: AnyTaskDefinition, rawInput: unknown,
+): Promise<void> {
   const input = await toInput(definition, rawInput)
   await definition.check?.(input)
 }

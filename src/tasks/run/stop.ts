@@ -1,7 +1,9 @@
 /** Something else that may stop a run, such as the attempt of a queue or a request. */
 export interface StopSource {
   readonly signal: AbortSignal
-  /** Calls `listener` when the signal aborts. Used instead of the signal, which costs more to make. */
+  /**
+   * Calls `listener` when the signal aborts. Used instead of the signal, which costs more to make.
+   */
   readonly onAbort?: ((listener: (reason: unknown) => void) => void) | undefined
 }
 

@@ -124,8 +124,12 @@ export class Sweep {
     await this.settings.executor.fail(found, 'task_lost')
   }
 
-  /** Enqueues a task under a new job name, so that the lost job does nothing if it appears again. */
-  private async enqueueAgain(found: VersionedRecord, { input, context, attempts, backoff }: Work): Promise<void> {
+  /**
+   * Enqueues a task under a new job name, so that the lost job does nothing if it appears again.
+   */
+  private async enqueueAgain(
+    found: VersionedRecord, { input, context, attempts, backoff }: Work,
+  ): Promise<void> {
     const { ledger, index, queue, identity, sweepMs } = this.settings
     const { record: { id: taskId, name, job: lost } } = found
     const job = newJobName()
