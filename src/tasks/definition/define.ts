@@ -117,7 +117,9 @@ export interface TaskDefinition<I = unknown, R = unknown, C = unknown, In = I, N
   extends TaskSettings {
   readonly name: N
   readonly input?: Schema<I, In>
+  /** Tests business rules on valid input. */
   readonly check?: (input: I) => MaybePromise<void>
+  /** Does the work. */
   readonly run: (input: I, context: TaskContext<C>) => MaybePromise<R>
   readonly output?: Schema
   readonly keeps?: Kept<I>
@@ -136,9 +138,16 @@ export interface TaskDefinition<I = unknown, R = unknown, C = unknown, In = I, N
 export interface AnyTaskDefinition
   extends Omit<TaskDefinition, 'input' | 'check' | 'run' | 'keeps' | '~types'> {
   readonly input?: Schema
+  /** Tests business rules on valid input. */
   check?(input: unknown): MaybePromise<void>
+  /** Does the work. */
   run(input: unknown, context: TaskContext): unknown
-  readonly keeps?: { of(input: unknown): string, release(name: string): unknown }
+  readonly keeps?: {
+    /** Returns the name of the resource. */
+    of(input: unknown): string,
+    /** Releases the resource. */
+    release(name: string): unknown,
+  }
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes
 }

@@ -67,6 +67,7 @@ export interface ReadWork {
 export type SubmitEndpointArguments<C, T extends AnyTaskDefinition> =
   unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C>]
     : [options: SubmitEndpointOptions<C> & {
+      /** Returns the context that `run` of this definition needs. */
       readonly context: (request: HttpRequest<C>) => ContextOf<T>
     }]
 
