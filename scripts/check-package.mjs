@@ -43,7 +43,7 @@ async function install() {
   await run('install', 'npm', [...npm, tarball], { cwd: consumer })
   const unasked = peers.filter((name) => existsSync(join(consumer, 'node_modules', name)))
   check('installed: no optional peer', unasked.length === 0, unasked.join(', '))
-  const wanted = [...peers, '@types/node', '@types/koa'].map((name) => `${name}@${manifest.devDependencies[name]}`)
+  const wanted = [...peers, '@types/node', '@types/koa', 'expect-type', 'zod'].map((name) => `${name}@${manifest.devDependencies[name]}`)
   const compilers = OLDER_TYPESCRIPT.map((version) => `typescript-${version}@npm:typescript@${version}`)
   await run('install peers', 'npm', [...npm, ...wanted, ...compilers], { cwd: consumer })
 }

@@ -13,6 +13,8 @@ const BASE = {
 const RESOLUTIONS = {
   node10: [{ module: 'commonjs', moduleResolution: 'node10' }, ['all.ts', 'use.ts']],
   bundler: [{ module: 'preserve', moduleResolution: 'bundler' }, ['all.mts', 'use.mts']],
+  // The type tests. The libraries that they use are not ours to check.
+  tests: [{ module: 'preserve', moduleResolution: 'bundler', skipLibCheck: true }, ['tasks.mts']],
   node16: [{ module: 'node16' }, ['all.mts', 'use.mts', 'all.cts', 'use.cts']]
 }
 
@@ -21,6 +23,7 @@ export async function checkTypes() {
     writeFileSync(join(consumer, `all.${kind}`), entries.map((entry, at) => importLine(kind, entry, at)).join(''))
     cpSync(join(root, 'test/package/consumer/consumer.ts'), join(consumer, `use.${kind}`))
   }
+  cpSync(join(root, 'test/types/tasks.test-d.ts'), join(consumer, 'tasks.mts'))
   await Promise.all([
     ...OLDER_TYPESCRIPT.map((version) => checkCompiler(version, `typescript-${version}`)),
     checkCompiler(manifest.devDependencies.typescript, join(root, 'node_modules/typescript')).then(runConsumer)

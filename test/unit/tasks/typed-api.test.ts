@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { memory } from '../../../adapters/memory/index.js'
+import {
+  createTasks, defineTask, taskEndpoints, type TaskContext,
+} from '../../../src/index.js'
+import { inject } from '../../../src/testing/index.js'
+
+const report = defineTask({ name: 'report', run: () => ({ at: new Date(0) }) })
+const mail = defineTask({
+  name: 'mail', run: (_: unknown, { context }: TaskContext<{ locale: string }>) => context.locale,
+})
+
+test('a task is one union: get by definition, times as Date, the result as JSON', async (t) => {
+  const tasks = createTasks({ ...memory(), definitions: [report, mail] })
+  t.after(() => tasks.close())
+  const handle = await tasks.submit(report, {})
+  const end = await handle.wait({ timeoutMs: 5000 })
+  assert.equal(end?.status, 'completed')
+  assert.equal(end.result.at, '1970-01-01T00:00:00.000Z')
+  assert.ok(end.finishedAt instanceof Date)
+  assert.deepEqual(await tasks.get(handle.taskId, report), end)
+  assert.equal(await tasks.get(handle.taskId, mail), undefined)
+  assert.deepEqual(await handle.cancel(), end)
+})
+
+test('a task for later is scheduled, and tells when it starts', async (t) => {
+  const tasks = createTasks({ ...memory(), definitions: [report] })
+  t.after(() => tasks.close({ drainMs: 0 }))
+  const task = await (await tasks.submit(report, {}, { delayMs: 3_600_000 })).get()
+  assert.equal(task?.status, 'scheduled')
+  assert.equal(task.startAt.getTime(), task.createdAt.getTime() + 3_600_000)
+})
+
+test('get refuses a definition that is not registered', async (t) => {
+  const tasks = createTasks({ ...memory(), definitions: [report] })
+  t.after(() => tasks.close())
+  await assert.rejects(tasks.get('a', mail as never), /mail is not among the definitions/)
+})
+
+test('the context of a submit endpoint travels to run, as JSON', async (t) => {
+  const tasks = createTasks({ ...memory(), definitions: [mail] })
+  t.after(() => tasks.close())
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+  const handler = endpoints.submit(mail, {
+    context: ({ headers }) => ({ locale: String(headers['accept-language']) }),
+  })
+  for (const prefer of ['', 'respond-async, wait=5']) {
+    const answer = await inject(handler, {
+      method: 'POST', path: '/', body: {}, headers: { 'accept-language': 'fr', prefer },
+    })
+    assert.deepEqual((await answer.json() as { value: unknown }).value, 'fr')
+  }
+})
