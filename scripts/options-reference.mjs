@@ -93,7 +93,7 @@ function row(option, checker) {
   if (!declaration || !/\/(src|adapters)\//.test(declaration.getSourceFile().fileName)) return undefined
   const { meaning, byDefault } = docsOf(option, checker)
   const optional = (option.flags & ts.SymbolFlags.Optional) !== 0
-  const cells = [`\`${option.name}\``, `\`${typeText(option, declaration, checker)}\``, optional ? byDefault : 'required', meaning]
+  const cells = [`\`${option.name}\``, `\`${typeText(option, declaration, checker)}\``, optional ? byDefault || '–' : 'required', meaning]
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`
 }
 

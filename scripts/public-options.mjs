@@ -116,11 +116,25 @@ class Walk {
 
   /** @param {ts.Symbol} parameter */
   #optionsOf(parameter) {
+    const rest = this.#restOptionsOf(parameter)
+    if (rest) return rest
     const type = this.#checker.getNonNullableType(this.#typeOf(parameter))
     if (type.getCallSignatures().length > 0) return undefined
     const name = (type.aliasSymbol ?? type.symbol)?.name ?? ''
     const named = /^(options|__\d+)$/.test(parameter.name) || /Options$/.test(name)
     return named || (name === '__type' && type.getProperties().length > 0) ? type : undefined
+  }
+
+  /**
+   * The options in the type of a rest parameter: `...options: SubmitArguments<T, SubmitOptions>`.
+   * @param {ts.Symbol} parameter
+   */
+  #restOptionsOf(parameter) {
+    const declaration = parameter.valueDeclaration
+    if (!declaration || !ts.isParameter(declaration) || !declaration.dotDotDotToken) return undefined
+    if (!declaration.type || !ts.isTypeReferenceNode(declaration.type)) return undefined
+    const types = (declaration.type.typeArguments ?? []).map((each) => this.#checker.getTypeFromTypeNode(each))
+    return types.find((type) => /Options$/.test((type.aliasSymbol ?? type.symbol)?.name ?? ''))
   }
 }
 
