@@ -42,7 +42,7 @@ export type { SubmitArguments, TaskHandle } from './tasks/task-calls.js'
 export type { TasksHealth } from './tasks/task-service.js'
 export type { WaitOptions } from './tasks/record/wait.js'
 export type { Accepted } from './tasks/intake/accept-task.js'
-export type { AcceptOptions, OwnedSubmitOptions, SubmitOptions } from './tasks/intake/submit-options.js'
+export type { OwnedSubmitOptions, SubmitOptions } from './tasks/intake/submit-options.js'
 export { permanent } from './tasks/run/failure.js'
 export { azureFormat, type AzureFormatOptions } from './tasks/http/azure-format.js'
 export {

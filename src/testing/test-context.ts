@@ -65,7 +65,7 @@ export function testContext<D extends AnyTaskDefinition>(
     taskId: 'taskId' in options ? options.taskId : 'test',
     attempt, lastAttempt: attempt === attempts, owner,
     // `D` is not known here, so its context is `never`.
-    context: context as never,
+    context,
     signal: controller.signal,
     progress: (done, total, message) => { reports.push({ done, total, message }) },
     reports,

@@ -144,8 +144,7 @@ class Acceptance {
       startAt: delayMs > 0 ? createdAt + Math.ceil(delayMs) : undefined,
       progress: undefined, result: undefined, error: undefined, errorStatus: undefined,
       claim, slot: this.slot, holder,
-      // The input was validated by this definition, so it has the type that `keeps` takes.
-      keeps: keeps?.of(input as never),
+      keeps: keeps?.of(input),
       callback: callbackUrl === undefined ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
       // A queue in memory loses its jobs together with this process.
       work: queue.durable ? encodeWork({ input, context, attempts, backoff }) : undefined,
@@ -215,7 +214,7 @@ class Acceptance {
    */
   private async releaseOwnInput({ keeps, work, state }: TaskRecord): Promise<void> {
     const { definition, input } = this
-    const own = definition.keeps?.of(input as never)
+    const own = definition.keeps?.of(input)
     if (own === undefined || own === keeps || (state === 'queued' && work === undefined)) return
     await releaseExternal(definition, own)
   }

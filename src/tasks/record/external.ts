@@ -22,7 +22,7 @@ export async function releaseExternal(
 export async function releaseUnlessUsed(
   ledger: Ledger, definition: AnyTaskDefinition, input: unknown, taskId: string,
 ): Promise<void> {
-  const name = definition.keeps?.of(input as never)
+  const name = definition.keeps?.of(input)
   if (name === undefined) return
   try {
     const existing = await ledger.load(taskId)
