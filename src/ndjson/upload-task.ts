@@ -48,7 +48,7 @@ export function spooledUpload<T>(
   return {
     task: spooledTask<SpooledBody, UploadResult>(spool, background, input, run),
     async spool({ body, signal }, coding) {
-      const { maxBytes: maxBodyBytes } = limits
+      const { maxBodyBytes } = limits
       const { spooled, sha256 } = await spool.write(body.stream(), { coding, maxBodyBytes, signal })
       const discard = () => spool.discard(spooled)
       return { input: spooled, body: { coding, sha256 }, discard }

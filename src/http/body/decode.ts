@@ -9,8 +9,8 @@ import { ZstdFrames } from './zstd-frames.js'
 /** How much of a coded body is read. */
 export interface DecodeOptions {
   /** Bytes as sent. */
-  readonly maxBytes: number
-  /** Bytes once decoded. Default: `maxBytes`. */
+  readonly maxBodyBytes: number
+  /** Bytes once decoded. Default: `maxBodyBytes`. */
   readonly maxDecodedBytes?: number
   /**
    * Decoded bytes for one byte sent, once there are more than 1 MiB of them. Default 250; gzip can
@@ -19,7 +19,7 @@ export interface DecodeOptions {
   readonly maxRatio?: number
 }
 
-const KNOWN = { maxBytes: 0, maxDecodedBytes: 0, maxRatio: 0 } satisfies Record<keyof DecodeOptions, 0>
+const KNOWN = { maxBodyBytes: 0, maxDecodedBytes: 0, maxRatio: 0 } satisfies Record<keyof DecodeOptions, 0>
 const CHUNK_BYTES = 65_536
 const RATIO_FROM_BYTES = 1_048_576
 /** RFC 9659: what a decoder has to bear, 8 MiB. Frames that ask for more are refused. */
@@ -68,7 +68,7 @@ export function decodeBody(request: HttpRequest, options: DecodeOptions): AsyncI
   checkNames('decodeBody', options, KNOWN)
   const coding = request.body.parsed === undefined ? requestCoding(request.headers) : 'identity'
   const length = request.headers['content-length']
-  if (typeof length === 'string' && Number(length) > options.maxBytes) throw tooLarge(options.maxBytes)
+  if (typeof length === 'string' && Number(length) > options.maxBodyBytes) throw tooLarge(options.maxBodyBytes)
   return decodeBytes(request.body.stream(), coding, options)
 }
 
@@ -95,21 +95,21 @@ export function decodeBytes(source: AsyncIterable<Uint8Array>, coding: string, o
 
 /** What has gone by, and how much may. */
 class Caps {
-  readonly maxBytes: number
+  readonly maxBodyBytes: number
   readonly maxDecodedBytes: number
   readonly maxRatio: number
   sent = 0
   decoded = 0
 
-  constructor({ maxBytes, maxDecodedBytes = maxBytes, maxRatio = 250 }: DecodeOptions) {
-    this.maxBytes = maxBytes
+  constructor({ maxBodyBytes, maxDecodedBytes = maxBodyBytes, maxRatio = 250 }: DecodeOptions) {
+    this.maxBodyBytes = maxBodyBytes
     this.maxDecodedBytes = maxDecodedBytes
     this.maxRatio = maxRatio
   }
 
   addSent(bytes: number): void {
     this.sent += bytes
-    if (this.sent > this.maxBytes) throw tooLarge(this.maxBytes)
+    if (this.sent > this.maxBodyBytes) throw tooLarge(this.maxBodyBytes)
   }
 
   addDecoded(bytes: number): void {
@@ -123,8 +123,8 @@ class Caps {
   }
 }
 
-function tooLarge(maxBytes: number): HttpError {
-  return httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+function tooLarge(maxBodyBytes: number): HttpError {
+  return httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
 }
 
 async function* countSent(source: AsyncIterable<Uint8Array>, caps: Caps, decoded: boolean): AsyncGenerator<Uint8Array, void, undefined> {

@@ -78,7 +78,7 @@ export class Spool {
     const { coding, maxBodyBytes, signal } = options
     const blob = this.#prefix + newId()
     const hash = createHash('sha256')
-    const limited = decodeBytes(bytes, 'identity', { maxBytes: maxBodyBytes })
+    const limited = decodeBytes(bytes, 'identity', { maxBodyBytes })
     const { size } = await this.#blobs.put(blob, hashed(limited, hash), {
       ttlMs: this.#retentionMs, signal,
     })
