@@ -14,6 +14,14 @@ export interface DownloadPosition {
   readonly etag?: string
 }
 
+/** Progress of a download. */
+export interface DownloadProgress {
+  /** Bytes received so far. */
+  readonly received: number
+  /** Size of the content. `undefined` if the server does not send it. */
+  readonly total: number | undefined
+}
+
 /** Options of `download`. */
 export interface DownloadOptions {
   /** Stops the download. It can be resumed. */
@@ -22,10 +30,8 @@ export interface DownloadOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** Resumes an earlier download at its position. */
   readonly from?: DownloadPosition
-  /** Called for each chunk. `total` is `undefined` if the server does not send it. */
-  readonly onProgress?: (
-    progress: { readonly received: number; readonly total: number | undefined },
-  ) => void
+  /** Called for each chunk. */
+  readonly onProgress?: (progress: DownloadProgress) => void
   /**
    * Called if the download must start again at 0, because the content has changed or cannot be
    * resumed. Discard all bytes then. Without it, the download rejects with `content_changed`.

@@ -7,8 +7,8 @@ export { ClientError, isClientError, type ClientErrorOptions, type ErrorDetail }
 export { isTaskFailed, TaskFailedError } from './task-failed.js'
 export type { ResultOptions, SavedTask, SignalOptions, TaskHandle } from './task.js'
 export type {
-  CancelledTask, CompletedTask, FailedTask, ProcessingTask, TaskCallback, TaskFailure, TaskProgress,
-  TaskStatus,
+  CallbackFault, CancelledTask, CompletedTask, FailedTask, ProcessingTask, TaskCallback,
+  TaskFailure, TaskProgress, TaskStatus,
 } from './status.js'
 export type { SubmitOptions } from './submit.js'
 export { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
@@ -17,7 +17,7 @@ export type { LineFault, LineFaultCode } from './lines.js'
 export { writeNdjson, type Records } from './write-ndjson.js'
 export type { UploadOptions, UploadReport } from './upload.js'
 export type {
-  Download, DownloadOptions, DownloadPosition, DownloadResult, DownloadSink,
+  Download, DownloadOptions, DownloadPosition, DownloadProgress, DownloadResult, DownloadSink,
 } from './download.js'
 export { BulkFailedError, isBulkFailed, type BulkOptions } from './bulk.js'
 export type { BulkItem, BulkReport } from './bulk-report.js'

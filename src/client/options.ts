@@ -36,8 +36,6 @@ export interface PollOptions {
   readonly maxMs?: number
 }
 
-type Fields = Readonly<Record<string, string>>
-
 /** Options of `createClient`. */
 export interface ClientOptions {
   /**
@@ -54,7 +52,9 @@ export interface ClientOptions {
    * Header fields of every request, such as `authorization`. A function is called before each
    * attempt, so it can renew a token. They are sent to the origin of `baseUrl` only.
    */
-  readonly headers?: Fields | (() => MaybePromise<Fields>)
+  readonly headers?:
+    | Readonly<Record<string, string>>
+    | (() => MaybePromise<Readonly<Record<string, string>>>)
   /** Retries of requests that failed. */
   readonly retry?: RetryOptions
   /**
@@ -83,7 +83,7 @@ export interface ClientOptions {
 export interface Settings {
   readonly base: URL
   readonly fetch: typeof globalThis.fetch
-  readonly headers: () => MaybePromise<Fields>
+  readonly headers: () => MaybePromise<Readonly<Record<string, string>>>
   readonly attempts: number
   readonly baseMs: number
   readonly maxMs: number

@@ -17,6 +17,10 @@ export interface TaskFailure {
   readonly details?: readonly ErrorDetail[]
 }
 
+/** Reason why a callback was not delivered. */
+export type CallbackFault =
+  'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'no_room' | 'interrupted'
+
 /** Delivery of the callback of a task. Times are ISO 8601. */
 export interface TaskCallback {
   /** `waiting`: the task is not final yet. `pending`: the delivery is being tried. */
@@ -26,7 +30,7 @@ export interface TaskCallback {
   /** HTTP status of the last answer. */
   readonly lastStatus?: number
   /** Reason why the last request failed. */
-  readonly fault?: string
+  readonly fault?: CallbackFault
   readonly nextAttemptAt?: string
   readonly deliveredAt?: string
 }

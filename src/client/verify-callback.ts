@@ -26,10 +26,10 @@ export interface VerifyOptions {
   readonly toleranceSeconds?: number
 }
 
-type NodeHeaders = Readonly<Record<string, string | readonly string[] | undefined>>
-
 /** Header fields of a request of `fetch` or of Node. */
-export type CallbackHeaders = Headers | NodeHeaders
+export type CallbackHeaders =
+  | Headers
+  | Readonly<Record<string, string | readonly string[] | undefined>>
 
 /** `CryptoKey`, whose name is global in browsers only. */
 type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
@@ -88,7 +88,7 @@ export async function verifyCallback<R = unknown>(
 
 function field(headers: CallbackHeaders, name: string): string | undefined {
   if (typeof headers['get'] === 'function') return (headers as Headers).get(name) ?? undefined
-  const fields = headers as NodeHeaders
+  const fields = headers as Exclude<CallbackHeaders, Headers>
   const key = Object.keys(fields).find((key) => key.toLowerCase() === name)
   const value = key === undefined ? undefined : fields[key]
   return typeof value === 'string' ? value : undefined

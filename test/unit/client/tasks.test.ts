@@ -337,6 +337,19 @@ describe('result', () => {
     assert.deepEqual(statuses, ['processing', 'processing', 'completed'])
   })
 
+  test('a status has the members of the wire, without those of a wrong type', async () => {
+    const times = { createdAt: '2026-01-01T00:00:00.000Z', startedAt: '2026-01-01T00:00:01.000Z' }
+    const callback = { state: 'waiting', attempts: 0 }
+    const running = { taskId: 't1', status: 'processing', message: 'ok', task: 'work', attempt: 2, progress: { done: 1 }, callback, ...times }
+    const finishedAt = '2026-01-01T00:00:02.000Z'
+    const error = { code: 'invalid_row', message: 'Row 3 is empty.', details: [{ pointer: '/3', message: 'is empty' }] }
+    for (const body of [running, { ...completed, finishedAt }, { taskId: 't1', status: 'failed', error, finishedAt }]) {
+      assert.deepEqual(await resumed(() => json(body)).task.status(), { ...body, body })
+    }
+    const wrong = { jobId: 7, status: 'Running', message: 5, task: null, attempt: 'one', progress: 3, callback: 'none', createdAt: 0, finishedAt }
+    assert.deepEqual(await resumed(() => json(wrong)).task.status(), { taskId: '7', status: 'processing', body: wrong })
+  })
+
   test('an answer that is no status', async () => {
     for (const reply of [() => json([1]), () => json({ status: 1 }), () => new Response('<html>'), () => events(['data: {\n\n'])]) {
       await assert.rejects(resumed(reply).task.result(), { code: 'bad_answer' })
