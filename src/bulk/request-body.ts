@@ -50,8 +50,8 @@ export function checkHead({ maxBodyBytes }: BodySettings, { headers, body }: Htt
 
 /** Limits of the decoder, from the settings. */
 export function decodeLimits(settings: BodySettings): Required<DecodeOptions> {
-  const { maxBodyBytes: maxBytes, maxDecodedBytes, maxRatio } = settings
-  return { maxBytes, maxDecodedBytes, maxRatio }
+  const { maxBodyBytes, maxDecodedBytes, maxRatio } = settings
+  return { maxBodyBytes, maxDecodedBytes, maxRatio }
 }
 
 /** Reads the body of a request. Rejects with errors of 400, 413 and 415. */
@@ -59,7 +59,7 @@ export async function readBody(settings: BodySettings, request: HttpRequest): Pr
   const { body: { parsed } } = request
   const limits = decodeLimits(settings)
   if (isValue(parsed)) {
-    return bodyOfValue(settings, await readJson(request, { maxBodyBytes: limits.maxBytes }), false)
+    return bodyOfValue(settings, await readJson(request, { maxBodyBytes: limits.maxBodyBytes }), false)
   }
   if (!isSmall(settings, request)) return bodyOfPieces(settings, decodeBody(request, limits))
   // Content-Length says that there are no more bytes.

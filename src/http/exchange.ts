@@ -123,7 +123,10 @@ export interface Policy<C = unknown> {
  * handler that reads more than the policy does.
  */
 export type NextHandler<C> =
-  & { handle(request: HttpRequest<C>): ReturnType<Handler<C>> }['handle']
+  & {
+    /** Calls the next handler. */
+    handle(request: HttpRequest<C>): ReturnType<Handler<C>>
+  }['handle']
   & Pick<Handler, 'operations' | 'places'>
 
 /** Position of a policy among others. `compose` rejects an order that would not work. */

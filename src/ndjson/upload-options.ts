@@ -143,5 +143,5 @@ export function decodeOptions(
     if (value >= 1) continue
     throw new TypeError(`ndjsonUpload: ${name} must be 1 or more, not ${String(value)}`)
   }
-  return { maxBytes: maxBodyBytes, maxDecodedBytes, maxRatio }
+  return { maxBodyBytes, maxDecodedBytes, maxRatio }
 }

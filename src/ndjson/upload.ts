@@ -121,13 +121,13 @@ function uploadHandler<T, C>(
 }
 
 /** Checks the header fields of an upload. Returns its content coding. */
-function checkHead({ headers, body }: HttpRequest<unknown>, { maxBytes }: Limits): string {
+function checkHead({ headers, body }: HttpRequest<unknown>, { maxBodyBytes }: Limits): string {
   checkNdjsonType(headers)
   // A body that the host has parsed is already decoded.
   const coding = body.parsed === undefined ? requestCoding(headers) : 'identity'
   const length = headers['content-length']
-  if (typeof length === 'string' && Number(length) > maxBytes) {
-    throw httpError('body_too_large', { message: `The body is larger than ${maxBytes} bytes.` })
+  if (typeof length === 'string' && Number(length) > maxBodyBytes) {
+    throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
   }
   return coding
 }

@@ -36,7 +36,7 @@ export interface AuthenticateOptions<P extends Principal> {
  */
 export interface CredentialCache {
   /** Maximum number of entries. The least recently used one is removed first. */
-  readonly max: number
+  readonly maxEntries: number
   /** Lifetime of an entry in milliseconds. Revoked credentials may be accepted until it ends. */
   readonly ttlMs: number
   /**
@@ -50,7 +50,7 @@ export interface CredentialCache {
 const KNOWN = {
   schemes: 0, realm: 0, optional: 0, cache: 0,
 } satisfies Record<keyof AuthenticateOptions<Principal>, 0>
-const CACHE = { max: 0, ttlMs: 0, key: 0 } satisfies Record<keyof CredentialCache, 0>
+const CACHE = { maxEntries: 0, ttlMs: 0, key: 0 } satisfies Record<keyof CredentialCache, 0>
 const BEHIND = { requestId: 'what is refused here would have no id' }
 const PLACE: PolicyPlace = { name: 'authenticate', behind: { ...BEHIND, cors: 'browsers send no credentials with a preflight, so each would get a 401' } }
 const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
@@ -161,15 +161,16 @@ function remembering<P extends Principal>(
   cache: CredentialCache, schemes: readonly Scheme<P>[],
 ): Remember<P> {
   checkNames('authenticate: cache', cache, CACHE)
-  const { max, ttlMs, key: keyOf } = cache
-  if (!(Number.isSafeInteger(max) && max > 0 && Number.isFinite(ttlMs) && ttlMs > 0)) {
-    throw new TypeError('authenticate: cache needs max and ttlMs, both above 0')
+  const { maxEntries, ttlMs, key: keyOf } = cache
+  const isCount = Number.isSafeInteger(maxEntries) && maxEntries > 0
+  if (!isCount || !Number.isFinite(ttlMs) || ttlMs <= 0) {
+    throw new TypeError('authenticate: cache needs maxEntries and ttlMs, both above 0')
   }
   if (keyOf === undefined) {
     const asks = schemes.find(({ cacheable, verify, asksRequest = verify.length > 1 }) => cacheable && asksRequest)
     if (asks) throw new TypeError(`authenticate: verify of ${asks.name} takes the request, but the cache remembers by the credentials; ${NAME_IT}`)
   } else if (typeof keyOf !== 'function') throw new TypeError('authenticate: cache: key must be a function of the request that returns a text')
-  const known = new LRUCache<string, P>({ max, ttl: ttlMs })
+  const known = new LRUCache<string, P>({ max: maxEntries, ttl: ttlMs })
   const asked = new Map<string, Promise<P | undefined>>()
   return (scheme, credentials, request) => {
     const key = secretDigest(JSON.stringify([schemes.indexOf(scheme), more(keyOf, request), credentials]))
@@ -187,7 +188,7 @@ function remembering<P extends Principal>(
   }
 }
 
-const NAME_IT = 'name what verify reads of the request: cache: { max, ttlMs, key: (request) => request.peerAddress ?? \'\' }'
+const NAME_IT = 'name what verify reads of the request: cache: { maxEntries, ttlMs, key: (request) => request.peerAddress ?? \'\' }'
 
 /** What a `verify` gets in place of a request whose parts are not in the key of the cache. */
 const NO_REQUEST = new Proxy({} as HttpRequest, {

@@ -10,7 +10,7 @@ import { limitKeys, type LimitBy } from './limit-key.js'
 /** Options of `limitConcurrency`. */
 export interface LimitConcurrencyOptions<C = unknown> {
   /** Maximum number of requests that run at once in this process. */
-  readonly max: number
+  readonly maxConcurrent: number
   /**
    * Maximum number of waiting requests, first in, first out.
    * @default 0
@@ -40,7 +40,7 @@ export interface LimitConcurrencyOptions<C = unknown> {
 }
 
 const KNOWN = {
-  max: 0, maxQueued: 0, maxWaitMs: 0, maxPerCaller: 0, by: 0, retryAfterSeconds: 0,
+  maxConcurrent: 0, maxQueued: 0, maxWaitMs: 0, maxPerCaller: 0, by: 0, retryAfterSeconds: 0,
 } satisfies Record<keyof LimitConcurrencyOptions, 0>
 const AFTER = 'those that are refused there would take the turns of others'
 const PLACE: PolicyPlace = {
@@ -54,15 +54,18 @@ const PLACE: PolicyPlace = {
  * slow reader blocks nobody. A client that disconnects loses its place.
  *
  * @example
- * compose(limitConcurrency({ max: 20, maxQueued: 100, maxPerCaller: 5 }), handler)
+ * compose(limitConcurrency({ maxConcurrent: 20, maxQueued: 100, maxPerCaller: 5 }), handler)
  *
  * @throws {TypeError} A limit is not a whole number, or an option is unknown.
  */
 export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C>): Policy<C> {
   checkNames('limitConcurrency', options, KNOWN)
-  const { max, maxQueued = 0, maxWaitMs = 1000, maxPerCaller, by = 'principal', retryAfterSeconds = 1 } = options
-  if (!(Number.isSafeInteger(max) && max > 0)) {
-    throw new TypeError('limitConcurrency: max must be a whole number above 0')
+  const {
+    maxConcurrent, maxQueued = 0, maxWaitMs = 1000, maxPerCaller, by = 'principal',
+    retryAfterSeconds = 1,
+  } = options
+  if (!(Number.isSafeInteger(maxConcurrent) && maxConcurrent > 0)) {
+    throw new TypeError('limitConcurrency: maxConcurrent must be a whole number above 0')
   }
   if (!(Number.isSafeInteger(maxQueued) && maxQueued >= 0)) {
     throw new TypeError('limitConcurrency: maxQueued must be a whole number from 0 on')
@@ -109,7 +112,7 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C
   })
   const run: Policy<C> = (request, next) => answeredThen(() => next(request), leave)
   const admit: Policy<C> = (request, next) => {
-    if (running < max && queue.size === 0) {
+    if (running < maxConcurrent && queue.size === 0) {
       running++
       return run(request, next)
     }

@@ -9,7 +9,7 @@ export interface LimitHeadersOptions {
    * Names and values of all fields together, in bytes. Node itself refuses more than 16 KiB, or
    * `maxHeaderSize`. Default: no limit.
    */
-  readonly maxBytes?: number
+  readonly maxHeaderBytes?: number
   /**
    * Number of fields. Each value of a list counts; Node joins some repeated fields into one value.
    * Default: no limit.
@@ -17,7 +17,7 @@ export interface LimitHeadersOptions {
   readonly maxFields?: number
 }
 
-const KNOWN = { maxBytes: 0, maxFields: 0 } satisfies Record<keyof LimitHeadersOptions, 0>
+const KNOWN = { maxHeaderBytes: 0, maxFields: 0 } satisfies Record<keyof LimitHeadersOptions, 0>
 const PLACE: PolicyPlace = {
   name: 'limitHeaders', behind: { requestId: 'what is refused here would have no id' },
 }
@@ -28,18 +28,18 @@ const PLACE: PolicyPlace = {
  * same code.
  *
  * @example
- * compose(limitHeaders({ maxBytes: 4096, maxFields: 50 }), handler)
+ * compose(limitHeaders({ maxHeaderBytes: 4096, maxFields: 50 }), handler)
  *
  * @throws {TypeError} Neither limit is set, a limit is not a whole number above 0, or an option is
  * unknown.
  */
 export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<C> {
   checkNames('limitHeaders', options, KNOWN)
-  const { maxBytes = Infinity, maxFields = Infinity } = options
-  if (maxBytes === Infinity && maxFields === Infinity) {
-    throw new TypeError('limitHeaders: set maxBytes, maxFields or both')
+  const { maxHeaderBytes = Infinity, maxFields = Infinity } = options
+  if (maxHeaderBytes === Infinity && maxFields === Infinity) {
+    throw new TypeError('limitHeaders: set maxHeaderBytes, maxFields or both')
   }
-  for (const max of [maxBytes, maxFields]) {
+  for (const max of [maxHeaderBytes, maxFields]) {
     if (max !== Infinity && !(Number.isSafeInteger(max) && max > 0)) {
       throw new TypeError('limitHeaders: limits are whole numbers above 0')
     }
@@ -57,7 +57,7 @@ export function limitHeaders<C = unknown>(options: LimitHeadersOptions): Policy<
         bytes += name.length + text.length
       }
     }
-    if (bytes > maxBytes || fields > maxFields) throw httpError('header_fields_too_large')
+    if (bytes > maxHeaderBytes || fields > maxFields) throw httpError('header_fields_too_large')
     return next(request)
   }
   return Object.assign(policy, { place: PLACE, describe: failing('header_fields_too_large') })

@@ -89,7 +89,7 @@ export function bearer<P extends Principal>(options: {
  * @example
  * const verify = (name: string, password: string) => (
  *   name === 'ann' && sameSecret(password, 's3cret') ? { subject: name } : undefined)
- * authenticate({ schemes: [basic({ verify })], cache: { max: 1000, ttlMs: 60_000 } })
+ * authenticate({ schemes: [basic({ verify })], cache: { maxEntries: 1000, ttlMs: 60_000 } })
  *
  * @throws {TypeError} `verify` is not a function, or an option is unknown.
  */

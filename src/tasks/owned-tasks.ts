@@ -33,6 +33,7 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
    * const task = await tasks.ownedBy('ann').get('a-task-id', report)
    */
   get(id: string): Promise<Task<D[number]> | undefined>
+  /** Returns the task if it is of the given definition. */
   get<T extends D[number]>(id: string, definition: T): Promise<Task<T> | undefined>
   /**
    * Waits until the task is final, for up to `timeoutMs`. `undefined` if this owner has no such

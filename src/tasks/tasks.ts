@@ -53,6 +53,7 @@ export interface Tasks<D extends Definitions = Definitions> {
    * if (task?.status === 'failed') console.error(task.error.code)
    */
   get(id: string): Promise<Task<D[number]> | undefined>
+  /** Returns the task if it is of the given definition. */
   get<T extends D[number]>(id: string, definition: T): Promise<Task<T> | undefined>
   /**
    * Waits until the task is final, for up to `timeoutMs`, and returns it as it is then. `undefined`

@@ -14,7 +14,7 @@ const BODIES: readonly (readonly [string, Buffer])[] = [
   ['gzip', gzipSync(TEXT)], ['gzip', Buffer.concat([gzipSync(TEXT), gzipSync('x')])], ['deflate', deflateSync(TEXT)], ['deflate', deflateRawSync(TEXT)], ['br', brotliCompressSync(TEXT)],
   ...zstd ? [['zstd', zstd(TEXT)], ['zstd', Buffer.concat([zstd(TEXT), zstd(Buffer.from('y'))])]] as const : [],
 ]
-const BOUNDS = { maxBytes: 100_000, maxDecodedBytes: 1_000_000 }
+const BOUNDS = { maxBodyBytes: 100_000, maxDecodedBytes: 1_000_000 }
 
 const spoiled = fc.tuple(fc.constantFrom(...BODIES), fc.array(fc.tuple(fc.nat(5000), fc.nat(255), fc.constantFrom('set', 'cut', 'put', 'end')), { maxLength: 3 })).map(([[coding, body], wrongs]) => {
   let bytes = Buffer.from(body)

@@ -18,7 +18,7 @@ const crossOrigin = cors({ origins: ['https://app.example'] })
 const signedIn = authenticate({ schemes: [bearer({ verify: tokens({ s3cret: { subject: 'ann' } }) })] })
 const writersOnly = authorize({ allow: ({ subject }) => subject === 'ann', reason: 'needs_writer' })
 const perCaller = rateLimit({ store, onStoreError: 'deny', policies: [{ name: 'default', limit: 1, windowSeconds: 1 }] })
-const bounded = [limitHeaders({ maxBytes: 1000 }), timeouts({ runMs: 1000 }), limitConcurrency({ max: 10 })]
+const bounded = [limitHeaders({ maxHeaderBytes: 1000 }), timeouts({ runMs: 1000 }), limitConcurrency({ maxConcurrent: 10 })]
 const adminsOnly: Policy<Context> = (request, next) => (request.context.user.admin ? next(request) : undefined)
 const tenantsOnly: Policy<{ readonly tenant: string }> = (request, next) => (request.context.tenant ? next(request) : undefined)
 

@@ -90,13 +90,16 @@ export interface TaskOptions<I, R, C = unknown, In = I, Out = unknown, N extends
   readonly check?: (input: I) => MaybePromise<void>
   /**
    * Does the work. May be called again for the same task after a failure or a crash, so make it
-   * repeatable. Its result has to survive JSON. An `HttpError` shows to the client. Anything else
-   * that is thrown is masked as `task_failed` and goes to `onError`.
+   * repeatable. Its result is stored as JSON. The client sees an `HttpError` as it is. Any other
+   * error is masked as `task_failed` and goes to `onError`.
    */
   readonly run: (input: I, context: TaskContext<C>) => MaybePromise<R & JsonSafe<R>>
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
-  /** What is stored elsewhere for the task, such as a spooled upload. Default: nothing. */
+  /**
+   * External resource that the task owns, such as a spooled upload. It is released when the task has
+   * ended. Default: nothing.
+   */
   readonly keeps?: Kept<I>
 }
 
@@ -117,7 +120,9 @@ export interface TaskDefinition<I = unknown, R = unknown, C = unknown, In = I, N
   extends TaskSettings {
   readonly name: N
   readonly input?: Schema<I, In>
+  /** Tests business rules on valid input. */
   readonly check?: (input: I) => MaybePromise<void>
+  /** Does the work. */
   readonly run: (input: I, context: TaskContext<C>) => MaybePromise<R>
   readonly output?: Schema
   readonly keeps?: Kept<I>
@@ -136,9 +141,16 @@ export interface TaskDefinition<I = unknown, R = unknown, C = unknown, In = I, N
 export interface AnyTaskDefinition
   extends Omit<TaskDefinition, 'input' | 'check' | 'run' | 'keeps' | '~types'> {
   readonly input?: Schema
+  /** Tests business rules on valid input. */
   check?(input: unknown): MaybePromise<void>
+  /** Does the work. */
   run(input: unknown, context: TaskContext): unknown
-  readonly keeps?: { of(input: unknown): string, release(name: string): unknown }
+  readonly keeps?: {
+    /** Returns the name of the resource. */
+    of(input: unknown): string,
+    /** Releases the resource. */
+    release(name: string): unknown,
+  }
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes
 }

@@ -13,7 +13,10 @@ type Scalar = string | number | boolean | null | undefined
 export type JsonForm<T> =
   unknown extends T ? T
     : T extends Scalar ? T
-      : T extends { toJSON: (...args: never) => infer J } ? JsonForm<J>
+      : T extends {
+        /** Returns the JSON form. */
+        toJSON: (...args: never) => infer J
+      } ? JsonForm<J>
         : T extends NotJson ? never
           : T extends readonly unknown[] ? { [K in keyof T]: JsonItem<T[K]> }
             : T extends object ? { [K in keyof T]: JsonForm<T[K]> }
@@ -30,7 +33,10 @@ interface NotJsonError {
 export type JsonSafe<T> =
   unknown extends T ? unknown
     : T extends Scalar | void ? T
-      : T extends { toJSON: (...args: never) => unknown } ? T
+      : T extends {
+        /** Returns the JSON form. */
+        toJSON: (...args: never) => unknown
+      } ? T
         : T extends NotJson ? NotJsonError
           : T extends object ? { [K in keyof T]: JsonSafe<T[K]> }
             : T

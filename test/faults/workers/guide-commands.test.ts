@@ -12,7 +12,7 @@ stopAfterwards()
 
 test('the three commands of the guide: submitted at the first, followed at the second, done by the worker', async () => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/guide/redis-and-workers.md'), 'utf8')
-  const [, block = ''] = /by three commands[^]*?```sh\n([^]*?)```/.exec(page) ?? []
+  const [, block = ''] = /three commands[^]*?```sh\n([^]*?)```/.exec(page) ?? []
   const commands = block.trim().split('\n')
   assert.deepEqual(commands.map((line) => line.replaceAll(/\S+=\S+ /g, '')), ['npm start', 'npm start', 'npm start'])
   const { url } = await redisForFile()

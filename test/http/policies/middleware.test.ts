@@ -206,7 +206,7 @@ for (const site of SITES) {
       const held: ServerResponse[] = []
       const seen: ((res: ServerResponse) => void)[] = []
       const next = (): Promise<ServerResponse> => new Promise((resolve) => { seen.push(resolve) })
-      return serving(site, toMiddleware(limitConcurrency({ max: 1 })), (_, res) => { held.push(res); seen.shift()?.(res) }, async (port) => {
+      return serving(site, toMiddleware(limitConcurrency({ maxConcurrent: 1 })), (_, res) => { held.push(res); seen.shift()?.(res) }, async (port) => {
         let waiting = next()
         const first = open(port, 'GET', '/own')
         const res = await waiting

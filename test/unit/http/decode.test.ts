@@ -6,7 +6,7 @@ import { isHttpError } from '../../../src/http/errors.js'
 import { fakeRequest } from './fake-request.js'
 
 const TEXT = 'The same text, whatever its coding: äöü 日本語. '.repeat(2)
-const wide = { maxBytes: 1 << 30 }
+const wide = { maxBodyBytes: 1 << 30 }
 
 type Encode = (bytes: Uint8Array) => Buffer
 const zstd = (zlib as unknown as Record<string, Encode | undefined>)['zstdCompressSync']
@@ -105,15 +105,15 @@ describe('bounds', () => {
 
   test('bytes as sent', async () => {
     const coded = zlib.gzipSync(TEXT)
-    await assert.rejects(read(decodeBytes(pieces(coded, 10), 'gzip', { maxBytes: coded.length - 1, maxDecodedBytes: 1e6 })), failsWith('body_too_large'))
-    assert.equal(await read(decodeBytes(pieces(coded, 10), 'gzip', { maxBytes: coded.length, maxDecodedBytes: 1e6 })), TEXT)
+    await assert.rejects(read(decodeBytes(pieces(coded, 10), 'gzip', { maxBodyBytes: coded.length - 1, maxDecodedBytes: 1e6 })), failsWith('body_too_large'))
+    assert.equal(await read(decodeBytes(pieces(coded, 10), 'gzip', { maxBodyBytes: coded.length, maxDecodedBytes: 1e6 })), TEXT)
   })
   test('bytes once decoded', async () => {
     const size = Buffer.byteLength(TEXT)
     const coded = zlib.gzipSync(TEXT)
-    await assert.rejects(read(decodeBytes(parts(coded), 'gzip', { maxBytes: 1e6, maxDecodedBytes: size - 1 })), failsWith('body_too_large'))
-    assert.equal(await read(decodeBytes(parts(coded), 'gzip', { maxBytes: 1e6, maxDecodedBytes: size })), TEXT)
-    await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), 'identity', { maxBytes: 1e6, maxDecodedBytes: size - 1 })), failsWith('body_too_large'))
+    await assert.rejects(read(decodeBytes(parts(coded), 'gzip', { maxBodyBytes: 1e6, maxDecodedBytes: size - 1 })), failsWith('body_too_large'))
+    assert.equal(await read(decodeBytes(parts(coded), 'gzip', { maxBodyBytes: 1e6, maxDecodedBytes: size })), TEXT)
+    await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), 'identity', { maxBodyBytes: 1e6, maxDecodedBytes: size - 1 })), failsWith('body_too_large'))
   })
   test('the ratio, above 1 MiB, and inflating stops there', async () => {
     let got = 0
@@ -168,11 +168,11 @@ describe('the body of a request', () => {
     }
   })
   test('is refused by its Content-Length before anything is read', () => {
-    assert.throws(() => decodeBody(fakeRequest({ headers: { 'content-length': '11' } }), { maxBytes: 10 }), failsWith('body_too_large'))
+    assert.throws(() => decodeBody(fakeRequest({ headers: { 'content-length': '11' } }), { maxBodyBytes: 10 }), failsWith('body_too_large'))
   })
   test('is read where its Content-Length is just the limit', async () => {
     const request = fakeRequest({ headers: { 'content-length': '10' }, body: '0123456789' })
-    assert.equal(await read(decodeBody(request, { maxBytes: 10 })), '0123456789')
+    assert.equal(await read(decodeBody(request, { maxBodyBytes: 10 })), '0123456789')
   })
   test('is read whole, in however many pieces it comes', async () => {
     for (const texts of [[], ['one '], ['one ', 'two '], ['one ', 'two ', 'three']]) {

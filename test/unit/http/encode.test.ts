@@ -39,7 +39,7 @@ describe('pieces are coded', () => {
   for (const coding of RESPONSE_CODINGS) {
     for (const source of [slowly, quickly]) {
       test(`${coding}, as they come ${source.name}: nothing is lost, nothing changes places`, async () => {
-        const decoded = await read(decodeBytes(encodePieces(source(), coding), coding, { maxBytes: 1 << 30 }))
+        const decoded = await read(decodeBytes(encodePieces(source(), coding), coding, { maxBodyBytes: 1 << 30 }))
         assert.ok(decoded.equals(Buffer.concat(pieces)))
       })
     }

@@ -159,7 +159,7 @@ describe('what ends an upload', () => {
       assert.equal(await posted(most, options), 200)
       await assert.rejects(posted(most + 1, options), codeOf('body_too_large'))
     }
-    assert.deepEqual(decodeOptions({}), { maxBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
+    assert.deepEqual(decodeOptions({}), { maxBodyBytes: 16 * 2 ** 30, maxDecodedBytes: 16 * 2 ** 30, maxRatio: 250 })
   })
   test('SPEC 4.9.upload.3: gzip is read; where it breaks off, the answer says what was taken', async () => {
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }

@@ -214,7 +214,7 @@ describe('authenticate', () => {
       await new Promise((resolve) => { setImmediate(resolve) })
       return token.startsWith('good') ? { subject: token } : undefined
     }
-    const handler = compose(authenticate({ schemes: [bearer({ verify })], cache: { max: 2, ttlMs: 60_000 } }), whoAmI)
+    const handler = compose(authenticate({ schemes: [bearer({ verify })], cache: { maxEntries: 2, ttlMs: 60_000 } }), whoAmI)
     const as = (token: string) => ask(handler, { headers: auth(`Bearer ${token}`) })
     const all = await Promise.all(Array.from({ length: 20 }, () => as('good-1')))
     assert.deepEqual([calls, ...new Set(all.map(({ json }) => json['subject']))], [1, 'good-1'], 'twenty at once, one call')
@@ -226,7 +226,7 @@ describe('authenticate', () => {
     await as('good-1')
     assert.equal(calls, 6, 'the oldest of three had to go')
 
-    const short = compose(authenticate({ schemes: [bearer({ verify })], cache: { max: 2, ttlMs: 1 } }), whoAmI)
+    const short = compose(authenticate({ schemes: [bearer({ verify })], cache: { maxEntries: 2, ttlMs: 1 } }), whoAmI)
     calls = 0
     await ask(short, { headers: auth('Bearer good') })
     const later = performance.now() + 5
@@ -241,7 +241,7 @@ describe('authenticate', () => {
         bearer({ verify: (token) => (token === 'same' ? { subject: 'bearer' } : undefined) }),
         apiKey({ header: 'x-api-key', verify: (token) => (token === 'same' ? { subject: 'key' } : undefined) }),
       ],
-      cache: { max: 10, ttlMs: 60_000 },
+      cache: { maxEntries: 10, ttlMs: 60_000 },
     }), whoAmI)
     assert.equal((await ask(handler, { headers: auth('Bearer same') })).json['subject'], 'bearer', 'first')
     assert.equal((await ask(handler, { headers: key('same') })).json['subject'], 'key', 'second')
@@ -249,7 +249,7 @@ describe('authenticate', () => {
 
   test('the cache keeps two schemes of one kind apart (issue 15, C17)', async () => {
     const scheme = (header: string, subject: string) => apiKey({ header, verify: (given: string) => (given === 'same' ? { subject } : undefined) })
-    const cache = { max: 10, ttlMs: 60_000 }
+    const cache = { maxEntries: 10, ttlMs: 60_000 }
     const handler = compose(authenticate({ schemes: [scheme('x-user-key', 'user'), scheme('x-admin-key', 'admin')], cache }), whoAmI)
     for (const _ of [1, 2]) {
       assert.equal((await ask(handler, { headers: { 'x-user-key': 'same' } })).json['subject'], 'user')
@@ -264,7 +264,7 @@ describe('authenticate', () => {
   describe('the cache and a verify that reads the request (issue 15, C17)', () => {
     /** A token that is good at one address only. */
     const bound = (token: string, request: HttpRequest) => (token === 'tok' && request.peerAddress === '192.0.2.1' ? { subject: 'ann' } : undefined)
-    const cache = { max: 10, ttlMs: 60_000 }
+    const cache = { maxEntries: 10, ttlMs: 60_000 }
     const at = (handler: Handler, peerAddress: string) => ask(handler, { headers: auth('Bearer tok'), peerAddress })
 
     test('key has what it reads: a token that is bound to an address passes nowhere else', async () => {
@@ -342,7 +342,7 @@ describe('authenticate', () => {
   test('results of a name and password and of an API key may be remembered too', async () => {
     let asked = 0
     const verify = () => { asked++; return { subject: 'ann' } }
-    const cache = { max: 10, ttlMs: 60_000 }
+    const cache = { maxEntries: 10, ttlMs: 60_000 }
     const rows = [
       [basic({ verify }), auth(`Basic ${Buffer.from('ann:pw').toString('base64')}`)], [apiKey({ header: 'x-key', verify }), { 'x-key': 'k1' }],
     ] as const
@@ -381,8 +381,8 @@ describe('authenticate', () => {
     const wrong: [() => unknown, RegExp][] = [
       [() => authenticate({ schemes: [] }), /at least one scheme/],
       [() => authenticate({ schemes: [scheme], realm: 'a"b' }), /realm/],
-      [() => authenticate({ schemes: [scheme], cache: { max: 0, ttlMs: 1 } }), /cache/],
-      [() => authenticate({ schemes: [scheme], cache: { max: 1, ttlMs: Number.NaN } }), /cache/],
+      [() => authenticate({ schemes: [scheme], cache: { maxEntries: 0, ttlMs: 1 } }), /cache/],
+      [() => authenticate({ schemes: [scheme], cache: { maxEntries: 1, ttlMs: Number.NaN } }), /cache/],
       [() => bearer({} as never), /bearer/],
       [() => basic({} as never), /basic/],
       [() => hostUser(undefined as never), /hostUser/],
@@ -435,7 +435,7 @@ describe('authorize', () => {
 
   test('whom the host knows is asked each time, with a cache too: all of them have the same credentials, none', async () => {
     const session = hostUser(({ headers }) => headers['x-session'] === undefined ? undefined : { subject: String(headers['x-session']) })
-    const handler = compose(authenticate({ schemes: [session], cache: { max: 10, ttlMs: 60_000 } }), whoAmI)
+    const handler = compose(authenticate({ schemes: [session], cache: { maxEntries: 10, ttlMs: 60_000 } }), whoAmI)
     for (const name of ['ann', 'bob', 'ann']) assert.equal((await ask(handler, { headers: { 'x-session': name } })).json['subject'], name)
     assert.equal((await ask(handler)).status, 401)
   })

@@ -31,7 +31,7 @@ test('limits take the least that makes sense', async () => {
   assert.deepEqual([(await ask(nothing, { body: body() })).body, (await ask(nothing, { body: body('x') })).status], ['0', 413])
   const one = compose(limitHeaders({ maxFields: 1 }), () => json(200, {}))
   assert.deepEqual([(await ask(one, { headers: { a: '' } })).status, (await ask(one, { headers: { a: '', b: '' } })).status], [200, 431])
-  const byte = compose(limitHeaders({ maxBytes: 1 }), () => json(200, {}))
+  const byte = compose(limitHeaders({ maxHeaderBytes: 1 }), () => json(200, {}))
   assert.deepEqual([(await ask(byte, { headers: { a: '' } })).status, (await ask(byte, { headers: { a: 'b' } })).status], [200, 431])
 })
 
@@ -83,7 +83,7 @@ describe('limitHeaders', () => {
   const ok: Handler = () => json(200, {})
 
   test('so many bytes and so many fields, and no more', async () => {
-    const bytes = compose(limitHeaders({ maxBytes: 12 }), ok)
+    const bytes = compose(limitHeaders({ maxHeaderBytes: 12 }), ok)
     assert.equal((await ask(bytes, { headers: { abc: '123', de: '4567' } })).status, 200)
     const over = await ask(bytes, { headers: { abc: '123', de: '45678' } })
     assert.deepEqual([over.status, over.json['code']], [431, 'header_fields_too_large'])
@@ -96,6 +96,6 @@ describe('limitHeaders', () => {
 test('misuse throws when it is made', () => {
   for (const [make, what] of [
     [() => limitBody({ maxBodyBytes: -1 }), /maxBodyBytes/], [() => limitBody({} as never), /maxBodyBytes/], [() => limitBody({ maxBodyBytes: 1.5 }), /maxBodyBytes/],
-    [() => limitHeaders({}), /set maxBytes, maxFields/], [() => limitHeaders({ maxBytes: 0 }), /whole numbers/], [() => limitHeaders({ maxFields: 1.5 }), /whole numbers/],
+    [() => limitHeaders({}), /set maxHeaderBytes, maxFields/], [() => limitHeaders({ maxHeaderBytes: 0 }), /whole numbers/], [() => limitHeaders({ maxFields: 1.5 }), /whole numbers/],
   ] as const) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
 })

@@ -18,7 +18,7 @@ refuses([
   [() => make.authenticate({ schemes: [() => {}] }), none],
   [() => make.authenticate({ schemes: [...schemes, undefined] }), none],
   [() => make.authenticate({ schemes: [...schemes, { read: verify, verify }] }), none],
-  [() => make.authenticate({ schemes, cache: { max: 1, ttl: 5 } }), 'authenticate: cache: there is no option "ttl"; did you mean "ttlMs"?'],
+  [() => make.authenticate({ schemes, cache: { maxEntries: 1, ttl: 5 } }), 'authenticate: cache: there is no option "ttl"; did you mean "ttlMs"?'],
   [() => make.rateLimit(), 'rateLimit: pass options, such as { store }'],
   [() => make.rateLimit({ ...limit, trustedProxys: [] }), 'rateLimit: there is no option "trustedProxys"; did you mean "trustedProxies"?'],
   [() => make.rateLimit({ ...limit, policies: [{ name: 'x', limit: 1, window: 1 }] }), 'rateLimit: a policy: there is no option "window"; did you mean "windowSeconds"?'],

@@ -147,7 +147,7 @@ describe('limitConcurrency', () => {
   test('issue 15, C13: one caller has no more than maxPerCaller turns and places, and takes none of the others', async () => {
     const waiting: (() => void)[] = []
     const limited = compose(
-      limitConcurrency({ max: 2, maxQueued: 10, maxWaitMs: 60_000, maxPerCaller: 3, by: ({ headers }) => headers['x-user'] as string | undefined }),
+      limitConcurrency({ maxConcurrent: 2, maxQueued: 10, maxWaitMs: 60_000, maxPerCaller: 3, by: ({ headers }) => headers['x-user'] as string | undefined }),
       () => new Promise((resolve) => { waiting.push(() => { resolve(json(200, {})) }) }),
     )
     const send = async (user?: string) => limited(fakeRequest({ headers: { ...user !== undefined && { 'x-user': user } } }))
@@ -163,12 +163,12 @@ describe('limitConcurrency', () => {
     await new Promise(setImmediate)
     waiting.shift()?.()
     assert.equal((await again)?.status, 200)
-    for (const maxPerCaller of [0, -1, 1.5]) assert.throws(() => limitConcurrency({ max: 1, maxPerCaller }), /maxPerCaller/)
+    for (const maxPerCaller of [0, -1, 1.5]) assert.throws(() => limitConcurrency({ maxConcurrent: 1, maxPerCaller }), /maxPerCaller/)
   })
 
   test('without a function, callers are their principals, and their addresses where there is none', async () => {
     const held: (() => void)[] = []
-    const limited = compose(limitConcurrency({ max: 10, maxPerCaller: 1 }), () => new Promise((resolve) => { held.push(() => { resolve(json(200, {})) }) }))
+    const limited = compose(limitConcurrency({ maxConcurrent: 10, maxPerCaller: 1 }), () => new Promise((resolve) => { held.push(() => { resolve(json(200, {})) }) }))
     const send = async (subject: string | undefined, peerAddress: string) => limited({
       ...fakeRequest(), peerAddress, context: subject === undefined ? {} : { principal: { subject } },
     })
@@ -182,7 +182,7 @@ describe('limitConcurrency', () => {
   test('the bound holds for those who have waited, and for those who come after them', async (t) => {
     awake(t)
     let [running, most] = [0, 0]
-    const limited = compose(limitConcurrency({ max: 2, maxQueued: 20, maxWaitMs: 60_000 }), async () => {
+    const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 20, maxWaitMs: 60_000 }), async () => {
       most = Math.max(most, ++running)
       await new Promise(setImmediate)
       running--
@@ -198,7 +198,7 @@ describe('limitConcurrency', () => {
   test('one whose turn has come keeps no timer', async (t) => {
     const cleared = t.mock.method(globalThis, 'clearTimeout')
     const waiting: (() => void)[] = []
-    const limited = compose(limitConcurrency({ max: 1, maxQueued: 1, maxWaitMs: 60_000 }), () => new Promise((resolve) => { waiting.push(() => resolve(json(200, {}))) }))
+    const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 1, maxWaitMs: 60_000 }), () => new Promise((resolve) => { waiting.push(() => resolve(json(200, {}))) }))
     const [first, second] = [ask(limited), ask(limited)]
     waiting.shift()?.()
     await first
@@ -217,7 +217,7 @@ describe('limitConcurrency', () => {
 
   test('SPEC 7.503: so many run, so many wait in order, the others are 503 at once', async () => {
     const { open, handler } = gate()
-    const limited = compose(limitConcurrency({ max: 2, maxQueued: 2, maxWaitMs: 60_000 }), handler)
+    const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 2, maxWaitMs: 60_000 }), handler)
     const asked = Array.from({ length: 4 }, () => ask(limited))
     const refused = await ask(limited)
     assert.deepEqual([refused.status, refused.json['code'], refused.headers['retry-after'], open.length], [503, 'overloaded', '1', 2], 'the fifth')
@@ -240,7 +240,7 @@ describe('limitConcurrency', () => {
   test('one that waits too long, or leaves, gives its place up', async (t) => {
     awake(t)
     const { open, handler } = gate()
-    const limited = compose(limitConcurrency({ max: 1, maxQueued: 1, maxWaitMs: 20 }), handler)
+    const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 1, maxWaitMs: 20 }), handler)
     const first = ask(limited)
     assert.equal((await ask(limited)).json['code'], 'overloaded', 'too long')
     const leaving = new AbortController()
@@ -259,7 +259,7 @@ describe('limitConcurrency', () => {
   test('one that has its turn leaves nothing behind with its signal, nor one that is refused', async (t) => {
     awake(t)
     const { open, handler } = gate()
-    const limited = compose(limitConcurrency({ max: 1, maxQueued: 2, maxWaitMs: 20 }), handler)
+    const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 2, maxWaitMs: 20 }), handler)
     const { signal } = new AbortController()
     const first = ask(limited)
     const [second, third] = [ask(limited, { signal }), ask(limited, { signal })]
@@ -275,17 +275,17 @@ describe('limitConcurrency', () => {
   })
 
   test('a turn that is over at once leaves room', async () => {
-    const limited = compose(limitConcurrency({ max: 1 }), ok)
+    const limited = compose(limitConcurrency({ maxConcurrent: 1 }), ok)
     for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 200, String(time))
   })
 
   test('a failure ends a turn, thrown or rejected', async () => {
     for (const failing of [() => { throw new Error('x') }, () => Promise.reject(new Error('x'))]) {
-      const limited = compose(limitConcurrency({ max: 1 }), failing)
+      const limited = compose(limitConcurrency({ maxConcurrent: 1 }), failing)
       for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 500, 'its own failure')
     }
-    assert.doesNotThrow(() => limitConcurrency({ max: 1, maxQueued: 0, maxWaitMs: 1 }), 'the least')
-    for (const options of [{ max: 0 }, { max: 1, maxQueued: -1 }, { max: 1, maxWaitMs: 0 }]) assert.throws(() => limitConcurrency(options), TypeError, JSON.stringify(options))
+    assert.doesNotThrow(() => limitConcurrency({ maxConcurrent: 1, maxQueued: 0, maxWaitMs: 1 }), 'the least')
+    for (const options of [{ maxConcurrent: 0 }, { maxConcurrent: 1, maxQueued: -1 }, { maxConcurrent: 1, maxWaitMs: 0 }]) assert.throws(() => limitConcurrency(options), TypeError, JSON.stringify(options))
   })
 })
 
