@@ -35,6 +35,8 @@ export interface Row {
   readonly micros: Spread
   /** The limit's CPU time over this one's, batch beside batch: 1 is as good as the limit. */
   readonly ratio: Spread
+  /** The same by user CPU time: without the kernel, which costs all servers alike. */
+  readonly userRatio: Spread
   /** The same of the time that a batch took: the load generator and the kernel have their share in it. */
   readonly wall: Spread
   /** Milliseconds in which 99 of a hundred answers came. */
@@ -46,12 +48,14 @@ interface Sample {
   readonly scenario: string
   readonly micros: number
   readonly ratio: number
+  readonly userRatio: number
   readonly wall: number
   readonly p99: number
 }
 
 interface Batch {
   readonly micros: number
+  readonly userMicros: number
   readonly seconds: number
   readonly p99: number
 }
@@ -68,8 +72,8 @@ export async function compare(plan: Plan): Promise<Row[]> {
   }
   return plan.scenarios.flatMap(({ name: scenario }) => Object.keys(plan.servers).map((server) => {
     const own = samples.filter((sample) => sample.server === server && sample.scenario === scenario)
-    const of = (what: 'micros' | 'ratio' | 'wall' | 'p99'): Spread => spread(own.map((sample) => sample[what]))
-    return { server, scenario, micros: of('micros'), ratio: of('ratio'), wall: of('wall'), p99: of('p99') }
+    const of = (what: 'micros' | 'ratio' | 'userRatio' | 'wall' | 'p99'): Spread => spread(own.map((sample) => sample[what]))
+    return { server, scenario, micros: of('micros'), ratio: of('ratio'), userRatio: of('userRatio'), wall: of('wall'), p99: of('p99') }
   }))
 }
 
@@ -93,11 +97,16 @@ async function oneStart(plan: Plan, start: number, samples: Sample[]): Promise<v
         for (const [name, server] of turned([...running], round)) {
           const before = await server.cpu()
           const { seconds, p99 } = await load.run({ ...orders.get(name) as Omit<LoadOrder, 'count'>, count: scenario.batch })
-          batches.set(name, { micros: (await server.cpu() - before) / scenario.batch, seconds, p99 })
+          const after = await server.cpu()
+          const micros = (after.cpu - before.cpu) / scenario.batch
+          batches.set(name, { micros, userMicros: (after.user - before.user) / scenario.batch, seconds, p99 })
         }
         const limit = batches.get(Object.keys(plan.servers)[0] as string) as Batch
-        for (const [server, { micros, seconds, p99 }] of batches) {
-          samples.push({ server, scenario: scenario.name, micros, ratio: limit.micros / micros, wall: limit.seconds / seconds, p99 })
+        for (const [server, { micros, userMicros, seconds, p99 }] of batches) {
+          samples.push({
+            server, scenario: scenario.name, micros, p99, ratio: limit.micros / micros,
+            userRatio: limit.userMicros / userMicros, wall: limit.seconds / seconds,
+          })
         }
       }
     }

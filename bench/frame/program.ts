@@ -76,6 +76,12 @@ export class Load {
   }
 }
 
+/** CPU time of a process so far, in microseconds: all of it, and that outside of the kernel. */
+export interface CpuTime {
+  readonly cpu: number
+  readonly user: number
+}
+
 /** A server under measurement. */
 export class ServerProgram {
   private constructor(readonly port: number, private readonly program: Program) {}
@@ -86,8 +92,8 @@ export class ServerProgram {
   }
 
   /** CPU time of the whole process so far, in microseconds: garbage collection and compilation too. */
-  async cpu(): Promise<number> {
-    return (await this.program.ask<{ cpu: number }>('cpu')).cpu
+  async cpu(): Promise<CpuTime> {
+    return this.program.ask<CpuTime>('cpu')
   }
 
   stop(): Promise<void> {

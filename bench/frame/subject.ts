@@ -12,7 +12,7 @@ export function subject(server: Server): void {
     // Work that was accepted has its turn first: it belongs to the requests that brought it.
     setTimeout(() => {
       const { user, system } = process.cpuUsage()
-      process.send?.({ cpu: user + system })
+      process.send?.({ cpu: user + system, user })
     }, 20)
   })
   process.on('disconnect', () => process.exit())

@@ -56,14 +56,15 @@ for (const name of HELD) {
   held.set(name, bytes - RESULT_BYTES)
 }
 
-const cell = ({ ratio, micros }: Row): string[] => [
-  `${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`, `${micros.median.toFixed(1)} µs`,
+const cell = ({ ratio, userRatio, micros }: Row): string[] => [
+  `${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)})`, userRatio.median.toFixed(2), `${micros.median.toFixed(1)} µs`,
 ]
 process.stdout.write(`Node ${process.versions.node}, ${starts} starts of ${rounds} rounds, 32 connections, ${PINNED ? 'each server pinned to one core' : 'not pinned'}.
-Ratio: CPU for a request of bare node:http over that of the server; median (quartiles). Beside it the CPU time itself.
+Ratio: CPU for a request of bare node:http over that of the server; median (quartiles). Beside it the
+same by user CPU time, without the kernel, and the CPU time itself.
 
 ${table(
-    ['', ...scenarios.flatMap(({ name }) => [name, 'CPU']), 'held task'],
+    ['', ...scenarios.flatMap(({ name }) => [name, 'by user time', 'CPU']), 'held task'],
     names.map((name) => {
       const bytes = held.get(name)
       return [name, ...rows.filter(({ server }) => server === name).flatMap(cell), bytes === undefined ? '' : `${Math.round(bytes)} B`]

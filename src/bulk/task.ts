@@ -1,7 +1,6 @@
 import { decodeBytes, requestCoding } from '../http/body/decode.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { jsonSchema } from '../schema/json-schema.js'
 import type { TaskContext, TaskDefinition } from '../tasks/definition/define.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
@@ -89,8 +88,12 @@ export function spooledBulk<T>(
     return items ? { message, summary, items } : { message: message + placeOf(isStored), summary }
   }
 
+  const input = spool.input<SpooledBatch>({
+    items: (value) => Number.isSafeInteger(value) && Number(value) >= 1,
+    list: (value) => value === 'all' || value === 'failed' || value === 'none',
+  })
   return {
-    task: spooledTask<SpooledBatch, BulkTaskResult>(spool, background, inputSchema(spool), run),
+    task: spooledTask<SpooledBatch, BulkTaskResult>(spool, background, input, run),
     maxInlineBytes,
     async spool(request, selection) {
       const { signal, body: { parsed }, headers } = request
@@ -113,19 +116,6 @@ export function spooledBulk<T>(
       }
     },
   }
-}
-
-function inputSchema(spool: Spool) {
-  const { type, required, properties } = spool.schema
-  return jsonSchema<SpooledBatch>({
-    type,
-    required: [...required, 'items', 'list'],
-    properties: {
-      ...properties,
-      items: { type: 'integer', minimum: 1 },
-      list: { enum: ['all', 'failed', 'none'] },
-    },
-  })
 }
 
 function listed(

@@ -144,7 +144,13 @@ export interface PolicyPlace {
   readonly wholeRun?: 'waits' | 'cuts'
 }
 
-/** Returns `handler` with the description that `openapi()` reads. */
+/**
+ * Returns `handler` with the description that `openapi()` reads.
+ *
+ * @example
+ * const responses = { 200: response('The server is up') }
+ * describe(() => json(200, {}), [operation('GET', { summary: 'Check the server', responses })])
+ */
 export function describe<C>(handler: Handler<C>, operations: readonly Operation[]): Handler<C> {
   const described = (request: HttpRequest<C>, extra?: unknown) => {
     if (extra !== undefined) throw notBound()

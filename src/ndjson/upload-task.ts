@@ -1,6 +1,5 @@
 import { decodeBytes, type DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { jsonSchema } from '../schema/json-schema.js'
 import type { TaskContext } from '../tasks/definition/define.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
@@ -44,9 +43,8 @@ export function spooledUpload<T>(
     return report.result
   }
 
-  const input = jsonSchema<SpooledBody>(spool.schema)
   return {
-    task: spooledTask<SpooledBody, UploadResult>(spool, background, input, run),
+    task: spooledTask<SpooledBody, UploadResult>(spool, background, spool.input(), run),
     async spool({ body, signal }, coding) {
       const { maxBodyBytes } = limits
       const { spooled, sha256 } = await spool.write(body.stream(), { coding, maxBodyBytes, signal })

@@ -1,8 +1,8 @@
 import { checkNames } from '../runtime/option-names.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'
 
-/** The context that `run` of a definition takes. */
-type ContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
+/** The type of the second argument of a definition's `run`. */
+type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
 
 /** Options of `testContext`. */
 export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinition> {
@@ -17,7 +17,7 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   /** The owner of the task. Default: none. */
   readonly owner?: string | undefined
   /** What the endpoint passed on from the request. Default: nothing. */
-  readonly context?: ContextOf<D>['context']
+  readonly context?: RunContextOf<D>['context']
 }
 
 /** One call of `progress`. */
@@ -28,7 +28,7 @@ export interface ProgressReport {
 }
 
 /** A context that records what `run` reports, and that a test can abort. */
-export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = ContextOf<D> & {
+export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunContextOf<D> & {
   /** The calls of `progress` so far, oldest first. */
   readonly reports: readonly ProgressReport[]
   /** Aborts `signal`, as a cancelled task does. */

@@ -90,13 +90,16 @@ export interface TaskOptions<I, R, C = unknown, In = I, Out = unknown, N extends
   readonly check?: (input: I) => MaybePromise<void>
   /**
    * Does the work. May be called again for the same task after a failure or a crash, so make it
-   * repeatable. Its result has to survive JSON. An `HttpError` shows to the client. Anything else
-   * that is thrown is masked as `task_failed` and goes to `onError`.
+   * repeatable. Its result is stored as JSON. The client sees an `HttpError` as it is. Any other
+   * error is masked as `task_failed` and goes to `onError`.
    */
   readonly run: (input: I, context: TaskContext<C>) => MaybePromise<R & JsonSafe<R>>
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
-  /** What is stored elsewhere for the task, such as a spooled upload. Default: nothing. */
+  /**
+   * External resource that the task owns, such as a spooled upload. It is released when the task has
+   * ended. Default: nothing.
+   */
   readonly keeps?: Kept<I>
 }
 

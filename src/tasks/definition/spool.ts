@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import { decodeBytes, REQUEST_CODINGS } from '../../http/body/decode.js'
+import { isJsonObject } from '../../http/body/json-value.js'
 import { httpError } from '../../http/errors.js'
 import { newId } from '../../runtime/random-id.js'
+import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { TaskOptions } from './define.js'
 
@@ -15,7 +17,11 @@ export interface SpooledBody {
   readonly size: number
 }
 
+/** Checks of members by their names. */
+type MemberChecks = Readonly<Record<string, (value: unknown) => boolean>>
+
 const WEEK_MS = 604_800_000
+const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 
 /** Writes request bodies to blobs, as they were sent, and opens them for their tasks. */
 export class Spool {
@@ -46,22 +52,25 @@ export class Spool {
   }
 
   /**
-   * JSON Schema of a spooled body. The pattern of the key prevents a client that starts tasks by
-   * name from reading other blobs.
+   * Returns the schema of a spooled body with further members, each with its check. The check of
+   * the key prevents a client that starts tasks by name from reading other blobs. Written out,
+   * because ajv would be a cost for handlers without background tasks too.
    */
-  get schema(): {
-    readonly type: 'object', readonly required: string[],
-    readonly properties: Record<string, object>
-  } {
-    return {
-      type: 'object',
-      required: ['blob', 'coding', 'size'],
-      properties: {
-        blob: { type: 'string', pattern: `^${this.#prefix}[A-Za-z0-9_-]{22}$` },
-        coding: { enum: ['identity', ...REQUEST_CODINGS] },
-        size: { type: 'integer', minimum: 0 },
-      },
+  input<T extends SpooledBody = SpooledBody>(members: MemberChecks = {}): Schema<T, T> {
+    const key = new RegExp(`^${this.#prefix}[A-Za-z0-9_-]{22}$`)
+    const checks: MemberChecks = {
+      blob: (value) => typeof value === 'string' && key.test(value),
+      coding: (value) => CODINGS.includes(value),
+      size: (value) => Number.isSafeInteger(value) && Number(value) >= 0,
+      ...members,
     }
+    const validate = (value: unknown) => {
+      const body: Readonly<Record<string, unknown>> = isJsonObject(value) ? value : {}
+      const wrong = Object.keys(checks).filter((name) => !checks[name]?.(body[name]))
+      if (wrong.length === 0) return { value: value as T }
+      return { issues: wrong.map((name) => ({ path: [name], message: 'is not valid' })) }
+    }
+    return { '~standard': { version: 1, vendor: 'longhaul', validate } }
   }
 
   /**
