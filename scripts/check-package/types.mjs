@@ -16,7 +16,7 @@ const RESOLUTIONS = {
   node10: [{ module: 'commonjs', moduleResolution: 'node10' }, ['all.ts', 'use.ts']],
   bundler: [{ module: 'preserve', moduleResolution: 'bundler' }, ['all.mts', 'use.mts']],
   // The libraries that the type tests use are not ours to check.
-  tests: [{ module: 'preserve', moduleResolution: 'bundler', skipLibCheck: true }, TYPE_TESTS.map((name) => `${name}.mts`)],
+  tests: [{ module: 'preserve', moduleResolution: 'bundler', skipLibCheck: true }, TYPE_TESTS.map((name) => `${name}-tests.ts`)],
   node16: [{ module: 'node16' }, ['all.mts', 'use.mts', 'all.cts', 'use.cts']]
 }
 
@@ -25,7 +25,7 @@ export async function checkTypes() {
     writeFileSync(join(consumer, `all.${kind}`), entries.map((entry, at) => importLine(kind, entry, at)).join(''))
     cpSync(join(root, 'test/package/consumer/consumer.ts'), join(consumer, `use.${kind}`))
   }
-  for (const name of TYPE_TESTS) cpSync(join(root, `test/types/${name}.test-d.ts`), join(consumer, `${name}.mts`))
+  for (const name of TYPE_TESTS) cpSync(join(root, `test/types/${name}.test-d.ts`), join(consumer, `${name}-tests.ts`))
   await Promise.all([
     ...OLDER_TYPESCRIPT.map((version) => checkCompiler(version, `typescript-${version}`)),
     checkCompiler(manifest.devDependencies.typescript, join(root, 'node_modules/typescript')).then(runConsumer)
