@@ -116,8 +116,8 @@ class Walk {
 
   /** @param {ts.Symbol} parameter */
   #optionsOf(parameter) {
-    const rest = this.#restOptionsOf(parameter)
-    if (rest) return rest
+    const rest = restParameter(parameter)
+    if (rest) return this.#restOptionsOf(rest)
     const type = this.#checker.getNonNullableType(this.#typeOf(parameter))
     if (type.getCallSignatures().length > 0) return undefined
     const name = (type.aliasSymbol ?? type.symbol)?.name ?? ''
@@ -126,16 +126,49 @@ class Walk {
   }
 
   /**
-   * The options in the type of a rest parameter: `...options: SubmitArguments<T, SubmitOptions>`.
-   * @param {ts.Symbol} parameter
+   * Returns the options in the type of a rest parameter. They are an argument of that type, as in
+   * `...options: SubmitArguments<T, SubmitOptions>`, or its declaration names them.
+   * @param {ts.ParameterDeclaration} parameter
    */
-  #restOptionsOf(parameter) {
-    const declaration = parameter.valueDeclaration
-    if (!declaration || !ts.isParameter(declaration) || !declaration.dotDotDotToken) return undefined
-    if (!declaration.type || !ts.isTypeReferenceNode(declaration.type)) return undefined
-    const types = (declaration.type.typeArguments ?? []).map((each) => this.#checker.getTypeFromTypeNode(each))
-    return types.find((type) => /Options$/.test((type.aliasSymbol ?? type.symbol)?.name ?? ''))
+  #restOptionsOf({ type }) {
+    if (!type || !ts.isTypeReferenceNode(type)) return undefined
+    const [declaration] = this.#checker.getSymbolAtLocation(type.typeName)?.declarations ?? []
+    const declared = declaration && this.#declarationOf(declaration)
+    return [type, ...declared ? [declared] : []].flatMap(typeReferences)
+      .map((each) => this.#checker.getTypeFromTypeNode(each))
+      .find((each) => /Options$/.test((each.aliasSymbol ?? each.symbol)?.name ?? ''))
   }
+
+  /**
+   * Returns the declaration of a type that may be imported.
+   * @param {ts.Declaration} declaration
+   */
+  #declarationOf(declaration) {
+    if (!ts.isImportSpecifier(declaration)) return declaration
+    const symbol = this.#checker.getSymbolAtLocation(declaration.name)
+    return symbol && this.#checker.getAliasedSymbol(symbol).declarations?.[0]
+  }
+}
+
+/**
+ * Returns the declaration of a rest parameter, `undefined` for other parameters.
+ * @param {ts.Symbol} parameter
+ */
+function restParameter({ valueDeclaration }) {
+  if (!valueDeclaration || !ts.isParameter(valueDeclaration)) return undefined
+  return valueDeclaration.dotDotDotToken && valueDeclaration
+}
+
+/**
+ * Lists the references to types in a node, the node itself included.
+ * @param {ts.Node} node
+ * @returns {ts.TypeReferenceNode[]}
+ */
+function typeReferences(node) {
+  /** @type {ts.TypeReferenceNode[]} */
+  const found = ts.isTypeReferenceNode(node) ? [node] : []
+  node.forEachChild((child) => { found.push(...typeReferences(child)) })
+  return found
 }
 
 /** @param {ts.Declaration} declaration */

@@ -10,8 +10,8 @@ import { toNode, type NodeRaw } from '../node/index.js'
 /** Options of `toFastify`. */
 export interface FastifyOptions<C = unknown> {
   /**
-   * Returns `request.context`. Default: `{ user: request.user }`, which is where @fastify/passport
-   * and @fastify/jwt put the user.
+   * Returns `request.context`. Default: `{ user: request.user }`; the plugins passport and jwt of
+   * Fastify set this user.
    */
   readonly context?: (request: FastifyRequest) => C
   /** Receives every failure that is not an expected answer. Default: `request.log.error`. */

@@ -8,13 +8,13 @@ import { toNode, type NodeOptions, type NodeRaw } from '../node/index.js'
 /** Options of `toKoa`. */
 export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
   /**
-   * Returns `request.context`. Default: `{ user: ctx.state.user }`, which is where koa-passport and
-   * koa-jwt put the user.
+   * Returns `request.context`. Default: `{ user: ctx.state.user }`; koa-passport and koa-jwt set
+   * this user.
    */
   readonly context?: (ctx: ParameterizedContext) => C
   /**
-   * Prefix of the @koa/router that the handler is a route of, such as `/api`. That router leaves it
-   * in the path. Default: the prefix that koa-mount has removed.
+   * Prefix of the router of Koa that the handler is a route of, such as `/api`. That router does
+   * not remove it from the path. Default: the prefix that koa-mount has removed.
    */
   readonly mountPath?: string
 }

@@ -12,27 +12,27 @@ import { reach, type ResolveHost } from './tunnel-connect.js'
 import { join } from './tunnel-join.js'
 import { readAuthority, TunnelRules } from './tunnel-target.js'
 
-/** What `tunnel` takes. Times are in milliseconds. */
+/** Options of `tunnel`. */
 export interface TunnelOptions<C = unknown> {
   /** The hosts and ports that tunnels may lead to: `example.com:443`, `[2001:db8::1]:443`. */
   readonly allow: readonly string[]
   /**
-   * Decide who may open one, outermost first as in `compose`. They see CONNECT with `host:port` as
-   * the path. Credentials may come in Authorization or, as clients of proxies send them, in
-   * Proxy-Authorization. Default: everybody may.
+   * Policies that decide who may open a tunnel, outermost first as in `compose`. They see CONNECT
+   * with `host:port` as the path. Credentials may come in Authorization or, as clients of proxies
+   * send them, in Proxy-Authorization. Default: none, so every client may open one.
    */
   readonly policies?: readonly Policy<C>[]
-  /** Makes the context that policies see. Default: `{}`. */
+  /** Creates the context that policies see. Default: `{}`. */
   readonly context?: (req: IncomingMessage) => C
-  /** Hears of failures that are no expected answer; see `guard`. */
+  /** Receives every error that is masked to clients; see `guard`. */
   readonly onError?: OnError
-  /** How long finding and connecting may take. Default 10 000. */
+  /** Maximum time of name resolution and connecting, in milliseconds. Default 10 000. */
   readonly connectTimeoutMs?: number
-  /** A tunnel in which nothing moves for so long is closed. Default 120 000. */
+  /** Time without data after which a tunnel is reset, in milliseconds. Default 120 000. */
   readonly idleTimeoutMs?: number
-  /** Tunnels at one time; one more is 503 `overloaded`. Default 100. */
+  /** Maximum number of open tunnels. One more is a 503 `overloaded`. Default 100. */
   readonly maxTunnels?: number
-  /** Finds the addresses of a name. Default: the operating system. */
+  /** Resolves host names. Default: the operating system. */
   readonly resolve?: ResolveHost
 }
 
@@ -41,7 +41,7 @@ const KNOWN = {
 } satisfies Record<keyof TunnelOptions, 0>
 const LEAVING = ['end', 'close', 'error'] as const
 
-/** What `attach` takes as `connect`. */
+/** The type of the option `connect` of `attach`. */
 export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>
 
 /**

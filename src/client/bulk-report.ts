@@ -1,38 +1,42 @@
 import type { ErrorDetail } from './errors.js'
 import { isObject } from './json-object.js'
 
-/** What became of one item of a bulk request. */
+/** The outcome of one item of a bulk request. */
 export interface BulkItem {
-  /** Its place among the items that were given, from 0. */
+  /** Index of the item in the request, from 0. */
   readonly index: number
-  /** An HTTP status. */
+  /** HTTP status of the item. */
   readonly status: number
   readonly id?: string | number
-  readonly error?: { readonly code: string; readonly message: string; readonly details?: readonly ErrorDetail[] }
+  readonly error?: {
+    readonly code: string; readonly message: string; readonly details?: readonly ErrorDetail[]
+  }
 }
 
-/** What became of a bulk request. */
+/** The outcome of a bulk request. */
 export interface BulkReport {
   readonly summary: { readonly total: number; readonly succeeded: number; readonly failed: number }
-  /** By index. */
+  /** Items in order of `index`. */
   readonly items: readonly BulkItem[]
 }
 
-/** Reads a report; `undefined` when the body is none. */
+/** Reads a report. Returns `undefined` if the body is not a report. */
 export function readReport(body: unknown): BulkReport | undefined {
-  if (!isObject(body) || !isObject(body['summary']) || !Array.isArray(body['items'])) return undefined
-  const report = body as unknown as BulkReport
-  return report.items.every((item) => isObject(item) && typeof item.index === 'number') ? report : undefined
+  if (!isObject(body) || !isObject(body['summary'])) return undefined
+  const { items } = body
+  const isList = Array.isArray(items)
+    && items.every((item) => isObject(item) && typeof item['index'] === 'number')
+  return isList ? body as unknown as BulkReport : undefined
 }
 
-/** Joins the reports of pieces of one request into one. */
+/** Merges the reports of several requests into one. */
 export class MergedReport {
   private total = 0
   private succeeded = 0
   private failed = 0
   private readonly items: BulkItem[] = []
 
-  /** Adds the report of the piece that began at `start`. */
+  /** Adds the report of the request whose first item has the index `start`. */
   add(start: number, { summary, items }: BulkReport): void {
     this.total += summary.total
     this.succeeded += summary.succeeded
@@ -41,7 +45,8 @@ export class MergedReport {
   }
 
   get report(): BulkReport {
-    const { total, succeeded, failed, items } = this
-    return { summary: { total, succeeded, failed }, items: [...items].sort((a, b) => a.index - b.index) }
+    const { total, succeeded, failed } = this
+    const items = [...this.items].sort((a, b) => a.index - b.index)
+    return { summary: { total, succeeded, failed }, items }
   }
 }

@@ -1,90 +1,115 @@
 import { MergedReport, readReport, type BulkReport } from './bulk-report.js'
 import { ClientError, isClientError } from './errors.js'
+import { isObject } from './json-object.js'
 import { checkNames } from './option-names.js'
 import type { Settings } from './options.js'
 import { start as submit, WORK, type SubmitOptions } from './submit.js'
 import { newKey } from './transport.js'
 
-/** How many items are sent. */
+/** Options of `bulk`. */
 export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
-  /** Default POST; updates are a PATCH. */
+  /**
+   * HTTP method. Updates use PATCH.
+   * @default POST
+   */
   readonly method?: string
   /**
-   * The member that the items are in: `updates` for `{ updates: […] }` (SPEC 2.3). Default: the
-   * body is the array.
+   * Member of the body that holds the items: `updates` for `{ updates: […] }` (SPEC 2.3).
+   * @default the body is the array
    */
   readonly member?: string
-  /** The most items of one request. Default 1000; a server that answers 413 gets fewer. */
+  /**
+   * Maximum number of items in one request. After a 413 the client sends fewer.
+   * @default 1000
+   */
   readonly maxItems?: number
-  /** The most bytes of one request. Default 1 MiB. */
-  readonly maxBytes?: number
-  /** Requests at a time. Default 1, which keeps the order of the items. */
+  /**
+   * Maximum size of one request body in bytes.
+   * @default 1 MiB
+   */
+  readonly maxBodyBytes?: number
+  /**
+   * Requests at a time. With more than one, items may be processed in another order.
+   * @default 1
+   */
   readonly concurrency?: number
-  /** Has each request done by a task. Default false. */
+  /**
+   * Processes each request as a task.
+   * @default false
+   */
   readonly background?: boolean
-  /** Is called after each request. */
+  /** Called after each request. */
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void
 }
 
 const KNOWN = {
-  ...WORK, method: 0, member: 0, maxItems: 0, maxBytes: 0, concurrency: 0, onProgress: 0,
+  ...WORK, method: 0, member: 0, maxItems: 0, maxBodyBytes: 0, concurrency: 0, onProgress: 0,
 } satisfies Record<keyof BulkOptions, 0>
 const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 
 /**
- * A bulk request of which a part could not be sent, or was refused as a whole. Recognise it by
+ * A bulk operation of which a request was not sent, or was refused as a whole. Test for it with
  * `isBulkFailed`.
  */
 export class BulkFailedError extends Error {
   override readonly name = 'BulkFailedError'
   readonly [BULK_FAILED] = true
-  /** Why it ended: a `ClientError`, a `TaskFailedError`, or the reason of the signal. */
+  /** A `ClientError`, a `TaskFailedError`, or the reason of the signal. */
   override readonly cause: unknown
-  /** What became of the items before. What is not in it was not sent, or its outcome is unknown. */
+  /** Outcomes before the failure. Any other item was not sent, or its outcome is unknown. */
   readonly report: BulkReport
 
   constructor(cause: unknown, report: BulkReport) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    super(`The bulk request ended after ${report.summary.total} items: ${why}`)
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    super(`The bulk request ended after ${report.summary.total} items: ${reason}`)
     this.cause = cause
     this.report = report
   }
 }
 
-/** Whether `error` is a `BulkFailedError` of any copy of this package. */
+/**
+ * Returns whether `error` is a `BulkFailedError`, of any copy of this package.
+ *
+ * @example
+ * try {
+ *   await api.bulk('/users/bulk', users)
+ * } catch (error) {
+ *   if (!isBulkFailed(error)) throw error
+ *   console.error(error.cause, error.report.summary)
+ * }
+ */
 export function isBulkFailed(error: unknown): error is BulkFailedError {
-  return typeof error === 'object' && error !== null && BULK_FAILED in error
+  return isObject(error) && BULK_FAILED in error
 }
 
-/** Some items in a row, as JSON texts. */
-interface Piece {
+/** Consecutive items as JSON texts: the content of one request. */
+interface Batch {
   readonly start: number
   readonly texts: readonly string[]
 }
 
 const encoder = /* @__PURE__ */ new TextEncoder()
 
-/** Sends items in as many requests as it takes, and merges their reports. */
-export async function bulk(settings: Settings, path: string, items: readonly unknown[], options: BulkOptions = {}): Promise<BulkReport> {
+/** Sends items in as many requests as necessary and merges their reports. */
+export async function bulk(
+  settings: Settings, path: string, items: readonly unknown[], options: BulkOptions = {},
+): Promise<BulkReport> {
   checkNames('bulk', options, KNOWN)
-  const { maxItems = 1000, maxBytes = 1_048_576, concurrency = 1, onProgress } = options
-  for (const [name, value] of Object.entries({ maxItems, maxBytes, concurrency })) {
-    if (!Number.isInteger(value) || value < 1) throw new TypeError(`bulk: ${name} must be a whole number from 1`)
+  const { maxItems = 1000, maxBodyBytes = 1_048_576, concurrency = 1, onProgress } = options
+  for (const [name, value] of Object.entries({ maxItems, maxBodyBytes, concurrency })) {
+    if (Number.isInteger(value) && value >= 1) continue
+    throw new TypeError(`bulk: ${name} must be a whole number from 1`)
   }
-  const run = new Run(settings, path, items, { ...options, maxItems, maxBytes })
+  const run = new Run(settings, path, items, { ...options, maxItems, maxBodyBytes })
   const work = async (): Promise<void> => {
-    for (let piece = run.next(); piece; piece = run.next()) {
-      const done = await run.send(piece)
+    for (let batch = run.next(); batch; batch = run.next()) {
+      const done = await run.send(batch)
       if (done > 0) onProgress?.({ done: run.done, total: items.length })
     }
   }
-  try {
-    await Promise.all(Array.from({ length: concurrency }, async () => {
-      await work().catch((error: unknown) => { run.fail(error) })
-    }))
-  } finally {
-    run.stop()
-  }
+  await Promise.all(Array.from({ length: concurrency }, async () => {
+    await work().catch((error: unknown) => { run.fail(error) })
+  }))
   if (run.failure) throw new BulkFailedError(run.failure.error, run.merged.report)
   return run.merged.report
 }
@@ -93,15 +118,17 @@ class Run {
   readonly merged = new MergedReport()
   done = 0
   failure: { readonly error: unknown } | undefined
-  private at = 0
-  /** Pieces that were too large, cut in two. */
-  private readonly again: Piece[] = []
+  private nextIndex = 0
+  /** Halves of batches that were too large. */
+  private readonly halves: Batch[] = []
   private maxItems: number
   private readonly key: string | false
 
   constructor(
-    private readonly settings: Settings, private readonly path: string, private readonly items: readonly unknown[],
-    private readonly options: BulkOptions & { readonly maxItems: number; readonly maxBytes: number },
+    private readonly settings: Settings,
+    private readonly path: string,
+    private readonly items: readonly unknown[],
+    private readonly options: BulkOptions & Readonly<{ maxItems: number; maxBodyBytes: number }>,
   ) {
     this.maxItems = options.maxItems
     this.key = options.idempotencyKey ?? newKey()
@@ -111,82 +138,78 @@ class Run {
     this.failure ??= { error }
   }
 
-  stop(): void {
-    this.again.length = 0
-  }
-
-  /** The next piece; `undefined` when there is none, or all is to end. */
-  next(): Piece | undefined {
+  /** Returns the next batch. `undefined` if there is none, or after a failure. */
+  next(): Batch | undefined {
     if (this.failure) return undefined
-    const again = this.again.pop()
-    if (again) return again
-    const { items, at: start, options: { maxBytes } } = this
+    const half = this.halves.pop()
+    if (half) return half
+    const { items, nextIndex: start, options: { maxBodyBytes, member = '' } } = this
     const texts: string[] = []
-    // The brackets and, at most, the name of the member.
-    let bytes = 16 + (this.options.member?.length ?? 0) * 6
-    while (this.at < items.length && texts.length < this.maxItems) {
-      const text = JSON.stringify(items[this.at]) as string | undefined ?? 'null'
-      bytes += lengthOf(text) + 1
-      if (bytes > maxBytes && texts.length > 0) break
+    // Brackets, and at most six characters for each of the member's name.
+    let bytes = 16 + member.length * 6
+    while (this.nextIndex < items.length && texts.length < this.maxItems) {
+      const text = JSON.stringify(items[this.nextIndex]) as string | undefined ?? 'null'
+      bytes += encoder.encode(text).length + 1
+      if (bytes > maxBodyBytes && texts.length > 0) break
       texts.push(text)
-      this.at++
+      this.nextIndex++
     }
     return texts.length === 0 ? undefined : { start, texts }
   }
 
-  /** Sends a piece; resolves with how many items are done by it. */
-  async send(piece: Piece): Promise<number> {
-    const { start, texts } = piece
+  /** Sends a batch. Returns how many items have an outcome now. */
+  async send(batch: Batch): Promise<number> {
+    const { start, texts } = batch
     try {
-      const report = await this.request(piece)
-      this.merged.add(start, report)
+      this.merged.add(start, await this.request(batch))
     } catch (error) {
       if (!isClientError(error) || error.status !== 413) throw error
       if (texts.length > 1) {
-        this.split(piece)
+        this.split(batch)
         return 0
       }
       const { code, message } = error
-      this.merged.add(start, { summary: { total: 1, succeeded: 0, failed: 1 }, items: [{ index: 0, status: 413, error: { code, message } }] })
+      this.merged.add(start, {
+        summary: { total: 1, succeeded: 0, failed: 1 },
+        items: [{ index: 0, status: 413, error: { code, message } }],
+      })
     }
     this.done += texts.length
     return texts.length
   }
 
-  private async request({ start, texts }: Piece): Promise<BulkReport> {
-    const { settings, path, key, options: { member, method, signal, headers, statusPath, background = false } } = this
+  private async request({ start, texts }: Batch): Promise<BulkReport> {
+    const { settings, path, key, options } = this
+    const { member, method, signal, headers, statusPath, background = false } = options
     const list = `[${texts.join(',')}]`
     const body = member === undefined ? list : `{${JSON.stringify(member)}:${list}}`
     let found: unknown
     try {
       const task = await submit<unknown>(settings, path, {
         body: () => body, background,
-        // A piece that was cut in two is another request.
+        // Half of a batch is another request, so it has another key.
         idempotencyKey: key === false ? false : `${key}-${start}-${texts.length}`,
-        ...method !== undefined && { method }, ...signal && { signal }, ...headers && { headers }, ...statusPath !== undefined && { statusPath },
+        ...method !== undefined && { method }, ...signal && { signal }, ...headers && { headers },
+        ...statusPath !== undefined && { statusPath },
       })
       found = await task.result(signal && { signal })
     } catch (error) {
-      // Refused, and yet each item has its own reason.
+      // A refusal may hold a report with an error for each item.
       found = isClientError(error) && error.status !== 413 ? error.body : undefined
       if (!readReport(found)) throw error
     }
     const report = readReport(found)
-    if (!report) throw new ClientError('bad_answer', 'The answer is not the report of a bulk request.', { status: 200, body: found })
-    return report
+    if (report) return report
+    const message = 'The answer is not the report of a bulk request.'
+    throw new ClientError('bad_answer', message, { status: 200, body: found })
   }
 
-  private split({ start, texts }: Piece): void {
+  private split({ start, texts }: Batch): void {
     const half = Math.ceil(texts.length / 2)
     this.maxItems = Math.min(this.maxItems, half)
-    this.again.push({ start: start + half, texts: texts.slice(half) }, { start, texts: texts.slice(0, half) })
+    this.halves.push(
+      { start: start + half, texts: texts.slice(half) },
+      { start, texts: texts.slice(0, half) },
+    )
   }
-}
-
-/**
- * In UTF-8. A UTF-16 unit takes at most three bytes, so encoding all of a long text is seldom
- * needed, but it is exact.
- */
-function lengthOf(text: string): number {
-  return encoder.encode(text).length
 }

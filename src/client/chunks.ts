@@ -1,16 +1,18 @@
 import { ClientError } from './errors.js'
 import type { Scope } from './scope.js'
 
-/** What bytes can be read from. */
+/** A source of bytes. */
 export type ByteSource = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
 /**
- * The bytes of an answer as they come. Closes the scope at the end, and lets go of the connection
- * when the reader stops early. Rejects with a `ClientError` when the connection breaks.
+ * Yields the bytes of a response body as they arrive. Closes the scope at the end. Releases the
+ * connection if the reader stops early. Rejects with a `ClientError` if the connection breaks.
  */
-export async function* chunksOf(body: ReadableStream<Uint8Array> | null, scope: Scope): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* chunksOf(
+  body: ReadableStream<Uint8Array> | null, scope: Scope,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const reader = body?.getReader()
-  // A body that was not made by `fetch` does not hear of the signal.
+  // The signal does not reach a body that a custom `fetch` has created.
   const cancel = () => { reader?.cancel().catch(() => undefined) }
   scope.signal.addEventListener('abort', cancel)
   try {
@@ -20,7 +22,7 @@ export async function* chunksOf(body: ReadableStream<Uint8Array> | null, scope: 
       if (done || value === undefined) return
       scope.touch()
       yield value
-      // However long the caller took, the server was not silent.
+      // The time that the caller took does not count as silence of the server.
       scope.touch()
     }
   } catch (error) {
@@ -32,8 +34,10 @@ export async function* chunksOf(body: ReadableStream<Uint8Array> | null, scope: 
   }
 }
 
-/** Async iteration over a stream, which not every browser has itself. */
-export async function* toIterable(source: ByteSource): AsyncGenerator<Uint8Array, void, undefined> {
+/** Iterates over a stream. Not every browser can do that itself. */
+export async function* toIterable(
+  source: ByteSource,
+): AsyncGenerator<Uint8Array, void, undefined> {
   if (Symbol.asyncIterator in source && !('getReader' in source)) {
     yield* source
     return
@@ -51,16 +55,22 @@ export async function* toIterable(source: ByteSource): AsyncGenerator<Uint8Array
 }
 
 /**
- * All of an answer as text. Throws a `ClientError` `answer_too_large` above `maxBytes`, without
- * holding more.
+ * Reads a whole response body as text.
+ * @throws {ClientError} `answer_too_large`: the body is larger than `maxBytes`.
  */
-export async function readText(response: Response, scope: Scope, maxBytes: number): Promise<string> {
+export async function readText(
+  response: Response, scope: Scope, maxBytes: number,
+): Promise<string> {
   const decoder = new TextDecoder()
+  const { status } = response
   let text = ''
   let bytes = 0
   for await (const chunk of chunksOf(response.body, scope)) {
     bytes += chunk.length
-    if (bytes > maxBytes) throw new ClientError('answer_too_large', `The answer is longer than ${maxBytes} bytes.`, { status: response.status })
+    if (bytes > maxBytes) {
+      const message = `The answer is longer than ${maxBytes} bytes.`
+      throw new ClientError('answer_too_large', message, { status })
+    }
     text += decoder.decode(chunk, { stream: true })
   }
   return text + decoder.decode()

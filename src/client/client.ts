@@ -1,126 +1,199 @@
 import { bulk, type BulkOptions } from './bulk.js'
 import type { BulkReport } from './bulk-report.js'
-import { Transfer, type Download, type DownloadOptions } from './download.js'
 import { chunksOf } from './chunks.js'
+import type { Download, DownloadOptions } from './download.js'
 import { checkNames } from './option-names.js'
 import { resolvePath, toSettings, type ClientOptions } from './options.js'
 import { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
 import { resume, start, SUBMIT, type SubmitOptions } from './submit.js'
 import type { ResultOptions, SavedTask, TaskHandle } from './task.js'
+import { Transfer } from './transfer.js'
 import { retrying, send } from './transport.js'
 import type { InputOf, ResultOf, TaskTypes } from './typed.js'
 import { upload, type UploadOptions, type UploadReport } from './upload.js'
 import type { Records } from './write-ndjson.js'
 
-/** How a task's result is asked for in one go. */
-export interface RunOptions<R = unknown> extends SubmitOptions, Pick<ResultOptions<R>, 'onProgress'> {}
+/** Options of `run`. */
+export interface RunOptions<R = unknown>
+  extends SubmitOptions, Pick<ResultOptions<R>, 'onProgress'> {}
 
-/** Where one kind of work is submitted. */
-export interface TaskPlaceOptions<Input> extends Pick<SubmitOptions, 'statusPath' | 'headers'> {
+/** Options of `client.task`. */
+export interface TypedTaskOptions<Input> extends Pick<SubmitOptions, 'statusPath' | 'headers'> {
   /**
-   * Makes the body of the input, where an endpoint takes more than one kind of work: `(data) => ({
-   * task: 'report', data })`.
+   * Returns the body for an input. For an endpoint of several kinds of work:
+   * `(data) => ({ task: 'report', data })`.
+   * @default the input itself
    */
   readonly body?: (input: Input) => unknown
 }
 
 /** One kind of work, with the types of its input and its result. */
 export interface TypedTask<Input, Result> {
-  /** As `client.submit`. */
+  /** Submits work; see `client.submit`. */
   submit(input: Input, options?: SubmitOptions): Promise<TaskHandle<Result>>
-  /** As `client.run`. */
+  /** Submits work and waits for its result; see `client.run`. */
   run(input: Input, options?: RunOptions<Result>): Promise<Result>
-  /** As `client.resume`. */
+  /** Creates a handle for a task of this kind; see `client.resume`. */
   resume(saved: SavedTask | string): TaskHandle<Result>
 }
 
-/** How records are downloaded. */
+/** Options of `records`. */
 export interface RecordsOptions extends ReadNdjsonOptions {
   /** Stops reading. */
   readonly signal?: AbortSignal
-  /** Further header fields. */
+  /** Additional header fields. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 /**
- * A client of one server. Paths begin at its `baseUrl`. What is refused or never answered rejects
- * with a `ClientError`; an abort rejects with the reason of the signal.
+ * A client of one server. Paths are relative to its `baseUrl`. A request that is refused or gets no
+ * answer rejects with a `ClientError`. An abort rejects with the reason of the signal.
  */
 export interface Client {
   /**
-   * Submits work by POST, and resolves when the server has taken it in, or has answered at once. A
-   * lost or refused request is sent again, under the same Idempotency-Key.
+   * Submits work by POST. Resolves when the server has accepted it, or has answered at once. A lost
+   * request is sent again with the same Idempotency-Key.
+   *
+   * @example
+   * const task = await api.submit('/reports', { year: 2025 })
+   * console.log(task.taskId, await task.result())
    */
   submit<R = unknown>(path: string, input: unknown, options?: SubmitOptions): Promise<TaskHandle<R>>
-  /** Submits work and waits for its result. The signal ends the waiting, not the task. */
-  run<R = unknown>(path: string, input: unknown, options?: RunOptions<R>): Promise<R>
-  /** Gives a kind of work the types of its definition or of an OpenAPI document. */
-  task<T extends TaskTypes>(path: string, options?: TaskPlaceOptions<InputOf<T>>): TypedTask<InputOf<T>, ResultOf<T>>
   /**
-   * Takes up a task from what its handle's `toJSON` gave, or from the text that `JSON.stringify`
-   * made of it.
+   * Submits work and waits for its result. The signal stops waiting, not the task.
+   *
+   * @throws {TaskFailedError} The task failed or was cancelled.
+   *
+   * @example
+   * const { pages } = await api.run<{ pages: number }>('/reports', { year: 2025 })
+   */
+  run<R = unknown>(path: string, input: unknown, options?: RunOptions<R>): Promise<R>
+  /**
+   * Returns typed methods for one kind of work. The types come from its definition or from an
+   * OpenAPI document.
+   *
+   * @example
+   * const reports = api.task<typeof report>('/reports')
+   * const { message } = await reports.run({ year: 2025 })
+   */
+  task<T extends TaskTypes>(
+    path: string, options?: TypedTaskOptions<InputOf<T>>,
+  ): TypedTask<InputOf<T>, ResultOf<T>>
+  /**
+   * Creates a handle for a task that was submitted before. Takes what `toJSON` of its handle
+   * returned, as a value or as JSON text.
+   *
+   * @example
+   * const saved = JSON.stringify(await api.submit('/reports', { year: 2025 }))
+   * console.log(await api.resume(saved).result())
    */
   resume<R = unknown>(saved: SavedTask | string): TaskHandle<R>
-  /** The records that a GET gives as NDJSON, as they come (SPEC 4.9). */
-  records<T extends object = Record<string, unknown>>(path: string, options?: RecordsOptions): AsyncGenerator<T, void, undefined>
   /**
-   * Sends records as NDJSON, and resolves with the server's report (SPEC 4.9). Give an array, or a
-   * function that gives the records anew, where they may be sent again.
+   * Reads NDJSON by GET and yields the records as they arrive (SPEC 4.9).
+   *
+   * @example
+   * for await (const { id } of api.records<{ id: number }>('/users')) console.log(id)
    */
-  upload(path: string, records: Records | (() => Records), options?: UploadOptions): Promise<UploadReport>
+  records<T extends object = Record<string, unknown>>(
+    path: string, options?: RecordsOptions,
+  ): AsyncGenerator<T, void, undefined>
   /**
-   * Downloads large content. It goes on where the connection broke, as long as the content is the
-   * same (Range, If-Range, a strong ETag), and its length is verified. Nothing is asked for until
-   * the bytes are.
+   * Sends records as NDJSON and resolves with the server's report (SPEC 4.9). An array, or a
+   * function that returns the records, can be sent again after a failure.
+   *
+   * @example
+   * const { message, errors } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
+   */
+  upload(
+    path: string, records: Records | (() => Records), options?: UploadOptions,
+  ): Promise<UploadReport>
+  /**
+   * Downloads large content. After a broken connection it resumes while the content is unchanged
+   * (Range, If-Range, a strong ETag). Its length is verified. The first read sends the first
+   * request.
+   *
+   * @example
+   * const blob = await api.download('/files/film.mp4').blob()
    */
   download(path: string, options?: DownloadOptions): Download
   /**
-   * Sends many items in requests that the server can take, and merges their reports: `index` is
-   * that of `items`. Each request stands for itself, so what is atomic is one request. Rejects with
-   * a `BulkFailedError` when a request fails as a whole.
+   * Sends many items in several requests and merges their reports. `index` refers to `items`. If
+   * the server applies items atomically, that holds for each request, not for all items.
+   *
+   * @throws {BulkFailedError} A request failed as a whole.
+   *
+   * @example
+   * const { summary, items } = await api.bulk('/users/bulk', users, { maxItems: 500 })
    */
   bulk(path: string, items: readonly unknown[], options?: BulkOptions): Promise<BulkReport>
 }
 
 const RUN = { ...SUBMIT, onProgress: 0 } satisfies Record<keyof RunOptions, 0>
-const PLACE = { statusPath: 0, headers: 0, body: 0 } satisfies Record<keyof TaskPlaceOptions<unknown>, 0>
-const RECORDS = { signal: 0, headers: 0, maxLineBytes: 0, onFault: 0 } satisfies Record<keyof RecordsOptions, 0>
+const TASK = {
+  statusPath: 0, headers: 0, body: 0,
+} satisfies Record<keyof TypedTaskOptions<unknown>, 0>
+const RECORDS = {
+  signal: 0, headers: 0, maxLineBytes: 0, onFault: 0,
+} satisfies Record<keyof RecordsOptions, 0>
 
-/** Makes a client. Sends nothing. Throws a `TypeError` when an option makes no sense. */
+/**
+ * Creates a client. Sends no request.
+ *
+ * @throws {TypeError} An option is unknown or invalid.
+ *
+ * @example
+ * const client = createClient({
+ *   baseUrl: 'https://api.example', headers: { authorization: 'Bearer secret' },
+ * })
+ * console.log(await client.run('/reports', { year: 2025 }))
+ */
 export function createClient(options: ClientOptions = {}): Client {
   const settings = toSettings(options)
-  const submit = async <R>(path: string, input: unknown, how: SubmitOptions = {}): Promise<TaskHandle<R>> => {
-    checkNames('submit', how, SUBMIT)
+  const submit = async <R>(
+    path: string, input: unknown, options: SubmitOptions = {},
+  ): Promise<TaskHandle<R>> => {
+    checkNames('submit', options, SUBMIT)
     const text = JSON.stringify(input) as string | undefined
-    return start<R>(settings, path, { ...how, body: () => text ?? '' })
+    return start<R>(settings, path, { ...options, body: () => text ?? '' })
   }
   const run = async <R>(path: string, input: unknown, options: RunOptions<R> = {}): Promise<R> => {
     checkNames('run', options, RUN)
-    const { onProgress, ...how } = options
-    const task = await submit<R>(path, input, how)
-    return task.result({ ...how.signal && { signal: how.signal }, ...onProgress && { onProgress } })
+    const { onProgress, ...rest } = options
+    const { signal } = rest
+    const task = await submit<R>(path, input, rest)
+    return task.result({ ...signal && { signal }, ...onProgress && { onProgress } })
   }
   return {
     submit, run,
-    task<T extends TaskTypes>(path: string, options: TaskPlaceOptions<InputOf<T>> = {}) {
-      checkNames('task', options, PLACE)
-      const { body = (input) => input, ...place } = options
+    task<T extends TaskTypes>(path: string, options: TypedTaskOptions<InputOf<T>> = {}) {
+      checkNames('task', options, TASK)
+      const { body = (input) => input, ...common } = options
+      type Result = ResultOf<T>
       return {
-        submit: (input: InputOf<T>, how?: SubmitOptions) => submit<ResultOf<T>>(path, body(input), { ...place, ...how }),
-        run: (input: InputOf<T>, how?: RunOptions<ResultOf<T>>) => run<ResultOf<T>>(path, body(input), { ...place, ...how }),
-        resume: (saved: SavedTask | string) => resume<ResultOf<T>>(settings, saved),
+        submit: (input: InputOf<T>, options?: SubmitOptions) => (
+          submit<Result>(path, body(input), { ...common, ...options })
+        ),
+        run: (input: InputOf<T>, options?: RunOptions<Result>) => (
+          run<Result>(path, body(input), { ...common, ...options })
+        ),
+        resume: (saved: SavedTask | string) => resume<Result>(settings, saved),
       }
     },
     resume: (saved) => resume(settings, saved),
     async* records<T extends object>(path: string, options: RecordsOptions = {}) {
       checkNames('records', options, RECORDS)
-      const { signal, headers, ...how } = options
-      const call = { url: resolvePath(settings, path), signal, headers: { accept: 'application/x-ndjson', ...headers } }
-      const body = await retrying(settings, 'read', signal, () => send(settings, call, (response, scope) => chunksOf(response.body, scope)))
-      yield* readNdjson<T>(body, how)
+      const { signal, headers, ...rest } = options
+      const call = {
+        url: resolvePath(settings, path), signal,
+        headers: { accept: 'application/x-ndjson', ...headers },
+      }
+      const body = await retrying(settings, 'read', signal, () => (
+        send(settings, call, (response, scope) => chunksOf(response.body, scope))
+      ))
+      yield* readNdjson<T>(body, rest)
     },
-    upload: (path, records, how) => upload(settings, path, records, how),
-    download: (path, how = {}) => new Transfer(settings, path, how),
-    bulk: (path, items, how) => bulk(settings, path, items, how),
+    upload: (path, records, options) => upload(settings, path, records, options),
+    download: (path, options = {}) => new Transfer(settings, path, options),
+    bulk: (path, items, options) => bulk(settings, path, items, options),
   }
 }

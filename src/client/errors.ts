@@ -1,14 +1,14 @@
 import { isObject } from './json-object.js'
 import { checkNames } from './option-names.js'
-import type { TaskStatus } from './status.js'
 
-/** One thing that a server found wrong, with a JSON pointer (RFC 6901) to where. */
+/** One problem that the server found in the input. */
 export interface ErrorDetail {
+  /** JSON pointer (RFC 6901) to the problem. */
   readonly pointer: string
   readonly message: string
 }
 
-/** What a `ClientError` may say beside its code and message. */
+/** Members of a `ClientError` beside its code and message. */
 export interface ClientErrorOptions {
   /** HTTP status of the answer. */
   readonly status?: number
@@ -26,27 +26,26 @@ const KNOWN = {
   status: 0, details: 0, retryAfter: 0, body: 0, cause: 0,
 } satisfies Record<keyof ClientErrorOptions, 0>
 const CLIENT_ERROR = Symbol.for('longhaul.ClientError')
-const TASK_FAILED = Symbol.for('longhaul.TaskFailedError')
 
 /**
- * A request that did not get what it asked for: refused by the server, never answered, or answered
- * by something that can't be used. Recognise it by `isClientError`.
+ * A request that failed: the server refused it, did not answer, or sent an unusable answer. Test
+ * for it with `isClientError`.
  */
 export class ClientError extends Error {
   override readonly name = 'ClientError'
   readonly [CLIENT_ERROR] = true
-  /** The status of the answer; 0 when there was none. */
+  /** HTTP status of the answer. 0 if there was none. */
   readonly status: number
   /**
-   * The server's stable code where it gave one, else `http_404` and the like; without an answer one
-   * of the client's own, such as `network_error`.
+   * The stable code of the server. If it sent none, `http_404` and the like. If there was no
+   * answer, a code of the client, such as `network_error`.
    */
   readonly code: string
-  /** What is wrong with the input, where the server said so. */
+  /** Each problem of the input, if the server listed them. */
   readonly details: readonly ErrorDetail[] | undefined
-  /** Seconds after which the server would like to be asked again. */
+  /** Seconds to wait before a retry, from `Retry-After`. */
   readonly retryAfter: number | undefined
-  /** The body of the answer: parsed where it was JSON, else its text. */
+  /** The body of the answer: parsed if it is JSON, else its text. */
   readonly body: unknown
 
   constructor(code: string, message: string, options: ClientErrorOptions = {}) {
@@ -61,32 +60,17 @@ export class ClientError extends Error {
   }
 }
 
-/** A task that was accepted and has ended without a result. Recognise it by `isTaskFailed`. */
-export class TaskFailedError extends Error {
-  override readonly name = 'TaskFailedError'
-  readonly [TASK_FAILED] = true
-  /**
-   * The server's stable code; `task_failed` where it gave none, `task_cancelled` for a task that
-   * was cancelled.
-   */
-  readonly code: string
-  /** The status as it was last seen. */
-  readonly task: TaskStatus
-
-  constructor(task: TaskStatus) {
-    const cancelled = task.state === 'cancelled'
-    super(task.error?.message ?? (cancelled ? 'The task was cancelled.' : 'The task failed.'))
-    this.code = task.error?.code ?? (cancelled ? 'task_cancelled' : 'task_failed')
-    this.task = task
-  }
-}
-
-/** Whether `error` is a `ClientError` of any copy of this package. */
+/**
+ * Returns whether `error` is a `ClientError`, of any copy of this package.
+ *
+ * @example
+ * try {
+ *   await api.run('/reports', { year: 2025 })
+ * } catch (error) {
+ *   if (!isClientError(error)) throw error
+ *   console.error(error.status, error.code, error.details)
+ * }
+ */
 export function isClientError(error: unknown): error is ClientError {
   return isObject(error) && CLIENT_ERROR in error
-}
-
-/** Whether `error` is a `TaskFailedError` of any copy of this package. */
-export function isTaskFailed(error: unknown): error is TaskFailedError {
-  return isObject(error) && TASK_FAILED in error
 }

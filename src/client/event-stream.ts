@@ -9,9 +9,7 @@ export interface ServerEvent {
 const CR = 13
 const LF = 10
 
-/**
- * Reads server-sent events (the WHATWG's event stream format), however the text is cut into pieces.
- */
+/** Parses server-sent events (the event stream format of the WHATWG) from text in pieces. */
 export class EventReader {
   private line = ''
   private afterCr = false
@@ -19,10 +17,10 @@ export class EventReader {
   private id = ''
   private size = 0
 
-  /** A single event may be as long as this, in UTF-16 units. */
+  /** @param maxUnits - maximum length of one event, in UTF-16 units */
   constructor(private readonly maxUnits: number) {}
 
-  /** The events that end in this piece. */
+  /** Returns the events that end in this piece. */
   read(text: string): ServerEvent[] {
     const events: ServerEvent[] = []
     this.size += text.length
@@ -45,7 +43,10 @@ export class EventReader {
     }
     if (this.size > this.maxUnits) {
       this.size = this.line.length + (this.data?.length ?? 0)
-      if (this.size > this.maxUnits) throw new ClientError('answer_too_large', `An event is longer than ${this.maxUnits} units.`)
+      if (this.size > this.maxUnits) {
+        const message = `An event is longer than ${this.maxUnits} units.`
+        throw new ClientError('answer_too_large', message)
+      }
     }
     return events
   }

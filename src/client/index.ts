@@ -1,19 +1,24 @@
 export {
-  createClient, type Client, type RecordsOptions, type RunOptions, type TaskPlaceOptions, type TypedTask,
+  createClient,
+  type Client, type RecordsOptions, type RunOptions, type TypedTask, type TypedTaskOptions,
 } from './client.js'
-export type { ClientOptions, MaybePromise, RetryOptions } from './options.js'
-export {
-  ClientError, isClientError, isTaskFailed, TaskFailedError, type ClientErrorOptions, type ErrorDetail,
-} from './errors.js'
+export type { ClientOptions, MaybePromise, PollOptions, RetryOptions } from './options.js'
+export { ClientError, isClientError, type ClientErrorOptions, type ErrorDetail } from './errors.js'
+export { isTaskFailed, TaskFailedError } from './task-failed.js'
 export type { ResultOptions, SavedTask, SignalOptions, TaskHandle } from './task.js'
-export type { TaskProgress, TaskStatus } from './status.js'
+export type {
+  CallbackFault, CancelledTask, CompletedTask, FailedTask, ProcessingTask, TaskCallback,
+  TaskFailure, TaskProgress, TaskStatus,
+} from './status.js'
 export type { SubmitOptions } from './submit.js'
 export { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
 export type { ByteSource } from './chunks.js'
 export type { LineFault, LineFaultCode } from './lines.js'
 export { writeNdjson, type Records } from './write-ndjson.js'
 export type { UploadOptions, UploadReport } from './upload.js'
-export type { Download, DownloadOptions, DownloadPosition, DownloadSink } from './download.js'
+export type {
+  Download, DownloadOptions, DownloadPosition, DownloadProgress, DownloadResult, DownloadSink,
+} from './download.js'
 export { BulkFailedError, isBulkFailed, type BulkOptions } from './bulk.js'
 export type { BulkItem, BulkReport } from './bulk-report.js'
 export {

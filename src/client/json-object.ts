@@ -1,4 +1,4 @@
-/** Returns whether `value` may have members. */
+/** Returns whether `value` is an object or an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }

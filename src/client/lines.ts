@@ -1,12 +1,17 @@
-/** Why a line is no record. */
+import { isObject } from './json-object.js'
+
+/** Reason why a line is not a record. */
 export type LineFaultCode = 'line_malformed' | 'line_not_object' | 'line_not_utf8' | 'line_too_long'
 
 /** One bad line. */
 export interface LineFault {
-  /** From 1; blank lines count. */
+  /** Number of the line, from 1. Blank lines count. */
   readonly line: number
   readonly code: LineFaultCode
 }
+
+/** A line that is not blank. */
+export type Line = { readonly record: object } | LineFault
 
 const LF = 10
 const MESSAGES: Readonly<Record<LineFaultCode, string>> = {
@@ -16,51 +21,51 @@ const MESSAGES: Readonly<Record<LineFaultCode, string>> = {
   line_too_long: 'is too long',
 }
 
-/** One sentence about a bad line. */
+/** Describes a bad line in one sentence. */
 export function describeFault({ line, code }: LineFault): string {
   return `Line ${line} ${MESSAGES[code]}.`
 }
 
-/**
- * Cuts bytes into lines and lines into records (SPEC 4.9), the same ones however the bytes are cut
- * into chunks.
- */
+/** Parses NDJSON (SPEC 4.9) from chunks of bytes. Chunks may end anywhere. */
 export class RecordReader {
   private readonly decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-  /** The beginning of a line whose end has not come yet: pieces, and how many bytes they are. */
+  /** Pieces of a line whose end has not arrived. */
   private pieces: Uint8Array[] = []
-  private held = 0
+  /** Length of the current line so far, in bytes. */
+  private length = 0
+  /** The current line is too long. Its bytes are discarded. */
   private dropping = false
   private line = 0
 
   constructor(private readonly maxLineBytes: number) {}
 
-  /** What the lines are that end in this chunk, in order. */
-  * read(chunk: Uint8Array): Generator<{ readonly record: object } | LineFault, void, undefined> {
+  /** Yields a record or a fault for each line that ends in this chunk. */
+  * read(chunk: Uint8Array): Generator<Line, void, undefined> {
     let start = 0
     for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, start)) {
-      const said = this.hold(chunk.subarray(start, end))
+      const fault = this.add(chunk.subarray(start, end))
       start = end + 1
-      if (said) yield said
+      if (fault) yield fault
       const found = this.endLine()
       if (found) yield found
     }
-    const said = start < chunk.length ? this.hold(chunk.slice(start)) : undefined
-    if (said) yield said
+    const fault = start < chunk.length ? this.add(chunk.slice(start)) : undefined
+    if (fault) yield fault
   }
 
-  /** The last line, if it has no end of its own. */
-  end(): { readonly record: object } | LineFault | undefined {
-    return this.held > 0 || this.dropping ? this.endLine() : undefined
+  /** Returns the last line, if no line feed ended it. */
+  end(): Line | undefined {
+    return this.length > 0 || this.dropping ? this.endLine() : undefined
   }
 
-  private hold(piece: Uint8Array): LineFault | undefined {
+  /** Adds a piece to the current line. */
+  private add(piece: Uint8Array): LineFault | undefined {
     if (this.dropping) return undefined
-    this.held += piece.length
-    if (this.held <= this.maxLineBytes) {
+    this.length += piece.length
+    if (this.length <= this.maxLineBytes) {
       if (piece.length > 0) this.pieces.push(piece)
-      // However small the pieces are, they take little more than their bytes.
-      if (this.pieces.length >= 1024) this.pieces = [joined(this.pieces, this.held)]
+      // Joining bounds the overhead of many small pieces.
+      if (this.pieces.length >= 1024) this.pieces = [joined(this.pieces, this.length)]
       return undefined
     }
     this.dropping = true
@@ -68,16 +73,17 @@ export class RecordReader {
     return { line: this.line + 1, code: 'line_too_long' }
   }
 
-  private endLine(): { readonly record: object } | LineFault | undefined {
-    const { pieces, held, dropping } = this
+  /** Returns the current line, or `undefined` if it is blank or its fault was reported. */
+  private endLine(): Line | undefined {
+    const { pieces, length, dropping } = this
     this.pieces = []
-    this.held = 0
+    this.length = 0
     this.dropping = false
     const line = ++this.line
     if (dropping) return undefined
     let text: string
     try {
-      text = this.decoder.decode(joined(pieces, held))
+      text = this.decoder.decode(joined(pieces, length))
     } catch {
       return { line, code: 'line_not_utf8' }
     }
@@ -85,7 +91,7 @@ export class RecordReader {
     if (!/[^ \t\r]/.test(text)) return undefined
     try {
       const record: unknown = JSON.parse(text)
-      if (typeof record === 'object' && record !== null && !Array.isArray(record)) return { record }
+      if (isObject(record) && !Array.isArray(record)) return { record }
       return { line, code: 'line_not_object' }
     } catch {
       return { line, code: 'line_malformed' }

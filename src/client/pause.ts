@@ -1,7 +1,7 @@
 import type { ClientError } from './errors.js'
 import type { Settings } from './options.js'
 
-/** Resolves after so many milliseconds; rejects with the signal's reason when it aborts before. */
+/** Resolves after `ms` milliseconds. If the signal aborts before, rejects with its reason. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const over = () => {
@@ -16,23 +16,23 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/**
- * Why a signal was aborted. What callers abort with is theirs, but it has to be thrown as an error.
- */
+/** Returns the reason of an aborted signal. It may be any value; `throw` requires an error. */
 export function reasonOf(signal: AbortSignal): Error {
   return signal.reason as Error
 }
 
-/** Up to a half of `ms` less: many clients that failed together don't come back together. */
+/** Subtracts up to half of `ms` at random, to spread the retries of many clients. */
 export function jitter(ms: number): number {
   return ms * (1 - Math.random() / 2)
 }
 
 /**
- * How long to wait after so many failures in a row: as long as the server asks for and a little
- * more, else longer each time. `undefined` when it asks for more than this client waits.
+ * Returns the delay after so many failures in a row: exponential backoff, or what the server asked
+ * for and a little more. `undefined` if the server asked for more than this client waits.
  */
-export function retryDelay({ baseMs, maxMs }: Settings, failures: number, { retryAfter }: ClientError): number | undefined {
+export function retryDelay(
+  { baseMs, maxMs }: Settings, failures: number, { retryAfter }: ClientError,
+): number | undefined {
   const backoff = jitter(Math.min(maxMs, baseMs * 2 ** (failures - 1)))
   if (retryAfter === undefined) return backoff
   const asked = retryAfter * 1000
@@ -40,8 +40,8 @@ export function retryDelay({ baseMs, maxMs }: Settings, failures: number, { retr
 }
 
 /**
- * Retry-After (RFC 9110 section 10.2.3) in seconds from now: a number, or a date. `undefined` when
- * it is neither.
+ * Parses Retry-After (RFC 9110 section 10.2.3), a number or a date, into seconds from now. Returns
+ * `undefined` if it is neither.
  */
 export function parseRetryAfter(field: string | null): number | undefined {
   if (field === null) return undefined

@@ -1,15 +1,18 @@
 import { toIterable, type ByteSource } from './chunks.js'
 import { ClientError } from './errors.js'
-import { describeFault, RecordReader, type LineFault } from './lines.js'
+import { describeFault, RecordReader, type Line, type LineFault } from './lines.js'
 import { checkNames } from './option-names.js'
 
-/** How NDJSON is read. */
+/** Options of `readNdjson`. */
 export interface ReadNdjsonOptions {
-  /** A longer line is a fault, and is not held in memory. In bytes; default 1 MiB. */
+  /**
+   * Maximum length of a line in bytes. A longer line is a fault and is not kept in memory.
+   * @default 1 MiB
+   */
   readonly maxLineBytes?: number
   /**
-   * Is told of a bad line, which is skipped then. Without it a bad line is thrown, as a
-   * `ClientError` with its code.
+   * Called for each bad line, which is then skipped. Without it, a bad line is thrown as a
+   * `ClientError`.
    */
   readonly onFault?: (fault: LineFault) => void
 }
@@ -17,12 +20,16 @@ export interface ReadNdjsonOptions {
 const KNOWN = { maxLineBytes: 0, onFault: 0 } satisfies Record<keyof ReadNdjsonOptions, 0>
 
 /**
- * The records of an NDJSON body, one at a time, as they come: from an answer of `fetch`, its
- * `body`, or anything that gives bytes. To stop early, leave the loop: the connection is let go of.
+ * Yields the records of an NDJSON body as they arrive. The source is an answer of `fetch`, its
+ * `body`, or another source of bytes. To stop early, leave the loop; that releases the connection.
  *
- * Rejects with a `ClientError`: `http_404` and the like for an answer that is none, `network_error`
- * when the connection breaks, and, without `onFault`, `line_malformed`, `line_not_object`,
- * `line_not_utf8` or `line_too_long`.
+ * @throws {ClientError} `http_404` and the like: the answer is an error. `network_error`: the
+ * connection broke. Without `onFault`: `line_malformed`, `line_not_object`, `line_not_utf8` or
+ * `line_too_long`.
+ *
+ * @example
+ * const response = await fetch('https://feed.example/users')
+ * for await (const user of readNdjson<{ id: number }>(response)) console.log(user.id)
  */
 export async function* readNdjson<T extends object = Record<string, unknown>>(
   source: Response | ByteSource, options: ReadNdjsonOptions = {},
@@ -33,15 +40,15 @@ export async function* readNdjson<T extends object = Record<string, unknown>>(
   const body = bodyOf(source)
   if (!body) return
   const reader = new RecordReader(maxLineBytes)
-  const take = (found: { readonly record: object } | LineFault): T | undefined => {
-    if ('record' in found) return found.record as T
-    if (!onFault) throw new ClientError(found.code, describeFault(found))
-    onFault(found)
+  const take = (line: Line): T | undefined => {
+    if ('record' in line) return line.record as T
+    if (!onFault) throw new ClientError(line.code, describeFault(line))
+    onFault(line)
     return undefined
   }
   for await (const chunk of guarded(toIterable(body))) {
-    for (const found of reader.read(chunk)) {
-      const record = take(found)
+    for (const line of reader.read(chunk)) {
+      const record = take(line)
       if (record) yield record
     }
   }
@@ -54,16 +61,19 @@ function bodyOf(source: Response | ByteSource): ByteSource | null {
   if (!('status' in source)) return source
   if (source.ok) return source.body
   source.body?.cancel().catch(() => undefined)
-  throw new ClientError(`http_${source.status}`, `The server answered with ${source.status}.`, { status: source.status })
+  const { status } = source
+  throw new ClientError(`http_${status}`, `The server answered with ${status}.`, { status })
 }
 
-/** What `fetch` throws into a body that breaks off differs from one runtime to the next. */
-async function* guarded(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+/** Turns the errors of a broken body into a `ClientError`. They differ between runtimes. */
+async function* guarded(
+  source: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const chunks = source[Symbol.asyncIterator]()
   try {
     for (;;) {
       const next = await chunks.next().catch((cause: unknown) => {
-        // An abort is the caller's own, and what we have made an error of is one.
+        // An abort and a `ClientError` pass unchanged.
         if (!(cause instanceof TypeError)) throw cause
         throw new ClientError('network_error', 'The connection broke.', { cause })
       })

@@ -1,17 +1,16 @@
 import { ClientError, isClientError } from './errors.js'
 import { reasonOf } from './pause.js'
 
-/**
- * The life of one request: it ends with the caller's signal, or when the server has been silent for
- * too long.
- */
+/** Lifetime of one request. Ends with the caller's signal, or if the server is silent too long. */
 export class Scope {
   private readonly controller = new AbortController()
   private timer: ReturnType<typeof setTimeout> | undefined
   private silent = false
   private readonly stop = () => { this.controller.abort() }
 
-  constructor(private readonly outer: AbortSignal | undefined, private readonly timeoutMs: number) {
+  constructor(
+    private readonly outer: AbortSignal | undefined, private readonly timeoutMs: number,
+  ) {
     if (outer?.aborted) throw reasonOf(outer)
     outer?.addEventListener('abort', this.stop)
     this.touch()
@@ -21,7 +20,7 @@ export class Scope {
     return this.controller.signal
   }
 
-  /** Something came. */
+  /** Restarts the timeout. Call it when data arrives. */
   touch(): void {
     clearTimeout(this.timer)
     this.timer = setTimeout(() => {
@@ -30,17 +29,20 @@ export class Scope {
     }, this.timeoutMs)
   }
 
-  /** Lets go of the timer and the caller's signal. */
+  /** Clears the timer and the listener on the caller's signal. */
   close(): void {
     clearTimeout(this.timer)
     this.outer?.removeEventListener('abort', this.stop)
   }
 
-  /** What to throw in the place of `error`: the caller's own reason, or why nothing came. */
+  /** Returns what to throw for `error`: the reason of the caller's signal, or a `ClientError`. */
   explain(error?: unknown): unknown {
     if (this.outer?.aborted) return reasonOf(this.outer)
     if (isClientError(error)) return error
-    if (this.silent) return new ClientError('timeout', `The server was silent for ${this.timeoutMs} ms.`)
-    return new ClientError('network_error', 'The server could not be reached, or the connection broke.', { cause: error })
+    if (this.silent) {
+      return new ClientError('timeout', `The server was silent for ${this.timeoutMs} ms.`)
+    }
+    const message = 'The server could not be reached, or the connection broke.'
+    return new ClientError('network_error', message, { cause: error })
   }
 }

@@ -1,76 +1,177 @@
+import { ClientError, type ErrorDetail } from './errors.js'
 import { isObject } from './json-object.js'
 
-/** How far a task is. */
+/** Progress of a task, in units of the task's own. */
 export interface TaskProgress {
   readonly done: number
   readonly total?: number
   readonly message?: string
 }
 
-/**
- * A task as its status resource shows it, whether as a task (`status`, `taskId`) or as a job
- * (`state`, `id`).
- */
-export interface TaskStatus<R = unknown> {
-  readonly id: string | undefined
-  readonly state: 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
-  readonly message: string | undefined
-  readonly progress: TaskProgress | undefined
-  /** Once it is completed. */
-  readonly result: R | undefined
-  /** Once it has failed. */
-  readonly error: { readonly code: string | undefined; readonly message: string } | undefined
+/** The error of a failed task. */
+export interface TaskFailure {
+  /** A stable code. `task_failed` if the server sent none. */
+  readonly code: string
+  readonly message: string
+  /** Each problem of the input, if the server listed them. */
+  readonly details?: readonly ErrorDetail[]
+}
+
+/** Reason why a callback was not delivered. */
+export type CallbackFault =
+  'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'no_room' | 'interrupted'
+
+/** Delivery of the callback of a task. Times are ISO 8601. */
+export interface TaskCallback {
+  /** `waiting`: the task is not final yet. `pending`: the delivery is being tried. */
+  readonly state: 'waiting' | 'pending' | 'delivered' | 'failed'
+  /** Requests made so far. */
+  readonly attempts: number
+  /** HTTP status of the last answer. */
+  readonly lastStatus?: number
+  /** Reason why the last request failed. */
+  readonly fault?: CallbackFault
+  readonly nextAttemptAt?: string
+  readonly deliveredAt?: string
+}
+
+/** The members of a task in every status. A server may leave out each of them. */
+interface AnyStatus {
+  readonly taskId?: string
+  /** Name of the task's definition. */
+  readonly task?: string
+  /** A sentence for people. */
+  readonly message?: string
+  /**
+   * Number of the latest run, from 1. Absent before the first run. When it grows, the progress may
+   * fall back.
+   */
+  readonly attempt?: number
+  readonly progress?: TaskProgress
+  /** Present if the task has a callback. */
+  readonly callback?: TaskCallback
+  /** Times are ISO 8601. */
+  readonly createdAt?: string
+  /** Earliest start of a task that was submitted for later. */
+  readonly startAt?: string
+  /** Start of the first run. */
+  readonly startedAt?: string
   /** The body as the server sent it. */
   readonly body: Readonly<Record<string, unknown>>
 }
 
+/** A task that is not final: it waits for its start, or it runs. */
+export interface ProcessingTask extends AnyStatus {
+  readonly status: 'processing'
+  readonly result?: never
+  readonly error?: never
+  readonly finishedAt?: never
+}
+
+/** A task that has a result. */
+export interface CompletedTask<R = unknown> extends AnyStatus {
+  readonly status: 'completed'
+  readonly result: R
+  readonly error?: never
+  readonly finishedAt?: string
+}
+
+/** A task whose last attempt failed. */
+export interface FailedTask extends AnyStatus {
+  readonly status: 'failed'
+  readonly error: TaskFailure
+  readonly result?: never
+  readonly finishedAt?: string
+}
+
+/** A task that was cancelled. */
+export interface CancelledTask extends AnyStatus {
+  readonly status: 'cancelled'
+  readonly error?: never
+  readonly result?: never
+  readonly finishedAt?: string
+}
+
 /**
- * SPEC names no states of a job, so the words of other servers are known too. Any other word is
- * work under way.
+ * A task as its status resource shows it: a union on `status`, with the member names of the wire.
+ * It is the `Task` of the server, with times as ISO 8601 text.
+ *
+ * Servers that send less are supported. A job (`id`, `state`) is read as a task.
  */
-const STATES: Readonly<Record<string, TaskStatus['state']>> = {
-  queued: 'queued', waiting: 'queued', delayed: 'queued', pending: 'queued', notstarted: 'queued',
-  completed: 'completed', complete: 'completed', succeeded: 'completed', success: 'completed', done: 'completed', finished: 'completed',
+export type TaskStatus<R = unknown> = ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
+
+/**
+ * Words for final statuses. SPEC names no states of a job, so words of other servers are included.
+ * Any other word means that the task is not final.
+ */
+const FINAL: Readonly<Record<string, 'completed' | 'failed' | 'cancelled'>> = {
+  completed: 'completed', complete: 'completed', succeeded: 'completed', success: 'completed',
+  done: 'completed', finished: 'completed',
   failed: 'failed', error: 'failed',
   cancelled: 'cancelled', canceled: 'cancelled',
 }
 
-/** Reads a status of either format; `undefined` when the body is none. */
+/** The optional members that are text. */
+const TEXTS = ['task', 'message', 'createdAt', 'startAt', 'startedAt'] as const
+
+/** Reads a status of either format. Returns `undefined` if the body is not a status. */
 export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   if (!isObject(body)) return undefined
   const word = body['status'] ?? body['state']
   if (typeof word !== 'string') return undefined
   const name = word.toLowerCase()
-  const state = Object.hasOwn(STATES, name) ? STATES[name] ?? 'processing' : 'processing'
-  const { progress, error } = body
-  const message = textOf(body['message'])
-  return {
-    id: idOf(body), state, message, body,
-    progress: isObject(progress) && typeof progress['done'] === 'number' ? progress as unknown as TaskProgress : undefined,
-    // SPEC 2.5 wants a result with a message; the job format of others may have none.
-    result: state === 'completed' ? (body['result'] ?? { message: message ?? '' }) as R : undefined,
-    error: state === 'failed' || state === 'cancelled' ? readFailure(error) : undefined,
+  const { attempt, progress, callback, finishedAt } = body
+  const taskId = idOf(body)
+  // Members of the wrong type are left out.
+  const members = {
+    ...Object.fromEntries(TEXTS.filter((each) => textOf(body[each]) !== undefined)
+      .map((each) => [each, body[each]])),
+    ...taskId !== undefined && { taskId },
+    ...typeof attempt === 'number' && { attempt },
+    ...isObject(progress) && typeof progress['done'] === 'number'
+      && { progress: progress as unknown as TaskProgress },
+    ...isObject(callback) && { callback: callback as unknown as TaskCallback },
+    body,
+  }
+  const final = { ...members, ...typeof finishedAt === 'string' && { finishedAt } }
+  switch (Object.hasOwn(FINAL, name) ? FINAL[name] : undefined) {
+    case 'completed': {
+      // SPEC 2.5 requires a result with a message. A job of another server may have none.
+      const result = body['result'] ?? { message: textOf(body['message']) ?? '' }
+      return { ...final, status: 'completed', result: result as R }
+    }
+    case 'failed': return { ...final, status: 'failed', error: readFailure(body['error']) }
+    case 'cancelled': return { ...final, status: 'cancelled' }
+    default: return { ...members, status: 'processing' }
   }
 }
 
-/** The identifier that an acknowledgement or a status carries. */
+/** Returns the error for an answer that should be a status and is not. */
+export function notStatus(status: number, body: unknown): ClientError {
+  const message = 'The answer is not the status of a task.'
+  return new ClientError('bad_answer', message, { status, body })
+}
+
+/** Returns the identifier of an acknowledgement or a status. */
 export function idOf(body: Readonly<Record<string, unknown>>): string | undefined {
   const id = body['taskId'] ?? body['jobId'] ?? body['id']
-  return typeof id === 'string' ? id : typeof id === 'number' ? String(id) : undefined
+  return typeof id === 'number' ? String(id) : textOf(id)
 }
 
-function readFailure(error: unknown): TaskStatus['error'] {
-  if (typeof error === 'string') return { code: undefined, message: error }
-  if (!isObject(error)) return undefined
-  return { code: textOf(error['code']), message: textOf(error['message']) ?? 'The task failed.' }
+function readFailure(error: unknown): TaskFailure {
+  const { code, message = error, details } = isObject(error) ? error : {}
+  return {
+    code: textOf(code) ?? 'task_failed', message: textOf(message) ?? 'The task failed.',
+    ...Array.isArray(details) && { details: details as ErrorDetail[] },
+  }
 }
 
-/** `value` where it is a text. */
+/** Returns `value` if it is text. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** Whether nothing will change any more. */
-export function isEnded({ state }: TaskStatus): boolean {
-  return state === 'completed' || state === 'failed' || state === 'cancelled'
+/** Returns whether the status is final. */
+export function isFinal({ status }: TaskStatus): boolean {
+  return status !== 'processing'
 }

@@ -1,9 +1,10 @@
-import { ClientError, isClientError, TaskFailedError } from './errors.js'
-import { isObject } from './json-object.js'
+import { ClientError, isClientError } from './errors.js'
 import { follow } from './follow.js'
+import { isObject } from './json-object.js'
 import { checkNames } from './option-names.js'
 import type { Settings } from './options.js'
-import { isEnded, readStatus, type TaskStatus } from './status.js'
+import { notStatus, readStatus, textOf, type CompletedTask, type TaskStatus } from './status.js'
+import { TaskFailedError } from './task-failed.js'
 import { ask } from './transport.js'
 
 /** Options of a request for a task. */
@@ -12,71 +13,98 @@ export interface SignalOptions {
   readonly signal?: AbortSignal
 }
 
-/** How a result is waited for. */
+/** Options of `result`. */
 export interface ResultOptions<R = unknown> {
   /**
-   * Is called with each status that differs from the one before, the last one too. What it throws
-   * rejects `result`.
+   * Called with the first status and with each change, the final status included. If it throws,
+   * `result` rejects with that error.
    */
   readonly onProgress?: (status: TaskStatus<R>) => void
-  /** Ends the waiting, not the task. */
+  /** Stops waiting. The task continues. */
   readonly signal?: AbortSignal
 }
 
-/** What is enough to find a task again, in another process or after a reload. Plain JSON. */
+/**
+ * Plain JSON for `client.resume`. It identifies the task in another process or after a reload.
+ */
 export interface SavedTask {
-  readonly id?: string
-  /** Absolute. */
+  readonly taskId?: string
+  /** Absolute URL of the status resource. */
   readonly statusUrl?: string
-  /** In place of `statusUrl`: the server answered at once. */
+  /** The result, instead of `statusUrl`, if the server answered at once. */
   readonly result?: unknown
 }
 
-/** Work that a server has taken in; or its result, where the server gave it at once. */
+/** A task that a server accepted, or the result if the server answered at once. */
 export interface TaskHandle<R = unknown> {
-  /** The server's identifier; `undefined` when it answered at once. */
-  readonly id: string | undefined
-  /** The absolute URL of the status resource; `undefined` when it answered at once. */
+  /** Identifier of the task. `undefined` if the server answered at once. */
+  readonly taskId: string | undefined
+  /** Absolute URL of the status resource. `undefined` if the server answered at once. */
   readonly statusUrl: string | undefined
   /**
-   * Waits for the end by server-sent events, long polls or polls, whichever the server has. Rejects
-   * with a `TaskFailedError` when the task failed or was cancelled, and with a `ClientError` when
-   * its status can't be had.
+   * Waits until the task is final and resolves with its result. Uses server-sent events, else long
+   * polls, else polls.
+   *
+   * @throws {TaskFailedError} The task failed or was cancelled.
+   * @throws {ClientError} The status cannot be read.
+   *
+   * @example
+   * const task = await api.submit('/reports', { year: 2025 })
+   * await task.result({ onProgress: ({ progress }) => { console.log(progress?.done) } })
    */
   result(options?: ResultOptions<R>): Promise<R>
-  /** The status at once and after every change, until the task has ended. */
+  /**
+   * Yields the current status and each change, until the task is final.
+   *
+   * @example
+   * const task = await api.submit('/reports', { year: 2025 })
+   * for await (const { status, message } of task.changes()) console.log(status, message)
+   */
   changes(options?: SignalOptions): AsyncIterable<TaskStatus<R>>
-  /** The status now. */
+  /**
+   * Reads the current status once.
+   *
+   * @example
+   * const now = await api.resume({ statusUrl: '/tasks/1' }).status()
+   * if (now.status === 'completed') console.log(now.result)
+   */
   status(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
-   * Asks the server to stop the work, and gives the status then: a task that had ended already
-   * stays as it was.
+   * Cancels the task and resolves with its status. If the task is final already, it stays as it is.
+   *
+   * @example
+   * const { status } = await api.resume({ statusUrl: '/tasks/1' }).cancel()
    */
   cancel(options?: SignalOptions): Promise<TaskStatus<R>>
-  /** For `JSON.stringify`; `client.resume` takes it. */
+  /** Returns plain JSON for `client.resume`. `JSON.stringify` calls it. */
   toJSON(): SavedTask
 }
 
 const RESULT = { onProgress: 0, signal: 0 } satisfies Record<keyof ResultOptions, 0>
 const SIGNAL = { signal: 0 } as const
 
-/** A handle for a task that has a status resource. */
-export function remoteTask<R>(settings: Settings, url: URL, id: string | undefined): TaskHandle<R> {
-  const status = async (method: string, signal?: AbortSignal): Promise<TaskStatus<R>> => {
-    const { json, status: code } = await ask(settings, 'read', { method, url, signal, headers: { accept: 'application/json' } })
-    const now = readStatus<R>(json)
-    if (now) return now
-    if (method === 'DELETE') return status('GET', signal)
-    throw new ClientError('bad_answer', 'The answer is not the status of a task.', { status: code, body: json })
+/** Creates a handle for a task that has a status resource. */
+export function remoteTask<R>(
+  settings: Settings, url: URL, taskId: string | undefined,
+): TaskHandle<R> {
+  const request = async (method: string, signal?: AbortSignal): Promise<TaskStatus<R>> => {
+    const call = { method, url, signal, headers: { accept: 'application/json' } }
+    const { json, status } = await ask(settings, 'read', call)
+    const task = readStatus<R>(json)
+    if (task) return task
+    // An answer to DELETE need not have a body.
+    if (method === 'DELETE') return request('GET', signal)
+    throw notStatus(status, json)
   }
   return {
-    id, statusUrl: url.href,
+    taskId, statusUrl: url.href,
     async result(options = {}) {
       checkNames('result', options, RESULT)
       const { onProgress, signal } = options
-      for await (const now of follow<R>(settings, url, signal)) {
-        onProgress?.(now)
-        if (isEnded(now)) return resultOf(now)
+      for await (const task of follow<R>(settings, url, signal)) {
+        onProgress?.(task)
+        if (task.status === 'completed') return task.result
+        if (task.status !== 'processing') throw new TaskFailedError(task)
       }
       throw new ClientError('bad_answer', 'The task has no end.')
     },
@@ -86,51 +114,48 @@ export function remoteTask<R>(settings: Settings, url: URL, id: string | undefin
     },
     async status(options = {}) {
       checkNames('status', options, SIGNAL)
-      return status('GET', options.signal)
+      return request('GET', options.signal)
     },
     async cancel(options = {}) {
       checkNames('cancel', options, SIGNAL)
       const { signal } = options
       try {
-        return await status('DELETE', signal)
+        return await request('DELETE', signal)
       } catch (error) {
-        if (isClientError(error) && error.status === 409) return status('GET', signal)
+        if (isClientError(error) && error.status === 409) return request('GET', signal)
         throw error
       }
     },
-    toJSON: () => ({ ...id !== undefined && { id }, statusUrl: url.href }),
+    toJSON: () => ({ ...taskId !== undefined && { taskId }, statusUrl: url.href }),
   }
 }
 
-/** A handle for work that the server has answered at once. */
+/** Creates a handle for a result that the server sent at once. */
 export function directTask<R>(result: R): TaskHandle<R> {
   const body: Readonly<Record<string, unknown>> = isObject(result) ? result : {}
-  const message = typeof body['message'] === 'string' ? body['message'] : undefined
-  const status: TaskStatus<R> = { id: undefined, state: 'completed', message, progress: undefined, result, error: undefined, body }
+  const message = textOf(body['message'])
+  const task: CompletedTask<R> = {
+    status: 'completed', ...message !== undefined && { message }, result, body,
+  }
   return {
-    id: undefined, statusUrl: undefined,
+    taskId: undefined, statusUrl: undefined,
     async result(options = {}) {
       checkNames('result', options, RESULT)
-      options.onProgress?.(status)
+      options.onProgress?.(task)
       return result
     },
     async* changes(options = {}) {
       checkNames('changes', options, SIGNAL)
-      yield status
+      yield task
     },
     async status(options = {}) {
       checkNames('status', options, SIGNAL)
-      return status
+      return task
     },
     async cancel(options = {}) {
       checkNames('cancel', options, SIGNAL)
-      return status
+      return task
     },
     toJSON: () => ({ result }),
   }
-}
-
-function resultOf<R>(status: TaskStatus<R>): R {
-  if (status.state !== 'completed') throw new TaskFailedError(status)
-  return status.result as R
 }

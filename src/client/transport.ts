@@ -7,51 +7,61 @@ import { Scope } from './scope.js'
 
 /** One request. */
 export interface Call {
+  /** HTTP method. Default GET. */
   readonly method?: string
   readonly url: URL
-  /** Without those that are `undefined`. */
+  /** Header fields. Those that are `undefined` are not sent. */
   readonly headers?: Readonly<Record<string, string | undefined>>
-  /** Made anew for each try. */
+  /** Creates the body. Called for each attempt. */
   readonly body?: (() => MaybePromise<Blob | ReadableStream<Uint8Array> | string>) | undefined
   readonly signal?: AbortSignal | undefined
-  /** A status of 400 or above that is no error here. */
+  /** A status of 400 or above that is not an error of this request. */
   readonly expects?: number
 }
 
-/** An answer with a body of JSON. */
+/** An answer with a JSON body. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
-  /** What relative references of the answer begin at. */
+  /** Base URL of relative references in the answer. */
   readonly url: string
-  /** The body; `undefined` when there is none. */
+  /** The parsed body. `undefined` if it is empty. */
   readonly json: unknown
 }
 
-/** JSON is read whole, so it has a bound. */
+/** Maximum size of a JSON body, because it is read whole. */
 const MAX_JSON_BYTES = 64 * 1024 * 1024
-const MAX_ERROR_BYTES = 64 * 1024 * 1024
 
 /**
- * Sends a request once. `read` gets the answer when its status is below 400, and closes the scope
- * when it is done with it. Rejects with a `ClientError`, with the signal's reason, or with what the
- * caller's own `headers` throw.
+ * Sends a request once. If the status is below 400, calls `read`, which closes the scope when it
+ * is done.
+ *
+ * Rejects with a `ClientError`, with the reason of the signal, or with what the caller's `headers`
+ * function throws.
  */
-export async function send<T>(settings: Settings, call: Call, read: (response: Response, scope: Scope) => MaybePromise<T>): Promise<T> {
+export async function send<T>(
+  settings: Settings, call: Call, read: (response: Response, scope: Scope) => MaybePromise<T>,
+): Promise<T> {
   const { method = 'GET', url, headers = {}, body, signal, expects } = call
   const fields: Record<string, string> = {}
-  // Whoever a Location points at gets no credentials.
+  // A Location may name another origin, which must not receive credentials.
   const own = url.origin === settings.base.origin ? await settings.headers() : {}
-  for (const [name, value] of [...Object.entries(own), ...Object.entries(headers)]) if (value !== undefined) fields[name.toLowerCase()] = value
+  for (const [name, value] of [...Object.entries(own), ...Object.entries(headers)]) {
+    if (value !== undefined) fields[name.toLowerCase()] = value
+  }
   const content = await body?.()
-  // Node needs to be told that the answer may begin before the body ends.
-  const init: RequestInit & { duplex?: 'half'; cache?: 'no-store' } = { method, headers: fields, cache: 'no-store' }
-  if (content !== undefined) Object.assign(init, { body: content }, content instanceof ReadableStream && { duplex: 'half' })
+  const init: RequestInit & { duplex?: 'half'; cache?: 'no-store' } = {
+    method, headers: fields, cache: 'no-store',
+  }
+  if (content !== undefined) init.body = content
+  // Node requires this for a streamed body.
+  if (content instanceof ReadableStream) init.duplex = 'half'
   const scope = new Scope(signal, settings.timeoutMs)
   try {
     const response = await settings.fetch(url.href, { ...init, signal: scope.signal })
     scope.touch()
-    if (!response.ok && response.status !== 304 && response.status !== expects) throw await toError(response, scope)
+    const { ok, status } = response
+    if (!ok && status !== 304 && status !== expects) throw await toError(response, scope)
     return await read(response, scope)
   } catch (error) {
     scope.close()
@@ -59,11 +69,15 @@ export async function send<T>(settings: Settings, call: Call, read: (response: R
   }
 }
 
-/** Reads an answer of JSON. Throws a `ClientError` `bad_answer` when it is none. */
+/**
+ * Reads an answer of JSON.
+ * @throws {ClientError} `bad_answer`: the body is not JSON.
+ */
 export async function readAnswer(response: Response, scope: Scope, request: URL): Promise<Answer> {
   const { status, headers } = response
   const text = await readText(response, scope, MAX_JSON_BYTES)
-  return { status, headers, url: response.url || request.href, json: text.trim() === '' ? undefined : parse(text, status) }
+  const json = text.trim() === '' ? undefined : parse(text, status)
+  return { status, headers, url: response.url || request.href, json }
 }
 
 function parse(text: string, status: number): unknown {
@@ -75,64 +89,74 @@ function parse(text: string, status: number): unknown {
 }
 
 /**
- * The error of an answer of 400 and above: `{ error, code, details }` or a problem (RFC 9457), or
- * whatever there is.
+ * Returns the error of an answer of 400 or above. Its body may be `{ error, code, details }`, a
+ * problem (RFC 9457) or anything else.
  */
 async function toError(response: Response, scope: Scope): Promise<ClientError> {
   const { status, headers } = response
   const retryAfter = parseRetryAfter(headers.get('retry-after'))
   let body: unknown
   try {
-    const text = await readText(response, scope, MAX_ERROR_BYTES)
+    const text = await readText(response, scope, MAX_JSON_BYTES)
     body = text
     body = JSON.parse(text)
   } catch (error) {
-    // A proxy's page, or an answer that broke off: its status counts. The caller's own wish to stop
-    // goes first.
     if (scope.signal.aborted) throw error
+    // The page of a proxy, or a truncated answer. Its status is enough for an error.
   }
   const members = isObject(body) ? body : {}
-  const words = [members['error'], members['detail'], members['title'], members['message']]
-  const message = words.find((word): word is string => typeof word === 'string') ?? `The server answered with ${status}.`
-  const code = typeof members['code'] === 'string' ? members['code'] : `http_${status}`
-  const details = Array.isArray(members['details']) ? members['details'] as ErrorDetail[] : undefined
-  return new ClientError(code, message, { status, details, retryAfter, body })
+  const message = [members['error'], members['detail'], members['title'], members['message']]
+    .find((text): text is string => typeof text === 'string')
+  const { code, details } = members
+  return new ClientError(
+    typeof code === 'string' ? code : `http_${status}`,
+    message ?? `The server answered with ${status}.`,
+    {
+      status, retryAfter, body,
+      details: Array.isArray(details) ? details as ErrorDetail[] : undefined,
+    },
+  )
 }
 
 /**
- * What may be tried again. `read`: any fault that may pass. `keyed`: the same for a request with an
- * Idempotency-Key, but not where the work itself has failed. `refused`: only what the server did
- * not begin, because it asks to come again.
+ * Failures after which a request is sent again.
+ * - `read`: every temporary failure.
+ * - `keyed`: the same for a request with an Idempotency-Key, unless the work itself has failed.
+ * - `refused`: only requests that the server refused before it did any work.
  */
 export type Repeat = 'read' | 'keyed' | 'refused'
 
-const PASSING = new Set([408, 425, 429, 502, 503, 504])
-/**
- * The work was begun and took too long; it would again. With Retry-After it goes on, or was not
- * begun.
- */
-const ENDED = new Set(['sync_timeout', 'run_timeout', 'task_timeout'])
-/** Nothing came, or not all of it. */
+/** Statuses of temporary failures. */
+const TEMPORARY = new Set([408, 425, 429, 502, 503, 504])
+/** Codes of work that took too long. It would again, unless the answer has Retry-After. */
+const TIMED_OUT = new Set(['sync_timeout', 'run_timeout', 'task_timeout'])
+/** Codes of answers that did not arrive, or not whole. */
 const LOST = new Set(['network_error', 'timeout'])
 
-/** Whether the same request may do better later. */
-export function mayPass(error: unknown, repeat: Repeat): error is ClientError {
+/** Returns whether the same request may succeed later. */
+export function canRetry(error: unknown, repeat: Repeat): error is ClientError {
   if (!isClientError(error)) return false
   const { status, code, retryAfter } = error
-  const ended = ENDED.has(code) && !(code === 'sync_timeout' && retryAfter !== undefined)
-  if (repeat === 'refused') return status === 429 || (status === 503 && retryAfter !== undefined && !ended)
+  const ended = TIMED_OUT.has(code) && !(code === 'sync_timeout' && retryAfter !== undefined)
+  if (repeat === 'refused') {
+    return status === 429 || (status === 503 && retryAfter !== undefined && !ended)
+  }
   if (LOST.has(code)) return true
-  if (repeat === 'keyed') return (PASSING.has(status) && !ended) || code === 'idempotent_request_running'
-  return PASSING.has(status) || (status >= 500 && status !== 501)
+  if (repeat === 'keyed') {
+    return (TEMPORARY.has(status) && !ended) || code === 'idempotent_request_running'
+  }
+  return TEMPORARY.has(status) || (status >= 500 && status !== 501)
 }
 
-/** Runs `work` until it succeeds, or has failed too often, or for good. */
-export async function retrying<T>(settings: Settings, repeat: Repeat, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+/** Runs `work` until it succeeds, fails permanently, or has failed too often. */
+export async function retrying<T>(
+  settings: Settings, repeat: Repeat, signal: AbortSignal | undefined, work: () => Promise<T>,
+): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
       return await work()
     } catch (error) {
-      if (failures >= settings.attempts || !mayPass(error, repeat)) throw error
+      if (failures >= settings.attempts || !canRetry(error, repeat)) throw error
       const ms = retryDelay(settings, failures, error)
       if (ms === undefined) throw error
       await pause(ms, signal)
@@ -140,12 +164,15 @@ export async function retrying<T>(settings: Settings, repeat: Repeat, signal: Ab
   }
 }
 
-/** Sends a request for JSON, as often as it takes. */
+/** Sends a request for JSON, with retries. */
 export function ask(settings: Settings, repeat: Repeat, call: Call): Promise<Answer> {
-  return retrying(settings, repeat, call.signal, () => send(settings, call, (response, scope) => readAnswer(response, scope, call.url)))
+  return retrying(settings, repeat, call.signal, () => (
+    send(settings, call, (response, scope) => readAnswer(response, scope, call.url))
+  ))
 }
 
-/** A key of 128 random bits. `crypto.randomUUID` is for secure pages only. */
+/** Returns 128 random bits in hex. `crypto.randomUUID` exists on secure pages only. */
 export function newKey(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

@@ -12,38 +12,38 @@ export type TaskResult<R> =
               : R extends undefined ? { message: string }
                 : { message: string, value: R }
 
-/** A definition that `defineTask` of `longhaul` made, by its types. */
+/** The types of a definition that `defineTask` of `longhaul` returned. */
 export interface DefinitionLike<Name = string, Input = unknown, Result = unknown> {
-  /** For the compiler only: never set. `result` is the JSON form of what `run` returns. */
+  /** For the compiler only; never set. `result` is the JSON form of what `run` returns. */
   readonly '~types'?: { readonly name: Name, readonly input: Input, readonly result: Result }
-  /** Not called by the client. */
+  /** Never called by the client. */
   readonly run: (input: never, context: never) => unknown
 }
 
-/** The types of a task by themselves. */
+/** The types of a task without a definition. */
 export interface NamedTypes<Input = unknown, Result = unknown> {
-  /** What is submitted. */
+  /** Input that is submitted. */
   readonly input: Input
-  /** The result as clients see it. */
+  /** Result of the completed task. */
   readonly result: Result
 }
 
 /**
- * Names the types of a task: a definition that `defineTask` made (`typeof definition`, by
- * `import type`), or `{ input, result }`, as `OpenApiTask` gives it.
+ * The types of a task: `typeof` a definition of `defineTask`, or `{ input, result }`. `OpenApiTask`
+ * is of the second form.
  */
 export type TaskTypes = DefinitionLike | NamedTypes
 
-/** The input that is submitted: the input of the schema of the definition. */
+/** Input that is submitted: the input of the definition's schema. */
 export type InputOf<T extends TaskTypes> =
   T extends DefinitionLike<infer _, infer I> ? I : T extends NamedTypes<infer I> ? I : never
 
-/** The result as clients see it: the JSON form of what `run` returns, with a message. */
+/** Result of a completed task: the JSON form of what `run` returns, with a message. */
 export type ResultOf<T extends TaskTypes> =
   T extends DefinitionLike<infer _, infer _, infer R> ? TaskResult<R>
     : T extends NamedTypes<unknown, infer R> ? R : never
 
-/** The types of a POST in the `paths` that openapi-typescript makes of an OpenAPI document. */
+/** The types of a POST in `paths`, which openapi-typescript generates from an OpenAPI document. */
 export interface OpenApiTask<Paths, Path extends keyof Paths> extends NamedTypes {
   readonly input: Paths[Path] extends {
     post: { requestBody?: { content: { 'application/json': infer I } } }

@@ -5,26 +5,31 @@ import { start, WORK, type SubmitOptions } from './submit.js'
 import type { ResultOptions } from './task.js'
 import { writeNdjson, type Records } from './write-ndjson.js'
 
-/** How records are uploaded. */
-export interface UploadOptions extends Omit<SubmitOptions, 'wait'>, Pick<ResultOptions, 'onProgress'> {
-  /** HTTP method. Default POST. */
+/** Options of `upload`. */
+export interface UploadOptions
+  extends Omit<SubmitOptions, 'wait'>, Pick<ResultOptions, 'onProgress'> {
+  /**
+   * HTTP method.
+   * @default POST
+   */
   readonly method?: string
   /**
-   * Has the records read by a task, whose progress `onProgress` hears of. Default false: while they
-   * are sent.
+   * Processes the records as a task. `onProgress` is called with its progress. If `false`, the
+   * server processes them as they arrive.
+   * @default false
    */
   readonly background?: boolean
 }
 
 const KNOWN = { ...WORK, onProgress: 0, method: 0 } satisfies Record<keyof UploadOptions, 0>
 
-/**
- * What became of an upload (SPEC 4.9). A server that says no more than SPEC gives the message only.
- */
+/** The report of an upload (SPEC 4.9). Only the message is required of a server. */
 export interface UploadReport {
   readonly message: string
-  readonly summary?: { readonly total: number; readonly succeeded: number; readonly failed: number }
-  /** The first bad lines, in order. `line` is from 1. */
+  readonly summary?: {
+    readonly total: number; readonly succeeded: number; readonly failed: number
+  }
+  /** The first bad lines, in order. `line` is the number of the line, from 1. */
   readonly errors?: readonly {
     readonly line: number
     readonly code: string
@@ -35,9 +40,8 @@ export interface UploadReport {
 }
 
 /**
- * Sends records as NDJSON and resolves with the report. A lost upload in the background is sent
- * again by its key, when `records` is an array or a function; others are not, because part of them
- * may have been taken.
+ * Sends records as NDJSON and resolves with the report. If the upload is lost, it is sent again
+ * only with `background` and a repeatable source. Otherwise a part may have been processed.
  */
 export async function upload(
   settings: Settings, path: string, records: Records | (() => Records), options: UploadOptions = {},
@@ -45,31 +49,35 @@ export async function upload(
   checkNames('upload', options, KNOWN)
   const { background = false, onProgress, idempotencyKey, ...rest } = options
   const open = typeof records === 'function' ? records : () => records
-  let broken: { readonly error: unknown } | undefined
+  const once = typeof records !== 'function' && !Array.isArray(records)
+  let sourceFailure: { readonly error: unknown } | undefined
   const body = async () => {
-    const stream = writeNdjson(watched(open(), (error) => { broken = { error } }))
+    const stream = writeNdjson(watched(open(), (error) => { sourceFailure = { error } }))
     if (settings.streamUploads) return stream
     return new Response(stream).blob()
   }
   const key = background ? idempotencyKey : idempotencyKey ?? false
   try {
     const task = await start<UploadReport>(settings, path, {
-      ...rest, body, background, type: 'application/x-ndjson', once: typeof records !== 'function' && !Array.isArray(records),
+      ...rest, body, background, type: 'application/x-ndjson', once,
       ...key !== undefined && { idempotencyKey: key },
     })
-    return await task.result({ ...rest.signal && { signal: rest.signal }, ...onProgress && { onProgress } })
+    const { signal } = rest
+    return await task.result({ ...signal && { signal }, ...onProgress && { onProgress } })
   } catch (error) {
-    // It was not the network: the source of the records gave up.
-    throw broken ? (broken as { error: unknown }).error : error
+    // If the source of the records threw, its error is the cause. `fetch` would hide it.
+    throw sourceFailure ? (sourceFailure as { error: unknown }).error : error
   }
 }
 
-/** The same records; what their source throws is told before `fetch` makes something else of it. */
-async function* watched(records: Records, tell: (error: unknown) => void): AsyncGenerator<object, void, undefined> {
+/** Yields the same records. Reports an error of their source before `fetch` replaces it. */
+async function* watched(
+  records: Records, onError: (error: unknown) => void,
+): AsyncGenerator<object, void, undefined> {
   try {
     yield* records
   } catch (error) {
-    tell(error)
+    onError(error)
     throw error
   }
 }

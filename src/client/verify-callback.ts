@@ -2,12 +2,12 @@ import { ClientError } from './errors.js'
 import { isObject } from './json-object.js'
 import { checkNames } from './option-names.js'
 
-/** What a callback tells of a task that has ended (SPEC 4.8). */
+/** The message of a callback: a task is final (SPEC 4.8). */
 export interface CallbackMessage<R = unknown> {
-  /** The same for every delivery of one message: what was seen before can be passed over. */
+  /** Identifier of the message, the same in every delivery. Ignore one that was processed. */
   readonly id: string
   readonly type: 'task.completed' | 'task.failed' | 'task.cancelled'
-  /** When the task ended, as ISO 8601. */
+  /** End of the task, as ISO 8601. */
   readonly timestamp: string
   readonly data: {
     readonly taskId: string
@@ -17,56 +17,78 @@ export interface CallbackMessage<R = unknown> {
   }
 }
 
-/** How a callback is verified. */
+/** Options of `verifyCallback`. */
 export interface VerifyOptions {
-  /** How old a message may be, or how far ahead its sender's clock. In seconds, default 300. */
+  /**
+   * Maximum difference between the time of the message and this clock, in seconds.
+   * @default 300
+   */
   readonly toleranceSeconds?: number
 }
 
-/** The header fields of a request: of `fetch`, or of Node. */
-export type CallbackHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>
+/** Header fields of a request of `fetch` or of Node. */
+export type CallbackHeaders =
+  | Headers
+  | Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** WebCrypto's own; its name is global in browsers only. */
+/** `CryptoKey`, whose name is global in browsers only. */
 type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 
 const KNOWN = { toleranceSeconds: 0 } satisfies Record<keyof VerifyOptions, 0>
 
-/** A signature is compared with each secret, so there is a bound to what a stranger can ask for. */
+/** Signatures that are compared with each secret. Limits the work for a forged request. */
 const MAX_SIGNATURES = 20
 
 /**
- * Verifies a callback by Standard Webhooks, and gives its message. `body` has to be the bytes, or
- * the text, as they came: not JSON that was parsed and written again. Several secrets serve while
- * one is replaced by another; each is base64, with or without `whsec_`.
+ * Verifies the signature of a callback (Standard Webhooks) and returns its message. Requires
+ * WebCrypto.
  *
- * Rejects with a `ClientError`: `callback_headers_missing`, `callback_expired`,
- * `callback_signature_invalid` or `callback_malformed`. Needs WebCrypto: Node 20 or later, or a
- * secure page. Rejects with a `TypeError` when a secret is none.
+ * @param body - the bytes or the text as received, not JSON that was parsed and written again
+ * @param secrets - base64, with or without `whsec_`; several while you replace one
+ *
+ * @throws {ClientError} `callback_headers_missing`, `callback_expired`,
+ * `callback_signature_invalid` or `callback_malformed`.
+ * @throws {TypeError} A secret is not base64, or there is none.
+ *
+ * @example
+ * export async function receive(request: Request): Promise<Response> {
+ *   const { data } = await verifyCallback(await request.text(), request.headers, 'whsec_c2VjcmV0')
+ *   console.log(data.taskId, data.status)
+ *   return new Response(null, { status: 204 })
+ * }
  */
 export async function verifyCallback<R = unknown>(
-  body: string | Uint8Array, headers: CallbackHeaders, secrets: string | readonly string[], options: VerifyOptions = {},
+  body: string | Uint8Array,
+  headers: CallbackHeaders,
+  secrets: string | readonly string[],
+  options: VerifyOptions = {},
 ): Promise<CallbackMessage<R>> {
   checkNames('verifyCallback', options, KNOWN)
   const { toleranceSeconds = 300 } = options
   const keys = await Promise.all((typeof secrets === 'string' ? [secrets] : secrets).map(toKey))
-  if (keys.length === 0) throw new TypeError('verifyCallback: give it at least one secret')
-  const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => field(headers, name))
-  if (!id || !timestamp || !signatures) throw new ClientError('callback_headers_missing', 'The request is no signed callback.')
+  if (keys.length === 0) throw new TypeError('verifyCallback: at least one secret is required')
+  const id = field(headers, 'webhook-id')
+  const timestamp = field(headers, 'webhook-timestamp')
+  const signatures = field(headers, 'webhook-signature')
+  if (!id || !timestamp || !signatures) {
+    throw new ClientError('callback_headers_missing', 'The request is not a signed callback.')
+  }
   const age = Date.now() / 1000 - Number(timestamp)
-  // Not a number is not within it either.
+  // Negated, so that NaN is refused too.
   if (!/^\d{1,15}$/.test(timestamp) || !(Math.abs(age) <= toleranceSeconds)) {
-    throw new ClientError('callback_expired', 'The callback was signed too long ago, or by a clock that is ahead.')
+    const message = 'The callback was signed too long ago, or by a clock that is ahead.'
+    throw new ClientError('callback_expired', message)
   }
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body
   if (!await isSigned(joined(`${id}.${timestamp}.`, bytes), signatures, keys)) {
-    throw new ClientError('callback_signature_invalid', 'No signature of the callback is right.')
+    throw new ClientError('callback_signature_invalid', 'No signature of the callback is valid.')
   }
   return { ...parse<R>(bytes), id }
 }
 
 function field(headers: CallbackHeaders, name: string): string | undefined {
   if (typeof headers['get'] === 'function') return (headers as Headers).get(name) ?? undefined
-  const fields = headers as Readonly<Record<string, string | readonly string[] | undefined>>
+  const fields = headers as Exclude<CallbackHeaders, Headers>
   const key = Object.keys(fields).find((key) => key.toLowerCase() === name)
   const value = key === undefined ? undefined : fields[key]
   return typeof value === 'string' ? value : undefined
@@ -74,16 +96,22 @@ function field(headers: CallbackHeaders, name: string): string | undefined {
 
 async function toKey(secret: string): Promise<Key> {
   const bytes = fromBase64(secret.replace(/^whsec_/, ''))
-  if (!bytes || bytes.length === 0) throw new TypeError('verifyCallback: a secret is base64, with or without whsec_ before it')
+  if (!bytes?.length) {
+    throw new TypeError('verifyCallback: a secret must be base64, with or without whsec_ before it')
+  }
   return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify'])
 }
 
-/** `verify` compares in constant time. */
-async function isSigned(content: Uint8Array<ArrayBuffer>, signatures: string, keys: readonly Key[]): Promise<boolean> {
+/** Returns whether one of the signatures is valid. `verify` compares in constant time. */
+async function isSigned(
+  content: Uint8Array<ArrayBuffer>, signatures: string, keys: readonly Key[],
+): Promise<boolean> {
   for (const signature of signatures.split(' ').slice(0, MAX_SIGNATURES)) {
     const bytes = signature.startsWith('v1,') ? fromBase64(signature.slice(3)) : undefined
     if (!bytes) continue
-    for (const key of keys) if (await crypto.subtle.verify('HMAC', key, bytes, content)) return true
+    for (const key of keys) {
+      if (await crypto.subtle.verify('HMAC', key, bytes, content)) return true
+    }
   }
   return false
 }
@@ -107,9 +135,12 @@ function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
 function parse<R>(bytes: Uint8Array): Omit<CallbackMessage<R>, 'id'> {
   try {
     const message: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-    if (isObject(message) && typeof message['type'] === 'string' && isObject(message['data'])) return message as unknown as CallbackMessage<R>
+    const isMessage = isObject(message)
+      && typeof message['type'] === 'string' && isObject(message['data'])
+    if (isMessage) return message as unknown as CallbackMessage<R>
   } catch {
-    // Said below.
+    // The error below covers it.
   }
-  throw new ClientError('callback_malformed', 'The callback is signed, but is no message about a task.')
+  const text = 'The callback is signed, but is not a message about a task.'
+  throw new ClientError('callback_malformed', text)
 }

@@ -1,13 +1,19 @@
-/** Records that can be iterated over once, or more often. */
+import { isObject } from './json-object.js'
+
+/** Records in any iterable. */
 export type Records = Iterable<object> | AsyncIterable<object>
 
-/** What is gathered into one piece, in UTF-16 units. */
-const PIECE_UNITS = 65_536
+/** Size of one chunk, in UTF-16 units. */
+const CHUNK_UNITS = 65_536
 
 /**
- * Records as NDJSON, made as they are read: a body for `fetch`, with `duplex: 'half'`. Bytes come
- * in pieces of some 64 KiB. A record that JSON can't write, and what the source throws, are errors
- * of the stream.
+ * Returns records as a stream of NDJSON, a body for `fetch` with `duplex: 'half'`. Records are read
+ * on demand, in chunks of about 64 KiB. If the source throws, or a record is not a JSON object, the
+ * stream fails.
+ *
+ * @example
+ * const body = writeNdjson([{ id: 1 }, { id: 2 }])
+ * console.log(await new Response(body).text())
  */
 export function writeNdjson(records: Records): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
@@ -16,9 +22,9 @@ export function writeNdjson(records: Records): ReadableStream<Uint8Array> {
     async pull(controller) {
       source ??= iterate(records)
       let text = ''
-      while (text.length < PIECE_UNITS) {
+      while (text.length < CHUNK_UNITS) {
         const next = source.next()
-        // A turn for each record of an array would cost more than writing it.
+        // Awaiting each record of an array would cost more than writing it.
         const result: IteratorResult<object, unknown> = 'then' in next ? await next : next
         if (result.done) {
           if (text !== '') controller.enqueue(encoder.encode(text))
@@ -36,11 +42,15 @@ export function writeNdjson(records: Records): ReadableStream<Uint8Array> {
 }
 
 function iterate(records: Records): Iterator<object> | AsyncIterator<object> {
-  return Symbol.asyncIterator in records ? records[Symbol.asyncIterator]() : records[Symbol.iterator]()
+  if (Symbol.asyncIterator in records) return records[Symbol.asyncIterator]()
+  return records[Symbol.iterator]()
 }
 
 function lineOf(record: unknown): string {
-  const text = typeof record === 'object' && record !== null && !Array.isArray(record) ? JSON.stringify(record) as string | undefined : undefined
-  if (text?.startsWith('{') !== true) throw new TypeError('writeNdjson: each record must be an object that JSON writes as one')
+  // The type of `stringify` omits `undefined`, which `toJSON` can cause.
+  const text = isObject(record) ? JSON.stringify(record) as string | undefined : undefined
+  if (text?.startsWith('{') !== true) {
+    throw new TypeError('writeNdjson: each record must be an object whose JSON is an object')
+  }
   return text
 }

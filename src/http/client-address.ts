@@ -30,6 +30,10 @@ const HOPS = 16
  * IPv6 prefix such as `2001:db8::/64`. An IPv4-mapped address (`::ffff:192.0.2.1`) counts as IPv4.
  * The function returns `undefined` if the host does not know the peer.
  *
+ * @example
+ * const addressOf = clientAddress({ trustedProxies: ['10.0.0.0/8'] })
+ * const address = addressOf(request)
+ *
  * @throws {TypeError} An option is unknown or out of range.
  */
 export function clientAddress(

@@ -2,8 +2,8 @@ import type { HttpResponse } from '../http/exchange.js'
 import { isStreamed, Source, wantsHeadAtOnce, type Chunk } from '../http/body/source.js'
 
 /**
- * Reads a streamed answer into memory, so that the work behind it does not depend on the client. A
- * stream with more than `maxBytes` is passed on as it comes, and so is an event stream.
+ * Reads a streamed response into memory, so that its work does not depend on the client. A stream
+ * with more than `maxBytes`, and an event stream, are passed on as they arrive.
  */
 export async function buffered(response: HttpResponse, maxBytes: number): Promise<HttpResponse> {
   const { body, headers } = response
@@ -22,10 +22,16 @@ export async function buffered(response: HttpResponse, maxBytes: number): Promis
   return { ...response, body: rest(chunks, source) }
 }
 
-async function* rest(chunks: Uint8Array[], source: Source): AsyncGenerator<Chunk, void, undefined> {
+async function* rest(
+  chunks: Uint8Array[], source: Source,
+): AsyncGenerator<Chunk, void, undefined> {
   try {
     for (let chunk = chunks.shift(); chunk !== undefined; chunk = chunks.shift()) yield chunk
-    for (let step = await source.next(); step.done !== true; step = await source.next()) yield step.value
+    for (;;) {
+      const step = await source.next()
+      if (step.done === true) return
+      yield step.value
+    }
   } finally {
     source.close()
   }

@@ -2,35 +2,37 @@ import { httpError, type HttpError } from '../http/errors.js'
 import type { ResponseHeaders } from '../http/exchange.js'
 import type { Entry, Revision, Store } from '../stores/store.js'
 
-/** What an Idempotency-Key stands for, as it is stored. */
+/** The stored claim of an Idempotency-Key. */
 export type Claim = TaskClaim | AnswerClaim
 
-/** A task. The id is chosen with the claim, so any retry means the same task. */
+/** A claim for a task. Its id is chosen with the claim, so every retry gets the same task. */
 export interface TaskClaim {
   readonly kind: 'task'
   readonly fingerprint: string
   readonly taskId: string
-  /** Whether the first request asked for a direct answer. Retries get the same kind. */
+  /** True if the first request asked for a direct answer. Retries get the same kind. */
   readonly direct: boolean
-  /** The task is on record and in the queue. */
+  /** True if the task is recorded and enqueued. */
   readonly accepted: boolean
 }
 
-/** The answer of a handler. Without `answer` the work is under way, and the claim is a lease. */
+/**
+ * A claim for the response of a handler. Without `answer` the work runs, and the claim is a lease.
+ */
 export interface AnswerClaim {
   readonly kind: 'answer'
   readonly fingerprint: string
-  /** Names the request that does the work. */
+  /** Id of the request that does the work. */
   readonly holder: string
   readonly answer?: StoredAnswer
 }
 
-/** An answer as it is kept for retries. */
+/** A response that is kept for retries. */
 export interface StoredAnswer {
   readonly status: number
   readonly headers: ResponseHeaders
   readonly body: string
-  /** The body is bytes, kept as base64. */
+  /** True if the body is bytes, stored as base64. */
   readonly base64?: true
 }
 
@@ -40,15 +42,19 @@ export interface HeldClaim<K extends Claim = Claim> {
   readonly revision: Revision
 }
 
+/** A claim: `fresh` if this request made it, otherwise the one that exists. */
+export type OpenedClaim<K extends Claim> =
+  | { readonly fresh: true; readonly held: HeldClaim<K> }
+  | { readonly fresh: false; readonly held: HeldClaim }
+
 /**
- * Makes a claim, unless there is one.
+ * Creates a claim, unless one exists.
  *
- * @throws {HttpError} 422 `idempotency_key_reused` when the claim that is there stands for another
- * request
+ * @throws {HttpError} 422 `idempotency_key_reused`: the existing claim belongs to another request.
  */
 export async function openClaim<K extends Claim>(
   store: Store, key: string, claim: K, ttlMs: number,
-): Promise<{ readonly fresh: true; readonly held: HeldClaim<K> } | { readonly fresh: false; readonly held: HeldClaim }> {
+): Promise<OpenedClaim<K>> {
   const made = await store.create(key, JSON.stringify(claim), { ttlMs })
   if (made.created) return { fresh: true, held: { claim, revision: made.revision } }
   const held = toHeld(made.entry)
@@ -56,21 +62,21 @@ export async function openClaim<K extends Claim>(
   return { fresh: false, held }
 }
 
-/** Reads a claim out of its entry. */
+/** Decodes a claim from its entry. */
 export function toHeld(entry: Entry): HeldClaim {
   return { claim: JSON.parse(entry.value) as Claim, revision: entry.revision }
 }
 
-/** The failure of a request whose key is in use by another one that has not ended. */
+/** Returns the error for a key that is in use by another request that has not ended. */
 export function stillRunning(): HttpError {
   return httpError('idempotent_request_running', { headers: { 'retry-after': '1' } })
 }
 
-/** Deletes a claim that stands for nothing. If the store fails, the claim expires by itself. */
+/** Deletes a claim whose work had no effect. If the store fails, the claim expires by itself. */
 export async function releaseClaim(store: Store, key: string, revision: Revision): Promise<void> {
   try {
     await store.delete(key, revision)
   } catch {
-    // Its time to live is short.
+    // The claim expires soon.
   }
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** SHA-256 as base64url. */
+/** Returns the SHA-256 of data as base64url. */
 export function digestOf(data: string | Uint8Array): string {
   return createHash('sha256').update(data).digest('base64url')
 }

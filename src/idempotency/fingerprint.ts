@@ -1,8 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 
 /**
- * Characters that are collected before the hash gets them: a call for each token would cost more
- * than the hash.
+ * Number of characters that are hashed in one call, since a call for each token would cost more.
  */
 const CHUNK = 65_536
 
@@ -11,8 +10,8 @@ const CHUNK = 65_536
  * UTF-16 code units, without spaces (RFC 8785). So it does not change when a client sends the same
  * members in another order.
  *
- * A value that is no JSON is read as `JSON.stringify` would: `toJSON` is called, `undefined`
- * members are left out. Nesting of any depth is read without recursion.
+ * A value that is not JSON is read as `JSON.stringify` reads it: calls `toJSON`, omits `undefined`
+ * members. Reads nesting of any depth without recursion.
  */
 export function fingerprintOf(value: unknown): string {
   const hash = createHash('sha256')
@@ -26,7 +25,7 @@ export function fingerprintOf(value: unknown): string {
   return hash.digest('base64url')
 }
 
-/** A value that is still to be written, or text that stands between values. */
+/** A value that is not written yet, or text between values. */
 type Step = { readonly value: unknown } | { readonly text: string }
 
 function flush(hash: Hash, text: string): '' {
@@ -34,7 +33,7 @@ function flush(hash: Hash, text: string): '' {
   return ''
 }
 
-/** Returns the text that a value begins with, and puts what follows it on top of `left`. */
+/** Returns the text at the start of a value, and pushes its remaining parts to `left`. */
 function begin(given: unknown, left: Step[]): string {
   const value = hasToJson(given) ? given.toJSON() : given
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? ''
@@ -57,5 +56,6 @@ function begin(given: unknown, left: Step[]): string {
 }
 
 function hasToJson(value: unknown): value is { toJSON(): unknown } {
-  return typeof value === 'object' && value !== null && typeof (value as { toJSON?: unknown }).toJSON === 'function'
+  if (typeof value !== 'object' || value === null) return false
+  return typeof (value as { toJSON?: unknown }).toJSON === 'function'
 }

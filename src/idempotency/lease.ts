@@ -3,14 +3,14 @@ import {
   releaseClaim, toHeld, type AnswerClaim, type HeldClaim, type StoredAnswer,
 } from './claim.js'
 
-/** A claim whose process has died ends after this, in milliseconds. */
+/** Time after which the claim of a dead process expires, in milliseconds. */
 export const LEASE_MS = 30_000
-/** How long a store that fails is asked to take the answer, in milliseconds. */
+/** Time for which the write of an answer is retried while the store fails, in milliseconds. */
 const PATIENCE_MS = 300_000
 
 /**
- * Holds a claim while its work goes on, and writes what came of it. Renewed by a timer of this
- * process, and expired by the store, so no wall clock ends it.
+ * Holds a claim while its work runs, and stores the answer. A timer of this process renews the
+ * claim and the store expires it, so a wrong wall clock cannot end it.
  */
 export class Lease {
   private claim: AnswerClaim
@@ -20,12 +20,15 @@ export class Lease {
   private ttlMs = LEASE_MS
   private readonly timer = setInterval(() => { this.write() }, LEASE_MS / 3).unref()
 
-  constructor(private readonly store: Store, private readonly key: string, { claim, revision }: HeldClaim<AnswerClaim>) {
+  constructor(
+    private readonly store: Store, private readonly key: string,
+    { claim, revision }: HeldClaim<AnswerClaim>,
+  ) {
     this.claim = claim
     this.revision = revision
   }
 
-  /** Nothing was done: a retry may do it. */
+  /** Releases the claim after work without an effect, so that a retry does the work. */
   async release(): Promise<void> {
     clearInterval(this.timer)
     await this.writing
@@ -33,8 +36,8 @@ export class Lease {
   }
 
   /**
-   * Keeps the answer. Resolves when that was tried once: the client need not wait for a store that
-   * fails. It is tried again for five minutes.
+   * Stores the answer. Resolves after the first attempt, so that the client does not wait for a
+   * store that fails. Further attempts follow for five minutes.
    */
   async settle(answer: StoredAnswer, retentionMs: number): Promise<void> {
     await this.writing
@@ -48,8 +51,12 @@ export class Lease {
   private write(): void {
     this.writing = this.writing.then(() => this.put()).then(
       () => { if (this.settledAt !== undefined) clearInterval(this.timer) },
-      () => { if (performance.now() - (this.settledAt ?? Infinity) > PATIENCE_MS) clearInterval(this.timer) },
+      () => { if (this.hasGivenUp()) clearInterval(this.timer) },
     )
+  }
+
+  private hasGivenUp(): boolean {
+    return performance.now() - (this.settledAt ?? Infinity) > PATIENCE_MS
   }
 
   private async put(): Promise<void> {
@@ -59,17 +66,19 @@ export class Lease {
     const outcome = await store.replace(key, value, this.revision, how)
     if (outcome.replaced) this.revision = outcome.revision
     else if (!outcome.entry) await this.create(value, how)
-    // A write of this lease whose answer was lost.
-    else if (this.isOwn(toHeld(outcome.entry))) await this.again(value, outcome.entry.revision, how)
+    // An earlier write of this lease succeeded, but its reply was lost.
+    else if (this.isOwn(toHeld(outcome.entry))) await this.retry(value, outcome.entry.revision, how)
   }
 
-  /** The claim has expired, because the store was away for longer than the lease. */
+  /** Creates the claim again if it has expired because the store was away longer than the lease. */
   private async create(value: string, how: { readonly ttlMs: number }): Promise<void> {
     const made = await this.store.create(this.key, value, how)
     if (made.created) this.revision = made.revision
   }
 
-  private async again(value: string, revision: Revision, how: { readonly ttlMs: number }): Promise<void> {
+  private async retry(
+    value: string, revision: Revision, how: { readonly ttlMs: number },
+  ): Promise<void> {
     const outcome = await this.store.replace(this.key, value, revision, how)
     if (outcome.replaced) this.revision = outcome.revision
   }

@@ -11,66 +11,63 @@ import { isRefusal } from './refusal.js'
 import { replay, toStored } from './stored-answer.js'
 import { waitForEntry } from './wait.js'
 
-/** An answer, and what is kept of it for retries. */
+/** A response, and the part of it that is kept for retries. */
 export interface KeptAnswer {
   readonly response: HttpResponse
   /**
-   * Body that retries get where the whole one is a stream or too large to be kept, as JSON text.
-   * Default: a sentence that says so.
+   * Body for retries, as JSON text, if the whole body is a stream or too large to keep. Default: a
+   * message that says so.
    */
   readonly short?: string
 }
 
 /**
- * Does the work of one key. `began` says that it has had an effect: from then on whatever it comes
- * to is kept, even an error that looks like a refusal, such as a 400 after half of the records were
+ * Does the work of one key. It calls `began` when it has an effect. From then on every outcome is
+ * kept, even an error that looks like a refusal, such as a 400 after half of the records were
  * written.
  */
 export type OnceWork<A> = (began: () => void) => Promise<A>
 
-/** How the work of one key is claimed, and what of its answer is kept. */
+/** Claim of the work of one key, and limits for its answer. */
 export interface OnceAnswerOptions {
   readonly store: Store
-  /** Where the claim is stored; see `claimKey`. */
+  /** Store key of the claim; see `claimKey`. */
   readonly key: string
   readonly fingerprint: string
-  /** How long a retry waits for the answer of the first request, in milliseconds. */
+  /** Time that a retry waits for the answer of the first request, in milliseconds. */
   readonly waitMs: number
-  /** How long the answer is kept, in milliseconds. */
+  /** Time that the answer is kept, in milliseconds. */
   readonly retentionMs: number
-  /** A larger body is not kept, in bytes. */
+  /** Maximum size of a body that is kept, in bytes. */
   readonly maxBytes: number
 }
 
-/** How often a claim may end without an answer before a retry is refused. */
+/** Number of claims that may end without an answer before a retry is refused. */
 const TRIES = 10
-/**
- * Requests that wait for another one's answer in this process at the most; others are refused at
- * once.
- */
+/** Maximum number of requests that wait for another request in this process. */
 const MAX_WAITING = 1000
 /**
- * Bytes of the bodies that they hold, as sent: each may have to do the work after all. Parsed JSON
- * takes up to 25 times as much.
+ * Maximum size of the bodies of these requests, in bytes as sent. They are held in memory, because
+ * each request may have to do the work. Parsed JSON takes up to 25 times as much.
  */
 const MAX_WAITING_BYTES = 4 * 1_048_576
-/** What a body counts whose length nobody has told. */
+/** Assumed size of a body of unknown length, in bytes. */
 const UNKNOWN_BYTES = 1_048_576
 let waiting = 0
 let waitingBytes = 0
 
 /**
  * Does work at most once for each key, and keeps its answer. A retry gets that answer with
- * `Idempotent-Replayed: true`; it waits for it if the work is still under way. If this process
- * dies, the claim expires within 30 seconds, and a retry does the work again.
+ * `Idempotent-Replayed: true`, and waits for it while the work runs. If this process dies, the
+ * claim expires within 30 seconds, and a retry does the work again.
  *
- * Answers and errors are kept alike. Only a refusal (`isRefusal`) of work that had no effect
+ * Answers and errors are kept alike. Only a refusal (`isRefusal`) of work without an effect
  * releases the key.
  *
- * @returns a `TaskClaim` when the key stands for a task; `undefined` when `work` gives no answer,
+ * @returns a `TaskClaim` if the key belongs to a task; `undefined` if `work` returns no answer,
  * which releases the key
- * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what
- * `work` rejects with
+ * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and the
+ * errors of `work`
  */
 export async function onceAnswer(
   request: HttpRequest<unknown>, options: OnceAnswerOptions, work: OnceWork<KeptAnswer | undefined>,
@@ -81,7 +78,9 @@ export async function onceAnswer(
     const wanted: AnswerClaim = { kind: 'answer', fingerprint, holder: newId() }
     const { fresh, held } = await openClaim(store, key, wanted, LEASE_MS)
     if (fresh) return perform(request, options, new Lease(store, key, held), work)
-    const claim = isDecided(held.claim) ? held.claim : await decided(store, key, deadline - performance.now(), request)
+    const claim = isDecided(held.claim)
+      ? held.claim
+      : await decided(store, key, deadline - performance.now(), request)
     if (claim?.kind === 'task') return claim
     if (claim?.answer) return replay(claim.answer)
     if (claim) break
@@ -94,7 +93,7 @@ function isDecided(claim: Claim): boolean {
 }
 
 /**
- * The claim once it has an answer, or as it is when the time is over; `undefined` when it is gone.
+ * Waits until the claim has an answer or the time is over. Returns `undefined` if it was deleted.
  */
 async function decided(
   store: Store, key: string, timeoutMs: number, { signal, headers }: HttpRequest<unknown>,
@@ -106,7 +105,8 @@ async function decided(
   waiting++
   waitingBytes += bytes
   try {
-    const entry = await waitForEntry(store, key, timeoutMs, signal, (now: Entry | undefined) => !now || isDecided(toHeld(now).claim))
+    const isOver = (now: Entry | undefined) => !now || isDecided(toHeld(now).claim)
+    const entry = await waitForEntry(store, key, { timeoutMs, signal, until: isOver })
     return entry && toHeld(entry).claim
   } finally {
     waiting--
@@ -133,7 +133,12 @@ async function perform(
     else await lease.settle(toStored(errorResponse(error, request), maxBytes), retentionMs)
     throw error
   }
-  if (!kept || (!hasBegun && isRefusal(kept.response.status, kept.response.headers))) await lease.release()
-  else await lease.settle(toStored(kept.response, maxBytes, kept.short), retentionMs)
-  return kept?.response
+  if (!kept) {
+    await lease.release()
+    return undefined
+  }
+  const { response, short } = kept
+  if (!hasBegun && isRefusal(response.status, response.headers)) await lease.release()
+  else await lease.settle(toStored(response, maxBytes, short), retentionMs)
+  return response
 }

@@ -1,5 +1,5 @@
 import { newId } from '../runtime/random-id.js'
-import type { Revision, Store } from '../stores/store.js'
+import type { Entry, Revision, Store } from '../stores/store.js'
 import {
   openClaim, releaseClaim, stillRunning, toHeld, type Claim, type HeldClaim, type TaskClaim,
 } from './claim.js'
@@ -7,34 +7,34 @@ import { wasNotAccepted } from './refusal.js'
 import { waitForEntry } from './wait.js'
 
 /**
- * A claim outlives the record of its task by this much, so that a late retry starts no second task.
- * In milliseconds.
+ * Time that a claim outlives the record of its task, so that a late retry starts no second task. In
+ * milliseconds.
  */
 export const CLAIM_MARGIN_MS = 3_600_000
-/** How long a claim lives until its task is accepted, in milliseconds. */
+/** Lifetime of a claim until its task is accepted, in milliseconds. */
 const PROVISIONAL_MS = 86_400_000
 /**
- * After this, a request whose task is not accepted yet counts as dead, and a retry accepts the task
- * in its place. In milliseconds.
+ * Time after which a request that has not accepted its task counts as dead. A retry then accepts
+ * the task instead. In milliseconds.
  */
 const TAKE_OVER_MS = 500
-/** How often a claim may come and go before the request is refused. */
+/** Number of claims that may be made and deleted before a request is refused. */
 const TRIES = 10
 
-/** What a claim on a task is made of. */
+/** Claim of the task of one key. */
 export interface TaskClaimOptions {
-  /** Where the claim is stored; see `claimKey`. */
+  /** Store key of the claim; see `claimKey`. */
   readonly key: string
   readonly fingerprint: string
-  /** Whether the request asks for a direct answer. */
+  /** True if the request asks for a direct answer. */
   readonly direct: boolean
-  /** How long the claim is kept at most once the task is accepted, in milliseconds. */
+  /** Maximum time that the claim is kept once the task is accepted, in milliseconds. */
   readonly keptMs: number
-  /** The store's key of the task's record. The claim is never evicted before it. */
+  /** Returns the store key of the task's record. The claim is never evicted before it. */
   readonly recordKey: (taskId: string) => string
 }
 
-/** What a key stands for, and what accepting the task gave if this request accepted it. */
+/** The claim of a key, and the result of accepting the task if this request accepted it. */
 export interface OnceTask<T> {
   readonly claim: Claim
   readonly taken: T | undefined
@@ -42,15 +42,15 @@ export interface OnceTask<T> {
 
 /**
  * Accepts a task at most once for each key. The first request claims the key, and calls `take` with
- * the id of the task. Later ones get the claim. While the first has neither accepted its task nor
- * been refused, they wait for it shortly. If its process has died, one of them calls `take` with
- * the same id.
+ * the id of the task. Later requests get the claim. While the first has neither accepted its task
+ * nor been refused, they wait shortly. If its process has died, one of them calls `take` with the
+ * same id.
  *
- * A claim whose task was refused is deleted. If it is not known whether the task was accepted, the
+ * A claim whose task was refused is deleted. If it is unknown whether the task was accepted, the
  * claim stays for a day.
  *
- * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and what
- * `take` rejects with
+ * @throws {HttpError} 422 `idempotency_key_reused`, 409 `idempotent_request_running`, and the
+ * errors of `take`
  */
 export async function onceTask<T>(
   store: Store, options: TaskClaimOptions, take: (taskId: string) => Promise<T>,
@@ -66,8 +66,9 @@ export async function onceTask<T>(
     if (!held) continue
     const { claim } = held
     if (!isOpen(claim)) return { claim, taken: undefined }
-    // Written anew, so that the first request can't delete it any more, should it be only slow.
-    const touched = await store.replace(key, JSON.stringify(claim), held.revision, { ttlMs: PROVISIONAL_MS })
+    // A new revision, so that the first request cannot delete the claim if it is merely slow.
+    const value = JSON.stringify(claim)
+    const touched = await store.replace(key, value, held.revision, { ttlMs: PROVISIONAL_MS })
     if (touched.replaced) return takeIn(store, options, { claim, revision: touched.revision }, take)
   }
   throw stillRunning()
@@ -78,17 +79,21 @@ function isOpen(claim: Claim): claim is TaskClaim {
 }
 
 /**
- * The claim once its maker has decided on it, or has had the time to; `undefined` when it is gone.
+ * Waits until the maker of a claim has decided on it, or has had the time. Returns `undefined` if
+ * the claim was deleted.
  */
 async function decided(
   store: Store, key: string, { revision }: HeldClaim,
 ): Promise<HeldClaim | undefined> {
-  const entry = await waitForEntry(store, key, TAKE_OVER_MS, undefined, (now) => now?.revision !== revision)
+  const until = (now: Entry | undefined) => now?.revision !== revision
+  const options = { timeoutMs: TAKE_OVER_MS, signal: undefined, until }
+  const entry = await waitForEntry(store, key, options)
   return entry && toHeld(entry)
 }
 
 async function takeIn<T>(
-  store: Store, options: TaskClaimOptions, { claim, revision }: HeldClaim<TaskClaim>, take: (taskId: string) => Promise<T>,
+  store: Store, options: TaskClaimOptions, { claim, revision }: HeldClaim<TaskClaim>,
+  take: (taskId: string) => Promise<T>,
 ): Promise<OnceTask<T>> {
   let taken: T
   try {
@@ -98,8 +103,7 @@ async function takeIn<T>(
     throw error
   }
   const accepted: TaskClaim = { ...claim, accepted: true }
-  // The task is accepted, whether this lands or not. A retry, or the end of the task, writes it
-  // too.
+  // The task is accepted even if this write fails. A retry, or the end of the task, repeats it.
   await confirm(store, options, accepted, revision).catch(() => undefined)
   return { claim: accepted, taken }
 }
@@ -113,18 +117,17 @@ async function confirm(
   if (!outcome.replaced && !outcome.entry) await store.create(key, value, how)
 }
 
-/** A task that is final, and the record that its claim goes with. */
+/** A final task and its record. */
 export interface EndedTask {
   readonly taskId: string
   readonly recordKey: string
-  /** How long the record is still kept, in milliseconds. */
+  /** Remaining lifetime of the record, in milliseconds. */
   readonly recordMs: number
 }
 
 /**
- * Shortens the life of a claim once its task is final: to that of the record and an hour more. Says
- * that the task was accepted, too, because the process that accepted it may have died before it
- * could.
+ * Shortens the life of a claim once its task is final: to that of the record and an hour more. Also
+ * marks the task as accepted, because the process that accepted it may have died before it did so.
  */
 export async function settleTaskClaim(
   store: Store, key: string, { taskId, recordKey, recordMs }: EndedTask,
@@ -134,7 +137,8 @@ export async function settleTaskClaim(
     const { claim } = toHeld(entry)
     if (claim.kind !== 'task' || claim.taskId !== taskId) return
     const how = { ttlMs: recordMs + CLAIM_MARGIN_MS, evictable: { with: recordKey } }
-    const outcome = await store.replace(key, JSON.stringify({ ...claim, accepted: true }), entry.revision, how)
+    const value = JSON.stringify({ ...claim, accepted: true })
+    const outcome = await store.replace(key, value, entry.revision, how)
     if (outcome.replaced) return
     entry = outcome.entry
   }

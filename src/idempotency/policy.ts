@@ -14,29 +14,25 @@ import { onceAnswer } from './once-answer.js'
 import { readRequest } from './request-body.js'
 import { claimKey } from './scope.js'
 
-/** How `idempotent` tells requests apart, and what it keeps. Times are in milliseconds. */
+/** Options of `idempotent`. Times are in milliseconds. */
 export interface IdempotentOptions<C = unknown> {
   /** The store of claims and answers. With a shared store, a key counts in every process. */
   readonly store: Store
   /**
-   * Names the caller that a key belongs to. Default, and where it returns `undefined`: the subject
-   * of the request's principal, or else whoever sends the same `Authorization` and `X-Api-Key`.
-   * Name it where sessions are in cookies.
+   * Returns the caller that a key belongs to. Default, and if it returns `undefined`: the subject
+   * of the request's principal, or else the values of `Authorization` and `X-Api-Key`. Set it if
+   * sessions are in cookies.
    */
   readonly caller?: (request: HttpRequest<C>) => string | undefined
-  /** Methods whose keys count. Default: POST, PUT, PATCH and DELETE. */
+  /** Methods for which keys are read. Default: POST, PUT, PATCH and DELETE. */
   readonly methods?: readonly string[]
-  /** How long an answer is kept. Default 24 hours. */
+  /** Time that an answer is kept. Default 24 hours. */
   readonly retentionMs?: number
-  /**
-   * How long a retry waits while the first request is under way; then it is a 409. Default 30 000.
-   */
+  /** Time that a retry waits while the first request runs; then it is a 409. Default 30 000. */
   readonly waitMs?: number
-  /**
-   * Largest body of a request with a key, in bytes; above it the request is a 413. Default 1 MiB.
-   */
+  /** Maximum body of a request with a key, in bytes; a larger one is a 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
-  /** Largest body of an answer that is kept for retries, in bytes. Default 1 MiB. */
+  /** Maximum body of an answer that is kept for retries, in bytes. Default 1 MiB. */
   readonly maxAnswerBytes?: number
 }
 
@@ -56,7 +52,8 @@ const PLACE: PolicyPlace = {
 }
 
 const RESPONSES = errorResponses(
-  'invalid_idempotency_key', 'idempotent_request_running', 'body_too_large', 'idempotency_key_reused', 'store_unavailable',
+  'invalid_idempotency_key', 'idempotent_request_running', 'body_too_large',
+  'idempotency_key_reused', 'store_unavailable',
 )
 
 /**
@@ -65,7 +62,7 @@ const RESPONSES = errorResponses(
  * client disconnects. A retry gets the same answer with `Idempotent-Replayed: true`, and waits for
  * it while the first request runs. A request without a key passes unchanged.
  *
- * Answers of any status are kept, 422 and 500 included. An answer which means that nothing was done
+ * Answers of any status are kept, 422 and 500 included. An answer to a request that had no effect
  * (400, 401, 403, 404, 413, 429, 503 with `Retry-After` and similar ones) is not kept, so a retry
  * runs.
  *
@@ -88,8 +85,9 @@ const RESPONSES = errorResponses(
 export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C> {
   checkNames('idempotent', options, KNOWN)
   const {
-    store, caller = () => undefined, methods = ['POST', 'PUT', 'PATCH', 'DELETE'], retentionMs = 86_400_000, waitMs = 30_000,
-    maxBodyBytes = 1_048_576, maxAnswerBytes = 1_048_576,
+    store, caller = () => undefined, methods = ['POST', 'PUT', 'PATCH', 'DELETE'],
+    retentionMs = 86_400_000, waitMs = 30_000, maxBodyBytes = 1_048_576,
+    maxAnswerBytes = 1_048_576,
   } = options
   if (typeof store?.create !== 'function') {
     throw new TypeError('idempotent: pass a store, such as that of memory()')
@@ -106,16 +104,20 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   }
   const counted = new Set(methods)
 
-  const once = async (request: HttpRequest<C>, next: Handler<C>, key: string): Promise<HttpResponse | undefined> => {
+  const once = async (
+    request: HttpRequest<C>, next: Handler<C>, key: string,
+  ): Promise<HttpResponse | undefined> => {
     const { fingerprint, body } = await readRequest(request, maxBodyBytes)
     const own = new DerivedRequest<C>(request, {
-      // The run does not follow the client.
+      // The run continues if the client disconnects.
       body, signal: () => new AbortController().signal,
-      // A handler that reads keys itself would meet the claim of this one.
+      // The handler must not read the key: it would find the claim of this policy.
       headers: { ...request.headers, 'idempotency-key': undefined },
     })
-    const claim = claimKey(request, caller(request), key)
-    const answer = await onceAnswer(request, { store, key: claim, fingerprint, waitMs, retentionMs, maxBytes: maxAnswerBytes }, async () => {
+    const answer = await onceAnswer(request, {
+      store, key: claimKey(request, caller(request), key), fingerprint, waitMs, retentionMs,
+      maxBytes: maxAnswerBytes,
+    }, async () => {
       const response = await next(own)
       return response && { response: await buffered(response, maxAnswerBytes) }
     })
@@ -129,8 +131,8 @@ export function idempotent<C = unknown>(options: IdempotentOptions<C>): Policy<C
   }
   const describe = (operation: Operation): Operation => {
     if (!counted.has(operation.method)) return operation
-    const described = addResponses(addParameters(operation, [requestFields.idempotencyKey]), RESPONSES)
-    return addResponseHeaders(described, fields('Idempotent-Replayed'))
+    const withKey = addParameters(operation, [requestFields.idempotencyKey])
+    return addResponseHeaders(addResponses(withKey, RESPONSES), fields('Idempotent-Replayed'))
   }
   return Object.assign(policy, { place: PLACE, describe })
 }

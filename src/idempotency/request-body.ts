@@ -6,17 +6,17 @@ import { parseMediaType } from '../http/fields/media-type.js'
 import { digestOf } from './digest.js'
 import { fingerprintOf } from './fingerprint.js'
 
-/** A request whose body was read, to be told from other requests with the same key. */
+/** A request whose body was read, and its fingerprint. */
 export interface ReadRequest {
   readonly fingerprint: string
-  /** The body again, for the handler. */
+  /** The body, for the handler. */
   readonly body: BodySource
 }
 
 /**
- * Reads the body of a request, and takes its fingerprint: of the query, the media type, and the
- * body. JSON counts by its values, so the order of members and the spaces do not matter. Anything
- * else counts by its bytes as sent.
+ * Reads the body of a request and returns its fingerprint: of the query, the media type and the
+ * body. JSON is compared by its values, so the order of members and white space do not matter.
+ * Other bodies are compared by their bytes as sent.
  *
  * @throws {HttpError} 413 `body_too_large`
  */
@@ -25,20 +25,25 @@ export async function readRequest(
 ): Promise<ReadRequest> {
   const { body } = request
   const content = body.parsed ? ofParsed(body.parsed.value) : undefined
-  if (body.parsed && !isTooDeep(body.parsed.value) && isParsedLarger(body.parsed.value, request.headers, maxBytes)) throw tooLarge(maxBytes)
+  if (body.parsed && !isTooDeep(body.parsed.value)) {
+    const isTooLarge = isParsedLarger(body.parsed.value, request.headers, maxBytes)
+    if (isTooLarge) throw tooLarge(maxBytes)
+  }
   if (content !== undefined) {
     return { fingerprint: fingerprintOf([...aboutOf(request), content]), body }
   }
   const bytes = await body.bytes(maxBytes)
   if (bytes === undefined) throw tooLarge(maxBytes)
-  return { fingerprint: fingerprintOf([...aboutOf(request), ofBytes(request, bytes)]), body: new ReadBody(bytes) }
+  const fingerprint = fingerprintOf([...aboutOf(request), ofBytes(request, bytes)])
+  return { fingerprint, body: new ReadBody(bytes) }
 }
 
 function tooLarge(maxBytes: number): HttpError {
-  return httpError('body_too_large', { message: `With an Idempotency-Key the body may have ${maxBytes} bytes at the most.` })
+  const message = `With an Idempotency-Key the body may have ${maxBytes} bytes at the most.`
+  return httpError('body_too_large', { message })
 }
 
-/** The query and the media type. */
+/** Returns the query and the media type. */
 function aboutOf(request: HttpRequest<unknown>): readonly unknown[] {
   return [request.search ?? request.query.toString(), mediaTypeOf(request) ?? null]
 }
@@ -60,9 +65,10 @@ function ofBytes(request: HttpRequest<unknown>, bytes: Uint8Array): unknown {
     return digestOf(bytes)
   }
   try {
-    return { json: JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as unknown }
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
+    return { json: JSON.parse(text) as unknown }
   } catch {
-    // The handler says what is wrong with it.
+    // The handler reports the fault.
     return digestOf(bytes)
   }
 }

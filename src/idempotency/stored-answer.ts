@@ -1,23 +1,23 @@
 import type { HttpResponse, ResponseHeaders } from '../http/exchange.js'
 import type { StoredAnswer } from './claim.js'
 
-/** Fields that are about a body which is not kept. */
-const OF_BODY = ['content-length', 'content-encoding', 'content-digest', 'repr-digest', 'etag', 'accept-ranges', 'content-range']
+/** Header fields that describe a body which is not kept. */
+const OF_BODY = [
+  'content-length', 'content-encoding', 'content-digest', 'repr-digest', 'etag', 'accept-ranges',
+  'content-range',
+]
 
 /** Body that retries get in place of one that is not kept. */
 const NOT_KEPT = JSON.stringify({
   message: 'The request was carried out. Its answer is too large to be repeated.',
 })
 
-/**
- * Most that is kept of the header fields, in UTF-16 units. Clients read no more than 16 KiB of
- * them.
- */
+/** Maximum size of the kept header fields, in UTF-16 units. Clients read no more than 16 KiB. */
 const MAX_FIELDS = 16_384
 
 /**
- * What is kept of an answer. `short` stands in for a body that is a stream, or larger than
- * `maxBytes`. Header fields that find no room in 16 KiB are left out.
+ * Returns the part of a response that is kept. `short` replaces a body that is a stream, or larger
+ * than `maxBytes`. Header fields beyond 16 KiB are omitted.
  */
 export function toStored(
   { status, headers: all, body }: HttpResponse, maxBytes: number, short = NOT_KEPT,
@@ -47,7 +47,7 @@ function someOf(headers: Readonly<ResponseHeaders>): ResponseHeaders {
   return kept
 }
 
-/** The answer for a retry. */
+/** Returns the response for a retry. */
 export function replay({ status, headers, body, base64 }: StoredAnswer): HttpResponse {
   const again: HttpResponse = { status, headers: { ...headers, 'idempotent-replayed': 'true' } }
   if (body !== '') again.body = base64 ? Buffer.from(body, 'base64') : body

@@ -3,13 +3,21 @@ import type { Entry, Store } from '../stores/store.js'
 /** A notice of the store may be lost, so the entry is read again this often, in milliseconds. */
 const REREAD_MS = 1000
 
+/** Limits of a wait. */
+export interface WaitOptions {
+  readonly timeoutMs: number
+  readonly signal: AbortSignal | undefined
+  /** Returns true if the wait is over. */
+  readonly until: (entry: Entry | undefined) => boolean
+}
+
 /**
- * Reads an entry until it is as `until` wants it, the time is over, or the signal aborts. Returns
- * it as it is then; `undefined` when there is none. The timer holds the process, because a request
+ * Reads an entry until `until` accepts it, the time is over, or the signal aborts. Returns its last
+ * state, `undefined` if it does not exist. The timer keeps the process alive, because a request
  * waits for it.
  */
 export async function waitForEntry(
-  store: Store, key: string, timeoutMs: number, signal: AbortSignal | undefined, until: (entry: Entry | undefined) => boolean,
+  store: Store, key: string, { timeoutMs, signal, until }: WaitOptions,
 ): Promise<Entry | undefined> {
   const deadline = performance.now() + timeoutMs
   let changed = false

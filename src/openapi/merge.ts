@@ -14,10 +14,17 @@ export function addResponses(
   operation: Operation, responses: Readonly<Record<string, Fragment>>,
 ): Operation {
   const own = operation.openapi['responses'] as Responses
-  return { ...operation, openapi: { ...operation.openapi, responses: joinByName(own, responses, joinResponses) } }
+  const joined = joinByName(own, responses, joinResponses)
+  return { ...operation, openapi: { ...operation.openapi, responses: joined } }
 }
 
-/** Adds header fields to each response of an operation, errors included. */
+/**
+ * Adds header fields to each response of an operation, errors included.
+ *
+ * @example
+ * const [described] = handler.operations ?? []
+ * if (described) addResponseHeaders(described, { 'X-Region': header('The region that answered') })
+ */
 export function addResponseHeaders(
   operation: Operation, headers: Readonly<Record<string, Fragment>>,
 ): Operation {
@@ -32,11 +39,20 @@ export function addResponseHeaders(
   }
 }
 
-/** Adds parameters that an operation does not have yet. */
+/**
+ * Adds parameters that an operation does not have yet.
+ *
+ * @example
+ * const [described] = handler.operations ?? []
+ * if (described) addParameters(described, [parameter('query', 'locale')])
+ */
 export function addParameters(operation: Operation, parameters: readonly Fragment[]): Operation {
   const own = (operation.openapi['parameters'] ?? []) as readonly Fragment[]
-  const added = parameters.filter((one) => !own.some((other) => other['in'] === one['in'] && other['name'] === one['name']))
-  return added.length === 0 ? operation : { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
+  const added = parameters.filter((one) => !own.some((other) => (
+    other['in'] === one['in'] && other['name'] === one['name']
+  )))
+  if (added.length === 0) return operation
+  return { ...operation, openapi: { ...operation.openapi, parameters: [...own, ...added] } }
 }
 
 /**

@@ -7,16 +7,16 @@ import { toJsonSchema } from '../schema/to-json-schema.js'
 export type Fragment = Readonly<Record<string, unknown>>
 
 /**
- * What a body looks like: a JSON Schema, or a Standard Schema whose library may tell its JSON
+ * Schema of a body: a JSON Schema, or a Standard Schema whose library may provide its JSON
  * Schema.
  */
 export type BodySchema = Fragment | Schema
 
-/** What `operation` is told. */
+/** Options of `operation`. */
 export interface OperationOptions {
-  /** One line. */
+  /** Short summary, one line. */
   readonly summary: string
-  /** CommonMark. */
+  /** Description in CommonMark. */
   readonly description?: string
   /** Tags of the operation. */
   readonly tags?: readonly string[]
@@ -60,11 +60,11 @@ export function schemaObject(schema: BodySchema, side: 'input' | 'output' = 'inp
   return isSchema(schema) ? toJsonSchema(schema, side) ?? {} : schema
 }
 
-/** What `parameter` is told beside its place and its name. */
+/** Options of `parameter`. */
 export interface ParameterOptions {
-  /** CommonMark. */
+  /** Description in CommonMark. */
   readonly description?: string
-  /** Default: false; true in a path, always. */
+  /** If `true`, the parameter must be sent. Default: false. A path parameter is always required. */
   readonly required?: boolean
   /** Schema of the value. Default: text. */
   readonly schema?: BodySchema
@@ -87,11 +87,11 @@ export function parameter(
   return { name, in: where, ...options, required: where === 'path' || (options.required ?? false), schema: schemaObject(options.schema ?? { type: 'string' }) }
 }
 
-/** What `body` is told beside its schema. */
+/** Options of `body`. */
 export interface BodyOptions {
-  /** CommonMark. */
+  /** Description in CommonMark. */
   readonly description?: string
-  /** Whether the body is required. Default: true. */
+  /** If `false`, the body is optional. Default: true. */
   readonly required?: boolean
   /** Media types of the body. Default: `application/json` alone. */
   readonly mediaTypes?: readonly string[]
@@ -111,11 +111,11 @@ export function body(schema: BodySchema, options: BodyOptions = {}): Fragment {
   return { required: true, ...rest, content: content(schemaObject(schema), mediaTypes) }
 }
 
-/** What `response` is told beside its description. */
+/** Options of `response`. */
 export interface ResponseOptions {
   /** Header objects by name, made by `header()`. */
   readonly headers?: Readonly<Record<string, Fragment>>
-  /** No schema: no body. */
+  /** Schema of the body. Default: no body. */
   readonly schema?: BodySchema
   /** Media types of the body. Default: `application/json` alone. */
   readonly mediaTypes?: readonly string[]

@@ -2,49 +2,48 @@ import type { Repository } from '../repositories/repository.js'
 import type { Schema } from '../schema/schema.js'
 import type { ListOptions } from './list.js'
 
-/** How the names of records are written in paths. */
+/** Conversion between ids and path segments. */
 export interface IdFormat<Item, Id> {
-  /**
-   * Reads a path segment, percent-decoded already; `undefined` for what can name no record: a 404.
-   */
+  /** Reads a percent-decoded path segment. Returns `undefined` if it is not an id: a 404. */
   readonly parse: (text: string) => Id | undefined
-  /** What names this record. */
+  /** Returns the id of a record. */
   readonly of: (item: Item) => Id
 }
 
-/** What `collection` takes. */
-export interface CollectionOptions<Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string>
+/** Options of `collection`. */
+export interface CollectionOptions<
+  Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string,
+>
   extends Omit<ListOptions<Item>, 'repository'> {
-  /** Where the records are. The methods that it has decide which HTTP methods there are. */
+  /** The source of the records. Its methods determine the HTTP methods. */
   readonly repository: Repository<Item, Draft, Change, Id>
-  /** What POST and PUT must send; what comes out of it is written. */
+  /** Schema of the bodies of POST and PUT. The repository gets the validated value. */
   readonly schema: Schema<Draft>
   /**
-   * What a patch must be; what comes out of it is the change. Default: the record with the patch
-   * merged into it has to satisfy `schema`, and the change has the patched members as they are
-   * then, `null` for one that was removed.
+   * Schema of a patch. The repository gets the validated value. Default: the record with the patch
+   * merged into it must satisfy `schema`. The repository then gets the patched members, `null` for
+   * a removed one.
    */
   readonly changeSchema?: Schema<Change>
-  /** How ids are written in paths. Default: text, and the record's member `id`. */
+  /** Conversion between ids and paths. Default: text, and the record's member `id`. */
   readonly id?: IdFormat<Item, Id>
-  /** The path of the collection, for the handler that does the routing itself. Default `/`. */
+  /** Path of the collection, for the handler that does the routing itself. Default `/`. */
   readonly path?: string
   /**
-   * The name of the path parameter that names the record, where routes of the host lead to `item`.
-   * Default `id`.
+   * Name of the path parameter with the id, if the host routes requests to `item`. Default `id`.
    */
   readonly param?: string
   /**
-   * Whether PUT, PATCH and DELETE must say `If-Match` or `If-None-Match`, so that nobody overwrites
-   * what they have not seen: else 428 `precondition_required` (RFC 6585 section 3). Default
-   * `false`.
+   * If `true`, PUT, PATCH and DELETE require `If-Match` or `If-None-Match`, so that no client
+   * overwrites a change that it has not seen. Without them the answer is 428
+   * `precondition_required` (RFC 6585 section 3). Default `false`.
    */
   readonly requirePreconditions?: boolean
   /**
-   * The strong entity tag of a record, with its quotes: of its version, say. Default: made of its
-   * JSON.
+   * Returns the strong entity tag of a record with its quotes, made of its version, for example.
+   * Default: a hash of its JSON.
    */
   readonly etag?: (item: Item) => string
-  /** Bytes of a body, at most. Default 1 MiB. */
+  /** Maximum size of a body, in bytes. Default 1 MiB. */
   readonly maxBodyBytes?: number
 }

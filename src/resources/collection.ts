@@ -9,10 +9,11 @@ import { resource, type Methods } from './resource.js'
 import { router } from './router.js'
 
 const KNOWN = {
-  ...LIST_OPTIONS, schema: 0, changeSchema: 0, id: 0, path: 0, param: 0, requirePreconditions: 0, etag: 0, maxBodyBytes: 0,
+  ...LIST_OPTIONS, schema: 0, changeSchema: 0, id: 0, path: 0, param: 0, requirePreconditions: 0,
+  etag: 0, maxBodyBytes: 0,
 } satisfies Record<keyof CollectionOptions<object>, 0>
 
-/** A collection: a handler for all of it, and its two resources for those who route themselves. */
+/** A handler for a collection, and the handlers of its two resources. */
 export interface Collection<C = unknown> extends Handler<C> {
   /** GET (a page, see `list`), HEAD, POST, OPTIONS. */
   readonly list: Handler<C>
@@ -49,21 +50,26 @@ export interface Collection<C = unknown> extends Handler<C> {
  * @throws {TypeError} The repository has none of the methods, or no `get` where one is needed, or
  * an option is not valid.
  */
-export function collection<Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string, C = unknown>(
-  options: CollectionOptions<Item, Draft, Change, Id>,
-): Collection<C> {
+export function collection<
+  Item extends object, Draft = Partial<Item>, Change = Partial<Draft>, Id = string, C = unknown,
+>(options: CollectionOptions<Item, Draft, Change, Id>): Collection<C> {
   checkNames('collection', options, KNOWN)
-  const { repository, schema, changeSchema, path = '/', param = 'id', maxBodyBytes = 1_048_576 } = options
+  const { repository, schema, changeSchema, path = '/', param = 'id' } = options
+  const { maxBodyBytes = 1_048_576 } = options
   assertSchema(schema, 'collection: schema')
   if (changeSchema !== undefined) assertSchema(changeSchema, 'collection: changeSchema')
   if (!(maxBodyBytes >= 1)) throw new TypeError('collection: maxBodyBytes must be 1 or more')
-  if (!repository) throw new TypeError('collection: pass a repository, with a method of list, create, get, replace, update, delete')
+  if (!repository) throw new TypeError(`collection: pass a repository, with a ${METHODS}`)
   for (const method of ['replace', 'update', 'delete'] as const) {
-    if (repository[method] && !repository.get) throw new TypeError(`collection: a repository with ${method} needs get, to hold conditions against it`)
+    if (!repository[method] || repository.get) continue
+    const reason = 'to hold conditions against it'
+    throw new TypeError(`collection: a repository with ${method} needs get, ${reason}`)
   }
   const items = new Items<Item, Draft, Change, Id>(options)
   const about = collectionOperations(options)
-  const has = (needed: keyof typeof repository, methods: Methods<C>): Methods<C> => (typeof repository[needed] === 'function' ? methods : {})
+  const has = (needed: keyof typeof repository, methods: Methods<C>): Methods<C> => {
+    return typeof repository[needed] === 'function' ? methods : {}
+  }
   const many = {
     ...repository.list && { GET: listHandler<Item, C>({ ...options, repository }) },
     ...has('create', { POST: about('POST', items.create) }),
@@ -74,7 +80,9 @@ export function collection<Item extends object, Draft = Partial<Item>, Change = 
     ...has('update', { PATCH: about('PATCH', items.update) }),
     ...has('delete', { DELETE: about('DELETE', items.remove) }),
   }
-  if (Object.keys({ ...many, ...one }).length === 0) throw new TypeError('collection: the repository has no method of list, create, get, replace, update, delete')
+  if (Object.keys({ ...many, ...one }).length === 0) {
+    throw new TypeError(`collection: the repository has no ${METHODS}`)
+  }
   const parts = { list: orNothing(many), item: orNothing(one) }
   const routes: Record<string, Handler<C>> = {}
   if (Object.keys(many).length > 0) routes[path] = parts.list
@@ -82,7 +90,9 @@ export function collection<Item extends object, Draft = Partial<Item>, Change = 
   return Object.assign(router<C>(routes), parts)
 }
 
-/** A resource without methods is not there. */
+const METHODS = 'method of list, create, get, replace, update, delete'
+
+/** Returns the handler of a resource; one that declines all requests if it has no methods. */
 function orNothing<C>(methods: Methods<C>): Handler<C> {
   return Object.keys(methods).length > 0 ? resource<C>(methods) : () => undefined
 }

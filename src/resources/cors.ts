@@ -45,23 +45,26 @@ const KNOWN = {
   origins: 0, methods: 0, headers: 0, exposeHeaders: 0, credentials: 0, maxAgeSeconds: 0,
 } satisfies Record<keyof CorsOptions, 0>
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
-/** What no page can send. */
+/** Methods that no page can send. */
 const NEVER = ['TRACE', 'CONNECT']
 const EXPOSED = [
-  'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location', 'Content-Range', 'Deprecation', 'ETag', 'Link', 'Location',
-  'Preference-Applied', 'RateLimit', 'RateLimit-Policy', 'Retry-After', 'Sunset', 'WWW-Authenticate', 'X-Request-Id',
+  'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location',
+  'Content-Range', 'Deprecation', 'ETag', 'Link', 'Location', 'Preference-Applied', 'RateLimit',
+  'RateLimit-Policy', 'Retry-After', 'Sunset', 'WWW-Authenticate', 'X-Request-Id',
 ]
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
-/** More than this of what a preflight asks for is not said back. */
+/** Maximum length of the requested field names that a preflight repeats. */
 const LONGEST = 2048
 /**
- * An origin is a scheme, a name of up to 253 characters and a port. What is longer is none,
- * whatever a function would say of it.
+ * Maximum length of an origin: a scheme, a name of up to 253 characters and a port. A longer one is
+ * refused without asking the function `origins`.
  */
 const LONGEST_ORIGIN = 512
 
-const TOLD = {
-  'Access-Control-Allow-Origin': header('The origin whose pages may read this (Fetch, section 3.2.3)'),
+const DESCRIBED = {
+  'Access-Control-Allow-Origin': header(
+    'The origin whose pages may read this (Fetch, section 3.2.3)',
+  ),
   'Access-Control-Expose-Headers': header('The fields that they may read'),
 }
 const CREDENTIALS = {
@@ -88,16 +91,18 @@ const PLACE: PolicyPlace = {
 export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   checkNames('cors', options, KNOWN)
   check(options)
-  const { origins, methods, headers, exposeHeaders = EXPOSED, credentials = false, maxAgeSeconds } = options
+  const { origins, methods, headers, exposeHeaders = EXPOSED } = options
+  const { credentials = false, maxAgeSeconds } = options
   const names = Array.isArray(origins) ? new Set<string>(origins) : undefined
   const allows = (origin: string, request: HttpRequest<C>): boolean =>
     (typeof origins === 'function' ? origins(origin, request) : names?.has(origin) ?? true)
 
-  // A function without credentials may let everybody in, who then reads nothing of a user's.
+  // A function without credentials may allow everybody, because nobody reads a user's data then.
   const vouches = names !== undefined || (typeof origins === 'function' && credentials)
   const known = (request: HttpRequest<C>): HttpRequest<C> => {
     const { origin } = request.headers
-    return vouches && typeof origin === 'string' && allows(origin, request) ? withContext(request, { [KNOWN_ORIGIN]: true }) : request
+    const isKnown = vouches && typeof origin === 'string' && allows(origin, request)
+    return isKnown ? withContext(request, { [KNOWN_ORIGIN]: true }) : request
   }
 
   const finish = (request: HttpRequest<C>, fields: ResponseHeaders): boolean => {
@@ -115,43 +120,58 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
     const answer: HttpResponse = { status: 200, headers: { ...found?.headers }, body: '' }
     addVary(answer.headers, 'Access-Control-Request-Method', 'Access-Control-Request-Headers')
     if (!finish(request, answer.headers)) return answer
-    const { allow } = answer.headers
-    const allowed = methods ?? (typeof allow === 'string' ? allow.split(', ').filter((method) => !NEVER.includes(method)) : METHODS)
+    const allowed = methods ?? methodsOf(answer.headers['allow'])
     answer.headers['access-control-allow-methods'] = allowed.join(', ')
     const asked = headers?.join(', ') ?? tokens(request.headers['access-control-request-headers'])
     if (asked !== '') answer.headers['access-control-allow-headers'] = asked
-    if (maxAgeSeconds !== undefined) answer.headers['access-control-max-age'] = String(maxAgeSeconds)
+    if (maxAgeSeconds !== undefined) {
+      answer.headers['access-control-max-age'] = String(maxAgeSeconds)
+    }
     return answer
   }
 
   const policy: Policy<C> = (request, next) => {
-    const asked = request.headers
-    if (request.method === 'OPTIONS' && asked['origin'] !== undefined && asked['access-control-request-method'] !== undefined) {
-      return withHeaders((inner) => askResource(inner, next, preflight), request, (fields) => { finish(request, fields) })
+    if (isPreflight(request)) {
+      const ask: Handler<C> = (inner) => askResource(inner, next, preflight)
+      return withHeaders(ask, request, (fields) => { finish(request, fields) })
     }
     return withHeaders(next, known(request), (fields) => {
-      if (finish(request, fields) && exposeHeaders.length > 0) fields['access-control-expose-headers'] = exposeHeaders.join(', ')
+      if (!finish(request, fields) || exposeHeaders.length === 0) return
+      fields['access-control-expose-headers'] = exposeHeaders.join(', ')
     })
   }
-  const told = {
-    ...TOLD, ...credentials && CREDENTIALS, ...origins !== '*' && describeFields('Vary'),
+  const described = {
+    ...DESCRIBED, ...credentials && CREDENTIALS, ...origins !== '*' && describeFields('Vary'),
   }
-  return Object.assign(policy, { place: PLACE, describe: (operation: Operation) => addResponseHeaders(operation, told) })
+  const describe = (operation: Operation) => addResponseHeaders(operation, described)
+  return Object.assign(policy, { place: PLACE, describe })
 }
 
 type Answer = HttpResponse | undefined
 
+function isPreflight({ method, headers }: HttpRequest<unknown>): boolean {
+  if (method !== 'OPTIONS' || headers['origin'] === undefined) return false
+  return headers['access-control-request-method'] !== undefined
+}
+
+/** Returns the methods of an Allow field that a page can send. */
+function methodsOf(allow: string | string[] | undefined): readonly string[] {
+  if (typeof allow !== 'string') return METHODS
+  return allow.split(', ').filter((method) => !NEVER.includes(method))
+}
+
 /**
- * Hears what the resource says of OPTIONS. What is not there, or takes no more, is so for a
- * preflight too.
+ * Sends OPTIONS to the resource, whose answer lists its methods. If the resource fails, for example
+ * because it does not exist, the preflight gets the same error.
  */
 function askResource<C>(
-  request: HttpRequest<C>, next: Handler<C>, preflight: (request: HttpRequest<C>, found: Answer) => HttpResponse,
+  request: HttpRequest<C>, next: Handler<C>,
+  preflight: (request: HttpRequest<C>, found: Answer) => HttpResponse,
 ): MaybePromise<Answer> {
   const good = (found: Answer): Answer => found && preflight(request, found)
   const bad = (error: unknown): Answer => {
     const { status } = readFailure(error)
-    // It wants to know who asks, and a preflight can't say.
+    // The resource requires credentials, and a preflight has none.
     if (status === 401 || status === 403) return preflight(request, undefined)
     throw error
   }
@@ -163,14 +183,16 @@ function askResource<C>(
   }
 }
 
-/** The names in a list that came in; `''` where there are none, or it is none. */
+/** Returns the names in a list as received; `''` if it is empty, malformed or too long. */
 function tokens(field: string | readonly string[] | undefined): string {
   const text = field === undefined ? '' : fieldText(field)
   const names = text.split(',').map((name) => name.trim()).filter((name) => name !== '')
   return text.length <= LONGEST && names.every(isToken) ? names.join(', ') : ''
 }
 
-function check<C>({ origins, methods = [], headers = [], exposeHeaders = [], credentials = false, maxAgeSeconds = 0 }: CorsOptions<C>): void {
+function check<C>(options: CorsOptions<C>): void {
+  const { origins, methods = [], headers = [], exposeHeaders = [] } = options
+  const { credentials = false, maxAgeSeconds = 0 } = options
   if (origins === '*') {
     if (credentials) {
       throw new TypeError("cors: browsers refuse '*' with credentials; name the origins")
@@ -181,15 +203,22 @@ function check<C>({ origins, methods = [], headers = [], exposeHeaders = [], cre
     }
     for (const origin of origins as readonly unknown[]) {
       if (typeof origin !== 'string' || !ORIGIN.test(origin)) {
-        throw new TypeError(`cors: ${JSON.stringify(origin)} is no origin as browsers send it, such as https://app.example.com, lower-case and without a path`)
+        const rule = 'such as https://app.example.com, lower-case and without a path'
+        const shown = JSON.stringify(origin)
+        throw new TypeError(`cors: ${shown} is no origin as browsers send it, ${rule}`)
       }
     }
-  } else if (typeof origins !== 'function') throw new TypeError("cors: origins must be '*', a list of origins, or a function")
+  } else if (typeof origins !== 'function') {
+    throw new TypeError("cors: origins must be '*', a list of origins, or a function")
+  }
   for (const name of [...methods, ...headers, ...exposeHeaders]) {
     if (!isToken(name)) {
       throw new TypeError(`cors: ${JSON.stringify(name)} is no name of a method or a field`)
     }
-    if (name === '*' && credentials) throw new TypeError("cors: with credentials, '*' stands for nothing but itself; name methods and fields")
+    if (name === '*' && credentials) {
+      const advice = 'name methods and fields'
+      throw new TypeError(`cors: with credentials, '*' stands for nothing but itself; ${advice}`)
+    }
   }
   if (!(Number.isInteger(maxAgeSeconds) && maxAgeSeconds >= 0 && maxAgeSeconds <= 86_400)) {
     throw new TypeError('cors: maxAgeSeconds must be a whole number of seconds from 0 to 86400')

@@ -18,10 +18,10 @@ const OFFERS = ['application/json']
 
 type Request = HttpRequest<unknown>
 
-/** What was there before a write; `undefined` where nobody looked. */
+/** The state before a write; `undefined` if it was not read. */
 type Before<Item> = { readonly item: Item | undefined } | undefined
 
-/** The records of a collection, one by one. Each method is a handler for one HTTP method. */
+/** The records of a collection. Each method is a handler for one HTTP method. */
 export class Items<Item extends object, Draft, Change, Id> {
   readonly #repository: Repository<Item, Draft, Change, Id>
   readonly #options: CollectionOptions<Item, Draft, Change, Id>
@@ -35,7 +35,9 @@ export class Items<Item extends object, Draft, Change, Id> {
     const { repository, id, param = 'id', maxBodyBytes = 1_048_576 } = options
     this.#options = options
     this.#repository = repository
-    this.#id = id ?? { parse: (text) => text as Id, of: (item) => (item as { readonly id?: Id }).id as Id }
+    this.#id = id ?? {
+      parse: (text) => text as Id, of: (item) => (item as { readonly id?: Id }).id as Id,
+    }
     this.#param = param
     this.#maxBodyBytes = maxBodyBytes
     this.#schemaHasId = mayHaveId(options.schema)
@@ -52,8 +54,9 @@ export class Items<Item extends object, Draft, Change, Id> {
     if (id === undefined) {
       throw new TypeError('collection: the record has no id; tell by the option id what names it')
     }
-    const path = request.path.endsWith('/') ? request.path.slice(0, -1) : request.path
-    return written(request, this.#shown(item), { path: `${path}/${encodeURIComponent(String(id))}`, created: true })
+    const collectionPath = request.path.endsWith('/') ? request.path.slice(0, -1) : request.path
+    const path = `${collectionPath}/${encodeURIComponent(String(id))}`
+    return written(request, this.#shown(item), { path, created: true })
   }
 
   readonly read = async (request: Request): Promise<HttpResponse> => {
@@ -78,19 +81,21 @@ export class Items<Item extends object, Draft, Change, Id> {
     const id = this.#idOf(request)
     this.#checkConditional(request)
     const body = await readBody(request, this.#maxBodyBytes)
-    const draft = await validated(this.#options.schema, this.#withoutId(body, request, this.#schemaHasId))
-    const { item, created } = await this.#guarded(request, id, 'may be new', async (repository, before) => {
+    const wanted = this.#withoutId(body, request, this.#schemaHasId)
+    const draft = await validated(this.#options.schema, wanted)
+    const write: Write<Item, Draft, Change, Id, Replaced<Item>> = async (repository, before) => {
       const done = await repository.replace?.(id, draft, callOf(request))
       if (done === undefined) {
         throw new TypeError('collection: replace of the repository must give { item, created }')
       }
-      // Somebody else has made it, or taken it away, since we looked; inside a transaction this
-      // takes our write back.
+      // Another request has created or deleted the record since the read. Inside a transaction this
+      // error undoes the write.
       if (before && (before.item === undefined) !== done.created) {
         throw httpError('precondition_failed')
       }
       return done
-    })
+    }
+    const { item, created } = await this.#guarded(request, id, 'may be new', write)
     return written(request, this.#shown(item), { path: request.path, created })
   }
 
@@ -100,12 +105,15 @@ export class Items<Item extends object, Draft, Change, Id> {
     const patch = await readBody(request, this.#maxBodyBytes, PATCH_TYPES)
     if (!isJsonObject(patch)) throw invalidInput('', 'must be object')
     const { changeSchema } = this.#options
-    const wanted = this.#withoutId(patch, request, changeSchema ? this.#changeHasId : this.#schemaHasId)
+    const hasId = changeSchema ? this.#changeHasId : this.#schemaHasId
+    const wanted = this.#withoutId(patch, request, hasId)
     const change = changeSchema && await validated(changeSchema, wanted)
-    const item = await this.#guarded(request, id, changeSchema ? 'there' : 'looked at', async (repository, before) => {
-      const merged = before?.item && change === undefined ? await this.#merged(before.item, wanted) : change
-      return await repository.update?.(id, merged as Change, callOf(request))
-    })
+    const write: Write<Item, Draft, Change, Id, Item | undefined> = async (repository, before) => {
+      const isMerged = before?.item && change === undefined
+      const done = isMerged ? await this.#merged(before.item, wanted) : change
+      return await repository.update?.(id, done as Change, callOf(request))
+    }
+    const item = await this.#guarded(request, id, changeSchema ? 'there' : 'looked at', write)
     if (item === undefined) throw httpError('not_found')
     return written(request, this.#shown(item), { path: request.path, created: false })
   }
@@ -113,19 +121,20 @@ export class Items<Item extends object, Draft, Change, Id> {
   readonly remove = async (request: Request): Promise<HttpResponse> => {
     const id = this.#idOf(request)
     this.#checkConditional(request)
-    const done = await this.#guarded(request, id, 'there', (repository) => repository.delete?.(id, callOf(request)))
+    const done = await this.#guarded(request, id, 'there', (repository) => {
+      return repository.delete?.(id, callOf(request))
+    })
     if (done !== true) throw httpError('not_found')
     return { status: 204, headers: {} }
   }
 
   /**
-   * Looks, holds the conditions against what is there, and writes; in one transaction where the
-   * repository has them. Without conditions it only writes, unless the record has to be looked at
-   * anyway.
+   * Reads the record, evaluates the conditions, and writes; in one transaction if the repository
+   * supports it. Without conditions it only writes, unless the record must be read anyway.
    */
   async #guarded<Result>(
     request: Request, id: Id, record: 'may be new' | 'there' | 'looked at',
-    write: (repository: Repository<Item, Draft, Change, Id>, before: Before<Item>) => MaybePromise<Result>,
+    write: Write<Item, Draft, Change, Id, Result>,
   ): Promise<Result> {
     const { method, headers } = request
     const repository = this.#repository
@@ -133,10 +142,11 @@ export class Items<Item extends object, Draft, Change, Id> {
     const call = callOf(request)
     const work = async (inside: Repository<Item, Draft, Change, Id>): Promise<Result> => {
       const item = await inside.get?.(id, call)
-      // RFC 9110 section 13.2.1: what would fail anyway fails without a look at conditions.
+      // RFC 9110 section 13.2.1: conditions are not evaluated if the request fails anyway.
       if (item === undefined && record !== 'may be new') throw httpError('not_found')
       const etag = item && this.#shown(item).etag
-      if (evaluatePreconditions({ method, headers, exists: item !== undefined, etag }) === 'failed') {
+      const outcome = evaluatePreconditions({ method, headers, exists: item !== undefined, etag })
+      if (outcome === 'failed') {
         throw httpError('precondition_failed', etag === undefined ? {} : { headers: { etag } })
       }
       return await write(inside, { item })
@@ -149,31 +159,37 @@ export class Items<Item extends object, Draft, Change, Id> {
     const draft: unknown = await validated(this.#options.schema, merged)
     const known = isJsonObject(draft) ? draft : {}
     for (const [name, value] of Object.entries(patch)) {
-      // The schema has left it out, so it does not know it. What is removed is allowed to be
-      // missing.
+      // The schema has removed the member, so it is unknown. A removed member may be missing.
       if (value !== null && !Object.hasOwn(known, name)) {
         throw invalidInput(childPointer('', name), 'is not a known member')
       }
     }
-    return Object.fromEntries(Object.keys(patch).map((name) => [name, Object.hasOwn(known, name) ? known[name] : null])) as Change
+    const members = Object.keys(patch).map((name) => [
+      name, Object.hasOwn(known, name) ? known[name] : null,
+    ])
+    return Object.fromEntries(members) as Change
   }
 
   #idOf({ params }: Request): Id {
     const text = params[this.#param]
-    if (text === undefined) throw new TypeError(`collection: no path parameter named ${this.#param}; mount item at a path such as /users/{${this.#param}}`)
+    if (text === undefined) {
+      const advice = `mount item at a path such as /users/{${this.#param}}`
+      throw new TypeError(`collection: no path parameter named ${this.#param}; ${advice}`)
+    }
     const id = this.#id.parse(text)
     if (id === undefined) throw httpError('not_found')
     return id
   }
 
   /**
-   * A body may name the record once more, but no other. A schema that does not know the id does not
-   * get to see it, since it may be a closed one.
+   * Checks that a body names no other record than the path. Removes the id if the schema does not
+   * know it, because the schema may refuse unknown members.
    */
   #withoutId<T>(body: T, { params }: Request, schemaHasId: boolean): T {
     if (!isJsonObject(body) || !Object.hasOwn(body, 'id')) return body
     const { id, ...rest } = body as Readonly<Record<string, unknown>>
-    if (id !== undefined && !((typeof id === 'string' || typeof id === 'number') && String(id) === params[this.#param])) {
+    const isId = typeof id === 'string' || typeof id === 'number'
+    if (id !== undefined && !(isId && String(id) === params[this.#param])) {
       throw invalidInput('/id', 'must be the id in the path, or left out')
     }
     return schemaHasId ? body : rest as T
@@ -191,9 +207,14 @@ export class Items<Item extends object, Draft, Change, Id> {
   }
 }
 
-/**
- * Whether a schema may want the member `id`: it names it, or does not tell which members it has.
- */
+/** Performs a write. Gets the state before it, if that was read. */
+type Write<Item extends object, Draft, Change, Id, Result> = (
+  repository: Repository<Item, Draft, Change, Id>, before: Before<Item>,
+) => MaybePromise<Result>
+
+interface Replaced<Item> { readonly item: Item, readonly created: boolean }
+
+/** Returns true if a schema may have the member `id`: it names it, or its members are unknown. */
 function mayHaveId(schema: Schema): boolean {
   const properties = toJsonSchema(schema)?.['properties']
   return !isJsonObject(properties) || Object.hasOwn(properties, 'id')

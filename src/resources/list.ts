@@ -15,30 +15,30 @@ import { listOperations } from './list-operation.js'
 import { cursorLinks, positionLinks } from './page-links.js'
 import { MAX_CURSOR, readPageQuery, type PageQuery, type PageSizes } from './page-query.js'
 
-/** What `list` takes. */
+/** Options of `list`. */
 export interface ListOptions<Item extends object = object> {
-  /** Where the records are. */
+  /** The source of the records. */
   readonly repository: {
-    /** One page, in a stable order. */
+    /** Returns one page, in a stable order. */
     list?(page: PageRequest, call: Call): MaybePromise<Page<Item>>
   }
-  /** Records of a page when the client does not say. Default 100. */
+  /** Number of records in a page if the client does not name one. Default 100. */
   readonly batchSize?: number
-  /** More are never given at once: larger wishes are cut to it. Default 1000. */
+  /** Maximum number of records in a page. A larger number is cut to it. Default 1000. */
   readonly maxBatchSize?: number
   /**
-   * How the repository finds a page: at a position, or behind an opaque cursor of its own. A cursor
-   * goes through the hands of clients; a repository that has to trust what is in it signs it, and
-   * throws `httpError('invalid_query')` for one that it did not give. Default `position`.
+   * Addressing of pages: by position, or by an opaque cursor of the repository. Clients can change
+   * a cursor. A repository that must trust its content signs it, and throws
+   * `httpError('invalid_query')` for one that it did not issue. Default `position`.
    */
   readonly paging?: 'position' | 'cursor'
-  /** What a record looks like, for OpenAPI. */
+  /** Schema of a record, for OpenAPI. */
   readonly item?: Schema | Readonly<Record<string, unknown>>
   /** Cache-Control of the answers. Default `private, no-cache`. */
   readonly cacheControl?: string
 }
 
-/** The names of these. */
+/** The names of the options of `list`. */
 export const LIST_OPTIONS = {
   repository: 0, batchSize: 0, maxBatchSize: 0, paging: 0, item: 0, cacheControl: 0,
 } satisfies Record<keyof ListOptions, 0>
@@ -82,9 +82,10 @@ export function list<Item extends object = object, C = unknown>(
   return listHandler(options)
 }
 
-/** The handler of `list`, from options that may hold more, such as those of a collection. */
+/** Returns the handler of `list`, from options that may have more members than `ListOptions`. */
 export function listHandler<Item extends object, C>(options: ListOptions<Item>): Handler<C> {
-  const { repository, batchSize = 100, maxBatchSize = 1000, paging = 'position', item, cacheControl = 'private, no-cache' } = options
+  const { repository, batchSize = 100, maxBatchSize = 1000, paging = 'position', item } = options
+  const { cacheControl = 'private, no-cache' } = options
   if (typeof repository?.list !== 'function') {
     throw new TypeError('list: the repository needs a method list(page, call)')
   }
@@ -112,7 +113,9 @@ async function answer<Item extends object>(
   const type = negotiate(asked['accept'], OFFERS)
   if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
   const pageQuery = readPageQuery(query, plan)
-  const read = async (page: PageRequest): Promise<Page<Item>> => checked(await plan.list(page, { signal, context }), page)
+  const read = async (page: PageRequest): Promise<Page<Item>> => {
+    return checked(await plan.list(page, { signal, context }), page)
+  }
   const headers: ResponseHeaders = {
     'content-type': type, 'vary': 'Accept', 'cache-control': plan.cacheControl,
   }
@@ -129,7 +132,7 @@ async function answer<Item extends object>(
   return conditional(call, contentTag(body)) ?? { status: 200, headers, body }
 }
 
-/** One request while it is answered. */
+/** A request that is being answered. */
 interface ListCall<Item extends object> {
   readonly request: HttpRequest<unknown>
   readonly type: string
@@ -140,7 +143,7 @@ interface ListCall<Item extends object> {
 }
 
 /**
- * Sets the entity tag. Returns the 304 if the client has what is tagged so, and throws
+ * Sets the entity tag. Returns the 304 if the client has the representation with this tag. Throws
  * `precondition_failed` (412).
  */
 function conditional<Item extends object>(
@@ -155,10 +158,10 @@ function conditional<Item extends object>(
 }
 
 /**
- * Answers Range; `undefined` where the whole page is to be answered instead. The entity tag is that
- * of the 200 which has these records: of the first page as long as they are on it (RFC 9110 section
- * 15.3.7), else of the page that `start` and `batch_size` would give. A tag of the first page says
- * nothing about records behind it.
+ * Answers Range. Returns `undefined` if the whole page must be sent instead.
+ *
+ * The entity tag is that of the 200 with these records (RFC 9110 section 15.3.7): of the first page
+ * if they are on it, otherwise of the page that `start` and `batch_size` would return.
  */
 async function answerRange<Item extends object>(
   call: ListCall<Item>, range: PageRequest,
@@ -181,7 +184,7 @@ async function answerRange<Item extends object>(
   return { status: 206, headers, body }
 }
 
-/** The page that Range asks for; `undefined` where it is to be ignored, as it may be always. */
+/** Returns the page that Range asks for; `undefined` if Range is ignored, as is always allowed. */
 async function wantedRange<Item extends object>(
   call: ListCall<Item>, { explicit }: PageQuery,
 ): Promise<PageRequest | undefined> {
@@ -190,7 +193,7 @@ async function wantedRange<Item extends object>(
   if (field === undefined || method !== 'GET' || explicit || paging === 'cursor') return undefined
   let total = Number.MAX_SAFE_INTEGER
   if (/=[ \t]*-/.test(String(field))) {
-    // The last so many: where they begin depends on how many there are.
+    // A suffix range starts relative to the number of records.
     const counted = (await read({ start: 0, limit: 1 })).total
     if (counted === undefined) return undefined
     total = counted
@@ -205,35 +208,48 @@ async function wantedRange<Item extends object>(
 }
 
 /**
- * Conditions come before Range, and where no record is in the range they are about the whole page.
+ * Conditions are evaluated before Range. If the range has no record, they apply to the whole page.
  */
 const CONDITIONS = ['if-range', 'if-match', 'if-none-match']
 
-/** Throws `range_not_satisfiable` (416); for a conditional request Range is ignored instead. */
+/**
+ * Throws `range_not_satisfiable` (416). If the request is conditional, Range is ignored instead.
+ */
 function unsatisfiable(asked: RequestHeaders, total: number | undefined): undefined {
   if (CONDITIONS.some((name) => asked[name] !== undefined)) return undefined
-  const headers = { 'accept-ranges': UNIT, ...total !== undefined && { 'content-range': contentRange(undefined, total, UNIT) } }
+  const headers: Record<string, string> = { 'accept-ranges': UNIT }
+  if (total !== undefined) headers['content-range'] = contentRange(undefined, total, UNIT)
   throw httpError('range_not_satisfiable', { headers })
 }
 
-/** The records as the client wants them, and the value of Link. */
+/** Returns the records in the representation that the client prefers, and the value of Link. */
 function shown<Item extends object>(
-  { request, type, plan: { paging } }: ListCall<Item>, { items, total, next: nextCursor }: Page<Item>, { start, limit, cursor }: PageRequest,
+  { request, type, plan: { paging } }: ListCall<Item>, page: Page<Item>,
+  { start, limit, cursor }: PageRequest,
 ): { readonly body: string, readonly link: string | undefined } {
-  const links = paging === 'cursor' ? cursorLinks(request, limit, nextCursor) : positionLinks(request, { start, limit, count: items.length, total })
+  const { items, total } = page
+  const links = paging === 'cursor'
+    ? cursorLinks(request, limit, page.next)
+    : positionLinks(request, { start, limit, count: items.length, total })
   const link = links.field
   if (type === NDJSON_TYPE) {
     return { link, body: items.map((item) => `${JSON.stringify(item)}\n`).join('') }
   }
-  // Of a page behind a cursor nobody knows the position.
-  return { link, body: JSON.stringify({ items, start: cursor === undefined ? start : undefined, batch_size: limit, total, next: links.next }) }
+  // The position of a page behind a cursor is unknown.
+  const position = cursor === undefined ? start : undefined
+  const body = { items, start: position, batch_size: limit, total, next: links.next }
+  return { link, body: JSON.stringify(body) }
 }
 
 function checked<Item>(page: Page<Item>, { limit }: PageRequest): Page<Item> {
   if (!Array.isArray(page?.items)) {
     throw new TypeError('list: the repository must give { items, total?, next? }')
   }
-  if (page.items.length > limit) throw new RangeError(`list: the repository gave ${page.items.length} records where ${limit} were asked for`)
+  const { length } = page.items
+  if (length > limit) {
+    const message = `the repository gave ${length} records where ${limit} were asked for`
+    throw new RangeError(`list: ${message}`)
+  }
   if (page.next !== undefined && (page.next === '' || page.next.length > MAX_CURSOR)) {
     throw new RangeError(`list: a cursor must have from 1 to ${MAX_CURSOR} characters`)
   }

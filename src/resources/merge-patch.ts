@@ -1,7 +1,8 @@
 import { isJsonObject } from '../http/body/json-value.js'
 
 /**
- * Applies a JSON merge patch (RFC 7396) to a value; `null` removes a member. Neither is changed.
+ * Applies a JSON merge patch (RFC 7396) to a value, without changing either. `null` removes a
+ * member.
  */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isJsonObject(patch)) return patch

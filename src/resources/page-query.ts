@@ -1,10 +1,10 @@
 import { httpError, type HttpError } from '../http/errors.js'
 
-/** How a list is cut into pages. */
+/** Paging of a list. */
 export interface PageSizes {
-  /** Records of a page when the client does not say. */
+  /** Number of records in a page if the client does not name one. */
   readonly batchSize: number
-  /** More are never given at once. */
+  /** Maximum number of records in a page. */
   readonly maxBatchSize: number
   readonly paging: 'position' | 'cursor'
 }
@@ -14,14 +14,14 @@ export interface PageQuery {
   readonly start: number
   readonly limit: number
   readonly cursor: string | undefined
-  /** Whether the query says anything of pages; Range is ignored then. */
+  /** True if the query names a page; Range is then ignored. */
   readonly explicit: boolean
 }
 
-/** Longer cursors are refused, and never given. */
+/** Maximum length of a cursor. */
 export const MAX_CURSOR = 1024
 
-/** What a query says of pages. Other parameters are not looked at. Throws `invalid_query` (400). */
+/** Reads the paging parameters of a query. Throws `invalid_query` (400). */
 export function readPageQuery(
   query: URLSearchParams, { batchSize, maxBatchSize, paging }: PageSizes,
 ): PageQuery {
@@ -40,7 +40,8 @@ export function readPageQuery(
   if (paging === 'cursor' && start > 0) {
     throw invalid('This list is paged by cursor; follow its next, from the first page on.')
   }
-  return { start, limit: Math.min(limit, maxBatchSize), cursor, explicit: size !== undefined || from !== undefined || cursor !== undefined }
+  const explicit = (size ?? from ?? cursor) !== undefined
+  return { start, limit: Math.min(limit, maxBatchSize), cursor, explicit }
 }
 
 function once(query: URLSearchParams, name: string): string | undefined {
@@ -49,7 +50,7 @@ function once(query: URLSearchParams, name: string): string | undefined {
   return values[0]
 }
 
-/** Digits; numbers that are too large to be exact are cut. */
+/** Reads digits. Numbers that are too large to be exact are cut. */
 function whole(name: string, text: string): number {
   if (!/^[0-9]+$/.test(text)) throw invalid(`${name} must be a whole number, in digits.`)
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)

@@ -3,10 +3,10 @@ import type { Handler } from '../http/exchange.js'
 import { checkNames } from '../runtime/option-names.js'
 import { MethodTable, STANDARD_METHODS, unknownMethod } from './methods.js'
 
-/** A handler for each method of a resource; `{ GET, PUT, DELETE }`. */
+/** The handlers of a resource by method: `{ GET, PUT, DELETE }`. */
 export type Methods<C = unknown> = Readonly<Record<string, Handler<C>>>
 
-/** What `resource` takes beside the handlers. */
+/** Options of `resource`. */
 export interface ResourceOptions {
   /**
    * Methods that may have a handler although they are not registered with IANA, such as `BREW`.
@@ -15,6 +15,7 @@ export interface ResourceOptions {
   readonly extensionMethods?: readonly string[]
 }
 
+const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/
 const KNOWN = { extensionMethods: 0 } satisfies Record<keyof ResourceOptions, 0>
 
 /**
@@ -42,7 +43,10 @@ export function resource<C = unknown>(
   const { extensionMethods = [] } = options
   const table = new MethodTable<C>()
   for (const [method, handler] of Object.entries(methods)) {
-    if (!/^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]*$/.test(method)) throw new TypeError(`resource: ${JSON.stringify(method)} is no method; write it in upper case, such as GET`)
+    if (!METHOD.test(method)) {
+      const advice = 'write it in upper case, such as GET'
+      throw new TypeError(`resource: ${JSON.stringify(method)} is no method; ${advice}`)
+    }
     const fault = unknownMethod(method, extensionMethods)
     if (fault !== undefined) throw new TypeError(`resource: ${fault}`)
     if (typeof handler !== 'function') {

@@ -4,8 +4,7 @@ import type { Route } from './route.js'
 interface Found<T> {
   readonly data: T
   /**
-   * Parameters as they stand in the path, in an object without a prototype; absent where the route
-   * has none.
+   * Parameters as sent, in an object without a prototype; absent if the route has none.
    */
   readonly params?: Record<string, string> | undefined
 }
@@ -15,20 +14,25 @@ interface Branch<T> {
   readonly literals: Map<string, Branch<T>>
   parameter?: Branch<T>
   /** Set where a route ends. */
-  end?: { readonly names: readonly string[], readonly data: T }
+  /** Set if a route ends here. */
+  end?: End<T>
 }
 
+interface End<T> {
+  readonly names: readonly string[]
+  readonly data: T
+}
 /**
- * Finds the route of a path. Most paths are of a route without parameters, or of one that ends in
- * its only parameter: two lookups in a map find these. No other route could win there, because in
- * each segment a literal one wins. All other paths walk the tree, which visits each branch at most
+ * Finds the route of a path. Most paths match a route without parameters, or one that ends in its
+ * only parameter: two lookups in a map find these. No other route could win there, because literal
+ * segments win over parameters. All other paths walk the tree, which visits each branch at most
  * once.
  */
 export class RouteTree<T> {
   private readonly root: Branch<T> = { literals: new Map() }
   private readonly literals = new Map<string, Found<T>>()
   /** By the text before the parameter, without the slash. */
-  private readonly tails = new Map<string, { readonly names: readonly string[], readonly data: T }>()
+  private readonly tails = new Map<string, End<T>>()
 
   add({ template, names }: Route, data: T): void {
     let branch = this.root
@@ -39,7 +43,9 @@ export class RouteTree<T> {
     }
     branch.end = { names, data }
     if (names.length === 0) this.literals.set(template, { data })
-    else if (names.length === 1 && template.endsWith('}')) this.tails.set(template.slice(0, template.lastIndexOf('/')), { names, data })
+    else if (names.length === 1 && template.endsWith('}')) {
+      this.tails.set(template.slice(0, template.lastIndexOf('/')), { names, data })
+    }
   }
 
   find(path: string): Found<T> | undefined {
@@ -53,7 +59,8 @@ export class RouteTree<T> {
     const values: string[] = []
     const end = walk(this.root, path, 1, values)?.end
     if (end === undefined) return undefined
-    return values.length === 0 ? { data: end.data } : { data: end.data, params: new Params(end.names, values) }
+    if (values.length === 0) return { data: end.data }
+    return { data: end.data, params: new Params(end.names, values) }
   }
 }
 
@@ -65,13 +72,11 @@ function follow<T>(literals: Map<string, Branch<T>>, segment: string): Branch<T>
   return branch
 }
 
-/**
- * Finds the branch where a route ends, from the segment at `from` on. `values` gets the parameters.
- */
+/** Finds the branch where a route ends, from the segment at `from`. Adds parameters to `values`. */
 function walk<T>(
   branch: Branch<T>, path: string, from: number, values: string[],
 ): Branch<T> | undefined {
-  // At the end of the path, or behind one slash at its end.
+  // At the end of the path, or after one slash at its end.
   if (from >= path.length) return branch.end === undefined ? undefined : branch
   const slash = path.indexOf('/', from)
   const to = slash < 0 ? path.length : slash
@@ -86,7 +91,7 @@ function walk<T>(
   return below
 }
 
-/** A class, because V8 takes an object made without a prototype for a dictionary. */
+/** A class, because V8 treats an object that is created without a prototype as a dictionary. */
 class Params {
   [name: string]: string
   constructor(names: readonly string[], values: readonly string[]) {

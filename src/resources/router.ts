@@ -1,6 +1,7 @@
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest } from '../http/exchange.js'
+import { notBound } from '../http/not-bound.js'
 import { checkNames } from '../runtime/option-names.js'
 import {
   allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
@@ -75,7 +76,9 @@ export function router<C = unknown>(
       shapes.set(route.shape, entry)
       tree.add(route, entry)
     } else if (entry.route.template !== route.template) {
-      throw new TypeError(`router: ${JSON.stringify(entry.route.key)} and ${JSON.stringify(key)} are the same path; name its parameters the same in both`)
+      const both = `${JSON.stringify(entry.route.key)} and ${JSON.stringify(key)}`
+      const advice = 'name its parameters the same in both'
+      throw new TypeError(`router: ${both} are the same path; ${advice}`)
     }
     for (const method of route.methods.length > 0 ? route.methods : [undefined]) {
       const fault = method === undefined ? undefined : unknownMethod(method, extensionMethods)
@@ -83,21 +86,29 @@ export function router<C = unknown>(
         throw new TypeError(`router: the route ${JSON.stringify(key)}: ${fault}`)
       }
       if (!entry.table.add(method, handler)) {
-        throw new TypeError(`router: ${JSON.stringify(key)}: ${method ?? 'any method'} already has a handler there; leave one out`)
+        const taken = `${method ?? 'any method'} already has a handler there; leave one out`
+        throw new TypeError(`router: ${JSON.stringify(key)}: ${taken}`)
       }
       if (method !== undefined) known.add(method)
     }
     described.push({ route, table: entry.table, handler })
     warnOfOtherPath(route, handler)
   }
-  if (shapes.size === 0) throw new TypeError("router: there are no routes; pass an object such as { 'POST /jobs': handler }")
+  if (shapes.size === 0) {
+    const advice = "pass an object such as { 'POST /jobs': handler }"
+    throw new TypeError(`router: there are no routes; ${advice}`)
+  }
   if (trace !== undefined) for (const { table } of shapes.values()) table.add('TRACE', trace)
-  // Only what really reaches a handler: one for any method leaves out those that have their own.
-  const operations = described.flatMap(({ route, table, handler }) => (
-    routeOperations((handler.operations ?? []).filter(({ method }) => table.find(method) === handler), route)))
+  // Only operations that reach their handler: one for any method may be hidden by those of a
+  // method.
+  const operations = described.flatMap(({ route, table, handler }) => {
+    const all = handler.operations ?? []
+    return routeOperations(all.filter(({ method }) => table.find(method) === handler), route)
+  })
   const serverAllow = allowValue([...shapes.values()].flatMap(({ table }) => table.methods()))
 
-  const handle: Handler<C> = (request) => {
+  const handle: Handler<C> = (request, extra?: unknown) => {
+    if (extra !== undefined) throw notBound()
     const { method } = request
     const path = localPath(request)
     if (path === undefined) {
@@ -113,26 +124,25 @@ export function router<C = unknown>(
       throw httpError('method_not_allowed', { headers: { allow: table.allow } })
     }
     if (found.params === undefined) return handler(request)
-    return handler(new DerivedRequest<C>(request, { params: finishParams(found.params, names, request.params) }))
+    const params = finishParams(found.params, names, request.params)
+    return handler(new DerivedRequest<C>(request, { params }))
   }
   return Object.assign(handle, { operations })
 }
 
-/**
- * Warns where a handler says that it is for another path: the `Location` of a task would lead to a
- * 404.
- */
+/** Warns if a handler describes another path, because the `Location` of a task would be a 404. */
 function warnOfOtherPath(
   { key, template, shape }: Route, { operations = [] }: Pick<Handler, 'operations'>,
 ): void {
   const inPath = operations.some(({ versionSegment }) => versionSegment !== undefined)
   const other = operations.find(({ path }) => path?.includes('{') && shapeOf(path) !== shape)
   if (inPath || other === undefined) return
-  process.emitWarning(`router: the handler of ${JSON.stringify(key)} is for ${String(other.path)}, ` +
-    `so links to it lead nowhere. Make both paths the same, such as statusPath: '${template}'.`, 'LonghaulWarning')
+  const shown = `router: the handler of ${JSON.stringify(key)} is for ${String(other.path)}`
+  process.emitWarning(`${shown}, so links to it lead nowhere. `
+    + `Make both paths the same, such as statusPath: '${template}'.`, 'LonghaulWarning')
 }
 
-/** The path below the mount path: `''`, or from a slash on. `undefined` where that is not so. */
+/** Returns the path below the mount path: `''`, or starting with a slash. Otherwise `undefined`. */
 function localPath({ path, mountPath }: HttpRequest): string | undefined {
   if (mountPath === '') return path.startsWith('/') ? path : undefined
   if (!path.startsWith(mountPath)) return undefined
@@ -143,11 +153,11 @@ function localPath({ path, mountPath }: HttpRequest): string | undefined {
 type Params = Record<string, string>
 
 /**
- * Percent-decodes `params`, a fresh object without a prototype, in place, and adds those of `outer`
- * that have other names.
+ * Percent-decodes `params` in place, a new object without a prototype. Adds those of `outer` that
+ * have other names.
  *
  * @param names - the parameters of the route
- * @throws HttpError 400 `invalid_path` for a value that is badly encoded, `.` or `..`, or has a NUL
+ * @throws {HttpError} 400 `invalid_path`: a value is badly encoded, `.` or `..`, or has a NUL
  */
 function finishParams(
   params: Params, names: readonly string[], outer: Readonly<Params>,

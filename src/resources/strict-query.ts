@@ -4,22 +4,26 @@ import { checkNames } from '../runtime/option-names.js'
 import { addResponses } from '../openapi/merge.js'
 import { errorResponses } from '../openapi/errors.js'
 
-/** What `strictQuery` takes beside the handler. */
+/** Options of `strictQuery`. */
 export interface StrictQueryOptions {
   /**
    * Further parameters that a request may have, such as one that a policy in front reads. They are
-   * not looked at. Default: none.
+   * not checked. Default: none.
    */
   readonly also?: readonly string[]
 }
 
-interface Parameter { readonly in?: unknown, readonly name?: unknown, readonly schema?: { readonly type?: unknown } }
+interface Parameter {
+  readonly in?: unknown
+  readonly name?: unknown
+  readonly schema?: { readonly type?: unknown }
+}
 
-/** The query parameters of one method, and whether each may stand there more than once. */
+/** The query parameters of one method, with `true` for those that may be repeated. */
 type Known = ReadonlyMap<string, boolean>
 
 const KNOWN = { also: 0 } satisfies Record<keyof StrictQueryOptions, 0>
-/** Characters of an unknown name that are said back. */
+/** Maximum length of an unknown name in a message. */
 const LONGEST = 64
 
 /**
@@ -39,14 +43,21 @@ export function strictQuery<C = unknown>(
   checkNames('strictQuery', options, KNOWN)
   const { operations } = handler
   if (operations === undefined || operations.length === 0) {
-    throw new TypeError('strictQuery: the handler has no description; give it one with describe(handler, [operation(…)])')
+    const advice = 'give it one with describe(handler, [operation(…)])'
+    throw new TypeError(`strictQuery: the handler has no description; ${advice}`)
   }
   const also = new Set(options.also)
   const known = new Map<string, Known>()
-  for (const operation of operations) known.set(operation.method, new Map([...known.get(operation.method) ?? [], ...queryOf(operation)]))
+  for (const operation of operations) {
+    const before = known.get(operation.method) ?? []
+    known.set(operation.method, new Map([...before, ...queryOf(operation)]))
+  }
+  const namesOf = (method: string): Known | undefined => (
+    known.get(method) ?? (method === 'HEAD' ? known.get('GET') : undefined)
+  )
   return describe((request) => {
     const { method, search, query } = request
-    const names = search === '' ? undefined : known.get(method) ?? (method === 'HEAD' ? known.get('GET') : undefined)
+    const names = search === '' ? undefined : namesOf(method)
     if (names !== undefined) {
       for (const name of new Set(query.keys())) {
         if (also.has(name)) continue
@@ -63,11 +74,13 @@ export function strictQuery<C = unknown>(
 
 function queryOf({ openapi: { parameters } }: Operation): [string, boolean][] {
   const all = Array.isArray(parameters) ? parameters as Parameter[] : []
-  return all.flatMap((each) => (each.in === 'query' ? [[String(each.name), each.schema?.type === 'array'] as [string, boolean]] : []))
+  return all.filter((each) => each.in === 'query')
+    .map((each): [string, boolean] => [String(each.name), each.schema?.type === 'array'])
 }
 
 function unknown(name: string, names: Known): HttpError {
   const shown = JSON.stringify(name.length > LONGEST ? `${name.slice(0, LONGEST)}…` : name)
   const there = names.size === 0 ? 'there are none' : `there are ${[...names.keys()].join(', ')}`
-  return httpError('invalid_query', { message: `There is no query parameter ${shown} here; ${there}.` })
+  const message = `There is no query parameter ${shown} here; ${there}.`
+  return httpError('invalid_query', { message })
 }

@@ -4,26 +4,27 @@ import { checkNames } from '../runtime/option-names.js'
 import { errorResponses } from '../openapi/errors.js'
 import { operation, response } from '../openapi/operation.js'
 
-/** What `trace` may be told. */
+/** Options of `trace`. */
 export interface TraceOptions {
   /**
-   * Names of further fields that are echoed, in any case. Name none that a proxy adds for you only,
-   * or that tells who the client is.
+   * Names of further fields that are echoed, in any case. Name none that a proxy adds only for your
+   * server, or that identifies the client.
    */
   readonly echo?: readonly string[]
 }
 
-/**
- * Fields that say nothing about who the client is. What is not known is not echoed: each proxy has
- * fields of its own.
- */
+/** Fields that do not identify the client. Unknown fields are not echoed: proxies add their own. */
 const HARMLESS = new Set([
-  'accept', 'accept-charset', 'accept-encoding', 'accept-language', 'cache-control', 'connection', 'content-length', 'date', 'dnt', 'expect', 'host',
-  'if-match', 'if-modified-since', 'if-none-match', 'if-range', 'if-unmodified-since', 'keep-alive', 'max-forwards', 'origin', 'pragma', 'prefer',
-  'priority', 'range', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site', 'sec-fetch-user', 'te', 'traceparent', 'trailer', 'upgrade',
-  'user-agent', 'via', 'x-request-id',
+  'accept', 'accept-charset', 'accept-encoding', 'accept-language', 'cache-control', 'connection',
+  'content-length', 'date', 'dnt', 'expect', 'host', 'if-match', 'if-modified-since',
+  'if-none-match', 'if-range', 'if-unmodified-since', 'keep-alive', 'max-forwards', 'origin',
+  'pragma', 'prefer', 'priority', 'range', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site',
+  'sec-fetch-user', 'te', 'traceparent', 'trailer', 'upgrade', 'user-agent', 'via', 'x-request-id',
 ])
-const SENSITIVE = /auth|cookie|token|secret|passw|credential|session|signature|api-?key|csrf|forwarded|assertion|jwt|identity/
+const SENSITIVE = new RegExp([
+  'auth', 'cookie', 'token', 'secret', 'passw', 'credential', 'session', 'signature', 'api-?key',
+  'csrf', 'forwarded', 'assertion', 'jwt', 'identity',
+].join('|'))
 const KNOWN = { echo: 0 } satisfies Record<keyof TraceOptions, 0>
 
 /**
@@ -41,7 +42,9 @@ export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
   const { echo: more = [] } = options
   const shown = new Set(more.map((name) => name.toLowerCase()))
   for (const name of shown) {
-    if (SENSITIVE.test(name)) throw new TypeError(`trace: ${name} may say who the client is, so it is not echoed (RFC 9110 section 9.3.8)`)
+    if (!SENSITIVE.test(name)) continue
+    const reason = 'so it is not echoed (RFC 9110 section 9.3.8)'
+    throw new TypeError(`trace: ${name} may say who the client is, ${reason}`)
   }
   const handler = (request: HttpRequest<C>): HttpResponse | undefined => {
     if (request.method !== 'TRACE') return undefined
@@ -50,15 +53,20 @@ export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
       throw httpError('bad_request', { message: 'A TRACE request has no body.' })
     }
     return {
-      status: 200, headers: { 'content-type': 'message/http', 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' },
+      status: 200,
+      headers: {
+        'content-type': 'message/http', 'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+      },
       body: echo(request, (name) => HARMLESS.has(name) || shown.has(name)),
     }
   }
+  const shownRequest = response('The request, without what may be secret', {
+    schema: { type: 'string' }, mediaTypes: ['message/http'],
+  })
   return describe(handler, [operation('TRACE', {
-    summary: 'The request as it came in', responses: {
-      200: response('The request, without what may be secret', { schema: { type: 'string' }, mediaTypes: ['message/http'] }),
-      ...errorResponses('bad_request'),
-    },
+    summary: 'The request as it came in',
+    responses: { 200: shownRequest, ...errorResponses('bad_request') },
   })])
 }
 

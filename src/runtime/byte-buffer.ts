@@ -1,10 +1,10 @@
 /**
- * Gathers bytes that come in pieces in one buffer, which doubles when it is full. A list would need
- * some 100 bytes for each piece, and a client may send a byte at a time.
+ * Collects bytes that arrive in pieces in one buffer, which doubles when it is full. A list of
+ * pieces would need some 100 bytes for each, and a client may send one byte at a time.
  */
 export class Gathered {
   #buffer: Uint8Array = new Uint8Array(0)
-  /** Bytes that were added. */
+  /** Number of bytes added so far. */
   size = 0
 
   /** Adds a copy of `piece`. */
@@ -19,7 +19,7 @@ export class Gathered {
     this.size = size
   }
 
-  /** All of them. Add none afterwards. */
+  /** Returns all bytes. Add none afterwards. */
   get bytes(): Uint8Array {
     return this.#buffer.subarray(0, this.size)
   }

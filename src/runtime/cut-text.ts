@@ -1,6 +1,6 @@
 /**
- * `text` when it has at most `max` UTF-16 units; else its beginning and `…`, `max` units in all.
- * Never cuts a surrogate pair in two.
+ * Returns `text` if it has at most `max` UTF-16 units. Otherwise returns its beginning and `…`,
+ * `max` units in all. Never splits a surrogate pair.
  */
 export function cutText(text: string, max: number): string {
   if (text.length <= max) return text

@@ -2,11 +2,11 @@ const GENERATION = 128
 const LONGEST = 255
 
 /**
- * Remembers what recent short texts were parsed to. Clients repeat the same few header texts, so a
- * look-up replaces a parse. Two generations of 128 texts: what is asked for again survives a flood
- * of others, and no more than 256 texts of 255 characters are ever held. Longer ones are made anew.
+ * Caches the parse results of recent short texts, because clients repeat the same few header
+ * values. Two generations of 128 texts: a text that is used again survives a flood of others. Holds
+ * at most 256 texts of 255 characters. Longer texts are parsed each time.
  *
- * Values are shared between callers, so `make` must give what nobody changes.
+ * Results are shared between callers, so `make` must return values that nobody changes.
  */
 export class Memo<V extends object> {
   readonly #make: (text: string) => V
@@ -21,7 +21,7 @@ export class Memo<V extends object> {
     return this.#recent.get(text) ?? this.#miss(text)
   }
 
-  /** How many texts are held now. */
+  /** Number of texts in the cache. */
   get size(): number {
     return this.#recent.size + this.#older.size
   }

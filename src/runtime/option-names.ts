@@ -2,19 +2,21 @@
 export type Known = Readonly<Record<string, unknown>>
 
 /**
- * Checks the names of options, inherited ones included, and refuses each that the function does not
- * know.
+ * Checks the names of options, inherited ones included.
  *
- * @param where - what the message begins with: the function, and the member where the options are
- * nested
- * @param known - an object with these members, so that `satisfies Record<keyof Options, …>` finds
- * one that is missing
- * @throws {TypeError} The options are no object, or have a name that is unknown. The message lists
- * the names that exist.
+ * @param where - start of the message: the function, and the member if the options are nested
+ * @param known - an object with these members, so that `satisfies Record<keyof Options, …>` reports
+ * a missing one
+ * @throws {TypeError} The options are no object, or a name is unknown. The message lists the names
+ * that exist.
  */
 export function checkNames(where: string, options: unknown, known: Known): void {
-  if (!options || typeof options !== 'object') throw new TypeError(`${where}: pass options, such as { ${String(Object.keys(known)[0])} }`)
-  for (const name in options) if (!Object.hasOwn(known, name)) throw unknownName(where, name, options as Known, known)
+  if (!options || typeof options !== 'object') {
+    throw new TypeError(`${where}: pass options, such as { ${String(Object.keys(known)[0])} }`)
+  }
+  for (const name in options) {
+    if (!Object.hasOwn(known, name)) throw unknownName(where, name, options as Known, known)
+  }
 }
 
 function unknownName(where: string, name: string, options: Known, known: Known): TypeError {
@@ -26,17 +28,18 @@ function unknownName(where: string, name: string, options: Known, known: Known):
 
 function listed(names: readonly string[]): string {
   if (names.length === 0) return 'There are no options here.'
-  return names.length === 1 ? `The only option is ${String(names[0])}.` : `The options are ${names.slice(0, -1).join(', ')} and ${String(names.at(-1))}.`
+  if (names.length === 1) return `The only option is ${String(names[0])}.`
+  return `The options are ${names.slice(0, -1).join(', ')} and ${String(names.at(-1))}.`
 }
 
-/** The first of some names that `name` may be a misspelling of. */
+/** Returns the first of some names that `name` may be a misspelling of. */
 export function nearest(name: string, names: readonly string[]): string | undefined {
   return names.find((each) => isNear(name.toLowerCase(), each.toLowerCase()))
 }
 
 /**
- * Whether two names differ only in a unit at the end, or by two edits, or by one where a name has
- * five letters or fewer.
+ * Returns true if two names differ only in a unit at the end, or by two edits. Names of five
+ * letters or fewer may differ by one edit.
  */
 function isNear(a: string, b: string): boolean {
   return stem(a) === stem(b) || isWithin(a, b, a.length > 5 && b.length > 5 ? 2 : 1)
@@ -47,8 +50,8 @@ function stem(name: string): string {
 }
 
 /**
- * Whether so many edits make `a` into `b`: a letter left out, put in or changed, or two neighbours
- * exchanged.
+ * Returns true if at most `edits` edits turn `a` into `b`. An edit removes, inserts or changes a
+ * letter, or exchanges two neighbours.
  */
 function isWithin(a: string, b: string, edits: number): boolean {
   if (a === b || edits < 0) return edits >= 0

@@ -1,11 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
 
-/** How long work goes on before others get a turn, in milliseconds. */
+/** Time that work runs before it yields to the event loop, in milliseconds. */
 const TURN_MS = 10
 
 /**
- * Keeps a loop that never waits for anything from holding the event loop: `if (turns.due) await
- * turns.next()`.
+ * Lets a loop that never waits yield to the event loop: `if (turns.due) await turns.next()`.
  */
 export class Turns {
   private began = performance.now()

@@ -1,5 +1,4 @@
-
-/** Causes of causes that are shown. */
+/** Maximum number of nested causes in a warning. */
 const MAX_CAUSES = 5
 
 // The brands of http/errors.ts and stores/store.ts, which this folder does not import.
@@ -7,13 +6,12 @@ const HTTP_ERROR = Symbol.for('longhaul.HttpError')
 const STORE_UNAVAILABLE = Symbol.for('longhaul.StoreUnavailableError')
 
 /**
- * Calls a listener of the host's. What it throws or rejects with harms nothing: it is reported as a
- * warning.
+ * Calls a listener of the host. An error that it throws or rejects with is reported as a warning.
  */
 export function telling(listener: () => unknown): void {
   try {
-    const told = listener()
-    if (told instanceof Promise) told.catch((failure: unknown) => { warn(failure) })
+    const result = listener()
+    if (result instanceof Promise) result.catch((failure: unknown) => { warn(failure) })
   } catch (failure) {
     warn(failure)
   }
@@ -24,21 +22,25 @@ export function telling(listener: () => unknown): void {
  * which Node prints on stderr, with the stack of the error and of its causes. A refusal, such as
  * 503 `queue_full`, is one line without a stack.
  *
- * @param about - what failed, such as a task or a request; stands in front
+ * @param about - the task or request that failed; begins the message
  */
 export function warn(error: unknown, about?: string): void {
   let text = 'Something failed with a value that can not be shown'
   try {
     text = textOf(error)
   } catch {
-    // A getter or a proxy of the thrown value threw: the general text will do.
+    // A getter or a proxy of the thrown value threw, so the general text is used.
   }
-  // As a text, because a warning that can't be printed would end the process.
+  // A text, because a warning that cannot be printed would end the process.
   process.emitWarning(about === undefined ? text : `${about}: ${text}`, 'LonghaulError')
 }
 
 /** Names a task in a warning. */
-export function aboutTask({ taskId, name, attempt }: { readonly taskId: string, readonly name: string, readonly attempt: number }): string {
+export function aboutTask(
+  { taskId, name, attempt }: {
+    readonly taskId: string, readonly name: string, readonly attempt: number,
+  },
+): string {
   return `Task ${taskId} (${name}, attempt ${attempt})`
 }
 
@@ -57,5 +59,6 @@ function described(error: unknown): string {
     const { status, code } = error as Error & { readonly status?: number, readonly code?: string }
     if (status !== 500) return `${error.name}: ${status} ${code}: ${error.message}`
   }
-  return STORE_UNAVAILABLE in error || typeof error.stack !== 'string' ? `${error.name}: ${error.message}` : error.stack
+  const isShort = STORE_UNAVAILABLE in error || typeof error.stack !== 'string'
+  return isShort ? `${error.name}: ${error.message}` : String(error.stack)
 }

@@ -2,20 +2,20 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { ErrorObject } from 'ajv'
 import { fromPointer } from './pointer.js'
 
-/** Allowed values are named up to this length of their JSON. */
+/** Maximum length of the JSON text of allowed values in a message. */
 const MAX_NAMED = 120
 
 /**
- * ajv's errors as Standard Schema issues: the path leads to the very thing that is wrong (the
- * missing or the extra key, not the object around it), and the message reads on from its name: `is
+ * Converts ajv's errors to Standard Schema issues. The path leads to the member that is wrong: the
+ * missing or the extra key, not the object around it. The message continues its name: `is
  * required`.
  */
 export function ajvIssues(errors: readonly ErrorObject[], limit: number): StandardSchemaV1.Issue[] {
   const issues: StandardSchemaV1.Issue[] = []
   for (const error of errors) {
     if (issues.length === limit) break
-    // propertyNames comes after these and knows the key; what failed inside of an `if` is in the
-    // list too.
+    // `propertyNames` is reported after the errors of the name itself, and knows the key. The
+    // errors of the schema inside an `if` are in the list, too.
     if (error.propertyName !== undefined || error.keyword === 'if') continue
     const key = culprit(error)
     const path = fromPointer(error.instancePath)
@@ -24,10 +24,11 @@ export function ajvIssues(errors: readonly ErrorObject[], limit: number): Standa
   return issues
 }
 
-/** The key that an error is about, where ajv reports it at the object that holds or lacks it. */
+/** Returns the key of an error that ajv reports at the object around it. */
 function culprit({ params }: ErrorObject): string | undefined {
   const named = params as Record<string, unknown>
-  const key = named['missingProperty'] ?? named['additionalProperty'] ?? named['unevaluatedProperty'] ?? named['propertyName']
+  const key = named['missingProperty'] ?? named['additionalProperty']
+    ?? named['unevaluatedProperty'] ?? named['propertyName']
   return typeof key === 'string' ? key : undefined
 }
 
@@ -44,10 +45,13 @@ function sentence(error: ErrorObject): string {
     case 'propertyNames': return 'is not an allowed name'
     case 'type': return `must be ${[params['type']].flat().join(' or ')}`
     case 'const': return allowed('must be', [params['allowedValue']]) ?? 'is not the allowed value'
-    case 'enum': return allowed('must be one of', params['allowedValues']) ?? 'is not one of the allowed values'
+    case 'enum':
+      return allowed('must be one of', params['allowedValues'])
+        ?? 'is not one of the allowed values'
     case 'anyOf': return 'must match at least one of the allowed forms'
     case 'oneOf': return 'must match exactly one of the allowed forms'
-    case 'uniqueItems': return `must not have equal items (${String(params['j'])} and ${String(params['i'])} are)`
+    case 'uniqueItems':
+      return `must not have equal items (${String(params['j'])} and ${String(params['i'])} are)`
     default: return (error.message ?? 'is not valid').replace(' NOT ', ' not ')
   }
 }

@@ -13,25 +13,22 @@ import { MAX_DETAILS } from './validate.js'
 /** JSON Schema 2020-12, the dialect of OpenAPI 3.1 and the only one read here. */
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
-/**
- * All errors are collected for values up to this many members and items; larger ones stop at the
- * first.
- */
+/** Values with more members and items than this stop at the first error. */
 const MAX_COLLECTED_FROM = 1000
 
-/** Annotations of OpenAPI that strict mode would take for misspelt keywords. */
+/** Annotations of OpenAPI that ajv's strict mode would refuse as misspelt keywords. */
 const ANNOTATIONS = ['discriminator', 'example', 'externalDocs', 'xml']
 
-/** What `jsonSchema` may be told. */
+/** Options of `jsonSchema`. */
 export interface JsonSchemaOptions {
   /**
-   * Tests for the `format` keyword, by name: a pattern, a function, or `true` to let a format pass.
-   * Once given, every format that the schema names must be there. Default: none, so `format` is a
-   * note and checks nothing, as in 2020-12.
+   * Checks for the `format` keyword, by name: a pattern, a function, or `true` to accept any text.
+   * If set, every format that the schema names must be listed. Default: none, and `format` is an
+   * annotation that checks nothing, as in 2020-12.
    */
   readonly formats?: Readonly<Record<string, RegExp | ((text: string) => boolean) | true>>
   /**
-   * Puts each `default` of the schema where a member is missing, **into the value that is
+   * Sets each member that is missing to its `default` in the schema, **in the value that is
    * checked**. Default: false.
    */
   readonly useDefaults?: boolean
@@ -40,17 +37,21 @@ export interface JsonSchemaOptions {
 const KNOWN = { formats: 0, useDefaults: 0 } satisfies Record<keyof JsonSchemaOptions, 0>
 
 /**
- * A schema from JSON Schema 2020-12, compiled once, here, with ajv. `T` is the caller's word for
- * what it lets through.
+ * Compiles a schema from JSON Schema 2020-12 with ajv. `T` is the type of the values that it
+ * accepts, as declared by the caller.
  *
- * Strict: nothing is coerced, and unknown keywords are refused. Values are not changed (but see
- * `useDefaults`). Large values stop at the first error, small ones list up to 20, and `uniqueItems`
- * compares in linear time, so what a hostile body costs stays in proportion. Regular expressions in
- * `pattern`, `patternProperties` and `formats` are yours: one with nested repetition, such as
- * `^(a+)+$`, takes exponential time.
+ * The check is strict: it coerces nothing, and refuses unknown keywords. It changes no value,
+ * except with `useDefaults`. Small values list up to 20 errors; large ones stop at the first.
+ * `uniqueItems` takes linear time. Regular expressions in `pattern`, `patternProperties` and
+ * `formats` are yours: one with nested repetition, such as `^(a+)+$`, takes exponential time.
  *
- * In a Worker, call it while the module is loaded. Code generation is forbidden later, so each
+ * In a Worker, call this while the module is loaded. Code generation is forbidden later, so each
  * value stops at the first error.
+ *
+ * @example
+ * const input = jsonSchema<{ year: number }>({
+ *   type: 'object', required: ['year'], properties: { year: { type: 'integer' } },
+ * })
  *
  * @throws {TypeError} The schema is not valid, or the runtime forbids code generation. The message
  * says what to do.
@@ -66,10 +67,13 @@ export function jsonSchema<T = unknown, In = T>(
   const run = (value: unknown): StandardSchemaV1.Result<T> => {
     try {
       if (first.validate(value)) return { value: value as T }
-      if (!hasAtMost(value, MAX_COLLECTED_FROM)) return { issues: ajvIssues(first.validate.errors ?? [], MAX_DETAILS) }
+      if (!hasAtMost(value, MAX_COLLECTED_FROM)) {
+        return { issues: ajvIssues(first.validate.errors ?? [], MAX_DETAILS) }
+      }
       all ??= compileAll(own, options) ?? first
       all.validate(value)
-      return { issues: ajvIssues(all.validate.errors ?? first.validate.errors ?? [], MAX_DETAILS) }
+      const errors = all.validate.errors ?? first.validate.errors ?? []
+      return { issues: ajvIssues(errors, MAX_DETAILS) }
     } catch (error) {
       // A schema that refers to itself recurses as deep as the value does.
       if (error instanceof RangeError) return { issues: [{ message: 'is nested too deeply' }] }
@@ -81,13 +85,18 @@ export function jsonSchema<T = unknown, In = T>(
   }
 
   const describe = ({ target }: { target: string }): Record<string, unknown> => {
-    if (target !== 'draft-2020-12') throw new Error(`jsonSchema: only the target draft-2020-12 is supported, not ${target}`)
+    if (target !== 'draft-2020-12') {
+      throw new Error(`jsonSchema: only the target draft-2020-12 is supported, not ${target}`)
+    }
     return structuredClone(own)
   }
-  return { '~standard': { version: 1, vendor: 'longhaul', validate: run, jsonSchema: { input: describe, output: describe } } }
+  const json = { input: describe, output: describe }
+  return { '~standard': { version: 1, vendor: 'longhaul', validate: run, jsonSchema: json } }
 }
 
-/** A copy of the schema, so that later changes to the original change nothing. */
+/**
+ * Returns a copy of a schema that is valid, so that later changes to the original have no effect.
+ */
 function checked(schema: object): Record<string, unknown> {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
     throw new TypeError('jsonSchema: pass a JSON Schema object such as { type: "object", … }')
@@ -96,13 +105,19 @@ function checked(schema: object): Record<string, unknown> {
   try {
     own = structuredClone(schema) as Record<string, unknown>
   } catch (cause) {
-    throw new TypeError('jsonSchema: the schema must be plain data; pass schemas of zod, valibot and others as they are', { cause })
+    const advice = 'pass schemas of zod, valibot and others as they are'
+    throw new TypeError(`jsonSchema: the schema must be plain data; ${advice}`, { cause })
   }
   const named = own['$schema']
   if (named !== undefined && named !== DIALECT && named !== `${DIALECT}#`) {
-    throw new TypeError(`jsonSchema: only JSON Schema 2020-12 is supported, not ${JSON.stringify(named)}; port the schema and set $schema to ${DIALECT}`)
+    const advice = `port the schema and set $schema to ${DIALECT}`
+    const name = JSON.stringify(named)
+    throw new TypeError(`jsonSchema: only JSON Schema 2020-12 is supported, not ${name}; ${advice}`)
   }
-  if (own['$async'] !== undefined) throw new TypeError('jsonSchema: $async schemas are not supported; use a schema library for asynchronous checks')
+  if (own['$async'] !== undefined) {
+    const advice = 'use a schema library for asynchronous checks'
+    throw new TypeError(`jsonSchema: $async schemas are not supported; ${advice}`)
+  }
   let fault: string | undefined
   try {
     fault = schemaFault(own)
@@ -118,13 +133,15 @@ function checked(schema: object): Record<string, unknown> {
 /** A compiled schema. */
 interface Check {
   readonly validate: ValidateFunction
-  /** Lets go of what the last validation has left, which holds the client's keys and values. */
+  /**
+   * Clears what the last validation has left, because it refers to the client's keys and values.
+   */
   readonly end: () => void
 }
 
 function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean): Check {
-  // One instance for each schema: a shared one keeps every schema for ever, and two could not have
-  // the same $id.
+  // One instance for each schema: a shared one would keep every schema for ever, and could not have
+  // two schemas with the same $id.
   const Ajv2020 = loadAjv()
   const ajv = new Ajv2020({
     allErrors,
@@ -155,8 +172,7 @@ function compile(schema: object, options: JsonSchemaOptions, allErrors: boolean)
 }
 
 /**
- * Compiles a function that collects all errors; undefined where code generation is forbidden by
- * now.
+ * Compiles a check that collects all errors. Returns `undefined` if code generation is forbidden.
  */
 function compileAll(schema: object, options: JsonSchemaOptions): Check | undefined {
   try {
@@ -170,13 +186,20 @@ function compileAll(schema: object, options: JsonSchemaOptions): Check | undefin
 function unusable(cause: unknown): TypeError {
   const why = cause instanceof Error ? cause.message : String(cause)
   const advice = codeGenerationAdvice(cause)
-  if (advice !== undefined) return new TypeError(`jsonSchema: ${advice}, or pass a schema of a library such as zod`, { cause })
+  if (advice !== undefined) {
+    const message = `jsonSchema: ${advice}, or pass a schema of a library such as zod`
+    return new TypeError(message, { cause })
+  }
   return new TypeError(`jsonSchema: the schema can not be used: ${why}${hint(why)}`, { cause })
 }
 
 function hint(why: string): string {
-  if (why.includes('unknown format')) return '; add it to the option formats (true lets every text pass)'
+  if (why.includes('unknown format')) {
+    return '; add it to the option formats (true lets every text pass)'
+  }
   if (why.includes('unknown keyword')) return '; check its spelling, or leave it out'
-  if (why.includes("can't resolve reference")) return '; put what it refers to under $defs of this schema'
+  if (why.includes("can't resolve reference")) {
+    return '; put what it refers to under $defs of this schema'
+  }
   return ''
 }

@@ -1,23 +1,18 @@
 /** A step of a path as Standard Schema gives it: a key, or an object that holds one. */
 export type PathStep = PropertyKey | { readonly key: PropertyKey }
 
-/**
- * Pointers longer than this stop at the nearest parent that fits: clients choose the keys that we
- * echo.
- */
+/** Maximum length of a pointer. Clients choose the keys that errors repeat. */
 const MAX_POINTER = 512
 
-/**
- * One reference token of a JSON pointer, escaped (RFC 6901 section 3): `~` is `~0` and `/` is `~1`.
- */
+/** Returns a reference token of a JSON pointer, escaped (RFC 6901 section 3). */
 export function escapeToken(key: string): string {
   if (!key.includes('~') && !key.includes('/')) return key
   return key.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
 /**
- * `pointer` one step further. A result above 512 characters is not made: the parent is given
- * instead.
+ * Appends a step to a JSON pointer. If the result is longer than 512 characters, returns `pointer`
+ * unchanged.
  */
 export function childPointer(pointer: string, key: PropertyKey): string {
   const text = typeof key === 'symbol' ? (key.description ?? '') : String(key)
@@ -27,8 +22,8 @@ export function childPointer(pointer: string, key: PropertyKey): string {
 }
 
 /**
- * The JSON pointer (RFC 6901) of a path; `''` for none, which is the whole value. At most 512
- * characters.
+ * Returns the JSON pointer (RFC 6901) of a path, `''` for the whole value. Stops at the nearest
+ * parent that fits 512 characters.
  */
 export function toPointer(path: readonly PathStep[] | undefined): string {
   let pointer = ''
@@ -41,10 +36,9 @@ export function toPointer(path: readonly PathStep[] | undefined): string {
   return pointer
 }
 
-/**
- * The keys of a JSON pointer, unescaped; none for `''`. The reverse of `toPointer` for string keys.
- */
+/** Returns the keys of a JSON pointer, unescaped. The reverse of `toPointer` for string keys. */
 export function fromPointer(pointer: string): string[] {
   if (pointer === '') return []
-  return pointer.slice(1).split('/').map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const tokens = pointer.slice(1).split('/')
+  return tokens.map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
 }

@@ -112,7 +112,8 @@ function typeFault(part: unknown, at: string): string | undefined {
 
 function matching(pattern: RegExp, description: string): Rule {
   return (part, at) => {
-    return typeof part === 'string' && pattern.test(part) ? undefined : `${at} must be ${description}`
+    if (typeof part === 'string' && pattern.test(part)) return undefined
+    return `${at} must be ${description}`
   }
 }
 

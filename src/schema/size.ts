@@ -1,6 +1,6 @@
 /**
- * Whether a JSON value has at most `limit` members and items, at all depths together. Looks at no
- * more than that many, and does not recurse.
+ * Returns true if a JSON value has at most `limit` members and items, at all depths together. Stops
+ * reading beyond the limit, and does not recurse.
  */
 export function hasAtMost(value: unknown, limit: number): boolean {
   const open: unknown[] = [value]

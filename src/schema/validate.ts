@@ -5,20 +5,19 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { toPointer } from './pointer.js'
 import type { Schema } from './schema.js'
 
-/** How many things that are wrong an answer lists at most. */
+/** Maximum number of details in an error response. */
 export const MAX_DETAILS = 20
 
-/** Longer messages are cut: some libraries echo the client's keys and values in them. */
+/** Maximum length of a message. Some libraries repeat the client's keys and values in it. */
 const MAX_MESSAGE = 300
 
-/** A good value, or what is wrong with it. Tell them apart by `'details' in`. */
+/** A valid value, or the details of its errors. Test with `'details' in`. */
 export type Validation<T> = { readonly value: T } | { readonly details: ErrorDetail[] }
 
 /**
- * Checks `value` against any Standard Schema: the value that comes out, or up to 20 details, each
- * with a JSON pointer (RFC 6901). A schema that answers synchronously is not awaited. What a
- * validator itself throws or rejects with comes through as it is: that is a defect of the host, not
- * of the input.
+ * Validates `value` with any Standard Schema. Returns the validated value, or up to 20 details,
+ * each with a JSON pointer (RFC 6901). A synchronous schema is not awaited. Errors that a validator
+ * throws or rejects with are passed on: they are a defect of the host, not of the input.
  */
 export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Validation<T>> {
   const result = schema['~standard'].validate(value)
@@ -26,15 +25,15 @@ export function validate<T>(schema: Schema<T>, value: unknown): MaybePromise<Val
 }
 
 /**
- * `validate` for one record of many: a validator that recurses, and a record that is nested a
- * hundred thousand deep, is the record's fault.
+ * Validates one record of many. A validator that recurses beyond the stack, because the record is
+ * nested too deeply, makes the record invalid.
  */
 export function judge<T>(schema: Schema<T>, record: unknown): MaybePromise<Validation<T>> {
   try {
     return validate(schema, record)
   } catch (error) {
-    if (error instanceof RangeError) return { details: [{ pointer: '', message: 'is nested too deeply' }] }
-    throw error
+    if (!(error instanceof RangeError)) throw error
+    return { details: [{ pointer: '', message: 'is nested too deeply' }] }
   }
 }
 

@@ -38,16 +38,32 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
   /**
    * Waits until the task is final, for up to `timeoutMs`. `undefined` if this owner has no such
    * task.
+   *
+   * @example
+   * const task = await tasks.ownedBy('ann').wait('a-task-id', { timeoutMs: 5000 })
    */
   wait(id: string, options: WaitOptions): Promise<Task<D[number]> | undefined>
   /**
    * Cancels the task and returns it. A task that was final before is returned as it is. `undefined`
    * if this owner has no such task.
+   *
+   * @example
+   * const task = await tasks.ownedBy('ann').cancel('a-task-id')
    */
   cancel(id: string): Promise<Task<D[number]> | undefined>
-  /** Sends the callback of a final task again. `false` if this owner has no such task. */
+  /**
+   * Sends the callback of a final task again. `false` if this owner has no such task.
+   *
+   * @example
+   * const isSent = await tasks.ownedBy('ann').redeliver('a-task-id')
+   */
   redeliver(id: string): Promise<boolean>
-  /** Deletes a final task. `false` if this owner has no such task, or it is not final. */
+  /**
+   * Deletes a final task. `false` if this owner has no such task, or it is not final.
+   *
+   * @example
+   * const isDeleted = await tasks.ownedBy('ann').delete('a-task-id')
+   */
   delete(id: string): Promise<boolean>
 }
 

@@ -76,9 +76,17 @@ export interface Tasks<D extends Definitions = Definitions> {
   /**
    * Sends the callback of a final task again, from the first attempt on, whatever its outcome was.
    * `false` if there is no such task, or it has no callback. Rejects if it could not be enqueued.
+   *
+   * @example
+   * const isSent = await tasks.redeliver('a-task-id')
    */
   redeliver(id: string): Promise<boolean>
-  /** Deletes a final task. `false` if it is unknown or not final. */
+  /**
+   * Deletes a final task. `false` if it is unknown or not final.
+   *
+   * @example
+   * const isDeleted = await tasks.delete('a-task-id')
+   */
   delete(id: string): Promise<boolean>
   /**
    * Returns the tasks of one owner, for calls on a client's behalf. `undefined` is an anonymous

@@ -6,8 +6,8 @@ import { checkNames } from '../runtime/option-names.js'
 import { deprecate } from './describe.js'
 
 /**
- * How a version, or any handler, says that it will go. Dates are `Date`s or anything that `new
- * Date` reads.
+ * Options of the deprecation of a version, or of any handler. Dates are `Date`s or anything that
+ * `new Date` reads.
  */
 export interface DeprecationOptions {
   /** The time at which the version became, or will become, deprecated. */
@@ -21,13 +21,14 @@ export interface DeprecationOptions {
   /** The replacement; sent as `Link: rel="successor-version"` (RFC 5829). */
   readonly successor?: string
   /**
-   * `http-date` (default) as SPEC 9.2 says: `Deprecation: Sun, 11 Nov 2026 23:59:59 GMT`; parsers
-   * of RFC 9745 ignore it. `rfc9745`: `Deprecation: @1794441599`.
+   * Format of `Deprecation`. `http-date` (default) is the date of SPEC 9.2, such as `Sun, 11 Nov
+   * 2026 23:59:59 GMT`. Parsers of RFC 9745 ignore it. `rfc9745` is a structured date, which is an
+   * at sign and the seconds since 1970.
    */
   readonly format?: 'http-date' | 'rfc9745'
 }
 
-/** The names of these. */
+/** The names of the options of a deprecation. */
 export const DEPRECATION = {
   deprecated: 0, sunset: 0, link: 0, sunsetLink: 0, successor: 0, format: 0,
 } satisfies Record<keyof DeprecationOptions, 0>

@@ -26,8 +26,8 @@ export interface VersionOptions<C> extends Partial<DeprecationOptions> {
 /** Options of `versions`. */
 export interface VersionsOptions<C> {
   /**
-   * The ways in which a client may choose a version, those of SPEC 9 or some of them. Requests
-   * whose ways disagree are a 400.
+   * The ways in which a client may choose a version, those of SPEC 9 or some of them. If two of
+   * them find different versions, the answer is a 400.
    */
   readonly select: readonly Selector[]
   /**
@@ -47,8 +47,8 @@ export interface VersionsOptions<C> {
    */
   readonly advertise?: boolean
   /**
-   * Who asks, for those who count who still uses what. Default: the subject that `authenticate` has
-   * found.
+   * Returns the caller that the channel `longhaul:version` reports. Default: the subject that
+   * `authenticate` has found.
    */
   readonly principal?: (request: HttpRequest<C>) => string | undefined
 }

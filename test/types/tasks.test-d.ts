@@ -2,9 +2,9 @@
 import { expectTypeOf } from 'expect-type'
 import {
   compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition,
-  type Handler, type HttpRequest, type Policy, type Task, type TaskContext, type TaskHandle, type Tasks,
+  type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskHandle, type Tasks,
 } from 'longhaul'
-import { createClient, type InputOf, type ResultOf } from 'longhaul/client'
+import { createClient, type InputOf, type ResultOf, type TaskStatus } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
 import { requestId, timeouts } from 'longhaul/policies'
 import { z } from 'zod'
@@ -93,6 +93,13 @@ export async function reading(): Promise<void> {
   >()
 }
 
+/** The compiler names the reason. */
+export function reason(safe: JsonSafe<Map<string, string>>): void {
+  expectTypeOf<keyof typeof safe>().toEqualTypeOf<
+    'JSON cannot carry this value: no function, Map, Set, symbol, bigint or buffer'
+  >()
+}
+
 /** Results that JSON cannot carry. */
 export function results(): void {
   // @ts-expect-error a Map
@@ -167,4 +174,42 @@ export async function asking(): Promise<void> {
   expectTypeOf<ResultOf<typeof counts>>().toEqualTypeOf<import('longhaul').ResultOf<typeof counts>>()
   // @ts-expect-error a year is a number or a text
   await remote.submit({ year: null })
+}
+
+/** The JSON form of a member of a task. */
+type Json<T> = T extends Date ? string : T extends object ? { [K in keyof T]: Json<T[K]> } : T
+/** The members of the server's task in a status, as they are on the wire. */
+type OnWire<S extends Task['status']> =
+  Omit<Required<Json<Omit<Extract<Task, { status: S }>, 'result'>>>, 'status'>
+/** The members of the client's task in a status. A server may leave out most of them. */
+type AtClient<S extends TaskStatus['status']> =
+  Omit<Required<Extract<TaskStatus, { status: S }>>, 'status' | 'result' | 'body'>
+
+/** The client's status is the server's task: the same names, times as text, one type of result. */
+export async function watching(): Promise<void> {
+  expectTypeOf<AtClient<'processing'>>().branded.toEqualTypeOf<OnWire<'processing'>>()
+  expectTypeOf<AtClient<'completed'>>().branded.toEqualTypeOf<OnWire<'completed'>>()
+  expectTypeOf<AtClient<'failed'>>().branded.toEqualTypeOf<OnWire<'failed'>>()
+  expectTypeOf<AtClient<'cancelled'>>().branded.toEqualTypeOf<OnWire<'cancelled'>>()
+  type NotOnWire = Exclude<Task['status'], TaskStatus['status']>
+  expectTypeOf<NotOnWire>().toEqualTypeOf<'scheduled' | 'queued'>()
+
+  const handle = createClient().task<typeof report>('/reports').resume({ statusUrl: '/tasks/1' })
+  expectTypeOf(handle.taskId).toEqualTypeOf<string | undefined>()
+  for await (const task of handle.changes()) {
+    expectTypeOf(task).toEqualTypeOf<TaskStatus<ResultOf<typeof report>>>()
+    expectTypeOf(task.createdAt).toEqualTypeOf<string | undefined>()
+    if (task.status === 'completed') {
+      expectTypeOf(task.result.months).toEqualTypeOf<number[]>()
+      // @ts-expect-error a completed task has no error
+      console.log(task.error.code)
+    }
+    if (task.status === 'failed') expectTypeOf(task.error.code).toEqualTypeOf<string>()
+    // @ts-expect-error a task that is not completed may have no result
+    console.log(task.result.months)
+    // @ts-expect-error the wire says `processing`
+    if (task.status === 'queued') return
+    // @ts-expect-error the name is `status`
+    console.log(task.state)
+  }
 }

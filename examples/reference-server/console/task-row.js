@@ -5,7 +5,7 @@ import { freed, pause, take } from './watching.js'
 const LOOK_MS = 1500
 const CALLBACK_MS = 2000
 const CALLBACK_MAX_MS = 30_000
-const WORDS = { queued: 'waits', processing: 'runs', completed: 'completed', failed: 'failed', cancelled: 'cancelled' }
+const WORDS = { processing: 'runs', completed: 'completed', failed: 'failed', cancelled: 'cancelled' }
 
 /** One task in the list: what it is, how far it is, what came of it, and who was told. */
 export class TaskRow {
@@ -26,11 +26,11 @@ export class TaskRow {
     this.handle = handle
     this.task = task
     this.#onLost = onLost
-    const short = (handle.id ?? '').slice(0, 6)
+    const short = (handle.taskId ?? '').slice(0, 6)
     this.#heading = h('h3', { tabindex: -1 }, task, ' ', h('code', { class: 'dim' }, short))
     this.#bar = h('progress', { max: 100, value: 0, 'aria-label': `Progress of ${task} ${short}` })
     this.#cancel = h('button', { type: 'button', 'aria-label': `Cancel ${task} ${short}`, onclick: () => { void this.#stop() } }, 'Cancel')
-    this.element = h('li', { class: 'task', 'data-id': handle.id },
+    this.element = h('li', { class: 'task', 'data-id': handle.taskId },
       h('div', { class: 'line' }, this.#heading, this.#state, this.#cancel),
       h('div', { class: 'meter' }, this.#bar, this.#figures),
       this.#callback, this.#outcome)
@@ -59,7 +59,7 @@ export class TaskRow {
       const release = take()
       if (release) {
         try {
-          for await (const status of this.handle.changes({ signal })) this.#show(status)
+          for await (const task of this.handle.changes({ signal })) this.#show(task)
         } finally {
           release()
         }
@@ -71,42 +71,41 @@ export class TaskRow {
   }
 
   async #followCallback(signal) {
-    let callback = this.last?.body.callback
+    let callback = this.last?.callback
     while (callback && (callback.state === 'waiting' || callback.state === 'pending')) {
       const next = Date.parse(callback.nextAttemptAt ?? '') - Date.now() + 500
       await pause(Math.min(CALLBACK_MAX_MS, Math.max(CALLBACK_MS, next || 0)), signal)
-      const status = await this.handle.status({ signal })
-      callback = status.body.callback
+      callback = (await this.handle.status({ signal })).callback
       this.#showCallback(callback)
       if (callback?.state === 'delivered') announce(`The callback of ${this.task} was delivered.`)
     }
   }
 
-  #show(status) {
-    this.last = status
-    const { state, progress, error, result } = status
-    this.#state.className = `badge ${state}`
-    this.#state.textContent = WORDS[state]
+  #show(task) {
+    this.last = task
+    const { status, progress, error, result } = task
+    this.#state.className = `badge ${status}`
+    this.#state.textContent = WORDS[status]
     const { done = 0, total = 0, message } = progress ?? {}
-    const share = state === 'completed' ? 100 : total > 0 ? Math.min(100, (done / total) * 100) : 0
+    const share = status === 'completed' ? 100 : total > 0 ? Math.min(100, (done / total) * 100) : 0
     this.#bar.value = share
     this.#figures.textContent = `${Math.floor(share)} %${message ? ` ${message}` : ''}`
-    this.#showCallback(status.body.callback)
-    if (state === 'queued' || state === 'processing') return
-    this.#end(state)
+    this.#showCallback(task.callback)
+    if (status === 'processing') return
+    this.#end(status)
     fill(this.#outcome,
-      error ? errorBox({ code: error.code ?? state, message: error.message }) : undefined,
+      error ? errorBox(error) : undefined,
       result ? [h('p', {}, result.message), h('details', {}, h('summary', {}, 'The whole result'), h('pre', { tabindex: 0 }, JSON.stringify(result, null, 2)))] : undefined)
   }
 
-  #end(state) {
+  #end(status) {
     if (this.ended) return
     this.ended = true
     // The focus must not get lost with the button.
     const focused = document.activeElement === this.#cancel
     this.#cancel.remove()
     if (focused) this.#heading.focus()
-    announce(`The task ${this.task} ${state === 'cancelled' ? 'was cancelled' : state === 'failed' ? 'has failed' : 'is completed'}.`)
+    announce(`The task ${this.task} ${status === 'cancelled' ? 'was cancelled' : status === 'failed' ? 'has failed' : 'is completed'}.`)
   }
 
   #showCallback(callback) {

@@ -37,7 +37,9 @@ const DIGITS = /^[0-9]+$/
  * @throws {HttpError} `body_too_large` (413; by Content-Length before anything is read),
  * `unsupported_content_coding` (415), `digest_mismatch` (400)
  */
-export async function readBytes(request: HttpRequest, options: ReadBytesOptions): Promise<Uint8Array> {
+export async function readBytes(
+  request: HttpRequest, options: ReadBytesOptions,
+): Promise<Uint8Array> {
   checkNames('readBytes', options, BYTES)
   const { maxBodyBytes } = options
   checkLength(request.headers, maxBodyBytes)
@@ -105,11 +107,13 @@ function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): 
 }
 
 /**
- * Returns whether the body that the host has parsed is larger than `maxBodyBytes`. Compares
+ * Returns true if the body that the host has parsed is larger than `maxBodyBytes`. Compares
  * Content-Length, or measures the value if the body was chunked or coded. The value must not be
  * nested too deeply.
  */
-export function isParsedLarger(value: unknown, headers: RequestHeaders, maxBodyBytes: number): boolean {
+export function isParsedLarger(
+  value: unknown, headers: RequestHeaders, maxBodyBytes: number,
+): boolean {
   const length = headers['content-length']
   const isExact = typeof length === 'string' && DIGITS.test(length) && !isCoded(headers)
   if (isExact) return Number(length) > maxBodyBytes
@@ -141,12 +145,13 @@ export function checkJsonType(headers: RequestHeaders, mediaTypes?: readonly str
   if (field === undefined && !announcesBody(headers)) return
   const mediaType = typeof field === 'string' ? parseMediaType(field) : undefined
   const charset = mediaType?.params.get('charset')
-  const known = mediaType !== undefined && (mediaTypes?.includes(mediaType.type) ?? isJson(mediaType.type))
+  const type = mediaType?.type
+  const known = type !== undefined && (mediaTypes?.includes(type) ?? isJson(type))
   if (known && (charset === undefined || CHARSETS.has(charset.toLowerCase()))) return
   throw unsupported(mediaTypes)
 }
 
-/** Returns whether the header fields announce a body. */
+/** Returns true if the header fields announce a body. */
 export function announcesBody(headers: RequestHeaders): boolean {
   const length = headers['content-length']
   return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
@@ -154,9 +159,10 @@ export function announcesBody(headers: RequestHeaders): boolean {
 
 /** Returns the 415 for a body of another media type, or of none. */
 export function unsupported(mediaTypes: readonly string[] = ['application/json']): HttpError {
-  // RFC 9110 sections 12.5.1 and 15.5.16: Accept in a response says what would be read.
+  const accept = mediaTypes.join(', ')
   const message = `The Content-Type must be ${mediaTypes.join(' or ')}.`
-  return httpError('unsupported_media_type', { message, headers: { accept: mediaTypes.join(', ') } })
+  // RFC 9110 sections 12.5.1 and 15.5.16: Accept in a response says which types are read.
+  return httpError('unsupported_media_type', { message, headers: { accept } })
 }
 
 function isJson(type: string): boolean {
@@ -164,7 +170,8 @@ function isJson(type: string): boolean {
 }
 
 function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
-  return field !== undefined && field !== '' && !(typeof field === 'string' && field.toLowerCase() === 'identity')
+  if (field === undefined || field === '') return false
+  return !(typeof field === 'string' && field.toLowerCase() === 'identity')
 }
 
 function checkCoding(headers: RequestHeaders): void {

@@ -1,12 +1,12 @@
-/** Where a text stops being JSON. */
+/** The position where a text stops being JSON. */
 export interface JsonFault {
-  /** Index of the first character that can't stand there, in UTF-16 units from 0. */
+  /** Index of the first unexpected character, in UTF-16 units from 0. */
   readonly offset: number
   /** From 1; a line ends with LF, CR or CRLF. */
   readonly line: number
   /** From 1, in UTF-16 units. */
   readonly column: number
-  /** What could have stood there: `a value`, `':'` and so on. Nothing of the text itself. */
+  /** The expected token: `a value`, `':'` and so on. Never quotes the text. */
   readonly expected: string
 }
 
@@ -15,9 +15,11 @@ const LITERALS = ['true', 'false', 'null']
 const HEX = /^[0-9a-fA-F]$/
 
 /**
- * Finds the first fault of a text that is not JSON (RFC 8259); `undefined` when there is none. What
- * engines say in their error messages differs between versions, may lack the position and may quote
- * the text, so it is not used. One pass, no recursion, never throws.
+ * Finds the first fault of a text that is not JSON (RFC 8259). Error messages of engines are not
+ * used: they differ between versions, may lack the position and may quote the text. Takes linear
+ * time, does not recurse and never throws.
+ *
+ * @returns `undefined` if the text is JSON
  */
 export function jsonFault(text: string): JsonFault | undefined {
   const scan = new Scan(text)
@@ -38,11 +40,11 @@ function place(text: string, offset: number): { line: number; column: number } {
   return { line, column: offset - start + 1 }
 }
 
-/** Each step returns what was expected where it stopped, or `undefined` when it went well. */
+/** A scanner. Each step returns what it expected where it stopped, or `undefined` on success. */
 class Scan {
   readonly text: string
   at = 0
-  /** The closing brackets that are still owed, innermost last. */
+  /** Closing brackets that are still missing, innermost last. */
   readonly #open: ('}' | ']')[] = []
 
   constructor(text: string) {
@@ -57,16 +59,16 @@ class Scan {
     }
   }
 
-  /**
-   * One value, or the opening of one; then the closings and the comma or key that lead to the next.
-   */
+  /** Reads a value or its opening bracket, then all up to the next value: closings, comma, key. */
   #value(): string | undefined {
     const char = this.#next()
     if (char === '{' || char === '[') {
       this.at++
       const close = char === '{' ? '}' : ']'
       this.#open.push(close)
-      if (this.#next() !== close) return char === '{' ? this.#key("a property name in double quotes or '}'") : undefined
+      if (this.#next() !== close) {
+        return char === '{' ? this.#key("a property name in double quotes or '}'") : undefined
+      }
     } else {
       const fault = this.#scalar(char)
       if (fault !== undefined) return fault
@@ -113,7 +115,9 @@ class Scan {
     this.at++
     while (this.at < this.text.length) {
       const code = this.text.charCodeAt(this.at)
-      if (code < 0x20) return 'an escaped character, since control characters can not stand in a string'
+      if (code < 0x20) {
+        return 'an escaped character, since control characters can not stand in a string'
+      }
       this.at++
       if (code === 0x22) return undefined
       if (code === 0x5c) {
@@ -159,7 +163,7 @@ class Scan {
     return this.at > start
   }
 
-  /** The next character that is not white space; `''` at the end. */
+  /** Skips white space. Returns the next character, `''` at the end. */
   #next(): string {
     for (; this.at < this.text.length; this.at++) {
       const char = this.text[this.at] as string

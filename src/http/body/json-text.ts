@@ -4,8 +4,7 @@ import { isTooDeep, MAX_JSON_DEPTH, SHALLOW_UNITS } from './json-value.js'
 import { jsonFault } from './json-fault.js'
 
 /**
- * Words that every key that is refused has in it, or its value has, unless letters of them are
- * behind an escape.
+ * Words in every refused key, or in its value, unless some of their letters are written as escapes.
  */
 const UNSAFE_WORDS = /__proto__|prototype/
 const ESCAPED_LETTER = /\\u00[4-7]/
@@ -13,35 +12,38 @@ const BYTE_ORDER_MARK = 0xfeff
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Reads JSON from bytes: UTF-8 (RFC 8259 section 8.1), a byte order mark is stepped over.
+ * Parses JSON from bytes: UTF-8 (RFC 8259 section 8.1). Ignores a byte order mark.
+ *
  * @throws {HttpError} `malformed_json` with the place, `unsafe_key`, `nested_too_deep`, or
- * `missing_body` when there is nothing
+ * `missing_body` if there are no bytes
  */
 export function parseJsonBytes(bytes: Uint8Array): unknown {
   return parseJson(jsonTextOf(bytes))
 }
 
 /**
- * The text of bytes that should be JSON, not parsed yet.
- * @throws {HttpError} `malformed_json` when they are not UTF-8, or `missing_body` when there is
- * nothing
+ * Decodes bytes that should be JSON, without parsing them.
+ *
+ * @throws {HttpError} `malformed_json` if they are not UTF-8, or `missing_body` if there are none
  */
 export function jsonTextOf(bytes: Uint8Array): string {
   if (bytes.byteLength === 0) throw httpError('missing_body')
   try {
     return decoder.decode(bytes)
   } catch {
-    // Without a cause: what a client sends is no failure of the host's.
-    const message = 'The body is not valid JSON: it is not UTF-8.'
-    throw httpError('malformed_json', { message, details: [{ pointer: '', message: 'The text is not UTF-8.' }] })
+    // No cause, because bytes from a client are no failure of the host.
+    throw httpError('malformed_json', {
+      message: 'The body is not valid JSON: it is not UTF-8.',
+      details: [{ pointer: '', message: 'The text is not UTF-8.' }],
+    })
   }
 }
 
 /**
- * Reads JSON from text. Keys that could change a prototype once copied (`__proto__`, and
- * `constructor` with a `prototype` in it) are refused wherever they stand. The text itself is never
- * in an error.
- * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, UTF-16
+ * Parses JSON from text. Refuses keys that could change a prototype once copied: `__proto__`, and
+ * `constructor` with a `prototype` in it. Errors never quote the text.
+ *
+ * @throws {HttpError} `malformed_json` with line, column (from 1) and offset (from 0, in UTF-16
  * units), `unsafe_key`, or `nested_too_deep` beyond `maxDepth` levels, 512 by default
  */
 export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
@@ -53,15 +55,16 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): unknown {
 function parsed(text: string): unknown {
   try {
     const suspect = mayHoldUnsafeKey(text) || text.charCodeAt(0) === BYTE_ORDER_MARK
-    return suspect ? secureJson.parse(text, undefined, { protoAction: 'error', constructorAction: 'error' }) : JSON.parse(text) as unknown
+    if (!suspect) return JSON.parse(text) as unknown
+    return secureJson.parse(text, undefined, { protoAction: 'error', constructorAction: 'error' })
   } catch {
     throw faultOf(text)
   }
 }
 
 /**
- * Whether a key that is refused may be in this text of JSON. Most have none, and this tells so for
- * a fiftieth of the price of parsing them.
+ * Returns true if JSON text may have a refused key. Most texts have none, and this check costs a
+ * fiftieth of parsing them.
  */
 export function mayHoldUnsafeKey(text: string): boolean {
   return UNSAFE_WORDS.test(text) || (text.includes('\\u00') && ESCAPED_LETTER.test(text))
@@ -69,7 +72,7 @@ export function mayHoldUnsafeKey(text: string): boolean {
 
 function faultOf(text: string): HttpError {
   const fault = jsonFault(text)
-  // What reads well as JSON was refused for a key.
+  // The text is valid JSON, so a key was refused.
   if (fault === undefined) return httpError('unsafe_key')
   const place = `line ${fault.line}, column ${fault.column} (offset ${fault.offset})`
   return httpError('malformed_json', {
@@ -79,8 +82,8 @@ function faultOf(text: string): HttpError {
 }
 
 /**
- * Whether a value that somebody else parsed holds a key that `parseJson` refuses. Every object is
- * looked at once, so circular values are fine.
+ * Returns true if a parsed value has a key that `parseJson` refuses. Reads every object once, so
+ * circular values are allowed.
  */
 export function hasUnsafeKey(value: unknown): boolean {
   if (!isObject(value)) return false

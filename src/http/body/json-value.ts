@@ -1,23 +1,20 @@
 import { Buffer } from 'node:buffer'
 
-/**
- * Deeper JSON is refused: whatever walks through a value by recursion, `JSON.stringify` first of
- * all, would run out of stack.
- */
+/** Maximum depth of JSON. Deeper values would overflow the stack of recursive code. */
 export const MAX_JSON_DEPTH = 512
 
 /**
- * A text of so many UTF-16 units or fewer is not nested more deeply: each level takes two brackets.
+ * A text of this many UTF-16 units or fewer cannot be deeper, since each level takes two brackets.
  */
 export const SHALLOW_UNITS = 2 * MAX_JSON_DEPTH + 1
 
-/** Beyond so many lists a text is not looked at any further. */
+/** Maximum number of opening brackets that `shallowUnits` counts. */
 const MOST_LISTS = 256
 
 /**
- * A line of `text`, or all of it, that has so many UTF-16 units or fewer is not nested more deeply,
- * which is more than `SHALLOW_UNITS` where there are few lists: an object with an object or a list
- * in it takes five, `{"":` and `}`.
+ * Returns the length in UTF-16 units up to which a line of `text` cannot be nested too deeply. With
+ * few arrays that is more than `SHALLOW_UNITS`, because a level of an object takes five units, such
+ * as `{"":` and `}`.
  */
 export function shallowUnits(text: string): number {
   let lists = 0
@@ -27,18 +24,18 @@ export function shallowUnits(text: string): number {
   return 5 * MAX_JSON_DEPTH + 1 - 3 * lists
 }
 
-/**
- * Whether lists and objects are nested more deeply than `most` levels. A value that holds itself
- * is.
- */
+/** Returns true if arrays and objects are nested more than `most` levels. Circular values are. */
 export function isTooDeep(value: unknown, most = MAX_JSON_DEPTH): boolean {
-  return most !== Infinity && typeof value === 'object' && value !== null && !ArrayBuffer.isView(value) && isDeeper(value, most)
+  if (most === Infinity || typeof value !== 'object' || value === null) return false
+  return !ArrayBuffer.isView(value) && isDeeper(value, most)
 }
 
 function isDeeper(node: object, left: number): boolean {
   if (left === 0) return true
   if (Array.isArray(node)) {
-    for (const child of node as unknown[]) if (typeof child === 'object' && child !== null && isDeeper(child, left - 1)) return true
+    for (const child of node as unknown[]) {
+      if (typeof child === 'object' && child !== null && isDeeper(child, left - 1)) return true
+    }
     return false
   }
   for (const key in node) {
@@ -48,29 +45,28 @@ function isDeeper(node: object, left: number): boolean {
   return false
 }
 
-/** Whether a JSON value is an object: neither a list nor null. */
+/** Returns true if a JSON value is an object: neither an array nor `null`. */
 export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**
- * Whether a value that somebody else parsed takes more than `limit` bytes as JSON, without white
- * space and escapes. Looks no further than that. The value must not be nested too deeply, see
- * `isTooDeep`.
+ * Returns true if a parsed value takes more than `limit` bytes as JSON, without white space and
+ * escapes. Stops reading at the limit. The value must not be nested too deeply, see `isTooDeep`.
  */
 export function isJsonLarger(value: unknown, limit: number): boolean {
   return left(value, limit) < 0
 }
 
-/** Bytes of `limit` that remain after the value; negative when it does not fit. */
+/** Returns the bytes of `limit` that remain after the value; negative if it does not fit. */
 function left(value: unknown, limit: number): number {
   if (typeof value === 'string') return limit - Buffer.byteLength(value) - 2
   if (value === null) return limit - 4
   if (typeof value === 'number' || typeof value === 'bigint') return limit - String(value).length
-  // `true` and `false`; for others JSON has no word.
+  // `true` and `false`. Other types are not JSON.
   if (typeof value !== 'object') return limit - (value === false ? 5 : 4)
   if (ArrayBuffer.isView(value)) return limit - value.byteLength
-  // Two brackets, and a comma less than there are members.
+  // Two brackets, and one comma less than there are members.
   let rest = limit - 1
   if (Array.isArray(value)) {
     for (const item of value as unknown[]) {
@@ -80,9 +76,10 @@ function left(value: unknown, limit: number): number {
     return value.length === 0 ? rest - 1 : rest
   }
   let empty = true
-  for (const key in value) {
+  const members = value as Readonly<Record<string, unknown>>
+  for (const key in members) {
     empty = false
-    rest = left((value as Readonly<Record<string, unknown>>)[key], rest - Buffer.byteLength(key) - 4)
+    rest = left(members[key], rest - Buffer.byteLength(key) - 4)
     if (rest < 0) return rest
   }
   return empty ? rest - 1 : rest

@@ -2,14 +2,12 @@
 export type Chunk = Uint8Array | string
 
 /**
- * How long the head of a streamed answer waits for the first chunk, in milliseconds. A source that
- * fails within it is answered with an error of its own instead of a truncated 200.
+ * Time that the head of a streamed response waits for the first chunk, in milliseconds. A source
+ * that fails within it is answered with an error instead of a truncated 200.
  */
 export const HEAD_WAIT_MS = 1000
 
-/**
- * Reads a streamed body once and makes sure that its source is closed exactly once, also unread.
- */
+/** Reads a streamed body once, and closes its source exactly once, even if it is not read. */
 export class Source {
   private readonly body: AsyncIterable<Chunk>
   private readonly iterator: AsyncIterator<Chunk>
@@ -21,7 +19,7 @@ export class Source {
     this.iterator = body[Symbol.asyncIterator]()
   }
 
-  /** The next chunk. Rejects as the source does; the source counts as closed then. */
+  /** Returns the next chunk. Rejects as the source does; the source then counts as closed. */
   async next(): Promise<IteratorResult<Chunk>> {
     const asked = this.first ?? this.iterator.next()
     this.first = undefined
@@ -36,8 +34,8 @@ export class Source {
   }
 
   /**
-   * Asks for the first chunk; `false` when it is not there after `ms`. `next` gives that chunk, or
-   * its failure.
+   * Requests the first chunk. Resolves to `false` if it does not arrive within `ms`. `next` returns
+   * that chunk, or rejects with its failure.
    */
   firstWithin(ms: number): Promise<boolean> {
     const first = this.iterator.next()
@@ -53,18 +51,12 @@ export class Source {
     })
   }
 
-  /**
-   * Resolves once the first chunk that was asked for is there, and rejects when the source failed
-   * at it.
-   */
+  /** Resolves when the requested first chunk arrives. Rejects if the source failed. */
   async settled(): Promise<void> {
     await this.first
   }
 
-  /**
-   * Tells the source that nobody reads on. Does nothing after its end; what the source throws is
-   * dropped.
-   */
+  /** Closes the source before its end. Ignores errors that the source throws. */
   close(): void {
     if (this.over) return
     this.over = true
@@ -74,30 +66,28 @@ export class Source {
       const { destroy } = this.body as { destroy?: unknown }
       if (typeof destroy === 'function') destroy.call(this.body)
     } catch {
-      // The source failed at stopping; it is no longer read either way.
+      // The source failed while closing. It is not read any more.
     }
   }
 }
 
-/**
- * Closes a streamed body that nobody will read: an answer to HEAD, or to a client that has gone.
- */
+/** Closes a streamed body that is not read: the response to HEAD, or to a client that left. */
 export function closeUnread(body: unknown): void {
   if (!isStreamed(body)) return
   try {
     new Source(body).close()
   } catch {
-    // It could not even be opened.
+    // The source could not be opened.
   }
 }
 
-/** Whether a response body comes in pieces. */
+/** Returns true if a response body is a stream. */
 export function isStreamed(body: unknown): body is AsyncIterable<Chunk> {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body)
 }
 
 /**
- * Whether the head has to go out before the first chunk is there, because the client waits for it.
+ * Returns true if the head must be sent before the first chunk, because the client waits for it.
  */
 export function wantsHeadAtOnce(headers: Readonly<Record<string, string | string[]>>): boolean {
   const type = headers['content-type']

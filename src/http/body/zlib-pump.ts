@@ -1,12 +1,15 @@
 import type { Transform } from 'node:stream'
 
-/** An engine of node:zlib, of whatever kind. */
+/** Any engine of node:zlib. */
 export type ZlibEngine = Transform & { readonly bytesWritten: number }
 
+/** The member that the types of Node have for some engines only. */
+interface Flushable { flush(kind: number, done: () => void): void }
+
 /**
- * Drives an engine by hand: bytes in, then everything that comes of them out. Its user is never
- * inside of two waits at once, so stopping in the middle leaves nothing pending, and what has not
- * been asked for is not made beyond a chunk or two.
+ * Drives an engine step by step: write bytes, then read all output they produce. The caller waits
+ * for one thing at a time, so that it can stop at any point with nothing pending. The engine makes
+ * no more than a chunk or two ahead of the reader.
  */
 export class ZlibPump {
   private readonly engine: ZlibEngine
@@ -33,14 +36,14 @@ export class ZlibPump {
   }
 
   /**
-   * Bytes of the input that the engine has used: fewer than were written when it came to its end
-   * before.
+   * Number of input bytes that the engine has used. Less than was written if the coding ended
+   * earlier.
    */
   get used(): number {
     return this.engine.bytesWritten
   }
 
-  /** Bytes that were written and have not been worked on. */
+  /** Number of bytes that were written and are not processed yet. */
   get waiting(): number {
     return this.engine.writableLength
   }
@@ -53,42 +56,40 @@ export class ZlibPump {
     })
   }
 
-  /** Makes the engine give out all that it holds back, once it has come to it. */
+  /** Makes the engine output all that it holds back, after the input written so far. */
   flush(kind: number): void {
     this.underWay++
-    const { engine } = this as unknown as { engine: { flush(kind: number, done: () => void): void } }
+    const engine = this.engine as unknown as Flushable
     engine.flush(kind, () => {
       this.underWay--
       this.wake()
     })
   }
 
-  /** There is no more input. */
+  /** Ends the input. */
   end(): void {
     this.ending = true
     this.engine.end()
   }
 
-  /** Output that is there already. Throws what the engine failed with. */
+  /** Returns output that is already available. Throws the engine's error. */
   ready(): Uint8Array | undefined {
     const bytes = this.engine.read() as Uint8Array | null
     if (bytes === null && this.failure !== undefined) throw this.failure
     return bytes ?? undefined
   }
 
-  /**
-   * The next output of what was written; `undefined` when there is no more. Rejects with what the
-   * engine failed with.
-   */
+  /** Returns the next output of the input written so far, `undefined` if there is no more. */
   async next(): Promise<Uint8Array | undefined> {
     for (;;) {
       const bytes = this.ready()
-      if (bytes !== undefined || this.ended || this.closed || (this.underWay === 0 && !this.ending)) return bytes
+      if (bytes !== undefined || this.ended || this.closed) return bytes
+      if (this.underWay === 0 && !this.ending) return undefined
       await new Promise<void>((resolve) => { this.wake = resolve })
     }
   }
 
-  /** Stops where it is. */
+  /** Stops the engine at once. */
   close(): void {
     this.closed = true
     this.engine.destroy()

@@ -3,12 +3,13 @@ const MAGIC = 0xfd2fb528
 const SKIPPABLE = 0x184d2a5
 const RLE = 1
 
-type Part = 'magic' | 'skippable size' | 'descriptor' | 'header' | 'block header' | 'content' | 'checksum'
+type Part =
+  | 'magic' | 'skippable size' | 'descriptor' | 'header' | 'block header' | 'content' | 'checksum'
 
 /**
- * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them, to know whether it
- * ended inside of one: the decoder of Node 22 takes a text that was cut off for a whole one.
- * Everything else that may be wrong is left to the decoder.
+ * Follows the frames of a zstd text (RFC 8878 section 3) without decoding them. Detects a text that
+ * ends inside a frame, which the decoder of Node 22 accepts. All other faults are left to the
+ * decoder.
  */
 export class ZstdFrames {
   private part: Part = 'magic'
@@ -18,7 +19,7 @@ export class ZstdFrames {
   private checksum = false
   private lastBlock = false
 
-  /** Whether the text may end here: no frame is begun and not ended. */
+  /** True if the text may end here: no frame is open. */
   get complete(): boolean {
     return this.part === 'magic' && this.read === 0
   }
@@ -33,7 +34,7 @@ export class ZstdFrames {
         this.value += (bytes[at++] as number) * 2 ** (8 * this.read++)
         this.left--
       }
-      // A part can be empty, as the content of a block is.
+      // A part can be empty, such as the content of a block.
       while (this.left === 0) this.next()
     }
   }
@@ -81,8 +82,8 @@ export class ZstdFrames {
 }
 
 /**
- * The bytes between the descriptor and the first block: window, dictionary id, content size
- * (section 3.1.1.1).
+ * Returns the number of bytes between the descriptor and the first block: window, dictionary id and
+ * content size (section 3.1.1.1).
  */
 function headerBytes(descriptor: number): number {
   const single = (descriptor & 0x20) !== 0

@@ -4,14 +4,13 @@ import { FieldReader, fieldText, readWeight } from './reader.js'
 const memo = new Memo(parse)
 
 /**
- * The content coding for an answer (RFC 9110 section 12.5.3): the one of `codings` with the highest
- * `q`, then the first of equals; `identity` when none of them is wanted; `undefined` when
- * `identity` is refused too. Without the header: `identity`, since nothing says that the client can
- * decode.
+ * Chooses the content coding of a response (RFC 9110 section 12.5.3): the one of `codings` with the
+ * highest `q`, then the first of equals. Returns `identity` if the client wants none of them, and
+ * `undefined` if it refuses `identity`, too. Without the header, returns `identity`.
  *
- * `identity` is always among the choices. Where the header neither names it nor has a `*`, it comes
- * after every coding that the header wants. Codings are case-insensitive, and `x-gzip` is `gzip`.
- * Malformed items are skipped. Never throws. Linear.
+ * `identity` is always available. If the header has neither `identity` nor `*`, it comes after
+ * every coding that the header wants. Codings are case-insensitive, and `x-gzip` is `gzip`. Skips
+ * malformed items. Never throws. Takes linear time.
  */
 export function negotiateCoding(
   header: string | readonly string[] | undefined,

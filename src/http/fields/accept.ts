@@ -24,23 +24,31 @@ const ranges = new Memo(parseRanges)
 const choices = new WeakMap<readonly string[], Memo<{ readonly best: string | undefined }>>()
 
 /**
- * Reads an Accept header (RFC 9110 section 12.5.1) in the order sent. `q` counts wherever it stands
- * among the parameters; more than three decimals and a missing leading zero are let pass. A
- * malformed range, or one with a malformed `q` (a word, below 0, above 1), is skipped. Never
- * throws. Linear.
+ * Reads an Accept header (RFC 9110 section 12.5.1), in the order sent. `q` may be anywhere among
+ * the parameters, have more than three decimals, and lack its leading zero. Skips a malformed
+ * range, and a range whose `q` is not from 0 to 1. Never throws. Takes linear time.
+ *
+ * @example
+ * const wantsCsv = parseAccept(request.headers.accept).some(({ subtype }) => subtype === 'csv')
  */
 export function parseAccept(header: Header): readonly MediaRange[] {
   return header === undefined ? NOTHING : ranges.get(fieldText(header))
 }
 
 /**
- * The offer that a client likes best: by `q` of the most specific range that matches it, then by
- * how specific that range is, then in the order of `offers`. Without a header, or with one that has
- * no valid range, the first offer. `undefined` when every offer is refused: answer 406 or disregard
- * it. `charset=utf-8` in a range is no condition, because all text here is UTF-8.
+ * Chooses the offer that the client prefers: by `q` of the most specific range that matches it,
+ * then by the specificity of that range, then by the order of `offers`. Without a header, or with
+ * no valid range in it, returns the first offer. `charset=utf-8` in a range is no condition,
+ * because all text here is UTF-8.
  *
- * Keep `offers` in a constant that nobody changes: what was chosen is remembered for each list.
- * @throws {TypeError} when an offer is no media type
+ * Keep `offers` in a constant array that nobody changes: choices are cached for each array.
+ *
+ * @example
+ * const OFFERS = ['application/json', 'text/csv']
+ * const type = negotiate(request.headers.accept, OFFERS)
+ *
+ * @returns `undefined` if the client refuses every offer: answer 406, or ignore the header
+ * @throws {TypeError} An offer is not a media type.
  */
 export function negotiate(header: Header, offers: readonly string[]): string | undefined {
   if (header === undefined || header === '*/*') return offers[0]
@@ -59,7 +67,9 @@ function choose(asked: readonly MediaRange[], offers: readonly string[]): string
   let bestRank = 0
   for (const offer of offers) {
     const parsed = parseMediaType(offer)
-    if (parsed === undefined) throw new TypeError(`negotiate: ${JSON.stringify(offer)} is no media type`)
+    if (parsed === undefined) {
+      throw new TypeError(`negotiate: ${JSON.stringify(offer)} is no media type`)
+    }
     const range = closest(asked, parsed)
     if (range === undefined || range.q === 0 || range.q < bestQ) continue
     const rank = specificity(range, parsed)
@@ -72,7 +82,7 @@ function choose(asked: readonly MediaRange[], offers: readonly string[]): string
   return best
 }
 
-/** The most specific range that matches, the first one of equals. */
+/** Returns the most specific range that matches, the first of equals. */
 export function closest(asked: readonly MediaRange[], offer: MediaType): MediaRange | undefined {
   let found: MediaRange | undefined
   let most = 0
@@ -86,7 +96,10 @@ export function closest(asked: readonly MediaRange[], offer: MediaType): MediaRa
   return found
 }
 
-/** 0: no match. Any type < any subtype < exact; among these, more parameters count more. */
+/**
+ * Returns how specific a range is, 0 if it does not match: any type < any subtype < exact. Among
+ * these, a range with more parameters is more specific.
+ */
 function specificity(range: MediaRange, offer: MediaType): number {
   let rank = 1
   if (range.type !== '*') {
@@ -94,7 +107,8 @@ function specificity(range: MediaRange, offer: MediaType): number {
     if (offer.type[slash] !== '/' || !offer.type.startsWith(range.type)) return 0
     rank = 2
     if (range.subtype !== '*') {
-      if (offer.type.length !== slash + 1 + range.subtype.length || !offer.type.endsWith(range.subtype)) return 0
+      const end = slash + 1 + range.subtype.length
+      if (offer.type.length !== end || !offer.type.endsWith(range.subtype)) return 0
       rank = 3
     }
   }
@@ -128,7 +142,8 @@ function parseRanges(text: string): readonly MediaRange[] {
     const subtype = name.slice(slash + 1)
     const q = readWeight(params)
     params.delete('q')
-    if (q !== undefined && (type !== '*' || subtype === '*')) found.push({ type, subtype, params, q })
+    const isValid = q !== undefined && (type !== '*' || subtype === '*')
+    if (isValid) found.push({ type, subtype, params, q })
   }
   return Object.freeze(found)
 }

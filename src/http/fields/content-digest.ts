@@ -3,20 +3,19 @@ import { httpError } from '../errors.js'
 import type { RequestHeaders } from '../exchange.js'
 import { FieldReader, fieldText } from './reader.js'
 
-/** A digest that the bytes of a body must have. */
+/** A digest that the body must have. */
 interface Expected {
   readonly algorithm: 'sha256' | 'sha512'
   readonly digest: Buffer
 }
 
-const ALGORITHMS = new Map([['sha-256', { algorithm: 'sha256', bytes: 32 }], ['sha-512', { algorithm: 'sha512', bytes: 64 }]] as const)
+const ALGORITHMS = new Map([
+  ['sha-256', { algorithm: 'sha256', bytes: 32 }], ['sha-512', { algorithm: 'sha512', bytes: 64 }],
+] as const)
 /** A byte sequence (RFC 9651 section 3.3.5), and parameters, which have no meaning here. */
 const MEMBER = /^[ \t]*(sha-256|sha-512)(?:=:([A-Za-z0-9+/]*={0,2}):)?[ \t]*(?:;.*)?$/
 
-/**
- * Checks the bytes of a body, as sent, against what `Content-Digest` (RFC 9530 section 2) says of
- * them.
- */
+/** Compares the bytes of a body, as sent, with its `Content-Digest` (RFC 9530 section 2). */
 export class ContentDigest {
   readonly #expected: readonly Expected[]
   readonly #hashes: readonly Hash[]
@@ -27,11 +26,11 @@ export class ContentDigest {
   }
 
   /**
-   * The check for one body; `undefined` where the field is absent or names no `sha-256` or
-   * `sha-512`. Other algorithms are ignored.
+   * Returns the check for one body, `undefined` if the field is absent or names neither `sha-256`
+   * nor `sha-512`. Ignores other algorithms.
    *
-   * @throws {HttpError} 400 `invalid_header`: what stands behind `sha-256` or `sha-512` is no
-   * digest of that algorithm
+   * @throws {HttpError} 400 `invalid_header`: the value of `sha-256` or `sha-512` is not a digest
+   * of that algorithm.
    */
   static of(headers: RequestHeaders): ContentDigest | undefined {
     const field = headers['content-digest']
@@ -40,14 +39,18 @@ export class ContentDigest {
     return expected.length === 0 ? undefined : new ContentDigest(expected)
   }
 
-  /** Checks a body that is whole. @throws {HttpError} 400 `digest_mismatch` */
+  /**
+   * Checks a whole body, and returns it.
+   *
+   * @throws {HttpError} 400 `digest_mismatch`
+   */
   check(bytes: Uint8Array): Uint8Array {
     this.#add(bytes)
     this.#end()
     return bytes
   }
 
-  /** Passes a body on as it comes. Rejects with 400 `digest_mismatch` at its end. */
+  /** Passes a body on as it arrives. Rejects with 400 `digest_mismatch` at its end. */
   async* checked(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const piece of pieces) {
       this.#add(piece)
@@ -62,12 +65,15 @@ export class ContentDigest {
 
   #end(): void {
     this.#expected.forEach(({ digest }, at) => {
-      if (!timingSafeEqual((this.#hashes[at] as Hash).digest(), digest)) throw httpError('digest_mismatch')
+      const hash = this.#hashes[at] as Hash
+      if (!timingSafeEqual(hash.digest(), digest)) throw httpError('digest_mismatch')
     })
   }
 }
 
-/** The members of the dictionary that we know; the last of a name counts (RFC 9651 section 3.2). */
+/**
+ * Reads the known members of the dictionary. The last one of a name wins (RFC 9651 section 3.2).
+ */
 function readField(text: string): Expected[] {
   const found = new Map<string, Expected>()
   const reader = new FieldReader(text)
@@ -80,7 +86,8 @@ function readField(text: string): Expected[] {
     const known = ALGORITHMS.get(name as 'sha-256')
     const digest = Buffer.from(base64, 'base64')
     if (known === undefined || digest.length !== known.bytes) {
-      throw httpError('invalid_header', { message: 'Content-Digest has no digest where it names sha-256 or sha-512.' })
+      const message = 'Content-Digest has no digest where it names sha-256 or sha-512.'
+      throw httpError('invalid_header', { message })
     }
     found.set(known.algorithm, { algorithm: known.algorithm, digest })
   }

@@ -5,15 +5,18 @@ let lastSecond = Number.NaN
 let lastText = ''
 
 /**
- * A time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), cut to whole seconds. The last one
- * is remembered. Times outside the years 1970 to 9999 become the nearest that can be written.
- * @param ms milliseconds since 1970
- * @throws {RangeError} for NaN
+ * Formats a time as an HTTP date, IMF-fixdate (RFC 9110 section 5.6.7), in whole seconds. Caches
+ * the last one. Times outside the years 1970 to 9999 become the nearest valid one.
+ *
+ * @param ms - milliseconds since 1970
+ * @throws {RangeError} `ms` is NaN.
  */
 export function httpDate(ms: number): string {
   const second = Math.floor(ms / 1000)
   if (second === lastSecond) return lastText
-  if (Number.isNaN(second)) throw new RangeError('httpDate: the time must be a number of milliseconds, not NaN')
+  if (Number.isNaN(second)) {
+    throw new RangeError('httpDate: the time must be a number of milliseconds, not NaN')
+  }
   lastText = new Date(Math.min(Math.max(second * 1000, 0), LAST)).toUTCString()
   lastSecond = second
   return lastText
@@ -30,10 +33,11 @@ const ASCTIME = new RegExp(`^${DAY} ${MONTH} (\\d{2}| \\d) ${TIME} (\\d{4})$`)
 const LONGEST = 'Wednesday, 06-Nov-94 08:49:37 GMT'.length
 
 /**
- * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7). The day's name must be
- * one, but need not be the right one. A two-digit year more than 50 years ahead is the last
- * century's.
- * @returns milliseconds since 1970, or `undefined` when the text is no such date
+ * Reads an HTTP date in any of the three forms (RFC 9110 section 5.6.7). The name of the day must
+ * be valid, but may be wrong for the date. A two-digit year more than 50 years ahead is in the last
+ * century.
+ *
+ * @returns milliseconds since 1970, or `undefined` if the text is not a date
  */
 export function parseHttpDate(text: string): number | undefined {
   if (text.length > LONGEST) return undefined
@@ -55,7 +59,8 @@ function twoDigitYear(match: RegExpExecArray): number | undefined {
 }
 
 function instant(
-  year: number, monthName: string | undefined, dayText: string | undefined, time: RegExpExecArray, at: number,
+  year: number, monthName: string | undefined, dayText: string | undefined,
+  time: RegExpExecArray, at: number,
 ): number | undefined {
   const month = MONTHS.indexOf(monthName ?? '')
   const day = Number(dayText)

@@ -4,12 +4,13 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 
 /**
- * Whether a list of entity tags (If-Match, If-None-Match) names `etag` (RFC 9110 sections 8.8.3 and
- * 13.1). `strong`: both must be strong and the same. `weak`: the same but for `W/`. A lone `*`
- * names any `etag`, but not `undefined`, which stands for «there is no representation». Malformed
- * members name nothing. Linear.
- * @param field the header as received; `undefined` names nothing
- * @param etag the current entity tag with its quotes, such as `"a1"` or `W/"a1"`
+ * Returns true if a list of entity tags (If-Match, If-None-Match) has `etag` (RFC 9110 sections
+ * 8.8.3 and 13.1). `strong`: both must be strong and equal. `weak`: equal except for `W/`. A lone
+ * `*` matches every `etag`, but not `undefined`, which means that there is no representation.
+ * Malformed members match nothing. Takes linear time.
+ *
+ * @param field - the header as received; `undefined` matches nothing
+ * @param etag - the current entity tag with its quotes, such as `"a1"` or `W/"a1"`
  */
 export function etagMatches(
   field: string | readonly string[] | undefined,
@@ -37,7 +38,8 @@ function names(text: string, opaque: string, weakToo: boolean): boolean {
     const end = tagEnd(text, start)
     const next = skipBlank(text, end)
     const whole = end > start && (next >= text.length || text.charCodeAt(next) === COMMA)
-    if (whole && (weakToo || !weak) && end - start === opaque.length && text.startsWith(opaque, start)) return true
+    const matches = whole && (weakToo || !weak) && end - start === opaque.length
+    if (matches && text.startsWith(opaque, start)) return true
     at = whole ? next + 1 : memberEnd(text, start)
   }
   return false
@@ -49,7 +51,7 @@ function skipBlank(text: string, from: number): number {
   return at
 }
 
-/** Behind the quoted tag that starts at `from`; `from` when there is none. */
+/** Returns the index after the quoted tag that starts at `from`; `from` if there is none. */
 function tagEnd(text: string, from: number): number {
   if (text.charCodeAt(from) !== QUOTE) return from
   for (let at = from + 1; at < text.length; at++) {
@@ -60,7 +62,7 @@ function tagEnd(text: string, from: number): number {
   return from
 }
 
-/** Behind the next comma outside quotes. Entity tags have no escapes. */
+/** Returns the index after the next comma outside quotes. Entity tags have no escapes. */
 function memberEnd(text: string, from: number): number {
   let quoted = false
   for (let at = from; at < text.length; at++) {

@@ -3,8 +3,8 @@ import type { ResponseHeaders } from '../exchange.js'
 const UNSAFE = /[^\t\x20-\x7e\x80-\xff]/
 
 /**
- * Adds names to the Vary header, in place. A name that is there already, in any case, is not
- * repeated; `*` stands for all of them and stays alone (RFC 9110 section 12.5.5).
+ * Adds names to the Vary header, in place. Does not repeat a name that is present in any case. `*`
+ * includes all names and stays alone (RFC 9110 section 12.5.5).
  */
 export function addVary(headers: ResponseHeaders, ...names: readonly string[]): void {
   const present = headers['vary']
@@ -23,8 +23,8 @@ export function addVary(headers: ResponseHeaders, ...names: readonly string[]): 
 }
 
 /**
- * Whether a text can be sent as a header's value: no line breaks, no other controls, nothing above
- * U+00FF.
+ * Returns true if a text can be sent as the value of a header field: no line breaks or other
+ * controls, and nothing above U+00FF.
  */
 export function isFieldValue(text: string): boolean {
   return !UNSAFE.test(text)

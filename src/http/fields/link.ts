@@ -1,12 +1,10 @@
 import { isToken } from './reader.js'
 
-/**
- * One link: where it leads, how it is related, and further parameters such as `title` or `type`.
- */
+/** A link: its target, its relation, and further parameters such as `title` or `type`. */
 export interface Link {
-  /** A URI reference. Characters that may not stand in one are percent-encoded. */
+  /** A URI reference. Characters that are not allowed in one are percent-encoded. */
   readonly target: string
-  /** One or more relation types, parted by spaces. */
+  /** One or more relation types, separated by spaces. */
   readonly rel: string
   readonly [param: string]: string | undefined
 }
@@ -17,10 +15,11 @@ const NOT_IN_URI = /[^!#$&-;=?-Z_a-z~[\]%]/gu
 const NOT_IN_EXTENDED = /[^!#$&+.^_`|~0-9A-Za-z-]/gu
 
 /**
- * The value of a Link header (RFC 8288). Whatever the texts are, the value is one line of printable
- * ASCII: targets are percent-encoded, parameters quoted, and a parameter with other characters
- * (line breaks too) goes out as `name*=UTF-8''…` (RFC 8187).
- * @throws {TypeError} when `rel` is no relation type or a parameter's name no token
+ * Returns the value of a Link header (RFC 8288). It is always one line of printable ASCII: targets
+ * are percent-encoded, and parameters are quoted. A parameter with other characters, such as line
+ * breaks, is sent as `name*=UTF-8''…` (RFC 8187).
+ *
+ * @throws {TypeError} `rel` is not a relation type, or the name of a parameter is not a token.
  */
 export function linkValue(links: readonly Link[]): string {
   return links.map(oneLink).join(', ')
@@ -28,12 +27,15 @@ export function linkValue(links: readonly Link[]): string {
 
 function oneLink({ target, rel, ...params }: Link): string {
   if (!RELATION.test(rel)) {
-    throw new TypeError('linkValue: rel must be relation types parted by single spaces, printable ASCII without quotes')
+    const rule = 'relation types parted by single spaces, printable ASCII without quotes'
+    throw new TypeError(`linkValue: rel must be ${rule}`)
   }
   let text = `<${target.replace(NOT_IN_URI, percentEncode)}>; rel="${rel}"`
   for (const [name, value] of Object.entries(params)) {
     if (value === undefined) continue
-    if (!isToken(name)) throw new TypeError(`linkValue: ${JSON.stringify(name)} is no token, so no parameter's name`)
+    if (!isToken(name)) {
+      throw new TypeError(`linkValue: ${JSON.stringify(name)} is no token, so no parameter's name`)
+    }
     text += PLAIN.test(value)
       ? `; ${name}="${value.replace(/["\\]/g, '\\$&')}"`
       : `; ${name}*=UTF-8''${value.replace(NOT_IN_EXTENDED, percentEncode)}`
@@ -41,9 +43,11 @@ function oneLink({ target, rel, ...params }: Link): string {
   return text
 }
 
-/** A half of a surrogate pair, which has no bytes, becomes U+FFFD. */
+/** Percent-encodes a character. A lone surrogate, which has no bytes, becomes U+FFFD. */
 function percentEncode(char: string): string {
   let text = ''
-  for (const byte of Buffer.from(char)) text += `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+  for (const byte of Buffer.from(char)) {
+    text += `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+  }
   return text
 }

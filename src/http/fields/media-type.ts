@@ -5,7 +5,7 @@ import { Memo } from '../../runtime/memo.js'
 export interface MediaType {
   /** Type and subtype, lower-case, such as `application/json`. */
   readonly type: string
-  /** Parameters by lower-case name, values as sent, unquoted; the first of a name wins. */
+  /** Parameters by lower-case name, with unquoted values as sent. The first one of a name wins. */
   readonly params: ReadonlyMap<string, string>
 }
 
@@ -13,8 +13,8 @@ const SLASH = 0x2f
 const memo = new Memo((text: string) => ({ parsed: parse(text) }))
 
 /**
- * Reads a media type such as a Content-Type. `undefined` when it is malformed or more than one.
- * Linear.
+ * Reads a media type such as a Content-Type. Returns `undefined` if it is malformed or a list.
+ * Takes linear time.
  */
 export function parseMediaType(text: string): MediaType | undefined {
   return memo.get(text).parsed
@@ -28,7 +28,7 @@ function parse(text: string): MediaType | undefined {
   return type !== undefined && params !== undefined && reader.done ? { type, params } : undefined
 }
 
-/** Type and subtype at the reader, lower-case. */
+/** Reads type and subtype at the position of the reader, in lower case. */
 export function readType(reader: FieldReader): string | undefined {
   const start = reader.at
   if (reader.token() === '' || !reader.eat(SLASH) || reader.token() === '') return undefined

@@ -3,26 +3,24 @@ import { FieldReader, fieldText } from './reader.js'
 
 /** One preference as sent. */
 export interface Preference {
-  /**
-   * The value, unquoted; `''` when there is none, which RFC 7240 says is the same as an empty one.
-   */
+  /** The unquoted value; `''` if there is none, which RFC 7240 treats like an empty value. */
   readonly value: string
-  /** Parameters by lower-case name; `''` for one without value. */
+  /** Parameters by lower-case name; the value is `''` if there is none. */
   readonly params: ReadonlyMap<string, string>
 }
 
-/** What a client prefers. Shared between requests: do not change it. */
+/** The preferences of a client. Shared between requests: do not change it. */
 export interface Preferences {
   /** `respond-async`, without a value (RFC 7240 section 4.1). */
   readonly respondAsync: boolean
   /**
-   * `wait`, in whole seconds from 0 to 2147483647 (larger ones are cut); `undefined` when absent or
-   * not digits.
+   * `wait` in whole seconds, from 0 to 2147483647 (larger values are cut). `undefined` if it is
+   * absent or not digits.
    */
   readonly wait: number | undefined
   readonly return: 'minimal' | 'representation' | undefined
   readonly handling: 'strict' | 'lenient' | undefined
-  /** Everything that was sent, by lower-case name, unknown ones too. */
+  /** All preferences by lower-case name, unknown ones included. */
   readonly all: ReadonlyMap<string, Preference>
 }
 

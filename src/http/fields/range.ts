@@ -1,8 +1,7 @@
 import { fieldText } from './reader.js'
 
 /**
- * A part of something counted in bytes, or in whatever the unit is: from `start` up to, not
- * including, `end`.
+ * A part of a representation, in bytes or another unit: from `start` up to, not including, `end`.
  */
 export interface Range {
   readonly start: number
@@ -10,21 +9,22 @@ export interface Range {
 }
 
 /**
- * What a Range field comes to. `whole`: there is none, or it is to be ignored: answer as if it was
- * not there. `unsatisfiable`: answer 416 with what `contentRange(undefined, size)` gives. Else one
- * range or more, none overlapping another, in the order asked for.
+ * The result of a Range field. `whole`: there is no Range, or it must be ignored. `unsatisfiable`:
+ * answer 416 with `contentRange(undefined, size)`. Otherwise one range or more, in the order
+ * requested, without overlaps.
  */
 export type Ranges = 'whole' | 'unsatisfiable' | readonly Range[]
 
+/** Options of `selectRanges`. */
 export interface RangeOptions {
-  /** The range unit that is understood, lower case. Default: `bytes`. */
+  /** The supported range unit, lower-case. Default: `bytes`. */
   readonly unit?: string
-  /** More ranges than this in one field make it ignored. Default: 16. */
+  /** Maximum number of ranges. A field with more is ignored. Default: 16. */
   readonly maxRanges?: number
 }
 
 /**
- * What the client wrote. Positions count from 0 and both ends belong to it; `last` alone is a
+ * A range as the client wrote it. Positions start at 0, and both are included. `last` alone is a
  * suffix length.
  */
 interface Spec {
@@ -40,13 +40,16 @@ const SPACE = 0x20
 const TAB = 0x09
 
 /**
- * Reads a Range field (RFC 9110 section 14.2) for something of `size`. Positions past the end are
- * cut to it, ranges that begin there are left out. Ignored, as the RFC allows: another unit, a
- * field with any malformed or backward range, more than `maxRanges`, more than two ranges that
- * overlap. Two that overlap become one. Never throws. Linear, and stops at the first thing that is
- * wrong.
+ * Reads a Range field (RFC 9110 section 14.2) for a representation of `size`. Cuts positions after
+ * the end, and drops ranges that begin there. Two ranges that overlap become one.
+ *
+ * Ignores the field, as the RFC allows, for another unit, a malformed or backward range, more than
+ * `maxRanges`, or more than two ranges that overlap. Never throws. Takes linear time, and stops at
+ * the first fault.
  */
-export function selectRanges(field: string | readonly string[] | undefined, size: number, options: RangeOptions = {}): Ranges {
+export function selectRanges(
+  field: string | readonly string[] | undefined, size: number, options: RangeOptions = {},
+): Ranges {
   if (field === undefined) return 'whole'
   const { unit = 'bytes', maxRanges = 16 } = options
   const specs = new RangeReader(fieldText(field)).read(unit, maxRanges)
@@ -56,26 +59,30 @@ export function selectRanges(field: string | readonly string[] | undefined, size
   for (const { first, last } of specs) {
     if (first === undefined) {
       if (last === 0) continue
-      // The last so many of nothing are satisfiable, and no Content-Range can say so.
+      // A suffix of an empty representation is satisfiable, but Content-Range cannot express it.
       if (size === 0) wholeOfNothing = true
       else ranges.push({ start: Math.max(0, size - (last as number)), end: size })
-    } else if (first < size) ranges.push({ start: first, end: last === undefined ? size : Math.min(last + 1, size) })
+    } else if (first < size) {
+      ranges.push({ start: first, end: last === undefined ? size : Math.min(last + 1, size) })
+    }
   }
   if (ranges.length === 0) return wholeOfNothing ? 'whole' : 'unsatisfiable'
   return ranges.length === 1 ? ranges : merged(ranges)
 }
 
-/** The value of Content-Range (RFC 9110 section 14.4); without a range that of a 416. */
+/** Returns the value of Content-Range (RFC 9110 section 14.4); without a range, that of a 416. */
 export function contentRange(range: Range | undefined, size: number, unit = 'bytes'): string {
-  return range === undefined ? `${unit} */${size}` : `${unit} ${range.start}-${range.end - 1}/${size}`
+  if (range === undefined) return `${unit} */${size}`
+  return `${unit} ${range.start}-${range.end - 1}/${size}`
 }
 
 /**
- * Two ranges that overlap as one, in the place of the earlier; `whole` when there are more of the
- * kind.
+ * Joins two ranges that overlap, at the place of the earlier one. Returns `whole` if there are more
+ * overlaps.
  */
 function merged(ranges: readonly Range[]): Ranges {
-  const sorted = ranges.map((range, index) => ({ range, index })).sort((a, b) => a.range.start - b.range.start)
+  const sorted = ranges.map((range, index) => ({ range, index }))
+    .sort((a, b) => a.range.start - b.range.start)
   let pair: { readonly a: number, readonly b: number } | undefined
   let before = sorted[0] as (typeof sorted)[number]
   for (const one of sorted.slice(1)) {
@@ -93,7 +100,7 @@ function merged(ranges: readonly Range[]): Ranges {
   return ranges.flatMap((range, index) => (index === a ? [union] : index === b ? [] : [range]))
 }
 
-/** Walks through a field once. */
+/** Reads a field in one pass. */
 class RangeReader {
   readonly #text: string
   #at = 0
@@ -102,17 +109,19 @@ class RangeReader {
     this.#text = text
   }
 
-  /** The ranges as written; `undefined` for a field that is to be ignored. */
+  /** Returns the ranges as written; `undefined` if the field must be ignored. */
   read(unit: string, max: number): Spec[] | undefined {
     this.#blank()
     const start = this.#at
     while (this.#at < this.#text.length && this.#code() !== EQUALS) this.#at++
-    if (this.#at - start !== unit.length || this.#text.slice(start, this.#at++).toLowerCase() !== unit) return undefined
+    const name = this.#text.slice(start, this.#at)
+    this.#at++
+    if (name.length !== unit.length || name.toLowerCase() !== unit) return undefined
     const specs: Spec[] = []
     for (;;) {
       this.#blank()
       if (this.#at >= this.#text.length) return specs.length === 0 ? undefined : specs
-      // RFC 9110 section 5.6.1.2: empty members of a list count for nothing.
+      // RFC 9110 section 5.6.1.2: empty members of a list are ignored.
       if (this.#code() === COMMA) {
         this.#at++
         continue
@@ -134,17 +143,23 @@ class RangeReader {
     const last = this.#number()
     if (first === undefined) return last === undefined ? undefined : { first, last }
     if (last === undefined || first < last) return { first, last }
-    // Numbers that are too large for us are equal to us; their digits are not.
-    return first === last && !isLess(this.#text.slice(dash + 1, this.#at), this.#text.slice(from, dash)) ? { first, last } : undefined
+    // Numbers that are too large are cut to the same value, so their digits are compared.
+    if (first !== last) return undefined
+    const isBackward = isLess(this.#text.slice(dash + 1, this.#at), this.#text.slice(from, dash))
+    return isBackward ? undefined : { first, last }
   }
 
-  /** Digits as a number, at most `Number.MAX_SAFE_INTEGER - 1`; `undefined` when there are none. */
+  /**
+   * Reads digits as a number, at most `Number.MAX_SAFE_INTEGER - 1`; `undefined` if there are none.
+   */
   #number(): number | undefined {
     const start = this.#at
     let value = 0
     for (;;) {
       const digit = this.#code() - ZERO
-      if (!(digit >= 0 && digit <= 9)) return this.#at === start ? undefined : Math.min(value, Number.MAX_SAFE_INTEGER - 1)
+      if (!(digit >= 0 && digit <= 9)) {
+        return this.#at === start ? undefined : Math.min(value, Number.MAX_SAFE_INTEGER - 1)
+      }
       if (value < Number.MAX_SAFE_INTEGER) value = value * 10 + digit
       this.#at++
     }
@@ -159,7 +174,7 @@ class RangeReader {
   }
 }
 
-/** Whether one number in digits is less than another. */
+/** Compares two numbers by their digits. Returns true if `a` is less than `b`. */
 function isLess(a: string, b: string): boolean {
   const x = a.replace(/^0+/, '')
   const y = b.replace(/^0+/, '')

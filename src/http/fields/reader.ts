@@ -7,7 +7,10 @@ const EQUALS = 0x3d
 const BACKSLASH = 0x5c
 const DELETE = 0x7f
 
-const TOKEN_CHARS = Uint8Array.from({ length: 128 }, (_, code) => Number(/[\w!#$%&'*+.^`|~-]/.test(String.fromCharCode(code))))
+const TOKEN_CHAR = /[\w!#$%&'*+.^`|~-]/
+const TOKEN_CHARS = Uint8Array.from(
+  { length: 128 }, (_, code) => Number(TOKEN_CHAR.test(String.fromCharCode(code))),
+)
 
 function isTokenChar(code: number): boolean {
   return code < 128 && TOKEN_CHARS[code] === 1
@@ -17,15 +20,15 @@ function isControl(code: number): boolean {
   return (code < SPACE && code !== TAB) || code === DELETE
 }
 
-/** Whether `text` is a token (RFC 9110 section 5.6.2). */
+/** Returns true if `text` is a token (RFC 9110 section 5.6.2). */
 export function isToken(text: string): boolean {
   for (let at = 0; at < text.length; at++) if (!isTokenChar(text.charCodeAt(at))) return false
   return text.length > 0
 }
 
 /**
- * Walks through a list-based header field (RFC 9110 section 5.6). It only moves forward, apart from
- * one second look at a quoted string that turned out malformed, so a parse is linear in the text.
+ * Reads a list-based header field (RFC 9110 section 5.6). Moves forward only, except that it reads
+ * a malformed quoted string twice, so parsing takes linear time.
  */
 export class FieldReader {
   readonly text: string
@@ -40,37 +43,35 @@ export class FieldReader {
     return this.at >= this.text.length
   }
 
-  /** Steps over spaces and tabs (OWS, BWS). */
+  /** Skips spaces and tabs (OWS, BWS). */
   space(): void {
     let code = this.text.charCodeAt(this.at)
     while (code === SPACE || code === TAB) code = this.text.charCodeAt(++this.at)
   }
 
-  /** Steps over `code` when it is next. */
+  /** Skips `code` if it is next. Returns true if it was. */
   eat(code: number): boolean {
     if (this.text.charCodeAt(this.at) !== code) return false
     this.at++
     return true
   }
 
-  /** The token that starts here; `''` when there is none. */
+  /** Reads a token; `''` if there is none. */
   token(): string {
     const start = this.at
     while (isTokenChar(this.text.charCodeAt(this.at))) this.at++
     return this.text.slice(start, this.at)
   }
 
-  /**
-   * The token or quoted string that starts here; `''` when there is none, `undefined` when it is
-   * malformed.
-   */
+  /** Reads a token or a quoted string; `''` if there is none, `undefined` if it is malformed. */
   word(): string | undefined {
     return this.text.charCodeAt(this.at) === QUOTE ? this.#quoted() : this.token()
   }
 
   /**
-   * What follows the name of an item: `; name=value; flag`. Names come lower-case, the first of a
-   * name wins, a name without value has `''`, empty ones are skipped. `undefined` when malformed.
+   * Reads the parameters after the name of an item: `; name=value; flag`. Names are lower-case. The
+   * first one of a name wins, a name without a value has `''`, and empty parameters are skipped.
+   * Returns `undefined` if they are malformed.
    */
   parameters(): Map<string, string> | undefined {
     const found = new Map<string, string>()
@@ -86,7 +87,7 @@ export class FieldReader {
     }
   }
 
-  /** The value after an optional `=`; `''` without one, `undefined` when malformed. */
+  /** Reads the value after an optional `=`; `''` without one, `undefined` if it is malformed. */
   assigned(): string | undefined {
     this.space()
     if (!this.eat(EQUALS)) return ''
@@ -94,16 +95,15 @@ export class FieldReader {
     return this.word()
   }
 
-  /** Whether an item ends here: at a comma, which is stepped over, or at the end of the text. */
+  /**
+   * Returns true at the end of an item: at a comma, which is skipped, or at the end of the text.
+   */
   itemEnds(): boolean {
     this.space()
     return this.done || this.eat(COMMA)
   }
 
-  /**
-   * Steps behind the next comma that is not inside a quoted string; an open quote hides all the
-   * rest.
-   */
+  /** Skips all up to the next comma outside a quoted string. An unclosed quote hides the rest. */
   skipItem(): void {
     let quoted = false
     while (!this.done) {
@@ -135,7 +135,7 @@ export class FieldReader {
   }
 }
 
-/** A field as one text: several lines count as one list (RFC 9110 section 5.3). */
+/** Joins the lines of a field, which form one list (RFC 9110 section 5.3). */
 export function fieldText(field: string | readonly string[]): string {
   return typeof field === 'string' ? field : field.join(', ')
 }
@@ -143,8 +143,8 @@ export function fieldText(field: string | readonly string[]): string {
 const QVALUE = /^(?:0(?:\.[0-9]*)?|\.[0-9]+|1(?:\.0*)?)$/
 
 /**
- * The weight among parameters (RFC 9110 section 12.4.2): 1 without a `q`, `undefined` when it is
- * malformed. More than three decimals and a missing leading zero are let pass.
+ * Reads the weight among parameters (RFC 9110 section 12.4.2): 1 without a `q`, `undefined` if it
+ * is malformed. Accepts more than three decimals and a missing leading zero.
  */
 export function readWeight(params: ReadonlyMap<string, string>): number | undefined {
   const text = params.get('q')

@@ -20,22 +20,21 @@ import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
 import type { Tasks } from '../tasks.js'
 
-/** How a pair of endpoints, one that takes tasks and one that shows them, meets its clients. */
+/** Options of `taskEndpoints`. */
 export interface TaskEndpointsOptions<C = unknown> {
   /**
-   * Where the status resource is mounted, below the same mount path, with `{id}` for the task's id:
-   * `/tasks/{id}`.
+   * Path of the status resource below the mount path, with `{id}` for the task's id: `/tasks/{id}`.
    */
   readonly statusPath: string
   /** The body of answers: `taskFormat` (default), `jobFormat`, or one of your own. */
   readonly format?: TaskFormat
   /**
-   * To whom tasks belong. A task is visible to its owner only; for everybody else it is unknown.
-   * Required, because each choice is wrong for some servers:
+   * The owner of the tasks. A task exists for its owner only. All others get the answer of an
+   * unknown task. Required, because each choice is wrong for some servers:
    *
    * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is
    *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
-   *   but a text that is not empty or `undefined` is a `TypeError`, which is answered with 500 and
+   *   other than a non-empty string or `undefined` is a `TypeError`, which is answered with 500 and
    *   goes to `onError`.
    * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
    *   request without one is answered with 401 `unauthorized`, before its body is read.
@@ -46,23 +45,25 @@ export interface TaskEndpointsOptions<C = unknown> {
    * Behind a proxy they all count as one.
    */
   readonly owner: OwnerOption<C>
-  /** What of the request travels to `run` as `context`; has to survive JSON. Default: nothing. */
+  /**
+   * Returns the part of the request that `run` receives as `context`, as JSON. Default: nothing.
+   */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
-   * Finds the callback URL in what is submitted: `(body) => body.callbackUrl`. Needs `callbacks` of
-   * `createTasks`. A URL that can't be called is a 400, and so is one of a request that is answered
-   * directly. Default: nobody is called.
+   * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
+   * `createTasks`. A URL that can't be called is a 400. A URL in a request for a direct answer is a
+   * 400 too. Default: no callbacks.
    */
   readonly callback?: FindCallback<C>
-  /** The longest `Prefer: wait=N` that is honoured, in seconds. Default 30. */
+  /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
   readonly maxWaitSeconds?: number
   /**
-   * How long a direct answer may take, in milliseconds, before it is a 503 `sync_timeout`. The work
-   * is stopped then, unless the request has an Idempotency-Key: a retry gets its result. Default 30
-   * 000.
+   * Maximum time of a direct answer, in milliseconds. Then the answer is 503 `sync_timeout`, and
+   * the work is stopped. With an Idempotency-Key the work continues, and a retry gets its result.
+   * Default 30 000.
    */
   readonly syncTimeoutMs?: number
-  /** The longest body that is read, in bytes. Default: `maxInputBytes` of the tasks. */
+  /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
   readonly maxBodyBytes?: number
 }
 
@@ -84,7 +85,7 @@ export interface TaskEndpoints<C = unknown> {
   accept(request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
   /**
    * Answers directly, for a handler of your own, and once for each Idempotency-Key. A retry with
-   * the same `body` (which has to survive JSON) gets the same answer with `Idempotent-Replayed:
+   * the same `body` (compared as JSON) gets the same answer with `Idempotent-Replayed:
    * true`, and waits for it while the first request is under way. Another body is a 422. `work`
    * must not stop when the client disconnects.
    *

@@ -6,8 +6,8 @@ import type { ContextOf } from '../definition/task-types.js'
 /** Options of one submit endpoint. */
 export interface SubmitEndpointOptions<C = unknown> {
   /**
-   * Returns what of the request travels to `run` as `context`. It has to survive JSON. Required, and
-   * typed, if the definition says which context it needs. Default: `context` of `taskEndpoints`.
+   * Returns the part of the request that `run` receives as `context`, as JSON. Required, and typed,
+   * if the definition says which context it needs. Default: `context` of `taskEndpoints`.
    */
   readonly context?: (request: HttpRequest<C>) => unknown
   /**
@@ -21,7 +21,7 @@ export interface SubmitEndpointOptions<C = unknown> {
    * no Content-Type. Default: a body is required, 400 `missing_body`.
    */
   readonly emptyBody?: unknown
-  /** Replaces `callback` of `taskEndpoints`. */
+  /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
   readonly callback?: FindCallback<C>
 }
 
@@ -51,7 +51,7 @@ export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>
 /** Input that a handler of the host has read from a request, for `TaskEndpoints.accept`. */
 export interface ReadWork {
   readonly input: unknown
-  /** Distinguishes requests with the same Idempotency-Key. Has to survive JSON. */
+  /** Distinguishes requests with the same Idempotency-Key. Compared as JSON. */
   readonly body: unknown
   /**
    * Called when no task will ever use this input: it was refused, or an earlier request had started

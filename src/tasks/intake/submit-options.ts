@@ -3,9 +3,9 @@ import type { OwnerId } from '../record/owner.js'
 /** Options of one task that is submitted. */
 export interface SubmitOptions extends OwnedSubmitOptions {
   /**
-   * The id of the owner: a text that is not empty. Leave it out for a task of the host's own, which
-   * has no owner and is not counted by `maxPerOwner`. `undefined` is a `TypeError`: for a client
-   * who may be anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
+   * The id of the owner, a non-empty string. Leave it out for a task of the host's own, which has
+   * no owner and is not counted by `maxPerOwner`. `undefined` is a `TypeError`. If a client may be
+   * anonymous, use `tasks.ownedBy(user?.id).submit(…)`.
    */
   readonly owner?: string
 }
@@ -19,10 +19,10 @@ export interface OwnedSubmitOptions {
   readonly id?: string | undefined
   /** Delay before the first run, in milliseconds. Default 0. */
   readonly delayMs?: number | undefined
-  /** Passed to `run` together with the job. Has to survive JSON. */
+  /** Passed to `run` as `context`. It is stored as JSON. */
   readonly context?: unknown
   /**
-   * Receives a signed POST when the task has ended. Needs `callbacks` of `createTasks`.
+   * URL that receives a signed POST when the task has ended. Requires `callbacks` of `createTasks`.
    */
   readonly callbackUrl?: string | undefined
 }

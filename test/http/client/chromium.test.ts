@@ -44,22 +44,22 @@ describe('in a browser', () => {
       const long = await client.submit('/start-job', { ms: 60_000 })
       const cancelled = await long.cancel()
       const failure = await client.run('/api/long-running-task', { task: 'wait', data: { ms: 1, fail: true } }).catch((error: unknown) => error)
-      return { done, ms: [result.ms, again.ms], state: cancelled.state, failed: longhaul.isTaskFailed(failure) && failure.code }
+      return { done, ms: [result.ms, again.ms], status: cancelled.status, failed: longhaul.isTaskFailed(failure) && failure.code }
     })
     assert.ok(seen.done.length >= 3, String(seen.done))
-    assert.deepEqual([seen.ms, seen.state, seen.failed], [[1500, 1500], 'cancelled', 'told_to_fail'])
+    assert.deepEqual([seen.ms, seen.status, seen.failed], [[1500, 1500], 'cancelled', 'told_to_fail'])
   })
 
   test('a long poll, and a refusal', async () => {
     const seen = await page.evaluate(async () => {
       const polling = longhaul.createClient({ headers: { authorization: 'Bearer writer-1' }, events: false, poll: { baseMs: 1 } })
-      const states: string[] = []
-      await polling.run('/api/long-running-task', { task: 'wait', data: { ms: 2500 } }, { onProgress: ({ state }) => { states.push(state) } })
+      const statuses: string[] = []
+      await polling.run('/api/long-running-task', { task: 'wait', data: { ms: 2500 } }, { onProgress: ({ status }) => { statuses.push(status) } })
       const refused = await polling.submit('/api/long-running-task', { task: 'none', data: {} }).catch((error: unknown) => error)
-      return { states, code: longhaul.isClientError(refused) && refused.code }
+      return { statuses, code: longhaul.isClientError(refused) && refused.code }
     })
-    assert.ok(seen.states.length >= 3, String(seen.states))
-    assert.deepEqual([seen.states.at(-1), seen.code], ['completed', 'unknown_task'])
+    assert.ok(seen.statuses.length >= 3, String(seen.statuses))
+    assert.deepEqual([seen.statuses.at(-1), seen.code], ['completed', 'unknown_task'])
   })
 
   test('records in both directions', async () => {

@@ -54,8 +54,8 @@ describe('tasks', () => {
     const task = await waiting(far).submit({ ms: 600 })
     let resets = 0
     const result = await task.result({
-      onProgress: ({ state }) => {
-        if (state === 'processing' && resets++ < 3) proxy.heal()
+      onProgress: ({ status }) => {
+        if (status === 'processing' && resets++ < 3) proxy.heal()
       },
     })
     assert.equal(result.ms, 600)
@@ -71,7 +71,7 @@ describe('tasks', () => {
   })
 
   test('the same key is the same task', async () => {
-    const ids = await Promise.all([1, 2].map(async () => (await waiting(client).submit({ ms: 10 }, { idempotencyKey: 'twice' })).id))
+    const ids = await Promise.all([1, 2].map(async () => (await waiting(client).submit({ ms: 10 }, { idempotencyKey: 'twice' })).taskId))
     assert.equal(ids[0], ids[1])
   })
 
@@ -79,8 +79,8 @@ describe('tasks', () => {
     const task = await waiting(client).submit({ ms: 60_000 })
     const failed = task.result().then(() => assert.fail(), (error: unknown) => error)
     const other = createClient({ baseUrl: server.url, headers }).resume(JSON.stringify(task))
-    assert.equal((await other.cancel()).state, 'cancelled')
-    assert.equal((await other.cancel()).state, 'cancelled')
+    assert.equal((await other.cancel()).status, 'cancelled')
+    assert.equal((await other.cancel()).status, 'cancelled')
     const error = await failed
     assert.ok(isTaskFailed(error))
     assert.equal(error.code, 'task_cancelled')
@@ -101,7 +101,7 @@ describe('tasks', () => {
     const job = await client.submit<{ ms: number }>('/start-job', { ms: 50 })
     assert.match(job.statusUrl ?? '', /\/job-status\//)
     assert.equal((await job.result()).ms, 50)
-    assert.equal((await job.status()).state, 'completed')
+    assert.equal((await job.status()).status, 'completed')
   })
 
   test('a callback is verified', async (t) => {
@@ -109,14 +109,13 @@ describe('tasks', () => {
     const task = await client.submit('/start-task', { taskData: 'some words', callbackUrl: url })
     await task.result()
     for (;;) {
-      const { body } = await task.status()
-      const { state } = body['callback'] as { state: string }
-      if (state === 'delivered') break
+      const { callback } = await task.status()
+      if (callback?.state === 'delivered') break
       await new Promise((resolve) => { setTimeout(resolve, 10) })
     }
     const [first] = seen
     const { type, data } = await verifyCallback<{ words: number }>(first?.body ?? '', first?.headers ?? {}, callbackSecrets(tokens).get('will') ?? '')
-    assert.deepEqual([type, data.taskId, data.result?.words], ['task.completed', task.id, 2])
+    assert.deepEqual([type, data.taskId, data.result?.words], ['task.completed', task.taskId, 2])
     await assert.rejects(verifyCallback(first?.body ?? '', first?.headers ?? {}, callbackSecrets(tokens).get('wanda') ?? ''), { code: 'callback_signature_invalid' })
   })
 })

@@ -23,10 +23,10 @@ async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
 describe('the client on a server that knows no more than SPEC', () => {
   test('a task', async () => {
     const task = await client.submit('/api/long-running-task', { task: 'x', data: { polls: 3 } })
-    assert.equal(task.id, 'task-1')
-    const states: string[] = []
-    assert.deepEqual(await task.result({ onProgress: ({ state }) => { states.push(state) } }), { message: 'Task completed.' })
-    assert.deepEqual(states, ['processing', 'completed'])
+    assert.equal(task.taskId, 'task-1')
+    const statuses: string[] = []
+    assert.deepEqual(await task.result({ onProgress: ({ status }) => { statuses.push(status) } }), { message: 'Task completed.' })
+    assert.deepEqual(statuses, ['processing', 'completed'])
     assert.equal(server.seen.filter((line) => line.startsWith('GET')).length, 4)
   })
 
@@ -38,7 +38,7 @@ describe('the client on a server that knows no more than SPEC', () => {
     const job = await client.submit('/start-job', {})
     assert.match(job.statusUrl ?? '', /\/job-status\/\d+$/)
     const status = await job.status()
-    assert.deepEqual([status.id, status.state], [job.id, 'processing'])
+    assert.deepEqual([status.taskId, status.status], [job.taskId, 'processing'])
     assert.deepEqual(await job.result(), { message: '' })
   })
 
@@ -90,8 +90,8 @@ describe('faults', () => {
     const task = await client.submit('/api/long-running-task', { task: 'x', data: { polls: 2 } })
     let restarted: Promise<void> | undefined
     const result = task.result({
-      onProgress: ({ state }) => {
-        if (state === 'processing') restarted ??= server.restart(() => new Promise((resolve) => { setTimeout(resolve, 100) }))
+      onProgress: ({ status }) => {
+        if (status === 'processing') restarted ??= server.restart(() => new Promise((resolve) => { setTimeout(resolve, 100) }))
       },
     })
     assert.deepEqual(await result, { message: 'Task completed.' })

@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Redis } from 'ioredis'
 import type Koa from 'koa'
 import type { Runner } from 'longhaul/conformance'
+import type { Client } from 'longhaul/client'
 import type { AnyTaskDefinition, Handler, HttpRequest, Schema, TaskDefinition, TaskEndpoints, Tasks } from 'longhaul'
 import type { memory } from 'longhaul/memory'
 import type { Scheme } from 'longhaul/policies'
@@ -58,6 +59,9 @@ export declare const logger: { error(error: unknown): void }
 export declare const cache: { get(key: string): Promise<string> }
 export declare const url: string
 export declare function secretsOf(owner: string | undefined): Promise<string[]>
+
+/** A client of the application's own API. */
+export declare const api: Client
 
 /** A test runner, and what opens a fresh adapter for each test. */
 export declare const runner: Runner

@@ -40,11 +40,11 @@ async function whole(items: readonly User[]) {
 describe('bulk', () => {
   test('the same report whatever the pieces are', async () => {
     const all = users(50)
-    for (const options of [{}, { maxItems: 7 }, { maxItems: 1 }, { maxBytes: 300 }, { maxItems: 7, concurrency: 5 }]) {
+    for (const options of [{}, { maxItems: 7 }, { maxItems: 1 }, { maxBodyBytes: 300 }, { maxItems: 7, concurrency: 5 }]) {
       const { client, seen } = site()
       assert.deepEqual(await client.bulk('/bulk', all, options), await whole(all))
       assert.deepEqual(seen.flatMap(({ body }) => JSON.parse(body) as unknown[]).length, 50)
-      if (options.maxBytes !== undefined) assert.ok(seen.length > 5 && seen.every(({ body }) => body.length <= 300))
+      if (options.maxBodyBytes !== undefined) assert.ok(seen.length > 5 && seen.every(({ body }) => body.length <= 300))
     }
   })
 
@@ -163,6 +163,6 @@ describe('bulk', () => {
     const { client, seen } = site()
     assert.deepEqual(await client.bulk('/bulk', []), { summary: { total: 0, succeeded: 0, failed: 0 }, items: [] })
     assert.equal(seen.length, 0)
-    for (const options of [{ maxItems: 0 }, { maxBytes: 0.5 }, { concurrency: NaN }]) await assert.rejects(client.bulk('/bulk', [1], options), TypeError)
+    for (const options of [{ maxItems: 0 }, { maxBodyBytes: 0.5 }, { concurrency: NaN }]) await assert.rejects(client.bulk('/bulk', [1], options), TypeError)
   })
 })

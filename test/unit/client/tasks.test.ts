@@ -11,7 +11,7 @@ describe('submit', () => {
   test('asks for work in the background, with a key, and reads the place of the status', async () => {
     const { client, seen } = fakeServer(accepted)
     const task = await client.submit('/work', { a: 1 })
-    assert.equal(task.id, 't1')
+    assert.equal(task.taskId, 't1')
     assert.equal(task.statusUrl, `${BASE}/api/status/t1`)
     const [request] = seen
     assert.equal(request?.method, 'POST')
@@ -34,8 +34,8 @@ describe('submit', () => {
 
     const heard: TaskStatus[] = []
     assert.deepEqual(await task.result({ onProgress: (status) => { heard.push(status) } }), { message: 'at once', n: 1 })
-    assert.deepEqual(heard.map(({ state }) => state), ['completed'])
-    assert.equal((await task.cancel()).state, 'completed')
+    assert.deepEqual(heard.map(({ status }) => status), ['completed'])
+    assert.equal((await task.cancel()).status, 'completed')
     assert.equal((await task.status()).message, 'at once')
     assert.deepEqual(JSON.parse(JSON.stringify(task)), { result: { message: 'at once', n: 1 } })
     assert.deepEqual(await client.resume(JSON.stringify(task)).result(), { message: 'at once', n: 1 })
@@ -48,7 +48,7 @@ describe('submit', () => {
       return json({ taskId: 'a/b', message: 'ok' }, 202)
     })
     assert.equal((await client.submit('/job', {})).statusUrl, `${BASE}/job-status/7`)
-    assert.equal((await client.submit('/job', {})).id, '7')
+    assert.equal((await client.submit('/job', {})).taskId, '7')
     assert.equal((await client.submit('/task', {}, { statusPath: '/task-status/{id}' })).statusUrl, `${BASE}/task-status/a%2Fb`)
     await assert.rejects(client.submit('/task', {}), { name: 'ClientError', code: 'no_status_url', status: 202 })
   })
@@ -205,7 +205,7 @@ describe('credentials', () => {
 describe('result', () => {
   const resumed = (reply: Parameters<typeof fakeServer>[0], options?: Parameters<typeof fakeServer>[1]) => {
     const { client, seen } = fakeServer(reply, options)
-    return { task: client.resume<{ message: string, n?: number }>({ id: 't1', statusUrl: `${BASE}/api/status/t1` }), seen }
+    return { task: client.resume<{ message: string, n?: number }>({ taskId: 't1', statusUrl: `${BASE}/api/status/t1` }), seen }
   }
 
   test('by events: one request, each change once', async () => {
@@ -316,7 +316,7 @@ describe('result', () => {
     const { task } = resumed(() => json({ taskId: 't1', status: 'failed', error: { code: 'no_stock', message: 'None left.' } }))
     const error = await task.result().then(() => assert.fail(), (error: unknown) => error)
     assert.ok(isTaskFailed(error))
-    assert.deepEqual([error.code, error.message, error.task.state, error.task.id], ['no_stock', 'None left.', 'failed', 't1'])
+    assert.deepEqual([error.code, error.message, error.task.status, error.task.taskId], ['no_stock', 'None left.', 'failed', 't1'])
     assert.equal(isClientError(error), false)
   })
 
@@ -332,9 +332,22 @@ describe('result', () => {
 
   test('a job of a server that knows SPEC only', async () => {
     const { task } = resumed(script(() => json({ id: 1, state: 'waiting' }), () => json({ id: 1, state: 'active' }), () => json({ id: 1, state: 'completed' })))
-    const states: string[] = []
-    assert.deepEqual(await task.result({ onProgress: ({ state }) => { states.push(state) } }), { message: '' })
-    assert.deepEqual(states, ['queued', 'processing', 'completed'])
+    const statuses: string[] = []
+    assert.deepEqual(await task.result({ onProgress: ({ status }) => { statuses.push(status) } }), { message: '' })
+    assert.deepEqual(statuses, ['processing', 'processing', 'completed'])
+  })
+
+  test('a status has the members of the wire, without those of a wrong type', async () => {
+    const times = { createdAt: '2026-01-01T00:00:00.000Z', startedAt: '2026-01-01T00:00:01.000Z' }
+    const callback = { state: 'waiting', attempts: 0 }
+    const running = { taskId: 't1', status: 'processing', message: 'ok', task: 'work', attempt: 2, progress: { done: 1 }, callback, ...times }
+    const finishedAt = '2026-01-01T00:00:02.000Z'
+    const error = { code: 'invalid_row', message: 'Row 3 is empty.', details: [{ pointer: '/3', message: 'is empty' }] }
+    for (const body of [running, { ...completed, finishedAt }, { taskId: 't1', status: 'failed', error, finishedAt }]) {
+      assert.deepEqual(await resumed(() => json(body)).task.status(), { ...body, body })
+    }
+    const wrong = { jobId: 7, status: 'Running', message: 5, task: null, attempt: 'one', progress: 3, callback: 'none', createdAt: 0, finishedAt }
+    assert.deepEqual(await resumed(() => json(wrong)).task.status(), { taskId: '7', status: 'processing', body: wrong })
   })
 
   test('an answer that is no status', async () => {
@@ -375,8 +388,8 @@ describe('result', () => {
 
   test('changes can be left', async () => {
     const { task, seen } = resumed(() => json(processing(1)))
-    for await (const { state } of task.changes()) {
-      assert.equal(state, 'processing')
+    for await (const { status } of task.changes()) {
+      assert.equal(status, 'processing')
       break
     }
     assert.equal(seen.length, 1)
@@ -391,19 +404,19 @@ describe('cancel', () => {
 
   test('gives the status then', async () => {
     const { handle, seen } = task(() => json({ status: 'cancelled' }))
-    assert.equal((await handle.cancel()).state, 'cancelled')
+    assert.equal((await handle.cancel()).status, 'cancelled')
     assert.deepEqual(seen.map(({ method }) => method), ['DELETE'])
   })
 
   test('a task that had ended stays as it was', async () => {
     const { handle, seen } = task(script(() => json({ code: 'task_already_final' }, 409), () => json(completed)))
-    assert.equal((await handle.cancel()).state, 'completed')
+    assert.equal((await handle.cancel()).status, 'completed')
     assert.deepEqual(seen.map(({ method }) => method), ['DELETE', 'GET'])
   })
 
   test('an answer without a body is followed by a question', async () => {
     const { handle } = task(script(() => json(undefined, 204), () => json(processing(1))))
-    assert.equal((await handle.cancel()).state, 'processing')
+    assert.equal((await handle.cancel()).status, 'processing')
   })
 
   test('a server that can not', async () => {
