@@ -16,7 +16,7 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   readonly attempt?: number
   /** The owner of the task. Default: none. */
   readonly owner?: string | undefined
-  /** What the endpoint passed on from the request. Default: nothing. */
+  /** The `context` that `run` receives. Default: none. */
   readonly context?: RunContextOf<D>['context']
 }
 
