@@ -47,7 +47,7 @@ export class PostgresStore implements Store {
         WHERE NOT (old.${LIVE}) RETURNING revision::text`, [key, value, duration(ttlMs)])
       if (made) return { created: true, revision: made.revision }
       const entry = await this.get(key)
-      // It may have gone between the two statements: then it is ours to make.
+      // The entry may have been deleted between the two statements: try again.
       if (entry) return { created: false, entry }
     }
   }
@@ -84,7 +84,7 @@ export class PostgresStore implements Store {
 
   // #region watch
   async watch(key: string, listener: () => void): Promise<Unsubscribe> {
-    // Listens once, for all keys. `undefined` stands for: you may have missed something.
+    // Listens once, for all keys. `undefined` means that notices may have been lost.
     await this.#run(() => this.#unlisten ??= this.#db.listen((changed) => {
       if (changed !== undefined) this.#tell(changed)
       else for (const each of this.#watches.keys()) this.#tell(each)
@@ -105,7 +105,7 @@ export class PostgresStore implements Store {
     for (const { tell } of this.#watches.get(key) ?? []) {
       try {
         tell()
-      } catch { /* One listener's failure is no concern of the others. */ }
+      } catch { /* A listener that throws must not stop the others. */ }
     }
   }
   // #endregion

@@ -50,8 +50,10 @@ interface Background<C> {
 }
 
 function checkTasks<C>(
-  caller: string, { task, maxInlineBytes }: SpooledBulk, { tasks }: TaskEndpoints<C>,
+  caller: string, { task, maxInlineBytes }: SpooledBulk, endpoints: TaskEndpoints<C>,
 ): void {
+  const tasks = endpoints?.tasks
+  if (!tasks) throw new TypeError(`${caller}: handler needs what taskEndpoints returned`)
   if (tasks.definition(task.name) !== task) {
     throw new TypeError(`${caller}: the task ${task.name} is not among the definitions`
       + ' of createTasks; add it there')

@@ -79,7 +79,7 @@ function addVerdict<T>(
   if (seen !== undefined && key !== undefined) {
     const first = seen.get(key)
     if (first !== undefined) {
-      const message = `Item ${first} of this batch is about the same; this one was left out.`
+      const message = `Item ${first} of this batch has the same key, so this item was not written.`
       batch.errors.set(position, itemError('duplicate_item', message))
       return
     }

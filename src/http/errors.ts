@@ -51,7 +51,7 @@ export const ERROR_CODES = {
   not_acceptable: [406, 'None of the media types asked for can be given.'],
   request_timeout: [408, 'The request took too long to arrive.'],
   conflict: [409, 'The request conflicts with the current state.'],
-  duplicate_item: [409, 'Another item of the batch is about the same.'],
+  duplicate_item: [409, 'An earlier item of the batch has the same key.'],
   task_not_final: [409, 'The task has not ended yet.'],
   task_already_final: [409, 'The task has already ended.'],
   task_cancelled: [409, 'The task was cancelled.'],

@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { notBound } from './not-bound.js'
 
 /** Request headers as Node gives them: lower-case names, repeated fields joined or listed. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
@@ -151,7 +152,11 @@ export interface PolicyPlace {
  * describe(() => json(200, {}), [operation('GET', { summary: 'Check the server', responses })])
  */
 export function describe<C>(handler: Handler<C>, operations: readonly Operation[]): Handler<C> {
-  return Object.assign((request: HttpRequest<C>) => handler(request), { operations })
+  const described = (request: HttpRequest<C>, extra?: unknown) => {
+    if (extra !== undefined) throw notBound()
+    return handler(request)
+  }
+  return Object.assign(described, { operations })
 }
 
 /**
@@ -170,20 +175,21 @@ export function describe<C>(handler: Handler<C>, operations: readonly Operation[
  */
 export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler<C>]): Handler<C> {
   if (parts.length === 0) throw new TypeError('compose: pass policies and, last, a handler')
-  for (const part of parts) {
-    if (typeof part !== 'function') {
-      throw new TypeError(
-        `compose takes policies and, last, a handler; ${String(part)} is no function`,
-      )
-    }
-  }
+  parts.forEach((part: unknown, at) => {
+    if (typeof part === 'function') return
+    const advice = Array.isArray(part) ? 'an array; spread it: compose(...policies, handler)' : 'not a function'
+    throw new TypeError(`compose takes policies and, last, a handler; argument ${at + 1} is ${advice}`)
+  })
   const handler = parts[parts.length - 1] as Handler<C>
   const policies = parts.slice(0, -1) as Policy<C>[]
   if (policies.length === 0) return handler
   const places = [...policies.flatMap(({ place }) => place ?? []), ...handler.places ?? []]
   checkOrder(places)
   const wrapped = policies.reduceRight<Handler<C>>(
-    (next, policy) => (request) => policy(request, next),
+    (next, policy) => (request, extra?: unknown) => {
+      if (extra !== undefined) throw notBound()
+      return policy(request, next)
+    },
     handler,
   )
   const operations = handler.operations?.map((operation) =>
@@ -204,7 +210,7 @@ function checkOrder(places: readonly PolicyPlace[]): void {
       const why = behind[later]
       if (why !== undefined) {
         throw new TypeError(
-          `compose: ${name} stands before ${later}, but ${why}; name ${later} first`,
+          `compose: ${name} stands before ${later}, but ${why}; put ${later} first`,
         )
       }
     }

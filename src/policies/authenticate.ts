@@ -71,10 +71,11 @@ const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
 export function authenticate<P extends Principal, C = unknown>(
   options: AuthenticateOptions<P>,
 ): Policy<C> {
+  if (isScheme(options)) throw new TypeError('authenticate: pass the scheme in a list: authenticate({ schemes: [bearer({ verify })] })')
   checkNames('authenticate', options, KNOWN)
   const { schemes, realm = 'longhaul', optional = false, cache } = options
   if (!(schemes?.length > 0)) {
-    throw new TypeError('authenticate: name at least one scheme, such as bearer({ verify })')
+    throw new TypeError('authenticate: schemes must be a list with at least one scheme, such as [bearer({ verify })]')
   }
   if (!schemes.every(isScheme)) throw new TypeError('authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })')
   if (!/^[ !#-[\]-~]+$/.test(realm)) throw new TypeError('authenticate: realm must be printable ASCII without quotes and backslashes')

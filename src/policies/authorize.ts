@@ -23,7 +23,7 @@ const KNOWN = {
 } satisfies Record<keyof AuthorizeOptions<Principal>, 0>
 const PLACE: PolicyPlace = {
   name: 'authorize',
-  behind: { requestId: 'what is refused here would have no id', authenticate: 'nobody is known there yet, so everybody would get a 401' },
+  behind: { requestId: 'what is refused here would have no id', authenticate: 'the client is not authenticated there yet, so every request would get a 401' },
 }
 
 /**

@@ -42,7 +42,7 @@ export interface LimitConcurrencyOptions<C = unknown> {
 const KNOWN = {
   maxConcurrent: 0, maxQueued: 0, maxWaitMs: 0, maxPerCaller: 0, by: 0, retryAfterSeconds: 0,
 } satisfies Record<keyof LimitConcurrencyOptions, 0>
-const AFTER = 'those that are refused there would take the turns of others'
+const AFTER = 'requests that it refuses would hold a slot'
 const PLACE: PolicyPlace = {
   name: 'limitConcurrency', wholeRun: 'waits',
   behind: { requestId: 'what is refused here would have no id', authenticate: AFTER, authorize: AFTER, rateLimit: AFTER },

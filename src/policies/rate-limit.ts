@@ -74,7 +74,7 @@ const POLICY = {
   name: 0, limit: 0, windowSeconds: 0, cost: 0, by: 0,
 } satisfies Record<keyof RateLimitPolicy, 0>
 const OUTER = { requestId: 'what is refused here would have no id' }
-const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and nobody is known there yet' }
+const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and the client is not authenticated there yet' }
 
 /**
  * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is

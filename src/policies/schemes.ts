@@ -211,7 +211,7 @@ export function tokens<P extends Principal>(
 
 function needsVerify(where: string, verify: unknown): void {
   if (typeof verify !== 'function') {
-    throw new TypeError(`${where}: pass a function that tells whom the credentials stand for`)
+    throw new TypeError(`${where}: verify must be a function that returns the principal of valid credentials, else undefined`)
   }
 }
 

@@ -24,7 +24,11 @@ export function checkOptions(options: TasksOptions): void {
   checkBounds('createTasks', options, KNOWN)
   const { store, queue, definitions, callbacks, direct } = options
   if (!store || !queue) throw fault('store and queue are missing; for one process: createTasks({ ...memory(), definitions })')
-  if (!definitions?.every?.(isDefinition)) throw fault('definitions must be a list of what defineTask made')
+  if (!definitions?.every?.(isDefinition)) {
+    const given: unknown = definitions
+    const isEndpoint = Array.isArray(given) && given.some((each: { task?: AnyTaskDefinition } | undefined) => isDefinition(each?.task))
+    throw fault(`definitions must be a list of what defineTask made${isEndpoint ? '; of a background endpoint pass its member task' : ''}`)
+  }
   if (queue.durable && !store.shared) {
     throw fault('this queue spans processes but the store does not; use a store that does, such as longhaul/redis')
   }

@@ -124,8 +124,10 @@ export class TaskService {
   /** Throws a `TypeError` unless the definition is registered. */
   mustHave(definition: AnyTaskDefinition): void {
     if (definition && this.settings.definitions.get(definition.name) === definition) return
-    const name = definition?.name ?? 'This'
-    throw new TypeError(`${name} is not among the definitions of createTasks`)
+    const name = definition?.name
+    throw new TypeError(name === undefined
+      ? 'pass a definition that createTasks was given; tasks.definition(name) finds it by its name'
+      : `${name} is not among the definitions of createTasks; add it there`)
   }
 
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */

@@ -4,7 +4,7 @@ import type { TaskIndex } from '../stores/task-index.js'
 import type { Callbacks } from './record/callbacks.js'
 import type { Definitions } from './definition/task-types.js'
 
-/** Times are in milliseconds, sizes in bytes. */
+/** Options of `createTasks`. */
 export interface TasksOptions<D extends Definitions = Definitions> {
   /** Keeps the records, such as `store` of `memory()` or `redis()`. */
   readonly store: Store
@@ -12,30 +12,30 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly queue: Queue
   /**
    * Lists unfinished tasks, so that worker processes find those whose job was lost. `memory()` and
-   * `redis()` bring one. Default: none, and a task whose job was lost reads as unfinished until
+   * `redis()` include one. Default: none, and a task whose job was lost stays unfinished until
    * `pendingMs` is over.
    */
   readonly index?: TaskIndex
   /** The kinds of work. Only these can be submitted. */
   readonly definitions: D
-  /** Whether this process runs tasks; `false` for one that only takes them in. Default `true`. */
+  /** If `false`, this process accepts tasks and does not run them. Default `true`. */
   readonly worker?: boolean
   /**
-   * Runs at once in this process: those of queued tasks and those of direct answers together.
+   * Maximum number of concurrent runs in this process, of queued tasks and direct answers together.
    * Default 10.
    */
   readonly concurrency?: number
   /**
-   * Where the work of a direct answer (a request without `Prefer: respond-async`) runs. `here`: in
-   * this process, and it is not on record. `queue`: it becomes a task, and the request waits for
-   * its end; any worker may run it. A request with an Idempotency-Key, and work with `attempts` or
+   * Place of the work of a direct answer (a request without `Prefer: respond-async`). `here`: this
+   * process, without a record. `queue`: the work becomes a task that any worker may run, and the
+   * request waits for its end. A request with an Idempotency-Key, and work with `attempts` or
    * `maxPerOwner`, becomes a task in either case. Default: `here`, but `queue` with `worker:
    * false`.
    */
   readonly direct?: 'here' | 'queue'
-  /** How long a finished task is kept. Default 24 hours. */
+  /** Time for which a finished task is kept, in milliseconds. Default 24 hours. */
   readonly retentionMs?: number
-  /** Maximum time for which an unfinished task is kept. Default 7 days. */
+  /** Maximum time for which an unfinished task is kept, in milliseconds. Default 7 days. */
   readonly pendingMs?: number
   /** Maximum size of an input, in bytes of JSON. Default 1 MiB. */
   readonly maxInputBytes?: number
@@ -52,8 +52,8 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly maxWaiters?: number
   /**
    * Maximum number of these requests for one owner. Clients without an owner are counted by the
-   * network of their connection, so behind a proxy they all count as one. Beyond it, an event stream
-   * is a 429 `too_many_requests`. Default: a tenth of `maxWaiters`, 10 at least.
+   * network of their connection, so behind a proxy they all count as one. Beyond it, an event
+   * stream is a 429 `too_many_requests`. Default: a tenth of `maxWaiters`, 10 at least.
    */
   readonly maxWaitersPerOwner?: number
   /**

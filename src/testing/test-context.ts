@@ -16,7 +16,7 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   readonly attempt?: number
   /** The owner of the task. Default: none. */
   readonly owner?: string | undefined
-  /** What the endpoint passed on from the request. Default: nothing. */
+  /** The `context` that `run` receives. Default: none. */
   readonly context?: RunContextOf<D>['context']
 }
 
@@ -47,7 +47,7 @@ const KNOWN = {
  * await report.run({ year: 2025 }, context)
  * context.reports // [{ done: 1, total: 12, message: undefined }, …]
  *
- * @throws {TypeError} `attempt` is not one of the attempts of the definition, or an option is
+ * @throws {TypeError} `definition` is not a definition, `attempt` is not one of the attempts of the definition, or an option is
  * unknown.
  */
 export function testContext<D extends AnyTaskDefinition>(
@@ -56,6 +56,7 @@ export function testContext<D extends AnyTaskDefinition>(
   checkNames('testContext', options, KNOWN)
   const { attempt = 1, owner, context } = options
   const { name, attempts } = definition
+  if (typeof attempts !== 'number') throw new TypeError('testContext: pass what defineTask made')
   if (!(Number.isInteger(attempt) && attempt >= 1 && attempt <= attempts)) {
     throw new TypeError(`testContext: attempt must be from 1 to ${attempts}, the attempts of ${name}`)
   }

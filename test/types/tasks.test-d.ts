@@ -2,7 +2,7 @@
 import { expectTypeOf } from 'expect-type'
 import {
   compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition,
-  type Handler, type HttpRequest, type Policy, type Task, type TaskContext, type TaskHandle, type Tasks,
+  type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskHandle, type Tasks,
 } from 'longhaul'
 import { createClient, type InputOf, type ResultOf, type TaskStatus } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
@@ -90,6 +90,13 @@ export async function reading(): Promise<void> {
   }
   expectTypeOf(await tasks.cancel('a')).toEqualTypeOf<
     Task<typeof report | typeof mail | typeof counts> | undefined
+  >()
+}
+
+/** The compiler names the reason. */
+export function reason(safe: JsonSafe<Map<string, string>>): void {
+  expectTypeOf<keyof typeof safe>().toEqualTypeOf<
+    'JSON cannot carry this value: no function, Map, Set, symbol, bigint or buffer'
   >()
 }
 

@@ -47,22 +47,23 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Runs in all. An error marked by `permanent()`, and an `HttpError` below 500, end the attempts.
+   * Maximum number of runs. An error marked by `permanent()`, and an `HttpError` below 500, end the
+   * attempts.
    * @default 1
    */
   readonly attempts?: number
   /** Pause between attempts. Default: exponential from 1 second, half of it random. */
   readonly backoff?: Backoff
-  /** How long the record is kept after the end. Default: that of `createTasks`. */
+  /** Time for which the record of a finished task is kept. Default: that of `createTasks`. */
   readonly retentionMs?: number
   /**
-   * Unfinished tasks of this kind that one owner may have. More are answered with 429
+   * Maximum number of unfinished tasks of this kind for one owner. More are answered with 429
    * `too_many_tasks`. Clients without an owner are counted by their network address. The host's own
    * tasks (`tasks.submit` without `owner`) are not counted. Default: no limit.
    */
   readonly maxPerOwner?: number
   /**
-   * `false`: the work needs something that only this process has, so `createTasks` refuses it
+   * `false` if the work needs something that only this process has. Then `createTasks` refuses it
    * together with a queue that spans processes.
    */
   readonly shared?: boolean
@@ -97,8 +98,8 @@ export interface TaskOptions<I, R, C = unknown, In = I, Out = unknown, N extends
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
   /**
-   * External resource that the task owns, such as a spooled upload. It is released when the task has
-   * ended. Default: nothing.
+   * External resource that the task owns, such as a spooled upload. It is released when the task
+   * has ended. Default: nothing.
    */
   readonly keeps?: Kept<I>
 }

@@ -24,9 +24,9 @@ export type JsonForm<T> =
 
 type JsonItem<T> = T extends undefined ? null : JsonForm<T>
 
-/** The message that a compiler shows for a value that JSON can't carry. */
+/** A compiler shows the name of the member for a value that JSON can't carry. */
 interface NotJsonError {
-  readonly error: 'JSON cannot carry this value: no function, Map, Set, symbol, bigint or buffer'
+  readonly 'JSON cannot carry this value: no function, Map, Set, symbol, bigint or buffer': never
 }
 
 /** `T` if JSON can carry it. Otherwise a type to which `T` is not assignable. */

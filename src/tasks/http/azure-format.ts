@@ -9,16 +9,16 @@ import { bodyOf, type TaskBody } from '../record/view.js'
 /** Settings of `azureFormat`. */
 export interface AzureFormatOptions {
   /**
-   * Where clients reach this server, such as `https://api.example.com`: Azure's guidelines want an
-   * absolute URL in `Operation-Location`. It is never taken from a request. Default: none, and the
-   * field holds the path, as `Location` does.
+   * Origin of this server for clients, such as `https://api.example.com`. Azure's guidelines
+   * require an absolute URL in `Operation-Location`. It is never taken from a request. Default:
+   * none, and the field holds the path, as `Location` does.
    */
   readonly origin?: string
   /**
-   * How clients are told. `operation-location` (default): the status resource is a status monitor,
-   * always 200, and the result is a member of it. `location`: the older way, without
-   * `Operation-Location`: the status resource answers 202 while the task runs and with the result
-   * alone once it is completed, 422 when it failed and 409 when it was cancelled.
+   * Header field that clients follow. `operation-location` (default): the status resource is a
+   * status monitor. It is always 200, and the result is a member of it. `location`: the older way,
+   * without `Operation-Location`. The status resource answers 202 while the task runs, and with the
+   * bare result once it is completed. It answers 422 if the task failed, 409 if it was cancelled.
    */
   readonly via?: 'operation-location' | 'location'
 }

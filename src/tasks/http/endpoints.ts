@@ -20,11 +20,10 @@ import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
 import type { Tasks } from '../tasks.js'
 
-/** How a pair of endpoints, one that takes tasks and one that shows them, meets its clients. */
+/** Options of `taskEndpoints`. */
 export interface TaskEndpointsOptions<C = unknown> {
   /**
-   * Where the status resource is mounted, below the same mount path, with `{id}` for the task's id:
-   * `/tasks/{id}`.
+   * Path of the status resource below the mount path, with `{id}` for the task's id: `/tasks/{id}`.
    */
   readonly statusPath: string
   /** The body of answers: `taskFormat` (default), `jobFormat`, or one of your own. */

@@ -329,7 +329,7 @@ describe('toMiddleware', () => {
       [() => toMiddleware([authorize({ allow: () => true, reason: 'r' }), who]), /authorize stands before authenticate/],
       [() => toMiddleware(timeouts({ runMs: 1000 })), /timeouts works on handlers of longhaul only/],
       [() => toMiddleware([who, limitBody({ maxBodyBytes: 1 })]), /limitBody works on handlers of longhaul only/],
-      [() => toMiddleware('deprecated' as never), /no function/],
+      [() => toMiddleware('deprecated' as never), /argument 1 is not a function/],
       [() => toMiddleware(who, { mountPath: 'x' }), /starts? with/],
     ] as const) assert.throws(make, (error) => error instanceof TypeError && what.test(error.message), String(what))
   })

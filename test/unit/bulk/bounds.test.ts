@@ -37,7 +37,7 @@ describe('what judges the items', () => {
 
   test('names the item that was first, of those about the same', async () => {
     const answer = await ask(bulkCreate<User, Draft>({ repository: new Users(), schema: draft, key: ({ email }) => email }), { body: [person(0), person(1), person(2), person(1)] })
-    assert.equal(answer.json.items[3]?.error?.message, 'Item 1 of this batch is about the same; this one was left out.')
+    assert.equal(answer.json.items[3]?.error?.message, 'Item 1 of this batch has the same key, so this item was not written.')
   })
 })
 

@@ -4,10 +4,13 @@ import { content } from '../../../src/content/content.js'
 import { refuses, type Loose } from '../refuses.js'
 
 const make = { compose, httpError, content } as unknown as Record<'compose' | 'httpError' | 'content', Loose>
+const policy = (request: unknown, next: (request: unknown) => unknown) => next(request)
 const source = 'content: pass a source, or a function that finds one, such as folderSource(path) of longhaul/files'
 
 refuses([
   [() => make.compose(), 'compose: pass policies and, last, a handler'],
+  [() => make.compose([policy], policy), 'compose takes policies and, last, a handler; argument 1 is an array; spread it: compose(...policies, handler)'],
+  [() => make.compose(policy, undefined), 'compose takes policies and, last, a handler; argument 2 is not a function'],
   [() => make.httpError('unprocessible'), 'httpError: there is no code unprocessible; for one of your own: new HttpError(status, code)'],
   [() => make.httpError(), 'httpError: there is no code undefined; for one of your own: new HttpError(status, code)'],
   [() => make.content(), source],

@@ -467,7 +467,7 @@ describe('authorize', () => {
     const who = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })] })
     const may = authorize({ allow: () => true, reason: 'no' })
     assert.doesNotThrow(() => compose(who, may, whoAmI), 'the right order')
-    assert.throws(() => compose(may, who, whoAmI), /authorize stands before authenticate.*name authenticate first/, 'flat')
+    assert.throws(() => compose(may, who, whoAmI), /authorize stands before authenticate.*put authenticate first/, 'flat')
     assert.throws(() => compose(may, compose(who, whoAmI)), TypeError, 'nested')
     assert.throws(() => compose(who, cors({ origins: '*' }), whoAmI), /authenticate stands before cors/, 'a preflight has no credentials')
     const perhaps = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })], optional: true })

@@ -6,7 +6,7 @@ import { timeouts } from '../../../src/policies/timeouts.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { refuses, type Loose } from '../refuses.js'
 
-const make = { authenticate, rateLimit, timeouts } as unknown as Record<'authenticate' | 'rateLimit' | 'timeouts', Loose>
+const make = { authenticate, bearer, rateLimit, timeouts } as unknown as Record<'authenticate' | 'bearer' | 'rateLimit' | 'timeouts', Loose>
 const verify = () => undefined
 const schemes = [bearer({ verify })]
 const limit = { store: memory().store, onStoreError: 'deny', policies: [{ name: 'x', limit: 1, windowSeconds: 1 }] }
@@ -16,6 +16,9 @@ refuses([
   [() => make.authenticate(), 'authenticate: pass options, such as { schemes }'],
   [() => make.authenticate({ scheme: schemes }), 'authenticate: there is no option "scheme"; did you mean "schemes"?'],
   [() => make.authenticate({ schemes: [() => {}] }), none],
+  [() => make.authenticate(bearer({ verify })), 'authenticate: pass the scheme in a list: authenticate({ schemes: [bearer({ verify })] })'],
+  [() => make.authenticate({ schemes: bearer({ verify }) }), 'authenticate: schemes must be a list with at least one scheme, such as [bearer({ verify })]'],
+  [() => make.bearer({}), 'bearer: verify must be a function that returns the principal of valid credentials, else undefined'],
   [() => make.authenticate({ schemes: [...schemes, undefined] }), none],
   [() => make.authenticate({ schemes: [...schemes, { read: verify, verify }] }), none],
   [() => make.authenticate({ schemes, cache: { maxEntries: 1, ttl: 5 } }), 'authenticate: cache: there is no option "ttl"; did you mean "ttlMs"?'],

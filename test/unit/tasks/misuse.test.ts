@@ -49,6 +49,7 @@ describe('createTasks', () => {
     ['definitions that are no list', given({ definitions: { echo } }), list],
     ['a definition that is none', given({ definitions: [undefined] }), list],
     ['a definition that defineTask has not seen', given({ definitions: [{ name: 'a', run }] }), list],
+    ['a background endpoint in place of its task', given({ definitions: [echo, { task: echo, handler: run }] }), `${list}; of a background endpoint pass its member task`],
     ['two definitions of one name', given({ definitions: [echo, defineTask({ name: 'echo', run })] }), 'createTasks: two definitions are named echo'],
     ['an option that is misspelt', given({ onerror: run }), 'createTasks: there is no option "onerror"; did you mean "onError"?'],
     ['text for a number', given({ maxWaiters: '5' }), 'createTasks: maxWaiters must be a number from 0'],

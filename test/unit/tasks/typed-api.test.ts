@@ -35,7 +35,13 @@ test('a task for later is scheduled, and tells when it starts', async (t) => {
 test('get refuses a definition that is not registered', async (t) => {
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close())
-  await assert.rejects(tasks.get('a', mail as never), /mail is not among the definitions/)
+  await assert.rejects(tasks.get('a', mail as never), /mail is not among the definitions of createTasks; add it there/)
+})
+
+test('submit refuses the name of a definition, and says how to find it', async (t) => {
+  const tasks = createTasks({ ...memory(), definitions: [report] })
+  t.after(() => tasks.close())
+  await assert.rejects(tasks.submit('report' as never, {} as never, {} as never), { name: 'TypeError', message: /tasks\.definition\(name\) finds it by its name/ })
 })
 
 test('the context of a submit endpoint travels to run, as JSON', async (t) => {
