@@ -68,7 +68,7 @@ export function statusOperations(path: string, format: TaskFormat): readonly Ope
   const content = {
     ...shown['content'] as Fragment, 'text/event-stream': { schema: { type: 'string' } },
   }
-  const otherResponses = Object.entries(others).map(([status, each]) => [
+  const otherResponses = Object.entries(others).map(([status, each]): [string, Fragment] => [
     status, { headers: applied, ...each },
   ])
   const read = {
