@@ -4,9 +4,9 @@ import {
 import type { TaskState } from './state.js'
 
 /**
- * Encodes a record for the store. The first line (the head) is for longhaul only. The second line is
- * the JSON text that clients get, so a poll parses the head and sends the text as it is. A task that
- * waits for its first run may have a third line: the work of its job, in case that is lost.
+ * Encodes a record for the store. The first line (the head) is for longhaul only. The second line
+ * is the JSON text for clients, so a status request parses the head and sends the text unchanged. A
+ * task before its first run may have a third line: the data of its job, in case the job is lost.
  */
 export function encode(record: TaskRecord, text = toTaskText(record)): string {
   const value = `${encodeHead(record)}\n${text}`
@@ -15,9 +15,11 @@ export function encode(record: TaskRecord, text = toTaskText(record)): string {
 
 /** Encodes the head. */
 export function encodeHead(record: TaskRecord): string {
-  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0, claim, slot, job } = record
+  const { state, version, attempt, createdAt, expiresAt, owner, errorStatus = 0 } = record
+  const { claim, slot, job } = record
   const times = `${version},${attempt},${createdAt},${expiresAt}`
-  return `["${state}",${times},${textOr0(owner)},${errorStatus},${textOr0(claim)},${textOr0(slot)},"${job}"${rare(record)}]`
+  const names = `${textOr0(claim)},${textOr0(slot)},"${job}"`
+  return `["${state}",${times},${textOr0(owner)},${errorStatus},${names}${rare(record)}]`
 }
 
 function rare({ callback, holder, keeps, startAt, errorFields }: TaskRecord): string {
@@ -29,7 +31,7 @@ function textOr0(text: string | undefined): string {
   return text === undefined ? '0' : JSON.stringify(text)
 }
 
-/** 0 stands for an absent value. */
+/** The head as an array. 0 stands for an absent value. */
 type Head = [
   state: TaskState, version: number, attempt: number, createdAt: number, expiresAt: number,
   owner: string | 0, errorStatus: number, claim: string | 0, slot: string | 0, job: string,
@@ -49,19 +51,19 @@ interface TaskBody {
   finishedAt?: string
 }
 
-/** A record for readers: the head is parsed, the JSON for clients is text. */
+/** A record for readers, with a parsed head and unparsed JSON for clients. */
 export interface TaskSnapshot {
   readonly id: string
   readonly state: TaskState
   readonly version: number
   readonly createdAt: number
-  /** When its first run may begin, if it was submitted for later. */
+  /** Time before which its first run does not begin, if it was submitted for later. */
   readonly startAt: number | undefined
   readonly expiresAt: number
   readonly owner: string | undefined
   readonly errorStatus: number | undefined
   readonly errorFields: ErrorFields | undefined
-  /** The process that the work ends with, if the store outlives it. */
+  /** Id of the process that runs the task, if the store outlives it and the run does not. */
   readonly holder: string | undefined
   /** The task as clients see it, as JSON text. */
   readonly text: string
@@ -71,12 +73,14 @@ function split(value: string): readonly [head: Head, text: string, work: string 
   const end = value.indexOf('\n')
   const head = JSON.parse(value.slice(0, end)) as Head
   const textEnd = head[0] === 'queued' ? value.indexOf('\n', end + 1) : -1
-  return textEnd < 0 ? [head, value.slice(end + 1), undefined] : [head, value.slice(end + 1, textEnd), value.slice(textEnd + 1)]
+  if (textEnd < 0) return [head, value.slice(end + 1), undefined]
+  return [head, value.slice(end + 1, textEnd), value.slice(textEnd + 1)]
 }
 
 /** Decodes the members that a status answer needs. */
 export function toSnapshot(id: string, value: string): TaskSnapshot {
-  const [[state, version, , createdAt, expiresAt, owner, errorStatus, , , , rare], text] = split(value)
+  const [head, text] = split(value)
+  const [state, version, , createdAt, expiresAt, owner, errorStatus, , , , rare] = head
   return {
     id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner,
     errorStatus: errorStatus || undefined,
@@ -86,8 +90,12 @@ export function toSnapshot(id: string, value: string): TaskSnapshot {
 
 /** Returns the snapshot of a record that this process has just written. */
 export function snapshotOf(record: TaskRecord, text = toTaskText(record)): TaskSnapshot {
-  const { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder } = record
-  return { id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder, text }
+  const { id, state, version, createdAt, startAt, expiresAt } = record
+  const { owner, errorStatus, errorFields, holder } = record
+  return {
+    id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder,
+    text,
+  }
 }
 
 /** Decodes a whole record, to change it and write it again. */
@@ -101,9 +109,10 @@ export function decodeNew(id: string, name: string, head: string): TaskRecord {
   return toRecord(id, JSON.parse(head) as Head, { task: name })
 }
 
-function toRecord(
-  id: string, [state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, job, rare]: Head, body: TaskBody, work?: string,
-): TaskRecord {
+function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRecord {
+  const [
+    state, version, attempt, createdAt, expiresAt, owner, errorStatus, claim, slot, job, rare,
+  ] = head
   return {
     id, name: body.task, state, job, version, attempt, createdAt, expiresAt,
     owner: owner === 0 ? undefined : owner,

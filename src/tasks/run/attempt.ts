@@ -71,7 +71,8 @@ export class TaskAttempt {
     const { ledger } = this.settings
     if (!ledger.store.shared) return this.run()
     const watch = new CancelWatch(ledger, this.job.taskId, (now) => {
-      if (!now || !isJobOf(this.job, now) || now.attempt > this.fence || isFinal(now.state)) this.stop.abort(CANCELLED)
+      const isOver = !now || !isJobOf(this.job, now) || now.attempt > this.fence
+      if (isOver || isFinal(now.state)) this.stop.abort(CANCELLED)
     })
     try {
       await this.run()
@@ -83,10 +84,14 @@ export class TaskAttempt {
   private async run(): Promise<void> {
     const { job, attempt, settings: { definitions, durable } } = this
     const definition = definitions.get(job.name)
-    if (!definition) return this.refuse(httpError('unknown_task'), `This process knows no task named ${job.name}`)
+    if (!definition) {
+      return this.refuse(httpError('unknown_task'), `This process knows no task named ${job.name}`)
+    }
     const { input, error } = await this.validate(definition)
     if (durable && isHttpError(error) && error.code === 'invalid_input') {
-      return this.refuse(error, `The schema of ${job.name} in this process refuses input that another process accepted`)
+      const why = `The schema of ${job.name} in this process refuses input`
+        + ' that another process accepted'
+      return this.refuse(error, why)
     }
     // Others have written to the record since before a later attempt.
     const begun = await this.begin(attempt.attempt === 1 ? TaskJob.takeRecord(job) : undefined)
@@ -110,7 +115,9 @@ export class TaskAttempt {
   private async begin(carried: VersionedRecord | undefined): Promise<VersionedRecord | undefined> {
     const { job, settings: { ledger, onFinal } } = this
     const found = carried ?? await ledger.loadWithRetry(job.taskId)
-    const begun = found && await ledger.moveWithRetry(found, (record) => (isJobOf(job, record) ? begin(record) : undefined))
+    const begun = found && await ledger.moveWithRetry(found, (record) => (
+      isJobOf(job, record) ? begin(record) : undefined
+    ))
     if (!begun) return this.endWithoutRecord(carried?.record)
     // A leftover: the task was enqueued again, or its id was used again.
     if (!isJobOf(job, begun.record)) return undefined
@@ -129,7 +136,8 @@ export class TaskAttempt {
     const now = Date.now()
     if (carried && carried.expiresAt < now) return undefined
     if (!await identity.isForeign(job.store)) return undefined
-    throw handBacks.of(job, 'The record of this task is in another store', carried ? now - carried.createdAt : 0)
+    const ageMs = carried ? now - carried.createdAt : 0
+    throw handBacks.of(job, 'The record of this task is in another store', ageMs)
   }
 
   /**
@@ -145,8 +153,11 @@ export class TaskAttempt {
     if (!isJobOf(job, record)) return
     if (isFinal(record.state)) return onFinal(record)
     // Each run that begins restarts the time.
-    const stuckMs = durable ? await elapsed(ledger.store, `stuck:${job.id}:${record.attempt}`, unknownTaskMs) : unknownTaskMs
-    if (stuckMs >= unknownTaskMs) return finish(settings, found, this.retentionMs, failed(toFailure(error)))
+    const key = `stuck:${job.id}:${record.attempt}`
+    const stuckMs = durable ? await elapsed(ledger.store, key, unknownTaskMs) : unknownTaskMs
+    if (stuckMs >= unknownTaskMs) {
+      return finish(settings, found, this.retentionMs, failed(toFailure(error)))
+    }
     throw handBacks.of(job, why, stuckMs, error)
   }
 
@@ -156,19 +167,22 @@ export class TaskAttempt {
     const { job, attempt, settings: { maxResultBytes } } = this
     this.current = begun
     this.fence = begun.record.attempt
-    const outcome = error !== undefined ? failedOutcome(error) : await runValidated(definition, input, {
-      taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt,
-      owner: begun.record.owner,
-      context: job.context, progress: this.report, stop: this.stop,
-      timeoutMs: definition.timeoutMs, maxResultBytes,
-    })
+    const outcome = error !== undefined
+      ? failedOutcome(error)
+      : await runValidated(definition, input, {
+        taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt,
+        owner: begun.record.owner, context: job.context, progress: this.report, stop: this.stop,
+        timeoutMs: definition.timeoutMs, maxResultBytes,
+      })
     this.over = true
     await this.conclude(outcome, await this.writer?.close())
   }
 
   private readonly report: TaskContext['progress'] = (done, total, message) => {
     if (this.over) return
-    this.writer ??= new ProgressWriter(async (progress) => { this.noteWrite(await this.write({ progress })) }, this.settings.progressIntervalMs)
+    this.writer ??= new ProgressWriter(async (progress) => {
+      this.noteWrite(await this.write({ progress }))
+    }, this.settings.progressIntervalMs)
     this.writer.report(done, total, message)
   }
 
@@ -176,12 +190,16 @@ export class TaskAttempt {
     const { settings, job, attempt } = this
     if (outcome.kind === 'failed') {
       // An error that clients see as it is was thrown on purpose, so the host need not know it.
-      if (!readFailure(outcome.cause).expected) reportError(settings, outcome.cause, job, this.fence)
-      if (!attempt.lastAttempt && !isPermanent(outcome.cause)) return this.requeue(progress, outcome.failure.message)
+      const { cause, failure } = outcome
+      if (!readFailure(cause).expected) reportError(settings, cause, job, this.fence)
+      const isRetried = !attempt.lastAttempt && !isPermanent(cause)
+      if (isRetried) return this.requeue(progress, failure.message)
     }
     if (outcome.kind === 'aborted') {
       // Cancelled, or replaced by a later run: the record says so already.
-      if (!isQueueClosing(outcome.reason)) return settings.durable ? this.cleanUpCancelled() : undefined
+      if (!isQueueClosing(outcome.reason)) {
+        return settings.durable ? this.cleanUpCancelled() : undefined
+      }
       if (settings.durable) return this.requeue(progress, 'The worker is closing')
     }
     this.noteWrite(await this.writeWithRetry(ended(endingOf(outcome), progress, this.retentionMs)))
@@ -192,22 +210,25 @@ export class TaskAttempt {
 
   /** Writes a change unless a later run, a cancel or another task under this id came first. */
   private async write(to: TaskChange): Promise<Moved | undefined> {
-    return this.current && this.settings.ledger.move(this.current, (record) => this.ifOwn(record, to))
+    const { ledger } = this.settings
+    return this.current && ledger.move(this.current, (record) => this.ifOwn(record, to))
   }
 
   private async writeWithRetry(to: TaskChange): Promise<Moved | undefined> {
-    return this.current && this.settings.ledger.moveWithRetry(this.current, (record) => this.ifOwn(record, to))
+    const { ledger } = this.settings
+    return this.current && ledger.moveWithRetry(this.current, (record) => this.ifOwn(record, to))
   }
 
   private ifOwn(record: TaskRecord, to: TaskChange): TaskChange | undefined {
-    const isOwn = isJobOf(this.job, record) && record.attempt === this.fence && record.state === 'processing'
-    return isOwn ? to : undefined
+    if (!isJobOf(this.job, record) || record.attempt !== this.fence) return undefined
+    return record.state === 'processing' ? to : undefined
   }
 
   /** Remembers the record after a write. Stops this run if a later run has replaced it. */
   private noteWrite(now: Moved | undefined): void {
     if (now) this.current = now
-    if (!now || !isJobOf(this.job, now.record) || now.record.attempt !== this.fence || isFinal(now.record.state)) this.stop.abort(CANCELLED)
+    const isReplaced = !now || !isJobOf(this.job, now.record) || now.record.attempt !== this.fence
+    if (isReplaced || isFinal(now.record.state)) this.stop.abort(CANCELLED)
   }
 
   /**
@@ -228,7 +249,8 @@ export class TaskAttempt {
     if (!now || !isJobOf(this.job, now.record)) return
     // Also if not moved: an earlier try of this very write may have succeeded, and its answer was
     // lost.
-    if (now.record.state === 'queued' && now.record.attempt === this.fence) throw new AttemptFailed(why)
+    const { state, attempt } = now.record
+    if (state === 'queued' && attempt === this.fence) throw new AttemptFailed(why)
   }
 }
 
@@ -262,7 +284,9 @@ export async function finish(
 ): Promise<void> {
   const { job } = from.record
   const change = ended(to, undefined, retentionMs)
-  const now = await settings.ledger.moveWithRetry(from, (record) => (record.job === job ? change : undefined))
+  const now = await settings.ledger.moveWithRetry(from, (record) => (
+    record.job === job ? change : undefined
+  ))
   if (now?.record.job === job && isFinal(now.record.state)) await settings.onFinal(now.record)
 }
 
@@ -274,9 +298,13 @@ function endingOf(outcome: Outcome): Ending {
   return failed(outcome.kind === 'failed' ? outcome.failure : failureOf('task_interrupted'))
 }
 
-function ended({ state, result, error, errorStatus, errorFields }: Ending, progress: TaskProgress | undefined, retentionMs: number): TaskChange {
+function ended(
+  ending: Ending, progress: TaskProgress | undefined, retentionMs: number,
+): TaskChange {
+  const { state, result, error, errorStatus, errorFields } = ending
   const finishedAt = Date.now()
-  return { state, result, error, errorStatus, errorFields, progress, finishedAt, expiresAt: finishedAt + retentionMs }
+  const expiresAt = finishedAt + retentionMs
+  return { state, result, error, errorStatus, errorFields, progress, finishedAt, expiresAt }
 }
 
 /** The error that the queue gets for a failed attempt: enough for a log line, nothing masked. */
