@@ -1,5 +1,7 @@
-/** Settles with `work`, or calls `onLate` and rejects after `ms`; what comes later is not heard. */
-export function within<T>(ms: number, what: string, work: Promise<T>, onLate: () => void): Promise<T> {
+/** Settles with `work`, or calls `onLate` and rejects after `ms`. Later results are ignored. */
+export function within<T>(
+  ms: number, what: string, work: Promise<T>, onLate: () => void,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       onLate()
@@ -15,7 +17,7 @@ export function within<T>(ms: number, what: string, work: Promise<T>, onLate: ()
   })
 }
 
-/** Whether `work` settles within `ms`, however it does. */
+/** Resolves to true if `work` resolves or rejects within `ms`. */
 export function settles(work: Promise<unknown>, ms: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => { resolve(false) }, ms)

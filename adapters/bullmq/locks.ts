@@ -9,7 +9,9 @@ export class Locks {
   private timer: ReturnType<typeof setInterval> | undefined
   private renewing: Promise<unknown> | undefined
 
-  constructor(private readonly lockDurationMs: number, private readonly onError: (error: Error) => void) {}
+  constructor(
+    private readonly lockDurationMs: number, private readonly onError: (error: Error) => void,
+  ) {}
 
   start(worker: Pick<Worker, 'extendJobLocks'>): void {
     this.timer = setInterval(() => { this.renew(worker) }, this.lockDurationMs / 4)
@@ -33,8 +35,13 @@ export class Locks {
   private renew(worker: Pick<Worker, 'extendJobLocks'>): void {
     // One at a time: while Redis is away, calls would pile up in its client.
     if (this.renewing || this.tokens.size === 0) return
-    this.renewing = worker.extendJobLocks([...this.tokens.keys()], [...this.tokens.values()], this.lockDurationMs).then((lost) => {
-      for (const id of lost) if (this.tokens.has(id)) this.onError(new Error(`The lock of job ${id} could not be renewed: it was lost`))
+    const ids = [...this.tokens.keys()]
+    const tokens = [...this.tokens.values()]
+    this.renewing = worker.extendJobLocks(ids, tokens, this.lockDurationMs).then((lost) => {
+      for (const id of lost) {
+        if (!this.tokens.has(id)) continue
+        this.onError(new Error(`The lock of job ${id} could not be renewed: it was lost`))
+      }
     }, (error: unknown) => {
       this.onError(error instanceof Error ? error : new Error(String(error)))
     }).finally(() => { this.renewing = undefined })

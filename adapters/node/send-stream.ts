@@ -7,10 +7,9 @@ import { sendFailure, type Rescue } from './send-whole.js'
 import { dropRest, leavesBody, linger } from './unread.js'
 
 /**
- * Sends a streamed answer at the speed of its reader: one chunk at a time, and the next is asked
- * for when the connection has room. The head goes out with the first chunk, or after
- * `HEAD_WAIT_MS`, or at once for server-sent events; until then a failing source still gets a
- * proper error.
+ * Sends a streamed response at the speed of its reader: requests the next chunk when the connection
+ * accepts more. The head is sent with the first chunk, after `HEAD_WAIT_MS`, or at once for
+ * server-sent events. If the source fails before that, the client gets an error response.
  */
 export async function sendStream(
   call: NodeRequest<unknown>, answer: HttpResponse, body: AsyncIterable<Chunk>, rescue: Rescue
@@ -47,7 +46,8 @@ export async function sendStream(
       const step = await source.next()
       if (gone) return
       if (step.done === true) break
-      const size = typeof step.value === 'string' ? Buffer.byteLength(step.value) : step.value.byteLength
+      const { value } = step
+      const size = typeof value === 'string' ? Buffer.byteLength(value) : value.byteLength
       sent += size
       if (sent > promised) {
         throw new RangeError(`The body is longer than its Content-Length of ${promised}`)
@@ -59,7 +59,10 @@ export async function sendStream(
       if (!room && !gone) await drained()
       if (gone) return
     }
-    if (sent < promised) throw new RangeError(`The body is ${sent} bytes long, and its Content-Length says ${promised}`)
+    if (sent < promised) {
+      const message = `The body is ${sent} bytes long, and its Content-Length says ${promised}`
+      throw new RangeError(message)
+    }
     if (!res.headersSent) open()
     finish(call)
   } catch (error) {

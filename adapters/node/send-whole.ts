@@ -5,12 +5,12 @@ import { hasNoContent, writeHead } from './head.js'
 import { isGone, type NodeRequest } from './request.js'
 import { dropRest, leavesBody, linger } from './unread.js'
 
-/** Turns a failure into the answer for it, and reports it where the host asked for that. */
+/** Converts a failure to an error response, and reports it. */
 export type Rescue = (error: unknown) => Promise<HttpResponse>
 
 /**
- * Sends an answer whose body is at hand in one write, with its length; of a stream only the head.
- * May throw.
+ * Sends a response whose body is in memory in one write, with its length. Sends only the head of a
+ * stream. May throw.
  */
 export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): void {
   const { req, res } = call
@@ -26,7 +26,9 @@ export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): voi
   if (!close) {
     // Text as long as its bytes is ASCII, and Node writes head and body together in one copy when
     // told so.
-    if (typeof content === 'string') endWith(res, content, content.length === length ? 'latin1' : 'utf8')
+    if (typeof content === 'string') {
+      endWith(res, content, content.length === length ? 'latin1' : 'utf8')
+    }
     else res.end(content)
     dropRest(call)
     return
@@ -37,7 +39,7 @@ export function sendWhole(call: NodeRequest<unknown>, answer: HttpResponse): voi
   linger(req, () => res.end())
 }
 
-/** Without a body an answer to HEAD leaves open what GET would say. */
+/** Returns the Content-Length. Without a body, the response to HEAD leaves it out. */
 function lengthOf(
   body: string | Uint8Array | undefined, bare: boolean, status: number,
 ): number | undefined {
@@ -47,8 +49,8 @@ function lengthOf(
 }
 
 /**
- * Answers with an error in place of an answer that can't be sent. When the head is out, it cuts the
- * connection instead, so that the answer can't pass for a whole one. Never rejects.
+ * Sends an error instead of a response that cannot be sent. If the head is sent already, cuts the
+ * connection, so that the response does not look complete. Never rejects.
  */
 export async function sendFailure(
   call: NodeRequest<unknown>, error: unknown, rescue: Rescue,

@@ -7,9 +7,8 @@ import { sendStream } from './send-stream.js'
 import { sendFailure, sendWhole, type Rescue } from './send-whole.js'
 
 /**
- * Sends an answer. When the client has gone, or the host has answered already, the answer is
- * dropped and its source closed. Never throws; what goes wrong on the way is answered or cuts the
- * connection.
+ * Sends a response. If the client has disconnected, or the host has answered already, drops it and
+ * closes its source. Never throws: a failure is answered with an error, or cuts the connection.
  */
 export function send(call: NodeRequest<unknown>, answer: HttpResponse, rescue: Rescue): void {
   const { req, res } = call
@@ -27,7 +26,7 @@ export function send(call: NodeRequest<unknown>, answer: HttpResponse, rescue: R
   try {
     sendWhole(call, answer)
   } catch (error) {
-    // Most likely a header value that Node refuses.
+    // Usually a header value that Node refuses.
     copyHeadersToError(error, answer)
     void sendFailure(call, error, rescue)
   }

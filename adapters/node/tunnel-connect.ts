@@ -3,23 +3,26 @@ import { connect, isIP, type Socket } from 'node:net'
 import { httpError } from '../../src/http/errors.js'
 import type { TunnelRules, TunnelTarget } from './tunnel-target.js'
 
-/** Finds all addresses of a host name. */
-export type ResolveHost = (host: string) => Promise<readonly { readonly address: string; readonly family: number }[]>
+/** Resolves a host name to all of its addresses. */
+export type ResolveHost = (host: string) => Promise<readonly {
+  readonly address: string
+  readonly family: number
+}[]>
 
 const systemResolve: ResolveHost = (host) => lookup(host, { all: true, verbatim: true })
 
-/** How a tunnel's other end is reached. */
+/** Options for connecting to the target of a tunnel. */
 export interface ReachOptions {
   readonly rules: TunnelRules
   readonly resolve: ResolveHost | undefined
   readonly timeoutMs: number
-  /** Aborted when nobody waits any more. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal
 }
 
 /**
- * Connects to an address that was judged, and to no other. Throws `forbidden` (403), `bad_gateway`
- * (502), `gateway_timeout` (504).
+ * Connects to an address that the rules allow. Throws `forbidden` (403), `bad_gateway` (502),
+ * `gateway_timeout` (504).
  */
 export async function reach(
   target: TunnelTarget, { rules, resolve = systemResolve, timeoutMs, signal }: ReachOptions,
@@ -27,7 +30,9 @@ export async function reach(
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
   try {
     const family = isIP(target.host)
-    const found = family === 0 ? await unlessAborted(resolve(target.host), deadline) : [{ address: target.host, family }]
+    const found = family === 0
+      ? await unlessAborted(resolve(target.host), deadline)
+      : [{ address: target.host, family }]
     if (found.length === 0) throw new Error('The name has no address')
     if (!found.every(({ address }) => rules.allowsAddress(target, address))) {
       throw httpError('forbidden', { message: 'No tunnel leads to a private address.' })
@@ -36,8 +41,9 @@ export async function reach(
   } catch (error) {
     if (signal.aborted) throw httpError('bad_request', { message: 'The client has gone.' })
     if (deadline.aborted) throw httpError('gateway_timeout', { cause: error })
-    // What the operating system says of it tells of the network inside, so the client is not told.
-    throw (error as { status?: unknown }).status === 403 ? error : httpError('bad_gateway', { message: 'The other side can not be reached.', cause: error })
+    if ((error as { status?: unknown }).status === 403) throw error
+    // The client does not get the system's message, because it describes the inner network.
+    throw httpError('bad_gateway', { message: 'The other side can not be reached.', cause: error })
   }
 }
 
@@ -55,7 +61,7 @@ function established(
     })
     const stop = (): void => { upstream.destroy(new Error('stopped')) }
     signal.addEventListener('abort', stop, { once: true })
-    // Stays for as long as the socket: an error that nobody hears would end the process.
+    // Kept as long as the socket, because an error without a listener would end the process.
     upstream.on('error', reject)
     upstream.once('connect', () => {
       signal.removeEventListener('abort', stop)

@@ -1,42 +1,50 @@
 import { isIP, isIPv6 } from 'node:net'
 import { AddressRules } from '../../src/callbacks/addresses.js'
 
-/** Where a tunnel leads. */
+/** The target of a tunnel. */
 export interface TunnelTarget {
-  /** Lower-case, without brackets. */
+  /** Host name or address, lower-case, without brackets. */
   readonly host: string
   readonly port: number
 }
 
+const AUTHORITY = /^(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253})):([0-9]{1,5})$/
 const publicOnly = new AddressRules()
 
 /**
  * Reads an authority such as `example.com:443` or `[2001:db8::1]:443` (RFC 9110 section 9.3.6).
- * `undefined` for what is none: the port is needed.
+ * Returns `undefined` for other text; the port is required.
  */
 export function readAuthority(text: string): TunnelTarget | undefined {
-  const [, literal, name, digits = ''] = /^(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253})):([0-9]{1,5})$/.exec(text) ?? []
+  const [, literal, name, digits = ''] = AUTHORITY.exec(text) ?? []
   const host = (literal ?? name)?.toLowerCase()
   const port = Number(digits)
-  if (host === undefined || port < 1 || port > 65_535 || (literal !== undefined && !isIPv6(literal))) return undefined
+  if (host === undefined || port < 1 || port > 65_535) return undefined
+  if (literal !== undefined && !isIPv6(literal)) return undefined
   return { host, port }
 }
 
-/** Which tunnels may be opened: to the hosts and ports that an operator lists, and nowhere else. */
+/** Rules for targets: only hosts and ports that an operator lists are allowed. */
 export class TunnelRules {
   readonly #allowed = new Set<string>()
 
   /**
-   * @param allow `host:port` each
-   * @throws {TypeError} for what is none, and when there are none
+   * @param allow - a list of `host:port`
+   * @throws {TypeError} The list is empty, or an entry is not `host:port`.
    */
   constructor(allow: readonly string[]) {
     for (const entry of allow) {
       const target = readAuthority(entry.trim())
-      if (!target) throw new TypeError(`tunnel: ${JSON.stringify(entry)} is no host and port, such as example.com:443 or [2001:db8::1]:443`)
+      if (!target) {
+        const rule = 'such as example.com:443 or [2001:db8::1]:443'
+        throw new TypeError(`tunnel: ${JSON.stringify(entry)} is no host and port, ${rule}`)
+      }
       this.#allowed.add(keyOf(target.host, target.port))
     }
-    if (this.#allowed.size === 0) throw new TypeError('tunnel: allow has to name at least one host:port; without tunnels, leave connect out')
+    if (this.#allowed.size === 0) {
+      const advice = 'without tunnels, leave connect out'
+      throw new TypeError(`tunnel: allow has to name at least one host:port; ${advice}`)
+    }
   }
 
   allows({ host, port }: TunnelTarget): boolean {
@@ -44,9 +52,9 @@ export class TunnelRules {
   }
 
   /**
-   * Whether this address of a listed host may be connected to: any for an address that is listed
-   * itself, and for names that are never public (`localhost`, `db`, `x.internal`); of a public name
-   * only public ones, so that whoever runs its DNS can't lead inside.
+   * Returns true if an address of a listed host is allowed. A listed address and a name that is
+   * never public (`localhost`, `db`, `x.internal`) may have any address. A public name needs a
+   * public address, so that its DNS cannot lead into the private network.
    */
   allowsAddress({ host, port }: TunnelTarget, address: string): boolean {
     if (isIP(host) !== 0 || publicOnly.refuses(host)) return true

@@ -12,32 +12,33 @@ import { reach, type ResolveHost } from './tunnel-connect.js'
 import { join } from './tunnel-join.js'
 import { readAuthority, TunnelRules } from './tunnel-target.js'
 
-/** Options of `tunnel`. */
+/** Options of `tunnel`. Times are in milliseconds. */
 export interface TunnelOptions<C = unknown> {
   /** The hosts and ports that tunnels may lead to: `example.com:443`, `[2001:db8::1]:443`. */
   readonly allow: readonly string[]
   /**
    * Policies that decide who may open a tunnel, outermost first as in `compose`. They see CONNECT
-   * with `host:port` as the path. Credentials may come in Authorization or, as clients of proxies
-   * send them, in Proxy-Authorization. Default: none, so every client may open one.
+   * with `host:port` as the path. Credentials may be in Authorization or, as clients of proxies
+   * send them, in Proxy-Authorization. Default: everybody may.
    */
   readonly policies?: readonly Policy<C>[]
   /** Creates the context that policies see. Default: `{}`. */
   readonly context?: (req: IncomingMessage) => C
-  /** Receives every error that is masked to clients; see `guard`. */
+  /** Receives errors that are not the client's; see `guard`. */
   readonly onError?: OnError
-  /** Maximum time of name resolution and connecting, in milliseconds. Default 10 000. */
+  /** Maximum time to resolve and connect. Default 10 000. */
   readonly connectTimeoutMs?: number
-  /** Time without data after which a tunnel is reset, in milliseconds. Default 120 000. */
+  /** Time after which an idle tunnel is closed. Default 120 000. */
   readonly idleTimeoutMs?: number
-  /** Maximum number of open tunnels. One more is a 503 `overloaded`. Default 100. */
+  /** Maximum number of tunnels at once; one more is 503 `overloaded`. Default 100. */
   readonly maxTunnels?: number
   /** Resolves host names. Default: the operating system. */
   readonly resolve?: ResolveHost
 }
 
 const KNOWN = {
-  allow: 0, policies: 0, context: 0, onError: 0, connectTimeoutMs: 0, idleTimeoutMs: 0, maxTunnels: 0, resolve: 0,
+  allow: 0, policies: 0, context: 0, onError: 0, connectTimeoutMs: 0, idleTimeoutMs: 0,
+  maxTunnels: 0, resolve: 0,
 } satisfies Record<keyof TunnelOptions, 0>
 const LEAVING = ['end', 'close', 'error'] as const
 
@@ -61,7 +62,8 @@ export type ConnectListener = (req: IncomingMessage, socket: Duplex, head: Buffe
  */
 export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener {
   checkNames('tunnel', options, KNOWN)
-  const { policies = [], context, onError, connectTimeoutMs = 10_000, idleTimeoutMs = 120_000, maxTunnels = 100, resolve } = options
+  const { policies = [], context, onError, resolve } = options
+  const { connectTimeoutMs = 10_000, idleTimeoutMs = 120_000, maxTunnels = 100 } = options
   const rules = new TunnelRules(options.allow)
   for (const [name, value] of Object.entries({ connectTimeoutMs, idleTimeoutMs, maxTunnels })) {
     if (!(Number.isInteger(value) && value >= 1 && value < 2 ** 31)) {
@@ -73,7 +75,10 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
 
   const connect = async ({ path, raw, signal }: HttpRequest<C>): Promise<HttpResponse> => {
     const target = readAuthority(path)
-    if (!target) throw httpError('bad_request', { message: 'A tunnel leads to a host and a port, such as example.com:443.' })
+    if (!target) {
+      const message = 'A tunnel leads to a host and a port, such as example.com:443.'
+      throw httpError('bad_request', { message })
+    }
     if (!rules.allows(target)) throw httpError('forbidden', { message: 'No tunnel leads there.' })
     if (open >= maxTunnels) throw httpError('overloaded', { headers: { 'retry-after': '5' } })
     open++
@@ -93,11 +98,13 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
     const leaving = new AbortController()
     const gone = (): void => { leaving.abort() }
     for (const event of LEAVING) socket.on(event, gone)
-    // Nobody hears of the end of a connection that is not read.
+    // A stream that is not read reports no end.
     socket.on('readable', ignore)
     const { authorization = req.headers['proxy-authorization'], ...fields } = req.headers
-    const request = Object.assign(bareRequest({ ...fields, ...authorization !== undefined && { authorization } }, 'CONNECT', req.url), {
-      signal: leaving.signal, raw: req, peerAddress: req.socket.remoteAddress, context: (context ? context(req) : {}) as C,
+    const headers = { ...fields, ...authorization !== undefined && { authorization } }
+    const request = Object.assign(bareRequest(headers, 'CONNECT', req.url), {
+      signal: leaving.signal, raw: req, peerAddress: req.socket.remoteAddress,
+      context: (context ? context(req) : {}) as C,
     })
     const answer = await handle(request)
     socket.off('end', gone).off('readable', ignore)

@@ -6,29 +6,29 @@ import { StoreUnavailableError } from '../../src/stores/store.js'
 const { setTimeout } = timers
 
 /**
- * A deadline has come after so many ticks. Ticks, not milliseconds: a process that was busy itself
- * must not blame Redis.
+ * Number of ticks until a deadline. Counts ticks, not milliseconds, so that a process that was busy
+ * itself does not blame Redis.
  */
 const TICKS = 10
 
 /**
- * A call that waits for its answer, in line with the others: a Set that entries come to and leave
- * all the time keeps them for too long.
+ * A pending call in a linked list. A `Set` with frequent changes would retain entries for too long.
  */
 class Pending {
   before: Pending | undefined
   after: Pending | undefined
   over = false
 
-  /** `due`: the tick that is too late. */
-  constructor(readonly due: number, readonly probe: boolean, readonly reject: (error: Error) => void) {}
+  /** @param due - the tick at which the call is late */
+  constructor(
+    readonly due: number, readonly probe: boolean, readonly reject: (error: Error) => void,
+  ) {}
 }
 
 /**
- * One deadline around every call, and no queue behind a server that has stopped answering: after a
- * call that ran out of time the next ones fail at once, but for one probe at a time, until Redis
- * says something again. A request so waits for one deadline, not for one for each of its calls. One
- * timer serves all calls.
+ * Sets a deadline for every call. After a call has timed out, further calls fail at once, except
+ * one probe at a time, until Redis replies again. So a request waits for one deadline, not for one
+ * for each of its calls. One timer serves all calls.
  */
 export class Breaker {
   private first: Pending | undefined
@@ -38,11 +38,13 @@ export class Breaker {
   private suspect = false
   private probing = false
 
-  /** `onLate` is called when calls have run out of time. */
-  constructor(private readonly timeoutMs: number, private readonly onLate: () => void = () => undefined) {}
+  /** @param onLate - called when calls have timed out */
+  constructor(
+    private readonly timeoutMs: number, private readonly onLate: () => void = () => undefined,
+  ) {}
 
   /**
-   * What `read` makes of what `work` comes to; rejects with a `StoreUnavailableError` when it fails
+   * Returns `read` of the reply of `work`. Rejects with a `StoreUnavailableError` if the call fails
    * or is late.
    */
   call<Reply, T>(work: () => Promise<Reply>, read: (reply: Reply) => T): Promise<T> {
@@ -77,7 +79,8 @@ export class Breaker {
       for (let call = this.first; call !== undefined && call.due <= this.ticks; call = this.first) {
         this.end(call)
         this.suspect = late = true
-        call.reject(new StoreUnavailableError(`Redis has not answered within ${String(this.timeoutMs)} ms`))
+        const message = `Redis has not answered within ${String(this.timeoutMs)} ms`
+        call.reject(new StoreUnavailableError(message))
       }
       if (late) this.onLate()
       if (this.first) this.arm()

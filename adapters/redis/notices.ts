@@ -6,15 +6,15 @@ import { NOTIFY, runScript } from './scripts.js'
 // the last when they go.
 const { setTimeout } = timers
 
-/** The most channels that one command names. */
+/** Maximum number of channels in one command. */
 const MOST = 500
 
-/** How long notices are gathered. */
+/** Time that notices are collected, in milliseconds. */
 const GATHER_MS = 5
 
 /**
- * Notices of new entries, gathered for a moment and sent in one command: a PUBLISH for each would
- * cost as much as the entry itself, and hardly anybody watches what is not there yet.
+ * Collects notices of new entries and sends them in one command. A PUBLISH for each would cost as
+ * much as the entry itself, and a key is rarely watched before it exists.
  */
 export class Notices {
   private channels: string[] = []
@@ -32,8 +32,10 @@ export class Notices {
     const [channel, ...others] = this.channels
     if (channel === undefined) return
     this.channels = []
-    const sent = others.length === 0 ? this.client.publish(channel, '') : runScript(this.client, NOTIFY, 0, channel, ...others)
-    // A hint: whoever misses it reads again soon.
+    const sent = others.length === 0
+      ? this.client.publish(channel, '')
+      : runScript(this.client, NOTIFY, 0, channel, ...others)
+    // A lost notice is harmless: watchers also read at intervals.
     sent.catch(() => undefined)
   }
 }

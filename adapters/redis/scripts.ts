@@ -12,8 +12,9 @@ function script(source: string): Script {
 }
 
 /*
- * Every script touches one key at the most, so all of them are safe in a Cluster. An entry is the text
- * `<revision>\n<value>`. Lifetimes are durations, so that the clock of Redis alone decides when a key expires.
+ * Every script touches at most one key, so all of them are safe in a Cluster. An entry is the text
+ * `<revision>\n<value>`. Lifetimes are durations, so that only the clock of Redis decides when a
+ * key expires.
  */
 
 /**
@@ -95,10 +96,11 @@ return 0
 `)
 
 /**
- * Runs a script by its name; a server that does not know it (new, restarted, failed over) is given
- * the source.
+ * Runs a script by its digest. If the server does not know it (new, restarted), sends the source.
  */
-export function runScript(client: RedisClient, { source, sha }: Script, keys: number, ...args: (string | number)[]): Promise<unknown> {
+export function runScript(
+  client: RedisClient, { source, sha }: Script, keys: number, ...args: (string | number)[]
+): Promise<unknown> {
   return client.evalsha(sha, keys, ...args).catch((error: unknown) => {
     if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
     return client.eval(source, keys, ...args)

@@ -1,10 +1,9 @@
 import timers from 'node:timers'
 
-// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be
-// the last when they go.
+// Captured at once: Redis keeps real time, even under a test's fake timers.
 const { setTimeout, clearTimeout, setImmediate } = timers
 
-/** What is used here of an ioredis client, or of a node of a Cluster. */
+/** The members of an ioredis client, or of a node of a Cluster, that are used here. */
 export interface Connection {
   readonly status?: string
   readonly stream?: { readonly bytesRead?: number } | null
@@ -17,37 +16,42 @@ export interface Connection {
 /** A client with one connection, or a Cluster with one for each node. */
 export type Connected = Connection | { nodes(): Connection[] }
 
-/** A connection that was made only to ask whether the server answers. */
+/** Options of a connection that only tests whether the server answers. */
 const PROBE = {
-  lazyConnect: false, enableOfflineQueue: true, enableReadyCheck: true, retryStrategy: null, disconnectTimeout: 100,
+  lazyConnect: false, enableOfflineQueue: true, enableReadyCheck: true, retryStrategy: null,
+  disconnectTimeout: 100,
 } as never
 
 /**
- * Finds connections that are half-open: the server answers others, and this one has heard nothing
- * for a deadline. A load balancer or NAT that lost its state leaves such connections, and no socket
- * ever tells. Each is disconnected, so that its client connects again and sends what was not
- * answered once more.
+ * Finds half-open connections: the server answers others, and this one has received nothing for a
+ * deadline. A load balancer or NAT that lost its state leaves such connections, and the socket
+ * reports no error. Each is disconnected, so that its client reconnects and resends commands
+ * without a reply.
  *
- * A server that is slow, stopped or away answers a new connection no better: then nothing is
- * replaced.
+ * If the server is slow, stopped or unreachable, a new connection gets no reply either, and nothing
+ * is replaced.
  */
 export class Silence {
   private checking: Promise<boolean> | undefined
   private probe: Connection | undefined
   private closed = false
 
-  constructor(private readonly clientOf: () => Connected | undefined | Promise<Connected | undefined>, private readonly timeoutMs: number) {}
+  constructor(
+    private readonly clientOf: () => Connected | undefined | Promise<Connected | undefined>,
+    private readonly timeoutMs: number,
+  ) {}
 
   /**
-   * Call when an answer is late. Resolves to `true` if a connection was replaced. Never rejects.
-   * One check at a time.
+   * Checks the connections, when a reply is late. Resolves to `true` if one was replaced. Never
+   * rejects. Runs one check at a time.
    */
   check(): Promise<boolean> {
-    this.checking ??= this.replaceSilent().catch(() => false).finally(() => { this.checking = undefined })
+    this.checking ??= this.replaceSilent().catch(() => false)
+      .finally(() => { this.checking = undefined })
     return this.checking
   }
 
-  /** Lets go of a probe under way. */
+  /** Closes the test connection, if there is one. */
   close(): void {
     this.closed = true
     this.probe?.disconnect()
@@ -56,7 +60,8 @@ export class Silence {
   private async replaceSilent(): Promise<boolean> {
     const client = await this.clientOf()
     if (client === undefined) return false
-    const connections = 'nodes' in client && typeof client.nodes === 'function' ? client.nodes() : [client as Connection]
+    const isCluster = 'nodes' in client && typeof client.nodes === 'function'
+    const connections = isCluster ? client.nodes() : [client as Connection]
     let replaced = false
     for (const connection of connections) if (await this.isSilent(connection)) {
       connection.disconnect(true)

@@ -3,8 +3,9 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
-  StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created, type Entry, type Existing,
-  type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
+  StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created,
+  type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
+  type Unsubscribe,
 } from '../../src/stores/store.js'
 import { Breaker } from './breaker.js'
 import type { RedisClient } from './client.js'
@@ -13,26 +14,29 @@ import { Silence } from './silence.js'
 import { DELETE, INCREMENT, REPLACE, runScript, type Script } from './scripts.js'
 import { Watches } from './watches.js'
 
-/** Where the entries of a `RedisStore` are, and how long it waits for them. */
+/** Options of `RedisStore`. */
 export interface RedisStoreOptions {
-  /** Your ioredis client (5 or 6): single, Cluster or Sentinel. It stays yours to close. */
+  /** Your ioredis client (5 or 6): single, Cluster or Sentinel. You close it yourself. */
   readonly client: RedisClient
   /**
-   * Stands before every key and channel, followed by a colon: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each
+   * Prefix of all keys and channels, before a colon: 1 to 64 of `A-Z a-z 0-9 . _ -`. Each
    * application on one Redis needs its own, the same for store, index and queue. Default
    * `longhaul`.
    */
   readonly namespace?: string
-  /** How long one call may take, in milliseconds, before it counts as failed. Default 1500. */
+  /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
   readonly timeoutMs?: number
 }
 
 const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
- * The Store on Redis 6.2 or later (or Valkey). One round trip for each verb: plain commands where
- * they are atomic by themselves, a script on one key else. Revisions are made here, so that a write
- * whose answer was lost, and which the client sent again, is known as our own.
+ * A store on Redis 6.2 or later (or Valkey). Each method takes one round trip: a plain command if
+ * it is atomic, otherwise a script on one key. This process makes the revisions, so that it
+ * recognises its own write if the client sent it twice because a reply was lost.
+ *
+ * @example
+ * const store = new RedisStore({ client, namespace: 'shop' })
  */
 export class RedisStore implements Store {
   readonly shared = true
@@ -46,14 +50,17 @@ export class RedisStore implements Store {
   private writes = 0
   private closed = false
 
-  /** Throws a `TypeError` when an option makes no sense. */
+  /** @throws {TypeError} An option is not valid or unknown. */
   constructor(options: RedisStoreOptions) {
     checkNames('RedisStore', options, KNOWN)
     const { client, namespace = 'longhaul', timeoutMs = 1500 } = options
     if (typeof client?.evalsha !== 'function' || typeof client.duplicate !== 'function') {
-      throw new TypeError('RedisStore: client must be an ioredis client: new Redis(url), or new Redis.Cluster([…])')
+      const advice = 'new Redis(url), or new Redis.Cluster([…])'
+      throw new TypeError(`RedisStore: client must be an ioredis client: ${advice}`)
     }
-    if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) throw new TypeError('RedisStore: timeoutMs must be from 10 to 60000')
+    if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {
+      throw new TypeError('RedisStore: timeoutMs must be from 10 to 60000')
+    }
     this.client = client
     checkNamespace('RedisStore', namespace)
     this.prefix = `${namespace}:`
@@ -67,14 +74,20 @@ export class RedisStore implements Store {
     return this.call('get', () => this.client.get(this.entryKey(key)), toEntry)
   }
 
-  create(key: string, value: string, { ttlMs, notify = true }: CreateOptions): Promise<Created | Existing> {
+  create(
+    key: string, value: string, { ttlMs, notify = true }: CreateOptions,
+  ): Promise<Created | Existing> {
     const revision = this.newRevision()
     const place = this.entryKey(key)
-    // `undefined`: it was written.
-    const write = (): Promise<Entry | undefined> => this.client.set(place, toText(revision, value), 'PX', toPx(ttlMs), 'NX').then(
-      (done) => (done === null ? other() : undefined),
+    const text = toText(revision, value)
+    // Both return `undefined` once the entry is written.
+    const write = (): Promise<Entry | undefined> => (
+      this.client.set(place, text, 'PX', toPx(ttlMs), 'NX')
+        .then((done) => (done === null ? other() : undefined))
     )
-    const other = async (): Promise<Entry | undefined> => toEntry(await this.client.get(place)) ?? write()
+    const other = async (): Promise<Entry | undefined> => (
+      toEntry(await this.client.get(place)) ?? write()
+    )
     return this.call('create', write, (entry) => {
       if (entry && entry.revision !== revision) return { created: false, entry }
       if (notify) this.notices.add(this.channel(key))
@@ -82,27 +95,34 @@ export class RedisStore implements Store {
     })
   }
 
-  replace(key: string, value: string, revision: Revision, { ttlMs }: ReplaceOptions): Promise<Replaced | Conflict> {
+  replace(
+    key: string, value: string, revision: Revision, { ttlMs }: ReplaceOptions,
+  ): Promise<Replaced | Conflict> {
+    const place = this.entryKey(key)
+    const channel = this.channel(key)
     const next = this.newRevision()
     return this.call('replace', () => {
       const lifetime = ttlMs === undefined ? [] : [toPx(ttlMs)]
-      return this.run(REPLACE, this.entryKey(key), revision, toText(next, value), this.channel(key), ...lifetime)
+      return this.run(REPLACE, place, revision, toText(next, value), channel, ...lifetime)
     }, (reply) => {
       const [done, text = null] = reply as [number, string | null | undefined]
       const entry = toEntry(text)
-      return done === 1 || entry?.revision === next ? { replaced: true, revision: next } : { replaced: false, entry }
+      const isOwn = done === 1 || entry?.revision === next
+      return isOwn ? { replaced: true, revision: next } : { replaced: false, entry }
     })
   }
 
   delete(key: string, revision?: Revision): Promise<boolean> {
     const which = revision === undefined ? [] : [revision]
-    return this.call('delete', () => this.run(DELETE, this.entryKey(key), this.channel(key), ...which), (removed) => removed === 1)
+    const work = () => this.run(DELETE, this.entryKey(key), this.channel(key), ...which)
+    return this.call('delete', work, (removed) => removed === 1)
   }
 
   increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
     return this.call('increment', async () => {
       if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
-      const [value, left] = await this.run(INCREMENT, `${this.prefix}n:${key}`, by, toPx(ttlMs)) as [string?, number?]
+      const counter = await this.run(INCREMENT, `${this.prefix}n:${key}`, by, toPx(ttlMs))
+      const [value, left] = counter as [string?, number?]
       if (value === undefined) throw new TypeError(UNSAFE)
       return { value: Number(value), resetMs: Math.max(Number(left), 0) }
     }, (counter) => counter)
@@ -130,7 +150,9 @@ export class RedisStore implements Store {
     return Promise.resolve()
   }
 
-  private call<Reply, T>(verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T): Promise<T> {
+  private call<Reply, T>(
+    verb: StoreEvent['verb'], work: () => Promise<Reply>, read: (reply: Reply) => T,
+  ): Promise<T> {
     if (this.closed) return Promise.reject(new StoreUnavailableError('The store is closed'))
     const call = this.breaker.call(work, read)
     return storeEvents.hasSubscribers ? timed(verb, call) : call
@@ -156,11 +178,13 @@ export class RedisStore implements Store {
 const UNSAFE = 'A counter holds safe integers, and is changed by them'
 
 /**
- * Redis takes whole milliseconds above 0; the longest is some 285 years, and one that is over ends
- * at once.
+ * Converts a lifetime to whole milliseconds above 0, as Redis requires. The maximum is some 285
+ * years. A lifetime of 0 or less ends at once.
  */
 function toPx(ttlMs: number): number {
-  if (!Number.isFinite(ttlMs)) throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
+  if (!Number.isFinite(ttlMs)) {
+    throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
+  }
   return Math.min(Math.max(1, Math.ceil(ttlMs)), Number.MAX_SAFE_INTEGER / 1000)
 }
 

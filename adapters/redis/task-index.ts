@@ -44,7 +44,9 @@ export class RedisTaskIndex implements TaskIndex {
     checkNamespace('RedisTaskIndex', namespace)
     this.client = client
     const key = `${namespace}:unfinished`
-    this.sets = client.nodes ? Array.from({ length: CLUSTER_SETS }, (_, n) => `${key}:{${String(n)}}`) : [key]
+    this.sets = client.nodes
+      ? Array.from({ length: CLUSTER_SETS }, (_, n) => `${key}:{${String(n)}}`)
+      : [key]
     this.breaker = new Breaker(timeoutMs)
   }
 
@@ -73,7 +75,8 @@ export class RedisTaskIndex implements TaskIndex {
     const first = Math.floor(Math.random() * this.sets.length)
     for (const key of [...this.sets.slice(first), ...this.sets.slice(0, first)]) {
       if (entries.length >= limit) break
-      entries.push(...await this.call(TAKE, key, limit - entries.length, Math.ceil(againMs)) as string[])
+      const left = limit - entries.length
+      entries.push(...await this.call(TAKE, key, left, Math.ceil(againMs)) as string[])
     }
     return entries
   }
@@ -91,11 +94,14 @@ export class RedisTaskIndex implements TaskIndex {
       last.push(entry, time)
     }
     this.pending = new Map()
-    await Promise.all([...writes].flatMap(([key, commands]) => commands.map((args) => this.call(LIST, key, ...args))))
+    await Promise.all([...writes].flatMap(([key, commands]) => (
+      commands.map((args) => this.call(LIST, key, ...args))
+    )))
   }
 
   private call(script: typeof LIST, key: string, ...args: (string | number)[]): Promise<unknown> {
-    return this.breaker.call(() => runScript(this.client, script, 1, key, ...args), (reply) => reply)
+    const work = () => runScript(this.client, script, 1, key, ...args)
+    return this.breaker.call(work, (reply) => reply)
   }
 
   private setOf(entry: string): string {

@@ -40,7 +40,9 @@ export class Watches {
   }
 
   /** A watch that is active once `active` resolves; `remove` ends it, at any time. */
-  add(channel: string, listener: () => void): { readonly active: Promise<void>; readonly remove: Unsubscribe } {
+  add(
+    channel: string, listener: () => void,
+  ): { readonly active: Promise<void>; readonly remove: Unsubscribe } {
     if (!this.opened) {
       this.open()
       // After what has come in meanwhile was read: a process that was busy itself must not blame
@@ -139,7 +141,8 @@ export class Watches {
 
   private connect(): RedisClient | undefined {
     const own = {
-      lazyConnect: false, enableReadyCheck: true, enableOfflineQueue: true, autoResubscribe: false, enableAutoPipelining: false,
+      lazyConnect: false, enableReadyCheck: true, enableOfflineQueue: true,
+      autoResubscribe: false, enableAutoPipelining: false,
       // What is disconnected has nothing left to say.
       disconnectTimeout: 100,
     }
@@ -147,7 +150,8 @@ export class Watches {
     const nodes = this.client.nodes?.('master')
     if (!nodes) return this.client.duplicate(options({}))
     // A node that has gone may never come back: when this connection ends, another node is asked.
-    return nodes[Math.floor(Math.random() * nodes.length)]?.duplicate(options({ retryStrategy: null }))
+    const node = nodes[Math.floor(Math.random() * nodes.length)]
+    return node?.duplicate(options({ retryStrategy: null }))
   }
 
   private openLater(): void {
