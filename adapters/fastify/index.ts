@@ -42,7 +42,10 @@ const PLUGIN = {
   ...KNOWN, handler: 0, prefix: 0, logLevel: 0, logSerializers: 0,
 } satisfies Record<keyof LonghaulOptions | keyof RegisterOptions, 0>
 
-/** Where a request of node:http refers to Fastify's request. A WeakMap would cost 5 µs a request. */
+/**
+ * Key under which a request of node:http holds Fastify's request. A WeakMap would cost 5 µs a
+ * request.
+ */
 const REQUEST = Symbol('longhaul.fastifyRequest')
 
 type RawRequest = object & { [REQUEST]?: FastifyRequest }

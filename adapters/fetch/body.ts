@@ -22,7 +22,7 @@ export class FetchBody implements BodySource {
   }
 
   /**
-   * What the host made of the body, when it has really read it. Where that is text or bytes,
+   * The body as the host parsed it, if the host has read it. Where that is text or bytes,
    * `bytes` and `stream` give it too.
    */
   get parsed(): { readonly value: unknown } | undefined {

@@ -5,11 +5,11 @@ import { recordOf } from './headers.js'
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})
 
-/** What a host may say of one request, beside the request itself. */
+/** Facts of the host about one request, beside the request itself. */
 export interface FetchFacts<C> {
-  /** What the host made of the body; used only when it has really read it. */
+  /** The body as the host parsed it. Used only if the host has read the body. */
   readonly body?: unknown
-  /** What the handler sees as `request.context`. */
+  /** Becomes `request.context`. */
   readonly context?: C
   /** The front of the path under which this handler is mounted, as clients see it. */
   readonly mountPath?: string

@@ -21,7 +21,7 @@ export interface KoaOptions<C = unknown> extends Pick<NodeOptions, 'onError'> {
 
 const KNOWN = { onError: 0, context: 0, mountPath: 0 } satisfies Record<keyof KoaOptions, 0>
 
-/** Where a request of node:http refers to Koa's context. */
+/** Key under which a request of node:http holds Koa's context. */
 const CONTEXT = Symbol('longhaul.koaContext')
 
 type RawRequest = object & { [CONTEXT]?: ParameterizedContext }

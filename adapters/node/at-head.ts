@@ -20,8 +20,8 @@ export function atHead(res: HostResponse, act: () => void): void {
 }
 
 /**
- * What `writeHead` takes: an object, a flat list of names and values, or a list of pairs. Of a list
- * the second of a name is added.
+ * Arguments of `writeHead`: an object, a flat list of names and values, or a list of pairs. Of a
+ * list the second of a name is added.
  */
 function setAll(res: HostResponse, fields: unknown): void {
   if (!Array.isArray(fields)) {

@@ -32,8 +32,8 @@ export class NodeBody implements BodySource {
   }
 
   /**
-   * What the host's parser left, when it really read: Express 4 puts `{}` on requests that it left
-   * alone. Where that is text or bytes, `bytes` and `stream` give it too.
+   * The body as the host parsed it, if the host has read it: Express 4 puts `{}` on requests that
+   * it left alone. Where that is text or bytes, `bytes` and `stream` give it too.
    */
   get parsed(): { readonly value: unknown } | undefined {
     return this.readByHost && this.left !== undefined ? { value: this.left } : undefined

@@ -10,7 +10,7 @@ const node: Pick<ServerResponse, 'writeHead'> = ServerResponse.prototype
 const LISTS = new Set(['vary', 'access-control-expose-headers', 'ratelimit', 'ratelimit-policy'])
 const LINES = new Set(['set-cookie', 'link'])
 
-/** Whether an answer has no content by its very status or method (RFC 9110 section 6.4.1). */
+/** Returns whether the status or the method rules out content (RFC 9110 section 6.4.1). */
 export function hasNoContent(req: HostRequest, status: number): boolean {
   return req.method === 'HEAD' || status === 204 || status === 304
 }

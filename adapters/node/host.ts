@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpRequest } from '../../src/http/exchange.js'
 
 /**
- * Where a request of a host holds what `toMiddleware` has handed on; the same in every copy of this
- * package.
+ * Key under which a request of a host holds what `toMiddleware` has handed on; the same in every
+ * copy of this package.
  */
 export const HANDED_ON: unique symbol = Symbol.for('longhaul.handedOn') as never
 

@@ -5,10 +5,10 @@ import type { Socket } from 'node:net'
 /** A server of node:http or node:https. */
 export type NodeServer = Server | HttpsServer
 
-/** How often connections are looked at within one time limit. */
+/** Number of checks of each connection within one time limit. */
 const LOOKS = 4
 
-/** What a connection had taken when it last took something, and since how many looks that is so. */
+/** Bytes that a connection has taken, and the number of checks since the last change. */
 interface Progress {
   taken: string
   looks: number

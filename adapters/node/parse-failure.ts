@@ -1,6 +1,6 @@
 import { httpError, type HttpError } from '../../src/http/errors.js'
 
-/** What Node tells of a request that it could not parse, or that took too long. */
+/** Node's error for a request that it could not parse, or that took too long. */
 export interface ParseFailure extends Error {
   readonly code?: string
   readonly rawPacket?: Buffer
@@ -24,9 +24,9 @@ export function parseError(failure: ParseFailure): HttpError {
 }
 
 /**
- * Whether the parser stopped at a well-formed method that it does not know (RFC 9110 section 9.1),
- * and not at garbage such as a TLS hello. The packet may hold earlier requests, so the line where
- * it stopped counts.
+ * Returns whether the parser stopped at a well-formed method that it does not know (RFC 9110
+ * section 9.1), and not at garbage such as a TLS hello. The packet may hold earlier requests, so
+ * the line where it stopped counts.
  */
 function namesMethod({ rawPacket, bytesParsed }: ParseFailure): boolean {
   if (rawPacket === undefined) return false

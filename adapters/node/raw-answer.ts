@@ -4,7 +4,7 @@ import { isPending, type MaybePromise } from '../../src/runtime/maybe-promise.js
 import type { HttpRequest, HttpResponse } from '../../src/http/exchange.js'
 import { isFieldValue } from '../../src/http/fields/fields.js'
 
-/** How long the client may take to read the answer and to leave, in milliseconds. */
+/** Maximum time for the client to read the answer and to close, in milliseconds. */
 const LEAVE_MS = 1000
 
 const answered = new WeakSet<Duplex>()

@@ -4,11 +4,11 @@ import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js
 import { NodeBody } from './body.js'
 import { HANDED_ON, type HostRequest, type HostResponse, type NodeRaw } from './host.js'
 
-/** What a host may say of one request, beside the request itself. */
+/** Facts of the host about one request, beside the request itself. */
 export interface CallFacts<C> {
-  /** What the host's body parser made; used only when it has really read the request. */
+  /** The body as the host parsed it. Used only if the host has read the request. */
   readonly body?: unknown
-  /** What the handler sees as `request.context`. */
+  /** Becomes `request.context`. */
   readonly context?: C
   /** The front of the path under which this handler is mounted, as clients see it. */
   readonly mountPath?: string
@@ -104,13 +104,13 @@ export class NodeRequest<C> implements HttpRequest<C> {
   }
 }
 
-/** What policies in front have found out, and what the host says now. */
+/** Merges the facts that policies in front have found with those of the host. */
 function withHandedOn<C>(own: C, req: HostRequest): C {
   const before = req[HANDED_ON]
   return before === undefined ? own : { ...before.context as object, ...own }
 }
 
-/** Whether the connection has gone, so that nothing can be answered. */
+/** Returns whether the connection is closed, so that no answer can be sent. */
 export function isGone(req: HostRequest, res: HostResponse): boolean {
   return res.destroyed || req.socket.destroyed
 }

@@ -2,7 +2,7 @@ import type { HostRequest } from './host.js'
 import type { NodeRequest } from './request.js'
 
 /**
- * What is left of a body up to this size is read and dropped, so that the connection can go on
+ * Up to this size, the rest of a body is read and dropped, so that the connection can go on
  * being used.
  */
 const WORTH_KEEPING = 64 * 1024
@@ -15,8 +15,8 @@ const LINGER_IDLE_MS = 1000
 const LINGER_BYTES = 256 * 1024 * 1024
 
 /**
- * Whether the answer leaves so much of the request unread that the connection has to be closed
- * after it (RFC 9112 section 9.3). A body that somebody is still reading is not unread.
+ * Returns whether the answer leaves so much of the request unread that the connection has to be
+ * closed after it (RFC 9112 section 9.3). A body that somebody is still reading is not unread.
  */
 export function leavesBody(call: NodeRequest<unknown>): boolean {
   const { req, body } = call

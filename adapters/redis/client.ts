@@ -1,7 +1,7 @@
 /**
- * What longhaul uses of a Redis client: ioredis 5 or 6, a single server, a Cluster or Sentinel.
- * Told by shape, so that any version of the caller's fits. The caller makes it, configures it and
- * closes it.
+ * The part of a Redis client that longhaul uses: ioredis 5 or 6, a single server, a Cluster or
+ * Sentinel. Told by shape, so that any version of the caller's fits. The caller makes it,
+ * configures it and closes it.
  */
 export interface RedisClient {
   /** `GET key`. */
@@ -26,7 +26,7 @@ export interface RedisClient {
   ping(): Promise<unknown>
   /** Closes the connection at once; with `true` the client connects again. */
   disconnect(reconnect?: boolean): void
-  /** Where the connection is: `ready`, `connecting`, … */
+  /** State of the connection: `ready`, `connecting`, … */
   readonly status?: string
   /** The socket. */
   readonly stream?: { readonly bytesRead?: number } | null

@@ -2,7 +2,7 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import { RedisStore, type RedisStoreOptions } from './store.js'
 import { RedisTaskIndex } from './task-index.js'
 
-/** What `redis()` makes. */
+/** The parts that `redis()` creates. */
 export interface RedisEngine {
   readonly store: RedisStore
   readonly index: RedisTaskIndex

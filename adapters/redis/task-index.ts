@@ -15,7 +15,7 @@ const { setImmediate, setTimeout, clearTimeout } = timers
 const CLUSTER_SETS = 16
 /** Entries of one command at most. */
 const MOST = 500
-/** How long removals are gathered, in milliseconds. Nobody waits for them. */
+/** Time for which removals are batched, in milliseconds. No caller waits for them. */
 const REMOVAL_MS = 20
 /** Stands for a removal among the times. */
 const GONE = '-'
@@ -32,7 +32,7 @@ export class RedisTaskIndex implements TaskIndex {
   private readonly client: RedisClient
   private readonly sets: readonly string[]
   private readonly breaker: Breaker
-  /** What is to be written: an entry and its time in milliseconds from now, or `GONE`. */
+  /** Pending writes: an entry and its time in milliseconds from now, or `GONE`. */
   private pending = new Map<string, string>()
   private sent: Promise<void> | undefined
   private timer: ReturnType<typeof setTimeout> | undefined

@@ -6,11 +6,11 @@ import type { RedisClient } from './client.js'
 // the last when they go.
 const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers
 
-/** How long to wait before another connection is opened where one has ended for good. */
+/** Delay before another connection replaces one that has ended for good, in milliseconds. */
 const REOPEN_MS = 250
 /**
- * How often the subscriber is asked whether it still hears Redis: no answer until the next time
- * means that it does not.
+ * Interval at which the subscriber is asked whether it still hears Redis: no answer until the next
+ * time means that it does not.
  */
 const BEAT_MS = 2500
 

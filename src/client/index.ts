@@ -4,7 +4,7 @@ export {
 } from './client.js'
 export type { ClientOptions, MaybePromise, PollOptions, RetryOptions } from './options.js'
 export { ClientError, isClientError, type ClientErrorOptions, type ErrorDetail } from './errors.js'
-export { isTaskFailed, TaskFailedError } from './task-failed.js'
+export { isTaskFailed, TaskFailedError } from './status.js'
 export type { ResultOptions, SavedTask, SignalOptions, TaskHandle } from './task.js'
 export type {
   CallbackFault, CancelledTask, CompletedTask, FailedTask, ProcessingTask, TaskCallback,

@@ -3,8 +3,9 @@ import { follow } from './follow.js'
 import { isObject } from './json-object.js'
 import { checkNames } from './option-names.js'
 import type { Settings } from './options.js'
-import { notStatus, readStatus, textOf, type CompletedTask, type TaskStatus } from './status.js'
-import { TaskFailedError } from './task-failed.js'
+import {
+  notStatus, readStatus, TaskFailedError, textOf, type CompletedTask, type TaskStatus,
+} from './status.js'
 import { ask } from './transport.js'
 
 /** Options of a request for a task. */

@@ -9,7 +9,7 @@ import { coded, codedEtag, isCompressible, type ContentCoding } from './coded.js
 import { contentDisposition } from './disposition.js'
 import { checkSource, readPart, type ContentSource } from './source.js'
 
-/** How answers are made; see `ContentOptions`. */
+/** Settings of the answers; see `ContentOptions`. */
 export interface AnswerPlan {
   readonly codings: readonly ContentCoding[]
   readonly compressible: (type: string) => boolean

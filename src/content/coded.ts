@@ -34,7 +34,7 @@ async function* pieces(content: AsyncIterable<Uint8Array>): AsyncGenerator<Piece
 
 const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|wasm|x-ndjson|graphql|sql|toml|yaml|rtf)\b|image\/(?:svg|bmp)|[a-z]+\/[^;]*\+(?:json|xml)\b)/i
 
-/** Whether a media type is of a kind that shrinks: text, JSON, XML and the like. */
+/** Returns whether a media type is compressible: text, JSON, XML and the like. */
 export function isCompressible(type: string): boolean {
   return TEXT.test(type)
 }

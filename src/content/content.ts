@@ -7,7 +7,7 @@ import { knownCodings, type ContentCoding } from './coded.js'
 import { contentOperations } from './operations.js'
 import { checkSource, type ContentSource, type FindContent } from './source.js'
 
-/** What `content` takes beside the source. */
+/** Options of `content`. */
 export interface ContentOptions {
   /**
    * Content codings that clients may have, best first, for what is 1 KiB or more and

@@ -14,7 +14,7 @@ const headers = {
   'Content-Disposition': header('Whether to show or to save it, and under which name (RFC 6266)'),
 }
 
-/** What a content handler says of itself. `type` where all that it serves has one media type. */
+/** The OpenAPI operation of a content handler. `type` if all its content has one media type. */
 export function contentOperations(type = '*/*'): readonly Operation[] {
   const whole = response('All of it', { schema: {}, mediaTypes: [type], headers })
   return [

@@ -2,7 +2,7 @@ import { subscribe, unsubscribe, channel } from 'node:diagnostics_channel'
 import { telling } from '../runtime/warning.js'
 import type { HttpRequest } from './exchange.js'
 
-/** Where an error happened: in a request, or in a run of a task. */
+/** Origin of an error: a request, or a run of a task. */
 export interface ErrorPlace {
   readonly request?: HttpRequest
   readonly task?: { readonly taskId: string, readonly name: string, readonly attempt: number }

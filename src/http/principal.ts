@@ -15,7 +15,7 @@ export interface Principal {
 /** The context that the bindings of Express, Connect, Fastify and Koa make by default. */
 export interface HostContext {
   /**
-   * What authentication of the host has found: `req.user`, `request.user` or `ctx.state.user`. Its
+   * The user that the host has authenticated: `req.user`, `request.user` or `ctx.state.user`. Its
    * type is known to the host only.
    */
   readonly user?: any

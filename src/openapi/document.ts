@@ -7,7 +7,7 @@ import { operationIds } from './operation-id.js'
 import type { Fragment } from './operation.js'
 
 /**
- * What a document says beside the operations: members of the OpenAPI object (OpenAPI 3.1 section
+ * Members of a document beside the operations: members of the OpenAPI object (OpenAPI 3.1 section
  * 4.8.1).
  */
 export interface DocumentOptions {

@@ -191,7 +191,7 @@ function remembering<P extends Principal>(
 
 const NAME_IT = 'name what verify reads of the request: cache: { maxEntries, ttlMs, key: (request) => request.peerAddress ?? \'\' }'
 
-/** What a `verify` gets in place of a request whose parts are not in the key of the cache. */
+/** Replaces the request for a `verify` whose cache key does not cover the request. */
 const NO_REQUEST = new Proxy({} as HttpRequest, {
   get: (_, name) => {
     throw new TypeError(`authenticate: verify reads ${String(name)} of the request, but the cache remembers by the credentials; ${NAME_IT}`)

@@ -35,8 +35,8 @@ export interface CorsOptions<C = unknown> {
    */
   readonly credentials?: boolean
   /**
-   * How long browsers keep the answer to a preflight, in seconds, up to 86,400. Default: that of
-   * the browser, about 5 s.
+   * Time for which browsers cache the answer to a preflight, in seconds, up to 86,400. Default:
+   * that of the browser, about 5 s.
    */
   readonly maxAgeSeconds?: number
 }

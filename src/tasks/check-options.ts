@@ -4,7 +4,7 @@ import type { AnyTaskDefinition } from './definition/define.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
- * What `memory()` and other engines bring beside what `createTasks` uses, so that they can be
+ * Members of `memory()` and other engines beside those that `createTasks` uses, so that they can be
  * spread into the options.
  */
 interface Engine {

@@ -20,7 +20,7 @@ import { StoreIdentity } from './record/store-identity.js'
 import { reportingTo } from './record/report-error.js'
 import { waitFor, type VisibleWaitOptions } from './record/wait.js'
 import { Waiters } from './record/waiters.js'
-import type { ExecutorSettings } from './run/attempt.js'
+import type { ExecutorSettings } from './run/executor-settings.js'
 import { runCallback } from './run/run-callback.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
@@ -46,7 +46,6 @@ export class TaskService {
   readonly directRuns = new DirectRuns()
   /** Slots for runs, shared by queued tasks and direct answers. */
   readonly runSlots: RunSlots
-  /** Whether direct answers run in this process. */
   readonly directHere: boolean
   readonly maxInputBytes: number
   readonly maxResultBytes: number
@@ -63,10 +62,11 @@ export class TaskService {
 
   constructor(options: TasksOptions) {
     checkOptions(options)
-    const { store, queue, index, definitions, worker = true, concurrency = 10 } = options
-    const { retentionMs = 86_400_000 } = options
+    const {
+      store, queue, index, definitions, worker = true, concurrency = 10, retentionMs = 86_400_000,
+      sweepMs = 30_000, unknownTaskMs = 3_600_000,
+    } = options
     const onError = reportingTo(options.onError)
-    const { sweepMs = 30_000, unknownTaskMs = 3_600_000 } = options
     this.store = store
     this.retentionMs = retentionMs
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
@@ -90,8 +90,7 @@ export class TaskService {
       handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
       maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
     }
-    const executor = new Executor(this.settings)
-    this.executor = executor
+    const executor = this.executor = new Executor(this.settings)
     this.dispatcher = options.callbacks?.open({
       ledger, shared: store.shared, queue, concurrency, onError, storeId: () => identity.read(),
     })
@@ -106,12 +105,11 @@ export class TaskService {
     this.dispatcher?.startProcessing(this.run, this.onDead)
   }
 
-  /** Whether `close` was called. */
   get isClosing(): boolean {
     return this.closing !== undefined
   }
 
-  /** Whether tasks may have callbacks here. */
+  /** Returns whether tasks may have callbacks. */
   get hasCallbacks(): boolean {
     return this.dispatcher !== undefined
   }

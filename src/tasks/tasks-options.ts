@@ -68,10 +68,10 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    */
   readonly sweepMs?: number
   /**
-   * How long a task may wait for a worker that can run it, in milliseconds, if the queue spans
-   * processes. A worker returns a job if it does not know the definition, or if its schema refuses
-   * the input. After that time the task fails (`unknown_task`, `invalid_input`). Default 1 hour,
-   * enough for a rolling deploy.
+   * Maximum time that a task waits for a worker that can run it, in milliseconds, if the queue
+   * spans processes. A worker returns a job if it does not know the definition, or if its schema
+   * refuses the input. After that time the task fails (`unknown_task`, `invalid_input`). Default 1
+   * hour, enough for a rolling deploy.
    */
   readonly unknownTaskMs?: number
   /** Minimum time between two writes of progress, in milliseconds. Default 200. */

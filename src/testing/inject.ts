@@ -35,7 +35,7 @@ export interface InjectOptions<C = unknown> {
   readonly signal?: AbortSignal
   /** Receives the errors that are masked to the client. Default: a process warning. */
   readonly onError?: OnError
-  /** What the host knows of the request, such as its user. Required by handlers that read it. */
+  /** Facts of the host about the request, such as its user. Required by handlers that read it. */
   readonly context?: C
 }
 
@@ -57,10 +57,10 @@ const NO_BODY = new Uint8Array(0)
  *
  * @example
  * const answer = await inject(handler, { method: 'POST', path: '/reports', body: { year: 2025 } })
- * answer.status // 200
- * await answer.json()
+ * answer.status // 200 await answer.json()
  *
- * @throws {TypeError} `path` does not start with `/`, `body` cannot be sent, or an option is unknown.
+ * @throws {TypeError} `path` does not start with `/`, `body` cannot be sent, or an option is
+ * unknown.
  */
 export async function inject<C>(
   handler: Handler<C>, request: InjectRequest<C>,
@@ -128,7 +128,9 @@ function isStream(body: unknown): body is AsyncIterable<Uint8Array | string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body
 }
 
-/** Rejects when a server could not send the answer: a refused header, a stream that fails at once. */
+/**
+ * Rejects when a server could not send the answer: a refused header, a stream that fails at once.
+ */
 async function received(
   request: HttpRequest, { status, headers, body }: HttpResponse,
   rescue: (error: unknown) => Promise<HttpResponse>,

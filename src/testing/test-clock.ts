@@ -11,7 +11,8 @@ const IDLE_TURNS = 3
 /** Options of `testClock`. */
 export interface TestClockOptions {
   /**
-   * How long `advance` waits in real time for running work to end, in milliseconds. Then it rejects.
+   * Maximum time that `advance` waits in real time for running work to end, in milliseconds. Then
+   * it rejects.
    * @default 5000
    */
   readonly maxRunMs?: number
@@ -21,8 +22,8 @@ export interface TestClockOptions {
 export interface TestClock extends Clock {
   /**
    * Moves the time forward by `ms` milliseconds. Runs everything that becomes due on the way, in
-   * order of time: delayed starts, retries after a back-off, and the retries of those. Resolves once
-   * no work runs.
+   * order of time: delayed starts, retries after a back-off, and the retries of those. Resolves
+   * once no work runs.
    *
    * @throws {TypeError} `ms` is not 0 or more.
    * @throws {Error} Work has run for longer than `maxRunMs`.

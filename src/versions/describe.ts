@@ -21,14 +21,14 @@ export interface DescribedVersion {
   readonly name: string
   readonly handler: Handler<never>
   readonly deprecated: boolean
-  /** Whether it is what a request without a version gets. */
+  /** `true` if a request without a version gets this one. */
   readonly isDefault: boolean
 }
 
 /**
- * What `versions` adds to the operations of one version. A version in the path is an operation of
- * its own, with the segment that chooses it. The path without a version is described as well if a
- * request without one is served, or if another way chooses there.
+ * Additions of `versions` to the operations of one version. A version in the path is an operation
+ * of its own, with the segment that chooses it. The path without a version is described as well if
+ * a request without one is served, or if another way chooses there.
  */
 export function describeVersion(
   { name, handler, deprecated, isDefault }: DescribedVersion, select: readonly Selector[], advertise: boolean,
@@ -61,7 +61,7 @@ function chosenBy(operation: Operation, name: string, ways: readonly Selector[])
   return told
 }
 
-/** What a deprecation adds to an operation. */
+/** Adds a deprecation to an operation. */
 export function deprecate(operation: Operation): Operation {
   const told = addResponseHeaders(operation, fields('Deprecation', 'Sunset', 'Link'))
   return { ...told, openapi: { ...told.openapi, deprecated: true } }

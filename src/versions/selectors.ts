@@ -9,7 +9,7 @@ import { parameter as describeParameter } from '../openapi/operation.js'
 export interface Candidate {
   /** As sent; may be no version at all. */
   readonly text: string
-  /** How much it is wanted, above 0 up to 1. */
+  /** Weight of the preference, above 0 up to 1. */
   readonly q: number
   /** The place in the field, for equals. */
   readonly at: number
@@ -17,7 +17,7 @@ export interface Candidate {
   readonly mediaType?: string
 }
 
-/** What a request says about the version in one of the four ways. */
+/** The version that a request names in one of the four ways. */
 export interface Asked {
   readonly candidates: readonly Candidate[]
   /** The client would also take an answer of any version. */
@@ -43,7 +43,7 @@ export interface Selector {
   /** The vendor's media types, which handlers know as `application/json`. */
   readonly isVendorType?: (type: string, subtype: string) => boolean
   /**
-   * What it adds to a description: the query parameter that it reads, the media type or the path in
+   * Addition to a description: the query parameter that it reads, the media type or the path in
    * which a version is answered.
    */
   readonly describe?: {
@@ -57,7 +57,7 @@ export interface Selector {
 }
 
 const NAME = /^[a-z0-9][a-z0-9!#$&^_-]{0,63}$/
-/** What is meant as a version, right or wrong; `8-engine` is not. */
+/** Matches text that is meant as a version, right or wrong; `8-engine` is not. */
 const MEANT = /^\d[\d.]*(?:-[0-9A-Za-z.-]*)?$/
 
 function checkName(what: string, name: string): string {
@@ -183,7 +183,7 @@ export function byMediaTypeParameter(options: {
   }
 }
 
-/** What an Accept field asks for, remembered for the few texts that clients send. */
+/** The versions in an Accept field, cached by the few texts that clients send. */
 function accepted(
   isVendorType: (type: string, subtype: string) => boolean,
   read: (subtype: string, params: ReadonlyMap<string, string>) => string | undefined, mediaType: (version: string) => string,

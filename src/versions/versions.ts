@@ -53,7 +53,7 @@ export interface VersionsOptions<C> {
   readonly principal?: (request: HttpRequest<C>) => string | undefined
 }
 
-/** What `diagnostics_channel` `longhaul:version` tells of each request. */
+/** Message of the diagnostics channel `longhaul:version`, one for each request. */
 export interface VersionUse {
   readonly version: string
   /** The way in which it was chosen; `default` when the request did not say. */

@@ -1,6 +1,6 @@
 import { checkNames, type Known } from '../../runtime/option-names.js'
 
-/** What a number may be. */
+/** Range of a number. */
 export type Bounds = readonly [min: number, max: number, whole?: boolean]
 
 /** 100 years: what is longer makes no date. */

@@ -5,7 +5,7 @@ import { checkBounds, COUNT, KEPT, PAUSE, TIMER } from './bounds.js'
 import type { JsonForm, JsonSafe } from './json-form.js'
 
 /**
- * What `run` gets beside its input. `C` is the type of `context`: a `run` that declares one, as in
+ * The second argument of `run`. `C` is the type of `context`: a `run` that declares one, as in
  * `run: (input, { context }: TaskContext<{ locale: string }>) => …`, is only submitted with it.
  */
 export interface TaskContext<C = unknown> {
@@ -18,7 +18,9 @@ export interface TaskContext<C = unknown> {
   readonly signal: AbortSignal
   /** The owner of the task, if it has one. */
   readonly owner: string | undefined
-  /** What the endpoint or the submitting code gave, as JSON. `undefined` if it gave nothing. */
+  /**
+   * The context of the endpoint or of the submitting code, as JSON. `undefined` if there is none.
+   */
   readonly context: C
   /**
    * Reports how far the work is. Cheap to call often: writes are spaced out, the last one wins, and
@@ -108,11 +110,11 @@ export interface TaskOptions<I, R, C = unknown, In = I, Out = unknown, N extends
 export interface TaskTypes<N = string, In = unknown, R = unknown, C = unknown> {
   /** The name of the definition. */
   readonly name: N
-  /** What is submitted: the input of the schema. */
+  /** The submitted value: the input of the schema. */
   readonly input: In
-  /** What clients see of the result of `run`, without the message that it may gain. */
+  /** The result of `run` as clients see it, without the message that may be added. */
   readonly result: R
-  /** What `run` needs as `context`. */
+  /** The `context` that `run` needs. */
   readonly context: C
 }
 

@@ -27,9 +27,9 @@ export type AcceptedSubmission =
 export interface AcceptedTask {
   readonly kind: 'task'
   readonly task: TaskSnapshot
-  /** Whether the first request with this key asked for a direct answer. */
+  /** `true` if the first request with this key asked for a direct answer. */
   readonly direct: boolean
-  /** Whether an earlier request has started the task. */
+  /** `true` if an earlier request has started the task. */
   readonly replayed: boolean
 }
 

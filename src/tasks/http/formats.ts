@@ -18,7 +18,7 @@ export interface TaskFormat {
   readonly acceptedFields?: (statusPath: string) => ResponseHeaders
   /** The answer to a GET of the status resource, if that is not 200 with `toText`. */
   readonly shown?: (task: TaskSnapshot) => TaskFormatAnswer
-  /** What `acceptedFields` and `shown` add to the OpenAPI document. */
+  /** Additions of `acceptedFields` and `shown` to the OpenAPI document. */
   readonly describe?: TaskFormatDescription
 }
 
@@ -75,8 +75,8 @@ export const members = {
 }
 
 /**
- * The task format (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?, createdAt,
- * … }`.
+ * The task format (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?,
+ * createdAt, … }`.
  */
 export const taskFormat: TaskFormat = {
   toText: (task) => task.text,

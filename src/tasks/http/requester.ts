@@ -6,7 +6,7 @@ import { checkOwnerId } from '../record/owner.js'
 import { countedAsOwner, countedWithoutOwner } from '../record/owner.js'
 
 /**
- * How `taskEndpoints` finds the owner of a request.
+ * Tells `taskEndpoints` the owner of a request.
  *
  * - A function: returns the owner's id, a text that is not empty, or `undefined` for an anonymous
  *   client. An anonymous client creates tasks without an owner and can see only such tasks.

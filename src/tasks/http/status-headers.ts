@@ -21,7 +21,7 @@ export function etagOf(task: TaskSnapshot): string {
   return `"${String(task.createdAt)}-${String(task.version)}"`
 }
 
-/** What every answer of the status resource says of itself. */
+/** Header fields of every answer of the status resource. */
 export function statusHeaders(task: TaskSnapshot): ResponseHeaders {
   const headers: ResponseHeaders = {
     'etag': etagOf(task),

@@ -18,8 +18,8 @@ export interface SubmissionSource<C> {
   readonly read: () => MaybePromise<ReadWork & Selected>
   readonly callback: FindCallback<C> | undefined
   /**
-   * `prefer`: the client's `Prefer` decides. `always`: every answer is a 202 without a wait. `async`:
-   * every answer is a 202, after a wait if the client asks for it.
+   * `prefer`: the client's `Prefer` decides. `always`: every answer is a 202 without a wait.
+   * `async`: every answer is a 202, after a wait if the client asks for it.
    */
   readonly mode: 'prefer' | 'always' | 'async'
 }
@@ -38,9 +38,9 @@ export interface Submission<C> extends Submitter<C> {
 export interface Submitter<C> {
   readonly request: HttpRequest<C>
   readonly requester: Requester
-  /** Whether the answer is the result, not a 202. */
+  /** `true` if the answer is the result, not a 202. */
   readonly direct: boolean
-  /** Whether the client asked for 202 by `respond-async`. */
+  /** `true` if the client asked for 202 by `respond-async`. */
   readonly respondAsync: boolean
   /** Seconds to wait for the end of the task before a 202. */
   readonly waitSeconds: number

@@ -16,7 +16,7 @@ import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { acquireSlot, releaseSlot } from './owner-slots.js'
 import type { AcceptOptions } from './submit-options.js'
 
-/** How often a task is accepted again whose id is deleted and used by others at the same time. */
+/** Number of attempts at a task whose id others delete and use at the same time. */
 const MAX_TRIES = 3
 
 /** Outcome of `acceptTask`. */
@@ -34,7 +34,7 @@ export interface AcceptSettings {
   readonly identity: StoreIdentity
   readonly pendingMs: number
   readonly hasCallbacks: boolean
-  /** Whether this process shuts down. */
+  /** `true` if this process shuts down. */
   readonly isClosing: () => boolean
   /** Time after which a task that can run is first looked for. */
   readonly sweepMs: number
@@ -165,8 +165,8 @@ class Acceptance {
 
   /**
    * Deletes a record whose job could not be enqueued, unless another process has changed it: that
-   * one runs the task, or knows that its job is in the queue. A job that is enqueued later, although
-   * its enqueue failed, finds no record and does nothing.
+   * one runs the task, or knows that its job is in the queue. A job that is enqueued later,
+   * although its enqueue failed, finds no record and does nothing.
    */
   private async undoCreate(created: VersionedRecord, reason: unknown): Promise<Accepted> {
     const { settings: { ledger, index } } = this

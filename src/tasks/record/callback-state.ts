@@ -4,7 +4,7 @@
  */
 export type CallbackFault = 'forbidden' | 'unreachable' | 'timeout' | 'status' | 'gone' | 'no_room' | 'interrupted'
 
-/** What is known of one task's callback. Times are milliseconds since 1970. */
+/** State of a task's callback. Times are milliseconds since 1970. */
 export interface CallbackState {
   readonly url: string
   /** `waiting`: for the end of the task. `pending`: until it is delivered or given up. */

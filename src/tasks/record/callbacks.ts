@@ -26,7 +26,7 @@ export interface Callbacks {
 /** The parts of a task service that its callbacks use. */
 export interface CallbackHost {
   readonly ledger: Pick<Ledger, 'load' | 'loadWithRetry' | 'move' | 'moveWithRetry'>
-  /** Whether other processes see the records. */
+  /** `true` if other processes see the records. */
   readonly shared: boolean
   readonly queue: Queue
   /** Identifies the store, in jobs of a queue that several applications may share. */

@@ -1,6 +1,6 @@
 import type { Store } from '../../stores/store.js'
 
-/** How long it is remembered that the limit was reached, in milliseconds. */
+/** Time for which a reached limit is remembered, in milliseconds. */
 const REMEMBERED_MS = 3_600_000
 
 /**

@@ -2,7 +2,7 @@ import type { ErrorDetail } from '../../http/errors.js'
 import { callbackText, type CallbackState } from './callback-state.js'
 import { canMove, isFinal, type TaskState } from './state.js'
 
-/** How far the work is, in units of the task's own. */
+/** Progress of the work, in units of the task's own. */
 export interface TaskProgress {
   readonly done: number
   readonly total?: number
@@ -13,7 +13,7 @@ export interface TaskProgress {
 export interface TaskFailure {
   readonly code: string
   readonly message: string
-  /** What is wrong with the input, by JSON pointers, where the work has said so. */
+  /** Each problem of the input by its JSON pointer, if `run` has listed them. */
   readonly details?: readonly ErrorDetail[]
 }
 
@@ -61,17 +61,17 @@ export interface TaskRecord {
   /** The name of what goes when the task has ended; see `Kept`. */
   readonly keeps?: string | undefined
   /**
-   * What its job needs, as JSON text, until the first run begins: the job can then be made anew
+   * The content of its job, as JSON text, until the first run begins: the job can then be made anew
    * should the queue lose it.
    */
   readonly work?: string | undefined
-  /** What is to be told to whom when the task has ended, and how far that is. */
+  /** The callback to send when the task is final, and its state. */
   readonly callback: CallbackState | undefined
 }
 
 type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'holder' | 'keeps' | 'work'
 
-/** What changes in one move. `undefined` leaves a member as it is; nothing can be taken away. */
+/** Changes of one move. `undefined` leaves a member unchanged; no member can be removed. */
 export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
 
 const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'

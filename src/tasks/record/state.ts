@@ -1,4 +1,4 @@
-/** Where a task is. The last three are final. */
+/** State of a task. The last three are final. */
 export type TaskState = 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled'
 
 /**
@@ -13,12 +13,12 @@ const MOVES: Readonly<Record<TaskState, readonly TaskState[]>> = {
   cancelled: [],
 }
 
-/** Whether a task may go from one state to another. */
+/** Returns whether a task may move from one state to another. */
 export function canMove(from: TaskState, to: TaskState): boolean {
   return MOVES[from].includes(to)
 }
 
-/** Whether nothing can change any more. */
+/** Returns whether a state is final. */
 export function isFinal(state: TaskState): boolean {
   return MOVES[state].length === 0
 }

@@ -23,8 +23,8 @@ export class StoreIdentity {
   }
 
   /**
-   * Whether `id` names another store. Reads the id anew first: it changes when the store was
-   * emptied.
+   * Returns whether `id` names another store. Reads the id anew first: it changes when the store
+   * was emptied.
    */
   async isForeign(id: string | undefined): Promise<boolean> {
     return id !== undefined && id !== this.known && id !== await this.readAnew()

@@ -5,7 +5,7 @@ import type { CallbackView } from './callback-state.js'
 import type { TaskSnapshot } from './codec.js'
 import type { TaskFailure, TaskProgress } from './record.js'
 
-/** How the callback of a task stands. */
+/** State of the callback of a task. */
 export interface TaskCallback extends Omit<CallbackView, 'nextAttemptAt' | 'deliveredAt'> {
   readonly nextAttemptAt?: Date
   readonly deliveredAt?: Date

@@ -4,38 +4,17 @@ import { type Attempt, type Job, isQueueClosing } from '../../queues/queue.js'
 import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
 import { elapsed } from '../record/elapsed.js'
 import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
-import type { HandBacks } from './hand-back.js'
+import type { ExecutorSettings } from './executor-settings.js'
 import { isJobOf } from '../record/ids.js'
-import type { VersionedRecord, Ledger, Moved } from '../record/ledger.js'
+import type { VersionedRecord, Moved } from '../record/ledger.js'
 import { CancelWatch } from './cancel-watch.js'
 import { ProgressWriter } from './progress.js'
 import type { TaskChange, TaskProgress, TaskRecord } from '../record/record.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from './run.js'
 import { isFinal } from '../record/state.js'
 import type { Stop } from './stop.js'
-import type { StoreIdentity } from '../record/store-identity.js'
 import { TaskJob } from '../record/job.js'
-import { reportError, type OnTaskError } from '../record/report-error.js'
-
-/** Settings of an executor. */
-export interface ExecutorSettings {
-  readonly ledger: Ledger
-  readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
-  readonly durable: boolean
-  readonly retentionMs: number
-  /** Time for which a task that no worker can run is handed back before it fails. */
-  readonly unknownTaskMs: number
-  readonly maxResultBytes: number
-  readonly progressIntervalMs: number
-  readonly identity: StoreIdentity
-  readonly handBacks: HandBacks
-  readonly onError: OnTaskError
-  /**
-   * Called when this process has found a record to be final, or has made it so. May be called again
-   * for the same record.
-   */
-  readonly onFinal: (record: TaskRecord) => Promise<void>
-}
+import { reportError } from '../record/report-error.js'
 
 /** The abort reason of a run whose task was cancelled, or taken over by a later run. */
 export const CANCELLED = new Error('The task was cancelled')

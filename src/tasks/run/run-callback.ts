@@ -1,5 +1,5 @@
 import type { Attempt, Job } from '../../queues/queue.js'
-import type { ExecutorSettings } from './attempt.js'
+import type { ExecutorSettings } from './executor-settings.js'
 import { noCallbacks, type CallbackDispatcher } from '../record/callbacks.js'
 
 /**

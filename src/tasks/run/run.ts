@@ -5,7 +5,7 @@ import { toResultText } from '../record/result.js'
 import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
 import { TIMED_OUT, type Stop } from './stop.js'
 
-/** How one run ended. */
+/** Outcome of one run. */
 export type Outcome =
   | { readonly kind: 'completed', readonly result: string }
   /** `cause` is the error that a direct answer throws. */

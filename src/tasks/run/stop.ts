@@ -10,7 +10,7 @@ export interface StopSource {
 /** The abort reason of a run that has exceeded its time limit. */
 export const TIMED_OUT = new Error('The task ran longer than it may')
 
-/** How long a run may continue after its signal has aborted, in milliseconds. */
+/** Time for which a run may continue after its signal has aborted, in milliseconds. */
 const ABORT_GRACE_MS = 1000
 
 /**

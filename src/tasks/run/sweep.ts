@@ -1,7 +1,7 @@
 import type { Queue } from '../../queues/queue.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import type { TaskIndex } from '../../stores/task-index.js'
-import type { ExecutorSettings } from './attempt.js'
+import type { ExecutorSettings } from './executor-settings.js'
 import type { Executor } from './execute.js'
 import { elapsed } from '../record/elapsed.js'
 import { jobId, newJobName, taskOf } from '../record/ids.js'

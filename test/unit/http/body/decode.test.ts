@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import * as zlib from 'node:zlib'
-import { decodeBody, decodeBytes, readDecoded, REQUEST_CODINGS, requestCoding } from '../../../src/http/body/decode.js'
-import { isHttpError } from '../../../src/http/errors.js'
-import { fakeRequest } from './fake-request.js'
+import { decodeBody, decodeBytes, readDecoded, REQUEST_CODINGS, requestCoding } from '../../../../src/http/body/decode.js'
+import { isHttpError } from '../../../../src/http/errors.js'
+import { fakeRequest } from '../fake-request.js'
 
 const TEXT = 'The same text, whatever its coding: äöü 日本語. '.repeat(2)
 const wide = { maxBodyBytes: 1 << 30 }

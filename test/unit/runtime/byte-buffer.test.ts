@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { bulkCreate } from '../../../src/bulk/create.js'
 import { Gathered } from '../../../src/runtime/byte-buffer.js'
 import { NodeBody } from '../../../adapters/node/body.js'
-import { fakeRequest } from './fake-request.js'
+import { fakeRequest } from '../http/fake-request.js'
 
 test('what is gathered is what was added, however it was cut', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 9000 }), { maxLength: 8 }), (pieces) => {

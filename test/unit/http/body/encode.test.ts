@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
-import { decodeBytes } from '../../../src/http/body/decode.js'
-import { encodePieces, RESPONSE_CODINGS, type Piece } from '../../../src/http/body/encode.js'
+import { decodeBytes } from '../../../../src/http/body/decode.js'
+import { encodePieces, RESPONSE_CODINGS, type Piece } from '../../../../src/http/body/encode.js'
 
 const deflate = promisify(zlib.deflate)
 
