@@ -1,5 +1,5 @@
 import type { MaybePromise } from '../runtime/maybe-promise.js'
-import { notBound } from './not-bound.js'
+import { refuseHost } from './not-bound.js'
 
 /** Request headers as Node gives them: lower-case names, repeated fields joined or listed. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
@@ -153,7 +153,7 @@ export interface PolicyPlace {
  */
 export function describe<C>(handler: Handler<C>, operations: readonly Operation[]): Handler<C> {
   const described = (request: HttpRequest<C>, extra?: unknown) => {
-    if (extra !== undefined) throw notBound()
+    refuseHost(extra)
     return handler(request)
   }
   return Object.assign(described, { operations })
@@ -187,7 +187,7 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
   checkOrder(places)
   const wrapped = policies.reduceRight<Handler<C>>(
     (next, policy) => (request, extra?: unknown) => {
-      if (extra !== undefined) throw notBound()
+      refuseHost(extra)
       return policy(request, next)
     },
     handler,

@@ -1,8 +1,11 @@
 /**
- * Returns the error for a handler that a host calls as its own. A host passes more arguments than
- * the request, such as the response of Express.
+ * Throws if a host calls a handler as its own: Express and Fastify pass their response as the
+ * second argument. A function there is the next handler of `compose` or `toMiddleware`.
+ *
+ * @throws {TypeError} `extra` is an object.
  */
-export function notBound(): TypeError {
-  return new TypeError('A handler of longhaul was mounted without a binding. Wrap it: toNode(handler) in Express '
+export function refuseHost(extra: unknown): void {
+  if (typeof extra !== 'object') return
+  throw new TypeError('A handler of longhaul was mounted without a binding. Wrap it: toNode(handler) in Express '
     + 'and Connect, toFastify(handler) in Fastify, toKoa(handler) in Koa, toFetch(handler) in Hono')
 }

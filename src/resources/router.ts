@@ -1,7 +1,7 @@
 import { DerivedRequest } from '../http/derived-request.js'
 import { httpError } from '../http/errors.js'
 import type { Handler, HttpRequest } from '../http/exchange.js'
-import { notBound } from '../http/not-bound.js'
+import { refuseHost } from '../http/not-bound.js'
 import { checkNames } from '../runtime/option-names.js'
 import {
   allowValue, MethodTable, optionsResponse, STANDARD_METHODS, unknownMethod,
@@ -108,7 +108,7 @@ export function router<C = unknown>(
   const serverAllow = allowValue([...shapes.values()].flatMap(({ table }) => table.methods()))
 
   const handle: Handler<C> = (request, extra?: unknown) => {
-    if (extra !== undefined) throw notBound()
+    refuseHost(extra)
     const { method } = request
     const path = localPath(request)
     if (path === undefined) {
