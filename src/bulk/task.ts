@@ -44,13 +44,11 @@ export interface SpooledBulk {
   spool(request: HttpRequest, selection: ItemSelection): Promise<ReadWork>
 }
 
-const WEEK_MS = 604_800_000
-
 /** Creates the task that writes spooled batches. */
 export function spooledBulk<T>(
   caller: string, settings: BulkSettings<T>, background: BulkBackgroundOptions,
 ): SpooledBulk {
-  const { name, blobs, blobRetentionMs = WEEK_MS, maxInlineBytes = 262_144 } = background
+  const { name, blobs, blobRetentionMs, maxInlineBytes = 262_144 } = background
   if (!(maxInlineBytes >= 0)) {
     throw new TypeError(`${caller}: background.maxInlineBytes must be 0 or more`)
   }
@@ -65,7 +63,7 @@ export function spooledBulk<T>(
     const bulkRun = startRun(settings, { signal, context, place: { taskId, name, attempt } })
     const { reportError } = bulkRun
     const stored = new StoredReport({
-      blobs, taskId, retentionMs: blobRetentionMs, maxInlineBytes, reportError,
+      blobs, taskId, retentionMs: spool.retentionMs, maxInlineBytes, reportError,
     })
     const report = new Report(stored, settings.status, 'all', settings.maxReportBytes)
     const progress = (): void => {

@@ -27,7 +27,8 @@ const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 export class Spool {
   readonly #prefix: string
   readonly #blobs: Blobs
-  readonly #retentionMs: number
+  /** Maximum time that a body is kept, in milliseconds. */
+  readonly retentionMs: number
   /** Options of `defineTask` for a task whose input is a spooled body. */
   readonly task: Required<Pick<TaskOptions<SpooledBody, unknown>, 'shared' | 'keeps'>>
 
@@ -44,7 +45,7 @@ export class Spool {
     }
     this.#prefix = prefix
     this.#blobs = blobs
-    this.#retentionMs = retentionMs
+    this.retentionMs = retentionMs
     this.task = {
       shared: blobs.shared,
       keeps: { of: ({ blob }) => blob, release: (blob) => blobs.delete(blob) },
@@ -89,7 +90,7 @@ export class Spool {
     const hash = createHash('sha256')
     const limited = decodeBytes(bytes, 'identity', { maxBodyBytes })
     const { size } = await this.#blobs.put(blob, hashed(limited, hash), {
-      ttlMs: this.#retentionMs, signal,
+      ttlMs: this.retentionMs, signal,
     })
     return { spooled: { blob, coding, size }, sha256: hash.digest('hex') }
   }
