@@ -8,7 +8,7 @@ import {
   type ProcessOptions, type Queue, type RunJob,
 } from '../../src/queues/queue.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
-import { ShortLivedMap } from '../../src/queues/short-lived-map.js'
+import { ShortLivedMap } from './short-lived-map.js'
 import { atMost, DeadJobReports } from './dead-job-reports.js'
 import { heapShare, wholeNumber } from './limits.js'
 import { MEMORY_QUEUE, type MemoryQueueOptions } from './queue-options.js'

@@ -1,5 +1,5 @@
 import { checkNames } from '../../src/runtime/option-names.js'
-import { ShortLivedMap } from '../../src/queues/short-lived-map.js'
+import { ShortLivedMap } from './short-lived-map.js'
 import type { TaskIndex } from '../../src/stores/task-index.js'
 
 /** An entry and the time of its next check, by the clock of the index. */

@@ -60,8 +60,8 @@ function merged(
 }
 
 /**
- * What both say of a field to which both may contribute; `undefined` for one that only one of them
- * can have.
+ * Joins the values that the host and the answer have for one field. `undefined` if only one of them
+ * may have the field.
  */
 export function together(
   name: string, set: OutgoingHttpHeader | undefined, value: string | string[],

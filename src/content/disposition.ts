@@ -1,5 +1,6 @@
 /**
- * What stays as it is in an extended parameter (RFC 8187 section 3.2.1), beside letters and digits.
+ * Characters that an extended parameter holds unencoded (RFC 8187 section 3.2.1), beside letters
+ * and digits.
  */
 const ATTRIBUTE_CHARS = new Set('!#$&+-.^_`|~')
 

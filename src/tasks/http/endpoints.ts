@@ -89,7 +89,7 @@ export interface TaskEndpoints<C = unknown> {
    * true`, and waits for it while the first request is under way. Another body is a 422. `work`
    * must not stop when the client disconnects.
    *
-   * What `work` comes to is kept, errors too. An error that says that nothing was done (400, 413,
+   * The outcome of `work` is stored, errors too. An error that says that nothing was done (400, 413,
    * 429, 503 with `Retry-After` and the like) releases the key, unless `work` has called the
    * function that it is given, which says that it had an effect.
    */

@@ -9,7 +9,7 @@ export interface TaskProgress {
   readonly message?: string
 }
 
-/** Why a task failed, as clients see it. */
+/** Failure of a task, as clients see it. */
 export interface TaskFailure {
   readonly code: string
   readonly message: string

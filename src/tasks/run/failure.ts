@@ -39,7 +39,7 @@ const PERMANENT = Symbol.for('longhaul.permanent')
 
 /**
  * Marks an error so that the task is not retried: `throw permanent(new Error('no such file'))`.
- * What clients see of it does not change.
+ * Clients see the same error as without the mark.
  */
 export function permanent<E extends object>(error: E): E {
   // A frozen error can't be marked; one that inherits all of it can.

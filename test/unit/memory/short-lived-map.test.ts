@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { ShortLivedMap } from '../../../src/queues/short-lived-map.js'
+import { ShortLivedMap } from '../../../adapters/memory/short-lived-map.js'
 
 test('a map is a map, also when it has been begun anew', () => {
   const id = fc.nat(20).map(String)
