@@ -1,13 +1,16 @@
-// node --import tsx bench/tasks/beside.ts --with <folder of another work tree>
-// Compares the CPU time of accepts and polls with that of another version of this package.
+// node --import tsx bench/tasks/beside.ts --with <folder of another work tree> [--redis]
+// Compares the CPU time of accepts and polls with that of another version of this package, in memory or over Redis.
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { RedisServer } from '../../test/servers/redis-server.js'
 import type * as Build from '../frame/build.js'
 import { compare } from '../frame/compare.js'
 import { BODY } from './work.js'
 
-const { values: { with: other, starts } } = parseArgs({ options: { with: { type: 'string' }, starts: { type: 'string', default: '4' } } })
+const { values: { with: other, starts, redis } } = parseArgs({
+  options: { with: { type: 'string' }, starts: { type: 'string', default: '4' }, redis: { type: 'boolean', default: false } },
+})
 if (other === undefined) throw new TypeError('name the other work tree: --with ../before')
 
 const POST = [
@@ -16,7 +19,11 @@ const POST = [
 ].join('\r\n')
 const get = (id: string): string => [`GET /tasks/${id} HTTP/1.1`, 'Host: 127.0.0.1', 'User-Agent: bench', 'Accept: */*', '', ''].join('\r\n')
 const here = resolve(import.meta.dirname, '../..')
-const servers = { 'at-once': 'bench/tasks/servers/longhaul.ts', 'awaits': 'bench/tasks/servers/longhaul-awaits.ts' }
+const servers = redis
+  ? { redis: 'bench/redis/servers/longhaul.ts' }
+  : { 'at-once': 'bench/tasks/servers/longhaul.ts', 'awaits': 'bench/tasks/servers/longhaul-awaits.ts' }
+const redisServer = redis ? await RedisServer.start() : undefined
+if (redisServer) process.env['REDIS_URL'] = redisServer.url
 
 async function buildIn(root: string): Promise<(program: string) => string> {
   const { buildPrograms } = await import(pathToFileURL(resolve(root, 'bench/frame/build.ts')).href) as typeof Build
@@ -43,3 +50,4 @@ for (const name of Object.keys(servers)) {
     console.log(`${scenario}\t${server}\t${micros.median.toFixed(1)} µs\tratio ${ratio.median.toFixed(3)} (${ratio.low.toFixed(2)}-${ratio.high.toFixed(2)})`)
   }
 }
+await redisServer?.stop()
