@@ -1,10 +1,12 @@
 import { checkNames } from '../../src/runtime/option-names.js'
+import { PostgresBlobs } from './blobs/blobs.js'
 import { Database, type PostgresOptions } from './database.js'
 import { PostgresStore } from './store.js'
 
 /** The parts that `postgres()` creates. */
 export interface PostgresEngine {
   readonly store: PostgresStore
+  readonly blobs: PostgresBlobs
 }
 
 const KNOWN = {
@@ -12,7 +14,7 @@ const KNOWN = {
 } satisfies Record<keyof PostgresOptions, 0>
 
 /**
- * A store on one PostgreSQL 13 or later, over the `pg.Pool` of the host.
+ * A store and blobs on one PostgreSQL 13 or later, over the `pg.Pool` of the host.
  *
  * @example
  * const tasks = createTasks({ ...postgres({ pool }), definitions })
@@ -22,5 +24,5 @@ const KNOWN = {
 export function postgres(options: PostgresOptions): PostgresEngine {
   checkNames('postgres', options, KNOWN)
   const database = new Database(options)
-  return { store: new PostgresStore(database) }
+  return { store: new PostgresStore(database), blobs: new PostgresBlobs(database) }
 }
