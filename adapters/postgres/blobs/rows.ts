@@ -79,10 +79,10 @@ export class BlobRows {
    * `undefined` if the version was removed.
    */
   async read(version: string, position: number, length: number): Promise<Uint8Array | undefined> {
-    const [row] = await this.transfer<{ readonly data: Uint8Array }>(
+    const [row] = await this.transfer<{ readonly data: string }>(
       this.sql.read, [version, position, length],
     )
-    return row?.data
+    return row && Buffer.from(row.data, 'base64')
   }
 
   /** Extends the leases of versions. Returns the number of those that were not removed. */

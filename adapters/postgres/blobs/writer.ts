@@ -1,4 +1,3 @@
-import { Gathered } from '../../../src/runtime/byte-buffer.js'
 import type { BlobInfo } from '../../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { BlobLeases, Lease } from './leases.js'
@@ -6,6 +5,8 @@ import type { BlobRow, BlobRows } from './rows.js'
 
 /** Size of a chunk in bytes: one row, one statement. */
 const CHUNK_BYTES = 256 * 1024
+/** Size of the buffer of a small blob, in bytes. */
+const SMALL_BYTES = 16 * 1024
 
 /** Returns what callers know of a blob. */
 export function infoOf({ version, size }: BlobRow): BlobInfo {
@@ -18,8 +19,12 @@ export function infoOf({ version, size }: BlobRow): BlobInfo {
  */
 export class BlobWriter {
   private readonly version: string
-  private gathered = new Gathered()
-  /** Bytes of the chunks before the one that is being gathered. */
+  private buffer = Buffer.allocUnsafeSlow(SMALL_BYTES)
+  /** Bytes in the buffer. */
+  private length = 0
+  /** Buffer of the chunk before. */
+  private spare: Buffer | undefined
+  /** Bytes of all chunks before the one in the buffer. */
   private position = 0
   private appending: Promise<void> = Promise.resolve()
   private lease: Lease | undefined
@@ -35,9 +40,9 @@ export class BlobWriter {
   /** Copies `bytes`. Waits while the database is slower than the content. */
   async write(bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.byteLength;) {
-      if (this.gathered.size === CHUNK_BYTES) await this.append()
-      const end = Math.min(bytes.byteLength, at + CHUNK_BYTES - this.gathered.size)
-      this.gathered.add(bytes.subarray(at, end))
+      if (this.length === CHUNK_BYTES) await this.append()
+      const end = Math.min(bytes.byteLength, at + CHUNK_BYTES - this.length)
+      this.add(bytes.subarray(at, end))
       at = end
     }
   }
@@ -45,7 +50,8 @@ export class BlobWriter {
   /** Writes the rest, and makes the blob visible. */
   async complete(ttlMs: number): Promise<BlobInfo> {
     await this.appending
-    const { key, version, position, gathered: { bytes: data } } = this
+    const { key, version, position } = this
+    const data = this.buffer.subarray(0, this.length)
     assertThere(await this.rows.complete({ key, version, position, data }, ttlMs))
     this.end()
     return infoOf({ version, size: position + data.byteLength })
@@ -58,11 +64,25 @@ export class BlobWriter {
     if (this.position > 0) await this.rows.discard(this.version)
   }
 
+  private add(bytes: Uint8Array): void {
+    const length = this.length + bytes.byteLength
+    if (length > this.buffer.byteLength) {
+      const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES)
+      buffer.set(this.buffer.subarray(0, this.length))
+      this.buffer = buffer
+    }
+    this.buffer.set(bytes, this.length)
+    this.length = length
+  }
+
+  /** Begins to write the chunk in the buffer, after the one before was written. */
   private async append(): Promise<void> {
     await this.appending
-    const { key, version, position, gathered: { bytes: data } } = this
-    this.gathered = new Gathered()
-    this.position += data.byteLength
+    const { key, version, position, buffer: data } = this
+    this.buffer = this.spare ?? Buffer.allocUnsafeSlow(CHUNK_BYTES)
+    this.spare = data
+    this.length = 0
+    this.position += CHUNK_BYTES
     this.appending = this.rows.append({ key, version, position, data }).then((isThere) => {
       assertThere(isThere)
       this.lease ??= this.leases.keep(version)
