@@ -1,7 +1,6 @@
 import { httpError, type HttpError } from '../../http/errors.js'
 import type { Queue } from '../../queues/queue.js'
 import type { TaskIndex } from '../../stores/task-index.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
 import { noCallbacks } from '../record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { releaseExternal, releaseUnlessUsed } from '../record/external.js'
@@ -12,7 +11,8 @@ import { toTaskText, type TaskRecord } from '../record/record.js'
 import type { StoreIdentity } from '../record/store-identity.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { acquireSlot, releaseSlot } from './owner-slots.js'
-import { NewTask } from './new-task.js'
+import { enqueueCommitted, isEnqueuedLater } from './enqueue-committed.js'
+import type { NewTask } from './new-task.js'
 import type { AcceptOptions } from './submit-options.js'
 
 /** Number of attempts at a task whose id others delete and use at the same time. */
@@ -48,11 +48,9 @@ export interface AcceptSettings {
  * @throws {HttpError} 409 `conflict`, 429 `too_many_tasks`, 503 `queue_full`, `service_unavailable`
  * or `shutting_down`
  */
-export async function acceptTask(
-  settings: AcceptSettings, definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
-): Promise<Accepted> {
+export async function acceptTask(settings: AcceptSettings, task: NewTask): Promise<Accepted> {
+  const { definition, input, options } = task
   checkAcceptable(settings, options)
-  const task = new NewTask(definition, input, options, settings.pendingMs)
   const accepted = await new Acceptance(settings, task).accept()
   if (accepted.created && taskChannel.hasSubscribers) {
     publishAccepted(definition.name, accepted.task)
@@ -184,6 +182,11 @@ class Acceptance {
     checkSameTask(record, task)
     await this.releaseOwnInput(record)
     if (record.state !== 'queued') return { task: snapshotOf(record), created: false }
+    if (isEnqueuedLater(record)) {
+      // Its transaction has committed. If this fails, a sweep enqueues it.
+      await enqueueCommitted(this.settings, existing).catch(() => undefined)
+      return { task: snapshotOf(record), created: false }
+    }
     const failure = await this.enqueue(await this.newJob(existing))
     // The record stays, because another caller may have been promised this task.
     if (failure) throw failure
