@@ -1,0 +1,6 @@
+export { postgres, type PostgresEngine } from './engine.js'
+export { PostgresStore } from './store.js'
+export type { PostgresOptions } from './database.js'
+export type {
+  PgliteClient, PostgresClient, PostgresPool, PostgresPoolClient,
+} from './client.js'
