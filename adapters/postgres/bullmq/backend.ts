@@ -1,27 +1,35 @@
 import {
-  PostgresQueueBackend, Queue as BullQueue, withBackend, type JobsOptions, type Worker,
+  PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
+  type JobsOptions, type RedisQueueBackend,
 } from 'bullmq'
 import type { Backend, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
 import { HostConnection } from './connection.js'
 import type { JobDatabase } from './job-database.js'
 
+/** The types of BullMQ's classes name Redis by default. Nothing here depends on it. */
+type Factory = BackendFactory<RedisQueueBackend, ConnectionOptions>
+
+/** BullMQ requires the option. The factory of the backend has the connection. */
+const UNUSED = { connection: {} }
+
 /** A queue of BullMQ in the database of the host. */
 export class PostgresBackend implements Backend {
   readonly queue: BullQueue<JobData>
-  private readonly bull
+  private readonly factory: Factory
 
   constructor(
     private readonly database: JobDatabase, schema: string, private readonly name: string,
   ) {
-    this.bull = withBackend<PostgresQueueBackend, undefined>((queue, options) => (
-      new PostgresQueueBackend(new HostConnection(database, schema, queue), queue, options)
-    ))
-    this.queue = new this.bull.Queue<JobData>(name, { connection: undefined, skipMetasUpdate: true })
+    const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
+      new PostgresQueueBackend(new HostConnection(database, schema, queue), queue, options as never)
+    )
+    this.factory = factory as unknown as Factory
+    this.queue = new BullQueue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
   }
 
   createWorker(run: Processor, settings: WorkerSettings): Worker<JobData> {
-    return new this.bull.Worker<JobData>(this.name, run, { ...settings, connection: undefined })
+    return new Worker<JobData>(this.name, run, { ...settings, ...UNUSED }, this.factory)
   }
 
   /** The server sets the timestamp. */

@@ -13,7 +13,7 @@ type ListenClient = Awaited<ReturnType<PostgresConnection['getListenClient']>>
 export class HostConnection extends PostgresConnection {
   override readonly schema: string
   private isClosed = false
-  private readonly listeners = new NoticeEmitter()
+  private readonly client = new NoticeEmitter()
   private notices: JobNotices | undefined
 
   constructor(
@@ -30,10 +30,10 @@ export class HostConnection extends PostgresConnection {
   override getListenClient(): Promise<ListenClient> {
     if (!this.isClosed) {
       this.notices ??= new JobNotices(this.database, this.queue, () => {
-        this.listeners.emit('notification', { channel: 'bullmq_jobs', payload: this.queue })
+        this.client.emit('notification', { channel: 'bullmq_jobs', payload: this.queue })
       })
     }
-    return Promise.resolve(this.listeners)
+    return Promise.resolve(this.client)
   }
 
   /** BullMQ looks for jobs itself at least every 10 seconds. */

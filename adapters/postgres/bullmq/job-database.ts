@@ -57,7 +57,17 @@ export class JobDatabase {
     return this.connections.listen(channel, subscriber)
   }
 
+  /** Runs a statement. Rejects with an error that BullMQ knows, or retries. */
   private async run<Row>(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    try {
+      return await this.start<Row>(text, values)
+    } catch (error) {
+      throw toBullError(error)
+    }
+  }
+
+  /** Runs a statement. Rejects with PostgreSQL's own error if there is one. */
+  private async start<Row>(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
     let cancel: (() => void) | undefined
     try {
       return await this.breaker.call(() => {
@@ -66,7 +76,8 @@ export class JobDatabase {
         return running.rows
       }, (rows) => rows, () => cancel?.())
     } catch (error) {
-      throw toBullError(error)
+      const { cause } = error as Error
+      throw sqlState(cause) === undefined ? error : cause
     }
   }
 
@@ -81,7 +92,7 @@ export class JobDatabase {
 
   private async migrate(): Promise<Statements> {
     const { schema, migrate } = this.options
-    const query: Query = (text, values = []) => this.run(text, values)
+    const query: Query = (text, values = []) => this.start(text, values)
     if (!await isMigrated(query, schema)) {
       if (!migrate) throw this.refuse()
       await this.connections.transaction(
@@ -116,8 +127,6 @@ class ConnectionError extends Error {
  * All others may be over soon. BullMQ would repeat such a call without a pause.
  */
 function toBullError(error: unknown): Error {
-  const { cause, message } = error as Error
-  const own = sqlState(error) === undefined ? cause : error
-  if (/^(?:BM|22|23)/.test(sqlState(own) ?? '')) return own as Error
-  return new ConnectionError(message, { cause: error })
+  if (/^(?:BM|22|23)/.test(sqlState(error) ?? '')) return error as Error
+  return new ConnectionError((error as Error).message, { cause: error })
 }

@@ -1,4 +1,6 @@
-import { assertSchemaCompatibility, LATEST_SCHEMA_VERSION, runMigrations, SchemaMigrationRequiredError } from 'bullmq'
+import {
+  assertSchemaCompatibility, LATEST_SCHEMA_VERSION, runMigrations, SchemaMigrationRequiredError,
+} from 'bullmq'
 import type { Query } from '../connections.js'
 
 /** Returns the schema of BullMQ's tables, beside the schema of the package's own tables. */
@@ -43,9 +45,12 @@ type BullClient = Parameters<typeof runMigrations>[0]
 
 function toClient(query: Query): BullClient {
   return {
-    query: async <Row>(text: string, values?: readonly unknown[]) => (
-      TRANSACTION.has(text) ? { rows: [] } : { rows: [...await query<Row>(text, values)] }
-    ),
+    query: async <Row>(text: string, values?: readonly unknown[]) => {
+      if (TRANSACTION.has(text)) return { rows: [] }
+      // A text of several statements has no rows.
+      const rows = await query<Row>(text, values) as readonly Row[] | undefined
+      return { rows: [...rows ?? []] }
+    },
   }
 }
 
