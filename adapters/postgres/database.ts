@@ -6,7 +6,8 @@ import type { Connections, Query, Subscriber, Subscription } from './connections
 import { faultOf } from './faults.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
-import { connectionsOf } from './open-connections.js'
+import { PgliteConnections } from './pglite.js'
+import { PoolConnections } from './pool.js'
 
 /** Maximum time of all migrations, in milliseconds. */
 const MIGRATION_MS = 300_000
@@ -121,4 +122,16 @@ export class Database {
     this.hasWarned = true
     throw error
   }
+}
+
+function connectionsOf(pool: PostgresPool | PgliteClient): Connections {
+  if (typeof (pool as PostgresPool | undefined)?.connect === 'function') {
+    return new PoolConnections(pool as PostgresPool)
+  }
+  if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
+    return new PgliteConnections(pool as PgliteClient)
+  }
+  throw new TypeError(
+    'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite',
+  )
 }

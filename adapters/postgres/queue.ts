@@ -2,12 +2,15 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import { BullQueueAdapter, checkTimeout } from '../bullmq/bull-queue.js'
 import { PostgresBackend } from './bullmq/backend.js'
 import { JobDatabase } from './bullmq/job-database.js'
+import type { PostgresPool } from './client.js'
 import type { PostgresOptions } from './database.js'
 import { checkSchema } from './migrations/sql.js'
-import { connectionsOf } from './open-connections.js'
+import { PoolConnections } from './pool.js'
 
 /** Options of `PostgresQueue`. */
-export interface PostgresQueueOptions extends PostgresOptions {
+export interface PostgresQueueOptions extends Omit<PostgresOptions, 'pool'> {
+  /** Your `pg.Pool`. You close it yourself, after the queue. */
+  readonly pool: PostgresPool
   /**
    * Name of the queue, unique in the schema.
    * @default 'tasks'
@@ -56,10 +59,13 @@ export class PostgresQueue extends BullQueueAdapter {
     } = options
     checkSchema('PostgresQueue', schema)
     checkTimeout('PostgresQueue', timeoutMs)
+    if (typeof (pool as PostgresPool | undefined)?.connect !== 'function') {
+      throw new TypeError('PostgresQueue: pool must be a pg.Pool')
+    }
     if (name === '' || name.includes(':')) {
       throw new TypeError(`PostgresQueue: name must be text without colons, not ${JSON.stringify(name)}`)
     }
-    const database = new JobDatabase(connectionsOf(pool), { schema, migrate, timeoutMs })
+    const database = new JobDatabase(new PoolConnections(pool), { schema, migrate, timeoutMs })
     super(new PostgresBackend(database, schema, name), { ...options, timeoutMs })
   }
 }

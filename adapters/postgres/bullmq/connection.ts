@@ -86,5 +86,5 @@ function poolOf(database: JobDatabase): BullPool {
     on: () => pool,
     removeAllListeners: () => pool,
   }
-  return pool as BullPool
+  return pool
 }
