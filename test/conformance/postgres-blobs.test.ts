@@ -12,32 +12,34 @@ import { postgresForFile } from '../servers/postgres-server.js'
 function suite(title: string, pool: PostgresOptions['pool']): void {
   const isServer = 'connect' in pool
   blobsConformance(runner, async () => ({
-    blobs: postgres({ pool }).blobs,
-    ...isServer && { second: postgres({ pool }).blobs },
-  }), { title, toleranceMs: 200 })
+    blobs: postgres({ pool, timeoutMs: 15_000 }).blobs,
+    ...isServer && { second: postgres({ pool, timeoutMs: 15_000 }).blobs },
+  }), { title, toleranceMs: 200, timeoutMs: 20_000 })
 }
 
 function poolOf(connectionString: string): pg.Pool {
-  const pool = new pg.Pool({ connectionString, connectionTimeoutMillis: 5000 })
+  const pool = new pg.Pool({ connectionString, connectionTimeoutMillis: 20_000 })
   runner.after(() => pool.end())
   return pool
 }
 
-describe('PostgresBlobs on PGlite', async () => {
-  const db = await PGlite.create()
-  runner.after(() => db.close())
-  suite('on PGlite', db)
-})
+describe('PostgresBlobs', { concurrency: 3 }, () => {
+  describe('in this process', async () => {
+    const db = await PGlite.create()
+    runner.after(() => db.close())
+    suite('on PGlite', db)
+  })
 
-describe('PostgresBlobs on each major version', async () => {
   for (const major of POSTGRES_MAJORS) {
-    const server = await postgresForFile({ major })
-    suite(`on PostgreSQL ${server.version}`, poolOf(server.url))
+    describe(`on PostgreSQL ${major}`, async () => {
+      const server = await postgresForFile({ major })
+      suite(`on PostgreSQL ${server.version}`, poolOf(server.url))
+    })
   }
-})
 
-describe('PostgresBlobs through a pooler in transaction mode', async () => {
-  const server = await postgresForFile()
-  const pooler = await pgBouncerForFile(server)
-  suite('through PgBouncer', poolOf(pooler.url))
+  describe('through a pooler in transaction mode', async () => {
+    const server = await postgresForFile()
+    const pooler = await pgBouncerForFile(server)
+    suite('through PgBouncer', poolOf(pooler.url))
+  })
 })

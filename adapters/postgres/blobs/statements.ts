@@ -61,7 +61,7 @@ SELECT id, $2::bigint, $3::bytea FROM version RETURNING 1`
   WHERE id = $1::uuid AND NOT is_removed`),
     completeWhole: complete(`INSERT INTO ${versions} (id, key, expires_at, lease_until)
   VALUES ($2::uuid, $1, ${expiry}, '-infinity')`),
-    complete: complete(`UPDATE ${versions} SET expires_at = ${expiry}
+    complete: complete(`UPDATE ${versions} SET expires_at = ${expiry}, lease_until = '-infinity'
   WHERE id = $2::uuid AND NOT is_removed`),
     discard: `UPDATE ${versions} SET lease_until = '-infinity' WHERE id = $1`,
   }

@@ -19,11 +19,11 @@ export function infoOf({ version, size }: BlobRow): BlobInfo {
  */
 export class BlobWriter {
   private readonly version: string
-  private buffer = Buffer.allocUnsafeSlow(SMALL_BYTES)
+  private buffer: Uint8Array = Buffer.allocUnsafeSlow(SMALL_BYTES)
   /** Bytes in the buffer. */
   private length = 0
   /** Buffer of the chunk before. */
-  private spare: Buffer | undefined
+  private spare: Uint8Array | undefined
   /** Bytes of all chunks before the one in the buffer. */
   private position = 0
   private appending: Promise<void> = Promise.resolve()

@@ -6,7 +6,7 @@ import type { Migration } from './migration.js'
  * runs for a smaller share of them than by default.
  */
 export const blobs: Migration = {
-  number: 2,
+  number: 3,
   name: 'blobs',
   statements: (schema) => [
     `CREATE TABLE ${schema}.blobs (
