@@ -7,12 +7,12 @@ type HostMember = 'user' | 'principal'
  * They are optional if the default context of the binding is enough for the handler. Otherwise
  * `context` is required. `Given` names the members of the default context.
  */
-export type ContextArguments<C, Options extends object, Given extends string = HostMember> =
+export type ContextArguments<C, Argument extends object, Given extends string = HostMember> =
   object extends Omit<C, Given>
-    ? [options?: Options]
-    : [optionsWithContext: Options & WithContext<Options>]
+    ? [options?: Argument]
+    : [optionsWithContext: Argument & WithContext<Argument>]
 
-/** The option `context`, required. */
-export type WithContext<Options extends object> = {
-  readonly [K in keyof Options as K extends 'context' ? K : never]-?: NonNullable<Options[K]>
+/** The member `context` of an argument, required. */
+export type WithContext<Argument extends object> = {
+  readonly [K in keyof Argument as K extends 'context' ? K : never]-?: NonNullable<Argument[K]>
 }
