@@ -1,16 +1,22 @@
+import timers from 'node:timers'
 import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
 import type { Connections, Query, Subscriber, Subscription } from './connections.js'
-import { faultOf } from './faults.js'
+import { faultOf, isLostConnection } from './faults.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
 import { PgliteConnections } from './pglite.js'
 import { PoolConnections } from './pool.js'
 
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout, clearTimeout } = timers
+
 /** Maximum time of all migrations, in milliseconds. */
 const MIGRATION_MS = 300_000
+/** Maximum time of a statement that no request waits for, in milliseconds. */
+const BACKGROUND_MS = 30_000
 
 /** Options of the database of an engine. */
 export interface PostgresOptions {
@@ -80,6 +86,31 @@ export class Database {
       isLate = true
       cancel?.()
     })
+  }
+
+  /**
+   * As `query`, for a statement that may run twice. Runs it again, once, if the connection was lost
+   * before the reply.
+   */
+  readonly repeated: Query = <Row>(text: string, values?: readonly unknown[]) => (
+    this.query<Row>(text, values).catch((error: unknown) => {
+      if (error instanceof Error && isLostConnection(error.cause)) {
+        return this.query<Row>(text, values)
+      }
+      throw error
+    })
+  )
+
+  /**
+   * As `query`, for work that no request waits for. It may take 30 seconds, and says nothing about
+   * the server to other calls.
+   */
+  readonly background: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
+    if (!this.isReady) await this.prepare()
+    const running = this.connections.start<Row>(text, values)
+    const timer = setTimeout(() => { running.cancel() }, BACKGROUND_MS)
+    timer.unref()
+    return running.rows.finally(() => { clearTimeout(timer) })
   }
 
   /** Subscribes to a channel of this schema, on a connection of its own. */

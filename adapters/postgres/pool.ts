@@ -1,7 +1,11 @@
+import timers from 'node:timers'
 import type { PostgresPool, PostgresPoolClient } from './client.js'
 import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
 import { isBroken } from './faults.js'
 import { openSubscription } from './subscription.js'
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout, clearTimeout } = timers
 
 /** Pools whose `error` event has a listener already. */
 const guarded = new WeakSet<PostgresPool>()
