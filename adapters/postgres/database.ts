@@ -34,6 +34,12 @@ export interface PostgresOptions {
   readonly migrate?: boolean
   /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
   readonly timeoutMs?: number
+  /**
+   * Prepares each statement once for each connection, which saves the server up to a third of its
+   * time. Not behind a pooler in transaction mode, unless it supports prepared statements, as
+   * PgBouncer does from 1.21 with `max_prepared_statements`. Default `false`.
+   */
+  readonly preparedStatements?: boolean
 }
 
 /**
@@ -55,13 +61,15 @@ export class Database {
 
   /** @throws {TypeError} An option is not valid. */
   constructor(
-    { pool, schema = 'longhaul', migrate = true, timeoutMs = 1500 }: PostgresOptions,
+    {
+      pool, schema = 'longhaul', migrate = true, timeoutMs = 1500, preparedStatements = false,
+    }: PostgresOptions,
   ) {
     checkSchema('postgres', schema)
     if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {
       throw new TypeError('postgres: timeoutMs must be from 10 to 60000')
     }
-    this.connections = connectionsOf(pool)
+    this.connections = connectionsOf(pool, preparedStatements)
     this.shared = this.connections.shared
     this.name = schema
     this.schema = quoted(schema)
@@ -155,9 +163,9 @@ export class Database {
   }
 }
 
-function connectionsOf(pool: PostgresPool | PgliteClient): Connections {
+function connectionsOf(pool: PostgresPool | PgliteClient, preparedStatements: boolean): Connections {
   if (typeof (pool as PostgresPool | undefined)?.connect === 'function') {
-    return new PoolConnections(pool as PostgresPool)
+    return new PoolConnections(pool as PostgresPool, preparedStatements)
   }
   if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
     return new PgliteConnections(pool as PgliteClient)

@@ -8,7 +8,7 @@ export interface PostgresEngine {
 }
 
 const KNOWN = {
-  pool: 0, schema: 0, migrate: 0, timeoutMs: 0,
+  pool: 0, schema: 0, migrate: 0, timeoutMs: 0, preparedStatements: 0,
 } satisfies Record<keyof PostgresOptions, 0>
 
 /**
