@@ -1,4 +1,5 @@
-export { postgres, type PostgresEngine } from './engine.js'
+export { postgres, type PgliteEngine, type PostgresEngine } from './engine.js'
+export { PostgresQueue, type PostgresQueueOptions } from './queue.js'
 export { PostgresStore } from './store.js'
 export type { PostgresOptions } from './database.js'
 export type {

@@ -19,7 +19,7 @@ export class PoolConnections implements Connections {
   /** Generation in which each connection last answered. */
   private readonly lastAnswer = new WeakMap<PostgresPoolClient, number>()
 
-  constructor(private readonly pool: PostgresPool, private readonly preparesStatements: boolean) {
+  constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
     if (guarded.has(pool)) return
     guarded.add(pool)
     // Without a listener, the loss of an idle connection would end the process. The pool has
