@@ -4,6 +4,7 @@ import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
 import type { Connections, Query, Subscriber, Subscription } from './connections.js'
 import { faultOf } from './faults.js'
+import { identitySql } from './identity.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
 import { PgliteConnections } from './pglite.js'
@@ -44,6 +45,8 @@ export class Database {
   private readonly connections: Connections
   private readonly breaker: Breaker
   private isReady = false
+  /** Read at the first use, so that no transaction of the host has to wait for another connection. */
+  private identity: string | undefined
   private preparing: Promise<void> | undefined
   private hasWarned = false
 
@@ -92,9 +95,27 @@ export class Database {
     return `${this.name}.${name}`
   }
 
+  /** Waits for the migrations. A transaction of the host must find the tables. */
+  async ready(): Promise<void> {
+    if (!this.isReady) await this.query('SELECT 1')
+  }
+
+  /** Returns true if a transaction that reads this identity belongs to this database. */
+  async isIdentity(identity: string): Promise<boolean> {
+    if (this.identity === identity) return true
+    // It changes if the database is restored.
+    const [row] = await this.query<{ readonly identity: string }>(identitySql(this.schema))
+    this.identity = row?.identity
+    return this.identity === identity
+  }
+
   /** Checks or applies the migrations. Runs once at a time, and again after a failure. */
   private prepare(): Promise<void> {
-    this.preparing ??= this.checkMigrations().then(() => {
+    this.preparing ??= this.checkMigrations().then(async () => {
+      const { rows } = this.connections.start<{ readonly identity: string }>(
+        identitySql(this.schema), [],
+      )
+      this.identity = (await rows)[0]?.identity
       this.isReady = true
     }).finally(() => {
       this.preparing = undefined

@@ -2,12 +2,17 @@ import { randomBytes } from 'node:crypto'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
   StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created, type Entry,
-  type Existing, type Replaced, type ReplaceOptions, type Revision, type Store, type Unsubscribe,
+  type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
+  type TransactionStore, type Unsubscribe,
 } from '../../src/stores/store.js'
+import type { Transaction } from '../../src/stores/transaction.js'
+import { checkText } from './check-text.js'
 import type { Database } from './database.js'
 import { Entries } from './entries.js'
 import { Listener } from './listener.js'
 import { Notices } from './notices.js'
+import { checkOpen, queryOf } from './transaction.js'
+import { PostgresTransactionStore } from './transaction-store.js'
 
 /**
  * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write
@@ -94,6 +99,17 @@ export class PostgresStore implements Store {
     return this.call('watch', () => this.listener.watch(key, listener))
   }
 
+  async within(transaction: Transaction): Promise<TransactionStore> {
+    if (this.isClosed) throw new StoreUnavailableError('The store is closed')
+    const { database, entries } = this
+    const query = queryOf(transaction)
+    await database.ready()
+    await checkOpen(query, database)
+    return new PostgresTransactionStore(query, {
+      store: this, entries, schema: database.schema, newRevision: () => this.newRevision(),
+    })
+  }
+
   close(): Promise<void> {
     this.isClosed = true
     this.listener.close()
@@ -111,11 +127,3 @@ export class PostgresStore implements Store {
 }
 
 const UNSAFE = 'A counter holds safe integers, and is changed by them'
-
-/** PostgreSQL refuses U+0000. The client would replace half of a surrogate pair. */
-function checkText(...texts: readonly (string | undefined)[]): void {
-  for (const text of texts) {
-    if (text === undefined || (text.isWellFormed() && !text.includes('\0'))) continue
-    throw new TypeError('A key or value must be well-formed text without U+0000')
-  }
-}
