@@ -7,7 +7,7 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 const FOLDERS = [
   'bulk', 'ndjson', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'queues',
-  'client', 'conformance', 'testing', 'memory', 'redis', 'bullmq', 'files', 'node', 'fetch', 'fastify', 'koa'
+  'client', 'conformance', 'testing', 'memory', 'redis', 'postgres', 'bullmq', 'files', 'node', 'fetch', 'fastify', 'koa'
 ]
 
 /**

@@ -46,7 +46,7 @@ not know throws a \`TypeError\` that lists the options it knows.
 const DEFAULT_SENTENCE = /(?:^|(?<=[.:] ))Default:? ((?:`[^`]*`|[^.`]|\.(?! |$))+)(?:\.|$) ?/
 
 /** Methods that the author of an adapter writes, not the application. */
-const OF_ADAPTERS = /^(?:Store|Blobs|Queue|TaskIndex|RunSlots|(?:Memory|Redis|Folder|BullMQ)\w+)#/
+const OF_ADAPTERS = /^(?:Store|Blobs|Queue|TaskIndex|RunSlots|(?:Memory|Redis|Folder|BullMQ|Postgres)\w+)#/
 
 /** Returns the text of docs/guide/options.md as the sources have it now. */
 export function optionsReference() {

@@ -1,3 +1,5 @@
+import type { Transaction } from './transaction.js'
+
 /**
  * Index of unfinished tasks by the time of their next check. Finds tasks whose job was lost without
  * reading all records. Times are kept by the clock of the index. An entry may outlive its task; the
@@ -24,4 +26,9 @@ export interface TaskIndex {
    * does so if that process dies.
    */
   take(limit: number, againMs: number): string[] | Promise<string[]>
+  /**
+   * Returns the same index inside a transaction that `Store.within` has checked. Absent if the store
+   * has no `within`. Its `add` is called; it rejects with the error of the client.
+   */
+  within?(transaction: Transaction): TaskIndex
 }

@@ -72,7 +72,7 @@ describe('records', () => {
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
       holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
-      errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
+      enqueuedLater: optional(fc.constant(true as const)), errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
       callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
     fc.assert(fc.property(any, (made) => {
