@@ -1,17 +1,23 @@
+import timers from 'node:timers'
 import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
 import type { Connections, Query, Subscriber, Subscription } from './connections.js'
-import { faultOf } from './faults.js'
+import { faultOf, isLostConnection } from './faults.js'
 import { identitySql } from './identity.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
 import { PgliteConnections } from './pglite.js'
 import { PoolConnections } from './pool.js'
 
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout, clearTimeout } = timers
+
 /** Maximum time of all migrations, in milliseconds. */
 const MIGRATION_MS = 300_000
+/** Maximum time of a statement that no request waits for, in milliseconds. */
+const BACKGROUND_MS = 30_000
 
 /** Options of the database of an engine. */
 export interface PostgresOptions {
@@ -29,6 +35,12 @@ export interface PostgresOptions {
   readonly migrate?: boolean
   /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
   readonly timeoutMs?: number
+  /**
+   * Prepares each statement once for each connection, which saves the server up to a third of its
+   * time. Not behind a pooler in transaction mode, unless it supports prepared statements, as
+   * PgBouncer does from 1.21 with `max_prepared_statements`. Default `false`.
+   */
+  readonly preparedStatements?: boolean
 }
 
 /**
@@ -52,13 +64,15 @@ export class Database {
 
   /** @throws {TypeError} An option is not valid. */
   constructor(
-    { pool, schema = 'longhaul', migrate = true, timeoutMs = 1500 }: PostgresOptions,
+    {
+      pool, schema = 'longhaul', migrate = true, timeoutMs = 1500, preparedStatements = false,
+    }: PostgresOptions,
   ) {
     checkSchema('postgres', schema)
     if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {
       throw new TypeError('postgres: timeoutMs must be from 10 to 60000')
     }
-    this.connections = connectionsOf(pool)
+    this.connections = connectionsOf(pool, preparedStatements)
     this.shared = this.connections.shared
     this.name = schema
     this.schema = quoted(schema)
@@ -83,6 +97,31 @@ export class Database {
       isLate = true
       cancel?.()
     })
+  }
+
+  /**
+   * As `query`, for a statement that may run twice. Runs it again, once, if the connection was lost
+   * before the reply.
+   */
+  readonly repeated: Query = <Row>(text: string, values?: readonly unknown[]) => (
+    this.query<Row>(text, values).catch((error: unknown) => {
+      if (error instanceof Error && isLostConnection(error.cause)) {
+        return this.query<Row>(text, values)
+      }
+      throw error
+    })
+  )
+
+  /**
+   * As `query`, for work that no request waits for. It may take 30 seconds, and says nothing about
+   * the server to other calls.
+   */
+  readonly background: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
+    if (!this.isReady) await this.prepare()
+    const running = this.connections.start<Row>(text, values)
+    const timer = setTimeout(() => { running.cancel() }, BACKGROUND_MS)
+    timer.unref()
+    return running.rows.finally(() => { clearTimeout(timer) })
   }
 
   /** Subscribes to a channel of this schema, on a connection of its own. */
@@ -145,9 +184,9 @@ export class Database {
   }
 }
 
-function connectionsOf(pool: PostgresPool | PgliteClient): Connections {
+function connectionsOf(pool: PostgresPool | PgliteClient, preparedStatements: boolean): Connections {
   if (typeof (pool as PostgresPool | undefined)?.connect === 'function') {
-    return new PoolConnections(pool as PostgresPool)
+    return new PoolConnections(pool as PostgresPool, preparedStatements)
   }
   if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
     return new PgliteConnections(pool as PgliteClient)

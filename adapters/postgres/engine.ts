@@ -17,7 +17,7 @@ export interface PostgresEngine extends PgliteEngine {
 }
 
 const KNOWN = {
-  pool: 0, schema: 0, migrate: 0, timeoutMs: 0,
+  pool: 0, schema: 0, migrate: 0, timeoutMs: 0, preparedStatements: 0,
 } satisfies Record<keyof PostgresOptions, 0>
 
 /**
@@ -38,5 +38,6 @@ export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngin
   const database = new Database(options)
   const parts = { store: new PostgresStore(database), blobs: new PostgresBlobs(database) }
   if (!database.shared) return parts
-  return { ...parts, queue: new PostgresQueue({ ...options, pool: options.pool as PostgresPool }) }
+  const { preparedStatements, ...others } = options
+  return { ...parts, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
 }

@@ -1,7 +1,12 @@
+import { createHash } from 'node:crypto'
+import timers from 'node:timers'
 import type { PostgresPool, PostgresPoolClient } from './client.js'
 import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
 import { isBroken } from './faults.js'
 import { openSubscription } from './subscription.js'
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout, clearTimeout } = timers
 
 /** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
@@ -14,7 +19,7 @@ export class PoolConnections implements Connections {
   /** Generation in which each connection last answered. */
   private readonly lastAnswer = new WeakMap<PostgresPoolClient, number>()
 
-  constructor(private readonly pool: PostgresPool) {
+  constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
     if (guarded.has(pool)) return
     guarded.add(pool)
     // Without a listener, the loss of an idle connection would end the process. The pool has
@@ -32,7 +37,7 @@ export class PoolConnections implements Connections {
       }
       state.client = client
       try {
-        const { rows } = await client.query(text, values as unknown[])
+        const { rows } = await this.run(client, text, values as unknown[])
         this.release(state, false)
         return rows as Row[]
       } catch (error) {
@@ -98,6 +103,13 @@ export class PoolConnections implements Connections {
     }
   }
 
+  private run(
+    client: PostgresPoolClient, text: string, values: unknown[],
+  ): Promise<{ readonly rows: unknown[] }> {
+    if (!this.preparesStatements) return client.query(text, values)
+    return client.query({ name: statementName(text), text, values })
+  }
+
   private release(
     { cancelled, client }: { cancelled: boolean, client?: PostgresPoolClient }, destroy: boolean,
   ): void {
@@ -105,6 +117,19 @@ export class PoolConnections implements Connections {
     this.lastAnswer.set(client, this.generation)
     client.release(destroy)
   }
+}
+
+/** Names by text. The number of different texts is small. */
+const names = new Map<string, string>()
+
+/** Returns the name of a prepared statement: the same for the same text in every process. */
+function statementName(text: string): string {
+  let name = names.get(text)
+  if (name === undefined) {
+    name = `longhaul_${createHash('sha256').update(text).digest('base64url').slice(0, 16)}`
+    names.set(text, name)
+  }
+  return name
 }
 
 function ignore(): void {}
