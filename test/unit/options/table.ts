@@ -174,6 +174,14 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/node: toNode': (options) => toNode(handler, options),
   'longhaul/node: tunnel': (options) => tunnel(options),
   'longhaul/postgres: postgres': (options) => postgres(options as never),
+  'longhaul/postgres: PostgresBlobs#put': async (options) => {
+    const { blobs } = postgres({ pool: { connect: handler, on: handler } as never })
+    try {
+      await blobs.put('key', bytes(), options)
+    } finally {
+      await blobs.close()
+    }
+  },
   'longhaul/postgres: PostgresQueue': (options) => new PostgresQueue(options),
   'longhaul/postgres: PostgresQueue#close': (options) => PostgresQueue.prototype.close.call({} as never, options),
   'longhaul/redis: redis': (options) => redis(options),
