@@ -2,7 +2,7 @@ import type { Handler, HttpRequest } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { ContextOf, InputOf } from '../definition/task-types.js'
+import type { ContextOf, Definitions, InputOf } from '../definition/task-types.js'
 
 /** Options of one submit endpoint, for input of type `I`. */
 export interface SubmitEndpointOptions<C = unknown, I = unknown> {
@@ -71,11 +71,12 @@ export type SubmitTransaction<C = unknown, I = unknown> = (
  * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if there
  * is none.
  */
-export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
+export type Select<C = unknown, D extends Definitions = Definitions> =
+  (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected<D>>
 
 /** One kind of work and its input. */
-export interface Selected {
-  readonly definition: AnyTaskDefinition
+export interface Selected<D extends Definitions = Definitions> {
+  readonly definition: D[number]
   readonly input: unknown
   /**
    * JSON pointer to the input in the body, such as `/data`. Pointers of validation errors begin with
@@ -106,17 +107,27 @@ export interface ReadWork {
  * The options of `submit` for a definition: required, with their `context`, if the definition says
  * which context it needs.
  */
-export type SubmitEndpointArguments<C, T extends AnyTaskDefinition> =
-  unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C, InputOf<T>>]
-    : [options: SubmitEndpointOptions<C, InputOf<T>> & {
-      /** Returns the context that `run` of this definition needs. */
-      readonly context: (request: HttpRequest<C>) => ContextOf<T>
-    }]
+export type SubmitEndpointArguments<C, T> =
+  T extends AnyTaskDefinition
+    ? unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C, InputOf<T>>]
+      : [options: SubmitEndpointOptions<C, InputOf<T>> & {
+        /** Returns the context that `run` of this definition needs. */
+        readonly context: (request: HttpRequest<C>) => ContextOf<T>
+      }]
+    : [options?: SubmitEndpointOptions<C>]
 
-/** Creates handlers for POST; see `TaskEndpoints.submit`. */
-export interface SubmitEndpoint<C = unknown> {
-  <T extends AnyTaskDefinition>(
-    definition: T, ...options: SubmitEndpointArguments<C, T>
+/** Refuses a definition that `createTasks` was not given. The name of the member is the message. */
+export type Registered<T, D extends Definitions> =
+  T extends D[number] | Select<never> ? unknown
+    : { readonly 'this definition is not in `definitions` of createTasks': never }
+
+/**
+ * Creates handlers for POST; see `TaskEndpoints.submit`. Its call is typed as a method, so that
+ * endpoints of some definitions fit where endpoints of any definitions are expected.
+ */
+export type SubmitEndpoint<C = unknown, D extends Definitions = Definitions> = {
+  /** Creates a handler for POST. */
+  submit<T extends AnyTaskDefinition | Select<C, D>>(
+    what: T & Registered<T, D>, ...options: SubmitEndpointArguments<C, T>
   ): Handler<C>
-  (select: Select<C>, options?: SubmitEndpointOptions<C>): Handler<C>
-}
+}['submit']
