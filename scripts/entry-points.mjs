@@ -19,6 +19,12 @@ export const ENTRY_POINTS = {
   ...Object.fromEntries(FOLDERS.map((name) => [name, sourceOf(name)]))
 }
 
+/**
+ * The source of `npx longhaul`, by its name in the build.
+ * @type {Record<string, string>}
+ */
+export const PROGRAM = { longhaul: 'adapters/postgres/cli/main.ts' }
+
 function sourceOf(name) {
   const area = existsSync(resolve(root, 'src', name, 'index.ts')) ? 'src' : 'adapters'
   return `${area}/${name}/index.ts`

@@ -33,7 +33,7 @@ export class PoolConnections implements Connections {
       const client = await this.checkOut()
       if (state.cancelled) {
         client.release()
-        return []
+        throw new Error('The statement was cancelled')
       }
       state.client = client
       try {
@@ -55,27 +55,42 @@ export class PoolConnections implements Connections {
   }
 
   async transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
-    const client = await this.checkOut()
+    let client: PostgresPoolClient | undefined
     let isOver = false
-    const timer = setTimeout(() => {
+    const release = (destroy: boolean): void => {
+      if (!isOver) client?.release(destroy)
       isOver = true
-      client.release(true)
-    }, timeoutMs)
-    const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => (
-      (await client.query(text, values as unknown[])).rows as Row[]
-    )
-    try {
+    }
+    const run = async (): Promise<T> => {
+      const taken = await this.checkOut()
+      if (isOver) taken.release()
+      client = taken
+      const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
+        if (isOver) throw new Error('The transaction was cancelled')
+        return (await taken.query(text, values as unknown[])).rows as Row[]
+      }
       await query('BEGIN')
       const result = await work(query)
       await query('COMMIT')
-      clearTimeout(timer)
-      client.release()
+      return result
+    }
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => {
+        reject(new Error(`The transaction was not done within ${String(timeoutMs)} ms`))
+      }, timeoutMs)
+      timer.unref()
+    })
+    try {
+      const result = await Promise.race([run(), late])
+      release(false)
       return result
     } catch (error) {
-      clearTimeout(timer)
       // Closing the connection rolls the transaction back.
-      if (!isOver) client.release(true)
+      release(true)
       throw error
+    } finally {
+      clearTimeout(timer)
     }
   }
 

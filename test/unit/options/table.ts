@@ -11,7 +11,7 @@ import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
-import { postgres, PostgresQueue } from '../../../adapters/postgres/index.js'
+import { migrate, postgres, PostgresQueue } from '../../../adapters/postgres/index.js'
 import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
@@ -173,7 +173,8 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
   'longhaul/node: tunnel': (options) => tunnel(options),
-  'longhaul/postgres: postgres': (options) => postgres(options as never),
+  'longhaul/postgres: migrate': (options) => migrate({ connect: handler, on: handler } as never, options),
+  'longhaul/postgres: postgres': (options) => postgres(options),
   'longhaul/postgres: PostgresBlobs#put': async (options) => {
     const { blobs } = postgres({ pool: { connect: handler, on: handler } as never })
     try {
