@@ -23,6 +23,8 @@ export class NodeBody implements BodySource {
   begun = false
   /** A reader is at it just now. */
   reading = false
+  private stopped = false
+  private wake: () => void = ignore
 
   constructor(req: HostRequest, res: HostResponse, left: unknown, waiting: boolean) {
     this.req = req
@@ -53,6 +55,11 @@ export class NodeBody implements BodySource {
     return digest === undefined ? this.pieces() : digest.checked(this.pieces())
   }
 
+  stop(): void {
+    this.stopped = true
+    this.wake()
+  }
+
   private async * pieces(): AsyncGenerator<Uint8Array> {
     if (this.readByHost) {
       yield this.leftBytes()
@@ -60,16 +67,15 @@ export class NodeBody implements BodySource {
     }
     this.begin()
     const { req } = this
-    let wake: () => void = ignore
-    const woken = (): void => wake()
+    const woken = (): void => this.wake()
     for (const event of EVENTS) req.on(event, woken)
     try {
       for (;;) {
-        const chunk = req.read() as Uint8Array | null
+        const chunk = this.stopped ? null : req.read() as Uint8Array | null
         if (chunk !== null) yield chunk
         else if (req.readableEnded) return
-        else if (req.destroyed) throw cutShort()
-        else await new Promise<void>((resolve) => { wake = resolve })
+        else if (req.destroyed || this.stopped) throw cutShort()
+        else await new Promise<void>((resolve) => { this.wake = resolve })
       }
     } finally {
       for (const event of EVENTS) req.off(event, woken)
