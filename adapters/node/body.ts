@@ -23,6 +23,7 @@ export class NodeBody implements BodySource {
   begun = false
   /** A reader is at it just now. */
   reading = false
+  private streams = false
   private stopped = false
   private wake: () => void = ignore
 
@@ -65,6 +66,8 @@ export class NodeBody implements BodySource {
       yield this.leftBytes()
       return
     }
+    // Bytes that arrived before the connection broke can still be read.
+    this.streams = true
     this.begin()
     const { req } = this
     const woken = (): void => this.wake()
@@ -105,7 +108,7 @@ export class NodeBody implements BodySource {
    */
   begin(): void {
     if (this.begun) throw new Error(READ_TWICE)
-    if (this.req.destroyed) throw cutShort()
+    if (this.req.destroyed && !this.streams) throw cutShort()
     this.begun = true
     this.reading = true
     if (!this.waiting) return
