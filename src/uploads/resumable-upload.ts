@@ -36,7 +36,7 @@ export interface ResumableUpload<C = unknown> {
  *
  * @example
  * const films = resumableUpload(handler, {
- *   ...memory(), owner: 'principal', uploadPath: '/uploads/{id}',
+ *   blobs, store, owner: 'principal', uploadPath: '/uploads/{id}',
  * })
  * const api = router({
  *   'POST|OPTIONS /films': films.create,
