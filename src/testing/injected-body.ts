@@ -46,9 +46,9 @@ export class InjectedBody implements BodySource {
     const source = this.#content[Symbol.asyncIterator]()
     try {
       for (;;) {
-        const { done, value } = await this.#next(source)
-        if (done === true) return
-        yield typeof value === 'string' ? Buffer.from(value) : value
+        const step = await this.#next(source)
+        if (step.done === true) return
+        yield typeof step.value === 'string' ? Buffer.from(step.value) : step.value
       }
     } finally {
       // Not awaited, because a source that waits would delay the end.

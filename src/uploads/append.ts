@@ -35,7 +35,7 @@ interface Stored {
  * `upload_length_inconsistent`, `upload_superseded`, `upload_not_found`, or the error of the body
  */
 export async function appendBody<C>(append: Append<C>): Promise<void> {
-  const { request, writer, records, settings } = append
+  const { request, writer, settings } = append
   const { limits, store } = settings
   const stored: Stored = { parts: [], full: false }
   let unwatch = (): void => undefined

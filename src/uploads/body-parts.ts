@@ -56,9 +56,9 @@ export class BodyParts {
         break
       }
       try {
-        const { done, value } = await this.#source.next()
-        if (done === true) this.ended = {}
-        else if (value.byteLength > 0) return this.#within(value)
+        const step = await this.#source.next()
+        if (step.done === true) this.ended = {}
+        else if (step.value.byteLength > 0) return this.#within(step.value)
       } catch (error) {
         this.ended = { error }
       }

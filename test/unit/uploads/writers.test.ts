@@ -64,7 +64,7 @@ describe('two requests that append to one upload', () => {
     assert.equal(state.headers['upload-offset'], '10')
     const cut = await older
     assert.equal(cut.status, 409)
-    assert.equal((await cut.json() as { code: string }).code, 'upload_superseded')
+    assert.equal((await cut.json<{ code: string }>()).code, 'upload_superseded')
     assert.equal(cut.headers['upload-offset'], '10')
     feed.push(Buffer.from('never'))
     const answer = await patch(path, 10, bytes.subarray(10), true)
