@@ -1,9 +1,10 @@
 import timers from 'node:timers'
 import { checkNames } from '../../src/runtime/option-names.js'
+import type { Breaker } from '../../src/stores/breaker.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import type { TaskIndex } from '../../src/stores/task-index.js'
-import { Breaker } from './breaker.js'
 import type { RedisClient } from './client.js'
+import { redisBreaker } from './redis-breaker.js'
 import { LIST, runScript, TAKE } from './scripts.js'
 import type { RedisStoreOptions } from './store.js'
 
@@ -47,7 +48,7 @@ export class RedisTaskIndex implements TaskIndex {
     this.sets = client.nodes
       ? Array.from({ length: CLUSTER_SETS }, (_, n) => `${key}:{${String(n)}}`)
       : [key]
-    this.breaker = new Breaker(timeoutMs)
+    this.breaker = redisBreaker(timeoutMs)
   }
 
   add(entry: string, afterMs: number): Promise<void> {

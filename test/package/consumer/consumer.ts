@@ -30,6 +30,7 @@ import { fileSource, FolderBlobs, folderSource } from 'longhaul/files'
 import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
+import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { RedisStore, type RedisClient } from 'longhaul/redis'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
@@ -101,8 +102,9 @@ async function main(): Promise<void> {
 
   // What needs a server of its own is compiled, and is there.
   const redis = (client: RedisClient): Store => new RedisStore({ client })
+  const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const bullmq = (options: BullMQQueueOptions): Queue => new BullMQQueue(options)
-  for (const each of [redis, bullmq, storeConformance, queueConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
+  for (const each of [redis, onPostgres, bullmq, storeConformance, queueConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
   assert.equal(isHandBack(new Error('no')), false)
   assert.equal(parsePrefer('wait=5').wait, 5)
 

@@ -11,6 +11,7 @@ import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
+import { migrate, postgres, PostgresQueue } from '../../../adapters/postgres/index.js'
 import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
@@ -174,6 +175,10 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
   'longhaul/node: tunnel': (options) => tunnel(options),
+  'longhaul/postgres: migrate': (options) => migrate({ connect: handler, on: handler } as never, options),
+  'longhaul/postgres: postgres': (options) => postgres(options),
+  'longhaul/postgres: PostgresQueue': (options) => new PostgresQueue(options),
+  'longhaul/postgres: PostgresQueue#close': (options) => PostgresQueue.prototype.close.call({} as never, options),
   'longhaul/redis: redis': (options) => redis(options),
   'longhaul/redis: RedisTaskIndex': (options) => new RedisTaskIndex(options),
   'longhaul/redis: RedisStore': (options) => new RedisStore(options),
@@ -208,6 +213,14 @@ export const EXEMPT: Readonly<Record<string, string>> = {
   'longhaul/memory: MemoryStore#create': CONTRACT,
   'longhaul/memory: MemoryStore#increment': CONTRACT,
   'longhaul/memory: MemoryStore#replace': CONTRACT,
+  'longhaul/postgres: PostgresQueue#enqueue': CONTRACT,
+  'longhaul/postgres: PostgresQueue#process': CONTRACT,
+  'longhaul/postgres: PostgresStore#create': CONTRACT,
+  'longhaul/postgres: PostgresStore#increment': CONTRACT,
+  'longhaul/postgres: PostgresStore#replace': CONTRACT,
+  'longhaul/postgres: TransactionStore#create': CONTRACT,
+  'longhaul/postgres: TransactionStore#increment': CONTRACT,
+  'longhaul/postgres: TransactionStore#replace': CONTRACT,
   'longhaul/redis: RedisStore#create': CONTRACT,
   'longhaul/redis: RedisStore#increment': CONTRACT,
   'longhaul/redis: RedisStore#replace': CONTRACT,

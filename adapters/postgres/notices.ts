@@ -1,0 +1,48 @@
+import timers from 'node:timers'
+import type { Database } from './database.js'
+import { CHANNEL, noticeOf } from './channel.js'
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout } = timers
+
+/** Minimum time between two statements with notices, in milliseconds. */
+const GATHER_MS = 5
+/** Maximum number of notices in one statement. */
+const MAX_BATCH = 500
+/** Maximum number of waiting notices. Further ones are dropped, because a notice is a hint. */
+const MAX_WAITING = 10_000
+
+/**
+ * Sends change notices, some milliseconds after the writes, in statements of their own. PostgreSQL
+ * commits transactions with a notice one at a time, each with its own write to the disk. A notice
+ * in the statement of the write would therefore limit the whole server to a few hundred writes a
+ * second. A transaction with notices alone waits for no disk.
+ */
+export class Notices {
+  private waiting = new Set<string>()
+  private isSending = false
+
+  constructor(private readonly database: Database) {}
+
+  /** Sends a notice that the entry at `key` has changed. */
+  add(key: string): void {
+    if (this.waiting.size < MAX_WAITING) this.waiting.add(key)
+    if (!this.isSending) void this.send()
+  }
+
+  private async send(): Promise<void> {
+    this.isSending = true
+    while (this.waiting.size > 0) {
+      const keys = [...this.waiting].slice(0, MAX_BATCH)
+      for (const key of keys) this.waiting.delete(key)
+      const pause = new Promise((resolve) => { setTimeout(resolve, GATHER_MS).unref() })
+      // A lost notice is harmless: watchers also read at intervals.
+      await this.database.query(
+        'SELECT pg_notify($1, notice) FROM unnest($2::text[]) AS notice',
+        [this.database.channel(CHANNEL), keys.map(noticeOf)],
+      ).catch(() => undefined)
+      await pause
+    }
+    this.isSending = false
+  }
+}
