@@ -22,11 +22,12 @@ import * as openapi from '../../../src/openapi/index.js'
 import * as policies from '../../../src/policies/index.js'
 import * as resources from '../../../src/resources/index.js'
 import * as stores from '../../../src/stores/index.js'
+import * as uploads from '../../../src/uploads/index.js'
 import * as versions from '../../../src/versions/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
 const api = {
-  ...root, ...bulk, ...content, ...http, ...ndjson, ...openapi, ...policies, ...resources, ...stores, ...versions,
+  ...root, ...bulk, ...content, ...http, ...ndjson, ...openapi, ...policies, ...resources, ...stores, ...uploads, ...versions,
 }
 
 /** Calls one function with these options. What else it needs is good. */
@@ -102,6 +103,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: requestId': (options) => api.requestId(options),
   'longhaul/resources: resource': (options) => api.resource({ GET: handler }, options),
   'longhaul/openapi: response': (options) => api.response('Done', options),
+  'longhaul/uploads: resumableUpload': (options) => api.resumableUpload(handler, options),
   'longhaul: router': (options) => api.router({ '/x': handler }, options),
   'longhaul/stores: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
   'longhaul/resources: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
