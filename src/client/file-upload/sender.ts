@@ -3,7 +3,7 @@ import { checkNames } from '../option-names.js'
 import { resolvePath, type Settings } from '../options.js'
 import { pause, reasonOf, retryDelay } from '../pause.js'
 import { toHandle } from '../submit.js'
-import type { ResultOptions, TaskHandle } from '../task.js'
+import type { TaskHandle } from '../task.js'
 import { canRetry, readAnswer, send, type Answer, type Call } from '../transport.js'
 import { toContent, type Content } from './content.js'
 import type { FileUpload, FileUploadOptions, SavedFileUpload, UploadContent } from './types.js'
@@ -86,8 +86,8 @@ export class FileSender<R> implements FileUpload<R> {
     return this.done
   }
 
-  async result(options?: ResultOptions<R>): Promise<R> {
-    return (await this.done).result(options)
+  async result(): Promise<R> {
+    return (await this.done).result()
   }
 
   toJSON(): SavedFileUpload | undefined {

@@ -1,5 +1,5 @@
 import type { ByteSource } from '../chunks.js'
-import type { ResultOptions, TaskHandle } from '../task.js'
+import type { TaskHandle } from '../task.js'
 
 /** Content to upload. A stream is read once, so it cannot be resumed by another `uploadFile`. */
 export type UploadContent = Blob | Uint8Array | ByteSource
@@ -79,7 +79,7 @@ export interface FileUpload<R = unknown> extends FileUploadProgress {
    */
   task(): Promise<TaskHandle<R>>
   /** Waits for the result of that task, or for the body of the answer. */
-  result(options?: ResultOptions<R>): Promise<R>
+  result(): Promise<R>
   /** Returns what `from` needs. Called by `JSON.stringify`. `undefined` without a `url`. */
   toJSON(): SavedFileUpload | undefined
 }
