@@ -5,4 +5,7 @@ export {
   type Created, type Entry, type Evictable, type Existing, type Replaced, type ReplaceOptions,
   type Revision, type Store, type Unsubscribe, type WriteOptions,
 } from './store.js'
-export type { TaskIndex } from './task-index.js'
+export type {
+  ListedStatus, ListedTask, ListEntry, ListPosition, ListQuery, TaskChecks, TaskIndex, TaskLists,
+  Unlisted,
+} from './task-index.js'

@@ -4,8 +4,9 @@ import type { TaskIndex } from '../../stores/task-index.js'
 import type { ExecutorSettings } from './executor-settings.js'
 import type { Executor } from './execute.js'
 import { elapsed } from '../record/elapsed.js'
-import { jobId, newJobName, taskOf } from '../record/ids.js'
+import { isTaskId, jobId, newJobName, taskOf } from '../record/ids.js'
 import { decodeWork, TaskJob, type Work } from '../record/job.js'
+import { toListed } from '../record/listed.js'
 import { isAlive, type Leases } from './leases.js'
 import type { VersionedRecord } from '../record/ledger.js'
 import type { TaskRecord } from '../record/record.js'
@@ -16,6 +17,10 @@ import { reportError } from '../record/report-error.js'
 const PAGE_SIZE = 100
 /** Maximum number of entries in one sweep of one process. */
 const MAX_ENTRIES = 1000
+/** Number of tasks whose entries are restored at once. */
+const SLICE_SIZE = 500
+/** Maximum number of slices in one sweep. */
+const MAX_SLICES = 1000
 /** Time limit of a run whose definition is unknown: the default of `defineTask`. */
 const UNKNOWN_TIMEOUT_MS = 600_000
 
@@ -77,8 +82,32 @@ export class Sweep {
         if (this.closed) return
         await this.check(entry)
       }
-      if (entries.length < PAGE_SIZE) return
+      if (entries.length < PAGE_SIZE) break
     }
+    await this.repairIndex()
+  }
+
+  /**
+   * Restores entries that the index has lost, such as those of a failed-over server. Reads one
+   * slice of the stored tasks, or up to 1000 slices if the index says that it misses many.
+   */
+  private async repairIndex(): Promise<void> {
+    const { index } = this.settings
+    for (let slice = 0; slice < MAX_SLICES && !this.closed; slice++) {
+      const { ids, isUrgent } = await index.unlisted(SLICE_SIZE)
+      for (let at = 0; at < ids.length; at += PAGE_SIZE) {
+        await Promise.all(ids.slice(at, at + PAGE_SIZE).map((id) => this.restore(id)))
+      }
+      if (!isUrgent) return
+    }
+  }
+
+  private async restore(id: string): Promise<void> {
+    const { ledger, index, sweepMs } = this.settings
+    const found = isTaskId(id) ? await ledger.load(id) : undefined
+    if (!found) return
+    await index.put(toListed(found.record))
+    if (!isFinal(found.record.state)) await index.restore(jobId(found.record), sweepMs)
   }
 
   private async check(entry: string): Promise<void> {
@@ -88,6 +117,8 @@ export class Sweep {
       // Deleted, used again, or enqueued again: the last two have entries of their own.
       if (!found || jobId(found.record) !== entry) return index.remove(entry)
       const { record } = found
+      // The write of its list entry may have failed, or its start has come.
+      index.putSoon(toListed(record))
       // Its process died, or the store failed, before the cleanup was done.
       if (isFinal(record.state)) return await onFinal(record)
       if (record.holder !== undefined && record.holder !== ledger.holder) return await this.checkHolder(record, record.holder)
