@@ -15,7 +15,7 @@ export interface PostgresEngine extends PgliteEngine {
 }
 
 const KNOWN = {
-  pool: 0, schema: 0, migrate: 0, timeoutMs: 0,
+  pool: 0, schema: 0, migrate: 0, timeoutMs: 0, preparedStatements: 0,
 } satisfies Record<keyof PostgresOptions, 0>
 
 /**
@@ -36,5 +36,6 @@ export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngin
   const database = new Database(options)
   const store = new PostgresStore(database)
   if (!database.shared) return { store }
-  return { store, queue: new PostgresQueue({ ...options, pool: options.pool as PostgresPool }) }
+  const { preparedStatements, ...others } = options
+  return { store, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
 }

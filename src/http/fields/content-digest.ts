@@ -15,7 +15,10 @@ const ALGORITHMS = new Map([
 /** A byte sequence (RFC 9651 section 3.3.5), and parameters, which have no meaning here. */
 const MEMBER = /^[ \t]*(sha-256|sha-512)(?:=:([A-Za-z0-9+/]*={0,2}):)?[ \t]*(?:;.*)?$/
 
-/** Compares the bytes of a body, as sent, with its `Content-Digest` (RFC 9530 section 2). */
+/**
+ * Compares the bytes of a body, as sent, with its `Content-Digest` (RFC 9530 section 2), or the
+ * bytes of a representation with `Repr-Digest` (section 3).
+ */
 export class ContentDigest {
   readonly #expected: readonly Expected[]
   readonly #hashes: readonly Hash[]
@@ -32,10 +35,13 @@ export class ContentDigest {
    * @throws {HttpError} 400 `invalid_header`: the value of `sha-256` or `sha-512` is not a digest
    * of that algorithm.
    */
-  static of(headers: RequestHeaders): ContentDigest | undefined {
-    const field = headers['content-digest']
+  static of(
+    headers: RequestHeaders, name: 'content-digest' | 'repr-digest' = 'content-digest',
+  ): ContentDigest | undefined {
+    const field = headers[name]
     if (field === undefined) return undefined
-    const expected = readField(fieldText(field))
+    const shown = name === 'content-digest' ? 'Content-Digest' : 'Repr-Digest'
+    const expected = readField(fieldText(field), shown)
     return expected.length === 0 ? undefined : new ContentDigest(expected)
   }
 
@@ -74,7 +80,7 @@ export class ContentDigest {
 /**
  * Reads the known members of the dictionary. The last one of a name wins (RFC 9651 section 3.2).
  */
-function readField(text: string): Expected[] {
+function readField(text: string, name: string): Expected[] {
   const found = new Map<string, Expected>()
   const reader = new FieldReader(text)
   while (!reader.done) {
@@ -82,11 +88,11 @@ function readField(text: string): Expected[] {
     reader.skipItem()
     const item = text.slice(start, reader.at).replace(/,$/, '')
     if (!/^[ \t]*sha-(?:256|512)(?![\w.*-])/.test(item)) continue
-    const [, name, base64 = ''] = MEMBER.exec(item) ?? []
-    const known = ALGORITHMS.get(name as 'sha-256')
+    const [, algorithm, base64 = ''] = MEMBER.exec(item) ?? []
+    const known = ALGORITHMS.get(algorithm as 'sha-256')
     const digest = Buffer.from(base64, 'base64')
     if (known === undefined || digest.length !== known.bytes) {
-      const message = 'Content-Digest has no digest where it names sha-256 or sha-512.'
+      const message = `${name} has no digest where it names sha-256 or sha-512.`
       throw httpError('invalid_header', { message })
     }
     found.set(known.algorithm, { algorithm: known.algorithm, digest })
