@@ -10,8 +10,6 @@ export interface RunningWorker {
 }
 
 export interface WorkerOptions extends CallbackConfig, EngineConfig {
-  /** Where the users are. Default: in the Redis. */
-  readonly database?: string
   readonly drainMs?: number
 }
 
