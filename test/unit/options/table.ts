@@ -177,6 +177,14 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/node: tunnel': (options) => tunnel(options),
   'longhaul/postgres: migrate': (options) => migrate({ connect: handler, on: handler } as never, options),
   'longhaul/postgres: postgres': (options) => postgres(options),
+  'longhaul/postgres: PostgresBlobs#put': async (options) => {
+    const { blobs } = postgres({ pool: { connect: handler, on: handler } as never })
+    try {
+      await blobs.put('key', bytes(), options)
+    } finally {
+      await blobs.close()
+    }
+  },
   'longhaul/postgres: PostgresQueue': (options) => new PostgresQueue(options),
   'longhaul/postgres: PostgresQueue#close': (options) => PostgresQueue.prototype.close.call({} as never, options),
   'longhaul/redis: redis': (options) => redis(options),
