@@ -13,6 +13,10 @@ export interface Backend {
   readonly queue: BullQueue<JobData>
   /** Starts a worker. */
   createWorker(run: Processor, settings: WorkerSettings): Worker<JobData>
+  /** Returns the data as the database keeps it. */
+  encode(data: JobData): JobData
+  /** Returns the data that `encode` got. */
+  decode(stored: JobData): JobData
   /** Returns the options of a delayed job, with the time at which the delay begins. */
   withTimestamp(options: JobsOptions): Promise<JobsOptions>
   /** Returns the milliseconds until a delayed job is due by the server's clock; 0 or less if it is. */

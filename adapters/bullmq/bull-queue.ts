@@ -64,7 +64,7 @@ export class BullQueueAdapter implements Queue {
     checkOptions(attempts, delayMs, backoff)
     if (this.closing) return 'full'
     const { taskId, input, context, record, store } = job
-    const data: JobData = { taskId, input, context, record, store }
+    const data = this.backend.encode({ taskId, input, context, record, store })
     // While Redis is down, an add may stay pending forever, whatever its options are.
     await this.inTime('enqueue', this.add(job.name, data, {
       jobId: toJobId(job.id),
@@ -92,7 +92,7 @@ export class BullQueueAdapter implements Queue {
       settings: { backoffStrategy: (made, _type, _error, job) => delayOf(made, job) },
     })
     worker.on('error', this.onError)
-    const dead = this.dead = new DeadJobs(this.backend.queue, onDead, this.onError)
+    const dead = this.dead = new DeadJobs(this.backend, onDead, this.onError)
     worker.on('failed', (job) => { if (job?.finishedOn !== undefined) void dead.report(job) })
     // Only the process of the failed attempt receives that event, so a sweep finds the others.
     const sweep = () => { void dead.sweep() }
@@ -142,7 +142,7 @@ export class BullQueueAdapter implements Queue {
     this.running.add(attempt)
     this.locks?.add(job, token)
     try {
-      await run(toJob(job), attempt)
+      await run(toJob(job, this.backend.decode(job.data)), attempt)
     } catch (error) {
       if (attempt.reason !== undefined) return await handBack(job, token)
       if (isHandBack(error)) return await putOff(job, token, error.delayMs)

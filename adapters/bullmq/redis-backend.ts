@@ -34,6 +34,14 @@ export class RedisBackend implements Backend {
     return worker
   }
 
+  encode(data: JobData): JobData {
+    return data
+  }
+
+  decode(stored: JobData): JobData {
+    return stored
+  }
+
   async withTimestamp(options: JobsOptions): Promise<JobsOptions> {
     return { ...options, timestamp: await serverTime(this.queue) }
   }

@@ -15,6 +15,8 @@ export class FetchBody implements BodySource {
   private readonly request: Request
   private readonly left: unknown
   private begun = false
+  private stopped = false
+  private reader: ReadableStreamDefaultReader<Uint8Array> | undefined
 
   constructor(request: Request, left: unknown) {
     this.request = request
@@ -64,6 +66,11 @@ export class FetchBody implements BodySource {
     return digest === undefined ? this.pieces() : digest.checked(this.pieces())
   }
 
+  stop(): void {
+    this.stopped = true
+    this.reader?.cancel().catch(() => undefined)
+  }
+
   private async * pieces(): AsyncGenerator<Uint8Array> {
     if (this.readByHost) {
       yield this.leftBytes()
@@ -73,9 +80,11 @@ export class FetchBody implements BodySource {
     this.begun = true
     if (this.request.body === null) return
     const reader = this.request.body.getReader() as ReadableStreamDefaultReader<Uint8Array>
+    this.reader = reader
     try {
       for (;;) {
         const step = await read(reader)
+        if (this.stopped) throw cutShort()
         if (step.done) return
         yield step.value
       }

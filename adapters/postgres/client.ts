@@ -13,6 +13,12 @@ export interface PostgresPool {
 
 /** The part of a client of a `pg.Pool` that longhaul uses. */
 export interface PostgresPoolClient extends PostgresClient {
+  /** Runs a statement. `values` stand for `$1`, `$2`, … */
+  query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>
+  /** Runs a prepared statement, and prepares it if this client has not done so yet. */
+  query(statement: {
+    readonly name: string, readonly text: string, readonly values: unknown[],
+  }): Promise<{ readonly rows: unknown[] }>
   /** Returns the client to the pool. With `true`, closes its connection. */
   release(destroy?: boolean): void
   /** Listens to `error`, `end` and `notification`. */

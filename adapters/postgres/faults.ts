@@ -26,6 +26,17 @@ export function isBroken(error: unknown): boolean {
   return state === undefined || /^(?:08|57P|25006|53300)/.test(state)
 }
 
+/** Returns true if the connection was lost while a statement ran, so its outcome is open. */
+export function isLostConnection(error: unknown): boolean {
+  const state = sqlState(error)
+  return error instanceof Error && (state === undefined ? !isRefused(error) : state === '57P01')
+}
+
+/** True if no connection could be opened. */
+function isRefused(error: Error): boolean {
+  return 'syscall' in error && ['connect', 'getaddrinfo'].includes(String(error.syscall))
+}
+
 /** 53100 is `disk_full`. A quota is reported as an internal error with the text of the system. */
 function isFull(state: string | undefined, error: unknown): boolean {
   if (state === '53100') return true

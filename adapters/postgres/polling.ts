@@ -37,9 +37,10 @@ export class Polling {
 
   /** Reads the revision of a new key, so that the next query finds changes after this call. */
   async begin(key: string): Promise<void> {
-    if (!this.isOn || this.known.has(key)) return
-    const revisions = await this.read([key])
-    if (!this.known.has(key)) this.known.set(key, revisions.get(key))
+    if (!this.isOn) return
+    const revision = (await this.read([key])).get(key)
+    if (this.known.has(key)) this.compare(key, revision)
+    else this.known.set(key, revision)
   }
 
   private schedule(): void {

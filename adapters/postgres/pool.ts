@@ -1,10 +1,15 @@
+import { createHash } from 'node:crypto'
+import timers from 'node:timers'
 import type { PostgresPool, PostgresPoolClient } from './client.js'
 import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
 import { isBroken } from './faults.js'
 import { openSubscription } from './subscription.js'
 
-/** Pools whose `error` event has a listener already. */
-const guarded = new WeakSet<PostgresPool>()
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout, clearTimeout } = timers
+
+/** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
+const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
 /** A PostgreSQL server through the `pg.Pool` of the host. */
 export class PoolConnections implements Connections {
@@ -14,7 +19,7 @@ export class PoolConnections implements Connections {
   /** Generation in which each connection last answered. */
   private readonly lastAnswer = new WeakMap<PostgresPoolClient, number>()
 
-  constructor(private readonly pool: PostgresPool) {
+  constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
     if (guarded.has(pool)) return
     guarded.add(pool)
     // Without a listener, the loss of an idle connection would end the process. The pool has
@@ -28,11 +33,11 @@ export class PoolConnections implements Connections {
       const client = await this.checkOut()
       if (state.cancelled) {
         client.release()
-        return []
+        throw new Error('The statement was cancelled')
       }
       state.client = client
       try {
-        const { rows } = await client.query(text, values as unknown[])
+        const { rows } = await this.run(client, text, values as unknown[])
         this.release(state, false)
         return rows as Row[]
       } catch (error) {
@@ -50,27 +55,42 @@ export class PoolConnections implements Connections {
   }
 
   async transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
-    const client = await this.checkOut()
+    let client: PostgresPoolClient | undefined
     let isOver = false
-    const timer = setTimeout(() => {
+    const release = (destroy: boolean): void => {
+      if (!isOver) client?.release(destroy)
       isOver = true
-      client.release(true)
-    }, timeoutMs)
-    const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => (
-      (await client.query(text, values as unknown[])).rows as Row[]
-    )
-    try {
+    }
+    const run = async (): Promise<T> => {
+      const taken = await this.checkOut()
+      if (isOver) taken.release()
+      client = taken
+      const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
+        if (isOver) throw new Error('The transaction was cancelled')
+        return (await taken.query(text, values as unknown[])).rows as Row[]
+      }
       await query('BEGIN')
       const result = await work(query)
       await query('COMMIT')
-      clearTimeout(timer)
-      client.release()
+      return result
+    }
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => {
+        reject(new Error(`The transaction was not done within ${String(timeoutMs)} ms`))
+      }, timeoutMs)
+      timer.unref()
+    })
+    try {
+      const result = await Promise.race([run(), late])
+      release(false)
       return result
     } catch (error) {
-      clearTimeout(timer)
       // Closing the connection rolls the transaction back.
-      if (!isOver) client.release(true)
+      release(true)
       throw error
+    } finally {
+      clearTimeout(timer)
     }
   }
 
@@ -88,13 +108,21 @@ export class PoolConnections implements Connections {
       const last = this.lastAnswer.get(client)
       // Without a listener, the loss of a connection in use would end the process. The statement
       // fails as well.
-      if (last === undefined) client.on('error', ignore)
+      if (!guarded.has(client)) client.on('error', ignore)
+      guarded.add(client)
       if (last === undefined || last === this.generation) {
         this.lastAnswer.set(client, this.generation)
         return client
       }
       client.release(true)
     }
+  }
+
+  private run(
+    client: PostgresPoolClient, text: string, values: unknown[],
+  ): Promise<{ readonly rows: unknown[] }> {
+    if (!this.preparesStatements) return client.query(text, values)
+    return client.query({ name: statementName(text), text, values })
   }
 
   private release(
@@ -104,6 +132,19 @@ export class PoolConnections implements Connections {
     this.lastAnswer.set(client, this.generation)
     client.release(destroy)
   }
+}
+
+/** Names by text. The number of different texts is small. */
+const names = new Map<string, string>()
+
+/** Returns the name of a prepared statement: the same for the same text in every process. */
+function statementName(text: string): string {
+  let name = names.get(text)
+  if (name === undefined) {
+    name = `longhaul_${createHash('sha256').update(text).digest('base64url').slice(0, 16)}`
+    names.set(text, name)
+  }
+  return name
 }
 
 function ignore(): void {}

@@ -8,7 +8,7 @@ import { checkSchema } from './migrations/sql.js'
 import { PoolConnections } from './pool.js'
 
 /** Options of `PostgresQueue`. */
-export interface PostgresQueueOptions extends Omit<PostgresOptions, 'pool'> {
+export interface PostgresQueueOptions extends Omit<PostgresOptions, 'pool' | 'preparedStatements'> {
   /** Your `pg.Pool`. You close it yourself, after the queue. */
   readonly pool: PostgresPool
   /**

@@ -9,10 +9,12 @@ import type { Transaction } from '../../src/stores/transaction.js'
 import { checkText } from './check-text.js'
 import type { Database } from './database.js'
 import { Entries } from './entries.js'
+import { expiredRows } from './expired-rows.js'
 import { Listener } from './listener.js'
 import { Notices } from './notices.js'
-import { checkOpen, queryOf } from './transaction.js'
+import { Sweeper } from './sweeper.js'
 import { PostgresTransactionStore } from './transaction-store.js'
+import { checkOpen, queryOf } from './transaction.js'
 
 /**
  * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write
@@ -23,6 +25,7 @@ export class PostgresStore implements Store {
   private readonly entries: Entries
   private readonly notices: Notices
   private readonly listener: Listener
+  private readonly sweeper: Sweeper
   /** This process makes the revisions, so that it recognises its own write if it sends it twice. */
   private readonly writer = randomBytes(9).toString('base64url')
   private writes = 0
@@ -33,12 +36,15 @@ export class PostgresStore implements Store {
     this.entries = new Entries(database.schema)
     this.notices = new Notices(database)
     this.listener = new Listener(database, (keys) => this.entries.revisions(database.query, keys))
+    this.sweeper = new Sweeper(['entries', 'counters'].map((table) => (
+      () => expiredRows(database.background, `${database.schema}.${table}`)
+    )))
   }
 
   get(key: string): Promise<Entry | undefined> {
     return this.call('get', async () => {
       checkText(key)
-      return this.entries.get(this.database.query, key)
+      return this.entries.get(this.database.repeated, key)
     })
   }
 
@@ -47,7 +53,7 @@ export class PostgresStore implements Store {
   ): Promise<Created | Existing> {
     return this.call('create', async () => {
       checkText(key, value)
-      const { query } = this.database
+      const query = this.database.repeated
       const revision = this.newRevision()
       for (;;) {
         if (await this.entries.create(query, key, value, revision, ttlMs)) {
@@ -56,7 +62,10 @@ export class PostgresStore implements Store {
         }
         const entry = await this.entries.get(query, key)
         // Without an entry it was deleted or has expired in between: tries again.
-        if (entry) return { created: false, entry }
+        if (!entry) continue
+        if (entry.revision !== revision) return { created: false, entry }
+        if (notify) this.notices.add(key)
+        return { created: true, revision }
       }
     })
   }
@@ -66,13 +75,14 @@ export class PostgresStore implements Store {
   ): Promise<Replaced | Conflict> {
     return this.call('replace', async () => {
       checkText(key, value, old)
-      const { query } = this.database
+      const query = this.database.repeated
       const revision = this.newRevision()
-      if (await this.entries.replace(query, key, value, { old, revision, ttlMs })) {
-        this.notices.add(key)
-        return { replaced: true, revision }
+      if (!await this.entries.replace(query, key, value, { old, revision, ttlMs })) {
+        const entry = await this.entries.get(query, key)
+        if (entry?.revision !== revision) return { replaced: false, entry }
       }
-      return { replaced: false, entry: await this.entries.get(query, key) }
+      this.notices.add(key)
+      return { replaced: true, revision }
     })
   }
 
@@ -113,6 +123,7 @@ export class PostgresStore implements Store {
   close(): Promise<void> {
     this.isClosed = true
     this.listener.close()
+    this.sweeper.close()
     return Promise.resolve()
   }
 

@@ -2,26 +2,37 @@ import { PGlite } from '@electric-sql/pglite'
 import * as runner from 'node:test'
 import { after, describe } from 'node:test'
 import { storeConformance } from 'longhaul/conformance'
-import { postgres } from 'longhaul/postgres'
+import { postgres, type PostgresOptions } from 'longhaul/postgres'
 import pg from 'pg'
-import { startPostgres } from '../servers/postgres-server.js'
+import { pgBouncerForFile } from '../servers/pgbouncer.js'
+import { postgresForFile } from '../servers/postgres-server.js'
 
-describe('PostgresStore on PGlite', async () => {
-  const pool = await PGlite.create()
-  storeConformance(runner, async () => ({ store: postgres({ pool }).store }), {
+// Started before the first test, because that blocks the process.
+const server = await postgresForFile()
+const pooler = await pgBouncerForFile(server)
+const pglite = await PGlite.create()
+after(() => pglite.close())
+
+describe('PostgresStore', { concurrency: 8 }, () => {
+  conforms(server.url, 'on a server')
+  conforms(server.url, 'with prepared statements', { preparedStatements: true })
+  conforms(pooler.url, 'behind PgBouncer in transaction mode')
+})
+
+describe('PostgresStore on PGlite', () => {
+  storeConformance(runner, async () => ({ store: postgres({ pool: pglite }).store }), {
     toleranceMs: 200, title: 'on PGlite',
   })
 })
 
-const url = process.env['DATABASE_URL']
-describe('PostgresStore on a server', { concurrency: 8 }, async () => {
-  const server = url === undefined ? await startPostgres() : undefined
-  const pool = new pg.Pool({ connectionString: url ?? server?.url, allowExitOnIdle: true })
-  after(async () => {
-    await pool.end()
-    await server?.stop()
+function conforms(url: string, title: string, options: Partial<PostgresOptions> = {}): void {
+  const make = () => {
+    const pool = new pg.Pool({ connectionString: url })
+    after(() => pool.end())
+    return () => postgres({ pool, timeoutMs: 10_000, ...options }).store
+  }
+  const [store, second] = [make(), make()]
+  storeConformance(runner, async () => ({ store: store(), second: second() }), {
+    toleranceMs: 200, title,
   })
-  storeConformance(runner, async () => ({
-    store: postgres({ pool }).store, second: postgres({ pool }).store,
-  }), { toleranceMs: 200 })
-})
+}

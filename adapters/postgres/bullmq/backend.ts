@@ -32,6 +32,18 @@ export class PostgresBackend implements Backend {
     return new Worker<JobData>(this.name, run, { ...settings, ...UNUSED }, this.factory)
   }
 
+  /**
+   * `jsonb` refuses some text and changes the order of members, so the input is kept as text. A
+   * board shows the id of the task beside it.
+   */
+  encode({ taskId, store, ...rest }: JobData): JobData {
+    return { taskId, store, input: JSON.stringify(rest) }
+  }
+
+  decode({ taskId, store, input }: JobData): JobData {
+    return { taskId, store, ...JSON.parse(input as string) as Omit<JobData, 'taskId' | 'store'> }
+  }
+
   /** The server sets the timestamp. */
   withTimestamp(options: JobsOptions): Promise<JobsOptions> {
     return Promise.resolve(options)

@@ -62,8 +62,10 @@ export class Statements {
       adapted = this.withSchema(this.withServerTime(withoutComments(text)))
       this.texts.set(text, adapted)
     }
+    const storable = values.map(toStorable)
     // BullMQ compares the reply with the clock of this process.
-    return { text: adapted, values: NEXT_DELAY.test(text) ? [...values, Date.now()] : values }
+    if (NEXT_DELAY.test(text)) storable.push(Date.now())
+    return { text: adapted, values: storable }
   }
 
   private withServerTime(text: string): string {
@@ -110,4 +112,16 @@ function delayedByServer(list: string): string {
 
 function withoutComments(text: string): string {
   return text.replace(/--.*$/gm, '')
+}
+
+/**
+ * Replaces what PostgreSQL refuses in text and JSON: NUL, and halves of characters. They may stand
+ * in the message of an error with which a run failed.
+ */
+function toStorable(value: unknown): unknown {
+  if (typeof value !== 'string' || !/\0|\\u/.test(value)) return value
+  return value.replaceAll('\0', '\ufffd')
+    .replace(/\\(?:u[0-9a-f]{4}|[^])/gi, (escape) => (
+      /^\\u(?:0000|d[89a-f])/i.test(escape) ? '\\ufffd' : escape
+    ))
 }

@@ -10,7 +10,10 @@ interface Expected {
   readonly hash: Hash
 }
 
-/** Compares the bytes of a body, as sent, with its `Content-Digest` (RFC 9530 section 2). */
+/**
+ * Compares the bytes of a body, as sent, with its `Content-Digest` (RFC 9530 section 2), or the
+ * bytes of a representation with `Repr-Digest` (section 3).
+ */
 export class ContentDigest {
   readonly #expected: readonly Expected[]
 
@@ -25,17 +28,20 @@ export class ContentDigest {
    * @throws {HttpError} 400 `invalid_header`: the field is malformed, or the value of `sha-256` or
    * `sha-512` is not a digest of that algorithm.
    */
-  static of(headers: RequestHeaders): ContentDigest | undefined {
-    const field = headers['content-digest']
+  static of(
+    headers: RequestHeaders, name: 'content-digest' | 'repr-digest' = 'content-digest',
+  ): ContentDigest | undefined {
+    const field = headers[name]
     if (field === undefined) return undefined
     const digests = parseDigests(field)
     if (digests === undefined) {
-      const message = 'Content-Digest is malformed, or has no digest where it names sha-256 or sha-512.'
-      throw httpError('invalid_header', { message })
+      const shown = name === 'content-digest' ? 'Content-Digest' : 'Repr-Digest'
+      const reason = 'is malformed, or has no digest where it names sha-256 or sha-512.'
+      throw httpError('invalid_header', { message: `${shown} ${reason}` })
     }
-    const expected = Object.entries(digests).map(([name, digest]): Expected => ({
+    const expected = Object.entries(digests).map(([algorithm, digest]): Expected => ({
       digest: Buffer.from(digest, 'base64'),
-      hash: createHash(DIGEST_ALGORITHMS[name as DigestAlgorithm].hash),
+      hash: createHash(DIGEST_ALGORITHMS[algorithm as DigestAlgorithm].hash),
     }))
     return expected.length === 0 ? undefined : new ContentDigest(expected)
   }

@@ -1,4 +1,5 @@
 import { httpError, type HttpError } from '../../http/errors.js'
+import { readFailure } from '../../http/failure.js'
 import type { Queue } from '../../queues/queue.js'
 import type { TaskIndex } from '../../stores/task-index.js'
 import { noCallbacks } from '../record/callbacks.js'
@@ -154,7 +155,7 @@ class Acceptance {
     const { settings: { ledger, index } } = this
     const deleted = await this.tryDelete(created)
     // Unknown outcome: the sweep, or a retry with this id, finds out.
-    if (deleted === undefined) throw reason
+    if (deleted === undefined) throw mayExist(reason)
     const now = deleted ? undefined : await ledger.load(this.task.id)
     if (now) return { task: snapshotOf(now.record), created: true }
     index?.remove(jobId(created.record))
@@ -189,7 +190,7 @@ class Acceptance {
     }
     const failure = await this.enqueue(await this.newJob(existing))
     // The record stays, because another caller may have been promised this task.
-    if (failure) throw failure
+    if (failure) throw mayExist(failure)
     return this.touch(existing)
   }
 
@@ -225,6 +226,18 @@ class Acceptance {
     this.slot = undefined
     if (slot !== undefined) await releaseSlot(this.settings.ledger.store, slot, this.task.id).catch(() => undefined)
   }
+}
+
+/** Errors that say nothing about whether the task was accepted. */
+const UNCERTAIN = new Set(['service_unavailable', 'store_unavailable'])
+
+/**
+ * Returns the error of a task whose record may exist. Others, such as `queue_full`, release the
+ * claim of an Idempotency-Key, and a retry would start a second task.
+ */
+function mayExist(cause: unknown): unknown {
+  if (UNCERTAIN.has(readFailure(cause).code)) return cause
+  return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
 }
 
 /** Throws 409 `conflict` unless the record of an id is that of the task which is submitted. */

@@ -94,7 +94,7 @@ describe('toNode: where a request is', () => {
   })
 
   test('the facts of one call win', () => {
-    const handle = toNode<{ a: number }>(({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }))
+    const handle = toNode<{ a: number }>(({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }), { context: () => ({ a: 0 }) })
     return serving((req, res) => handle(req, res, { mountPath: '/m', params: { id: '1', gone: undefined }, context: { a: 1 } }), async (port) => {
       assert.deepEqual(await seen(port, '/x'), { path: '/m/x', mountPath: '/m', params: { id: '1' }, context: { a: 1 } })
     })

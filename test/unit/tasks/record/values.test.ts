@@ -131,6 +131,22 @@ describe('results', () => {
     assert.throws(() => toResultText({ n: 1n }), TypeError)
   })
 
+  test('a result with a Map, a Set or a promise is refused, with the place', () => {
+    const cases: [unknown, RegExp][] = [
+      [new Map([[1, 2]]), /^it is of type Map, which JSON writes as \{\}\. Return an object: Object.fromEntries\(map\)\.$/],
+      [{ a: [{}, { 'b/c': new Set([1]) }] }, /^its member \/a\/1\/b~1c is of type Set, .* Return an array\.$/],
+      [{ message: 'm', late: Promise.resolve(1) }, /^its member \/late is of type Promise, .* Await it\.$/],
+      [[new ArrayBuffer(8)], /^its member \/0 is of type ArrayBuffer/],
+    ]
+    for (const [value, message] of cases) assert.throws(() => toResultText(value), { name: 'TypeError', message })
+  })
+
+  test('an empty object, and a Map with a JSON form of its own, are results', () => {
+    const listed = Object.assign(new Map([[1, 2]]), { toJSON: () => ({ 1: 2 }), empty: {} })
+    assert.deepEqual(JSON.parse(toResultText({ empty: {}, listed })), { message: 'The task is completed.', empty: {}, listed: { 1: 2 } })
+    assert.deepEqual(JSON.parse(toResultText([{}, Object.create(null)])), { message: 'The task is completed.', value: [{}, {}] })
+  })
+
   test('any value ends as an object with a message', () => {
     fc.assert(fc.property(fc.anything({ withBigInt: false }), (value) => {
       const result = JSON.parse(toResultText(value)) as { message: unknown }
