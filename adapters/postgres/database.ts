@@ -3,19 +3,22 @@ import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
-import type { Connections, Query, Subscriber, Subscription } from './connections.js'
+import type {
+  Connections, Query, Running, Subscriber, Subscription,
+} from './connections.js'
+import { connectionsOf } from './connections-of.js'
 import { faultOf, isLostConnection } from './faults.js'
 import { identitySql } from './identity.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
-import { PgliteConnections } from './pglite.js'
-import { PoolConnections } from './pool.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout } = timers
 
-/** Maximum time of all migrations, in milliseconds. */
-const MIGRATION_MS = 300_000
+/** Maximum time of the migrations at first use, in milliseconds. */
+const MIGRATION_MS = 30_000
+/** Maximum time of one statement that checks the tables at first use, in milliseconds. */
+const CHECK_MS = 5000
 /** Maximum time of a statement that no request waits for, in milliseconds. */
 const BACKGROUND_MS = 30_000
 
@@ -118,11 +121,13 @@ export class Database {
    */
   readonly background: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
     if (!this.isReady) await this.prepare()
-    const running = this.connections.start<Row>(text, values)
-    const timer = setTimeout(() => { running.cancel() }, BACKGROUND_MS)
-    timer.unref()
-    return running.rows.finally(() => { clearTimeout(timer) })
+    return withDeadline(this.connections.start<Row>(text, values), BACKGROUND_MS)
   }
+
+  /** As `query`, before the migrations were checked. */
+  private readonly check: Query = <Row>(text: string, values: readonly unknown[] = []) => (
+    withDeadline(this.connections.start<Row>(text, values), CHECK_MS)
+  )
 
   /** Subscribes to a channel of this schema, on a connection of its own. */
   listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
@@ -151,10 +156,8 @@ export class Database {
   /** Checks or applies the migrations. Runs once at a time, and again after a failure. */
   private prepare(): Promise<void> {
     this.preparing ??= this.checkMigrations().then(async () => {
-      const { rows } = this.connections.start<{ readonly identity: string }>(
-        identitySql(this.schema), [],
-      )
-      this.identity = (await rows)[0]?.identity
+      const [row] = await this.check<{ readonly identity: string }>(identitySql(this.schema))
+      this.identity = row?.identity
       this.isReady = true
     }).finally(() => {
       this.preparing = undefined
@@ -163,8 +166,7 @@ export class Database {
   }
 
   private async checkMigrations(): Promise<void> {
-    const query: Query = (text, values = []) => this.connections.start<never>(text, values).rows
-    const missing = await missingMigrations(query, this.name)
+    const missing = await missingMigrations(this.check, this.name)
     if (missing.length === 0) return
     if (this.migrate) {
       await this.connections.transaction(
@@ -184,14 +186,14 @@ export class Database {
   }
 }
 
-function connectionsOf(pool: PostgresPool | PgliteClient, preparedStatements: boolean): Connections {
-  if (typeof (pool as PostgresPool | undefined)?.connect === 'function') {
-    return new PoolConnections(pool as PostgresPool, preparedStatements)
-  }
-  if (typeof (pool as PgliteClient | undefined)?.listen === 'function') {
-    return new PgliteConnections(pool as PgliteClient)
-  }
-  throw new TypeError(
-    'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite',
-  )
+/** Cancels a statement that is not done after `ms` milliseconds, and rejects. */
+function withDeadline<Row>(running: Running<Row>, ms: number): Promise<readonly Row[]> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      running.cancel()
+      reject(new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`))
+    }, ms)
+    timer.unref()
+    running.rows.then(resolve, reject).finally(() => { clearTimeout(timer) })
+  })
 }

@@ -8,8 +8,8 @@ import { openSubscription } from './subscription.js'
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout } = timers
 
-/** Pools whose `error` event has a listener already. */
-const guarded = new WeakSet<PostgresPool>()
+/** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
+const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
 /** A PostgreSQL server through the `pg.Pool` of the host. */
 export class PoolConnections implements Connections {
@@ -33,7 +33,7 @@ export class PoolConnections implements Connections {
       const client = await this.checkOut()
       if (state.cancelled) {
         client.release()
-        return []
+        throw new Error('The statement was cancelled')
       }
       state.client = client
       try {
@@ -55,27 +55,42 @@ export class PoolConnections implements Connections {
   }
 
   async transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
-    const client = await this.checkOut()
+    let client: PostgresPoolClient | undefined
     let isOver = false
-    const timer = setTimeout(() => {
+    const release = (destroy: boolean): void => {
+      if (!isOver) client?.release(destroy)
       isOver = true
-      client.release(true)
-    }, timeoutMs)
-    const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => (
-      (await client.query(text, values as unknown[])).rows as Row[]
-    )
-    try {
+    }
+    const run = async (): Promise<T> => {
+      const taken = await this.checkOut()
+      if (isOver) taken.release()
+      client = taken
+      const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
+        if (isOver) throw new Error('The transaction was cancelled')
+        return (await taken.query(text, values as unknown[])).rows as Row[]
+      }
       await query('BEGIN')
       const result = await work(query)
       await query('COMMIT')
-      clearTimeout(timer)
-      client.release()
+      return result
+    }
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => {
+        reject(new Error(`The transaction was not done within ${String(timeoutMs)} ms`))
+      }, timeoutMs)
+      timer.unref()
+    })
+    try {
+      const result = await Promise.race([run(), late])
+      release(false)
       return result
     } catch (error) {
-      clearTimeout(timer)
       // Closing the connection rolls the transaction back.
-      if (!isOver) client.release(true)
+      release(true)
       throw error
+    } finally {
+      clearTimeout(timer)
     }
   }
 
@@ -93,7 +108,8 @@ export class PoolConnections implements Connections {
       const last = this.lastAnswer.get(client)
       // Without a listener, the loss of a connection in use would end the process. The statement
       // fails as well.
-      if (last === undefined) client.on('error', ignore)
+      if (!guarded.has(client)) client.on('error', ignore)
+      guarded.add(client)
       if (last === undefined || last === this.generation) {
         this.lastAnswer.set(client, this.generation)
         return client

@@ -10,11 +10,15 @@ export function bullSchema(schema: string): string {
 
 /** Returns true if BullMQ's tables have all migrations of the installed version. */
 export async function isMigrated(query: Query, schema: string): Promise<boolean> {
+  return await bullVersion(query, schema) >= LATEST_SCHEMA_VERSION
+}
+
+/** Returns the version of BullMQ's tables; 0 if there are none. */
+export async function bullVersion(query: Query, schema: string): Promise<number> {
   try {
-    const version = await assertSchemaCompatibility(toClient(query), bullSchema(schema), CHECKS)
-    return version >= LATEST_SCHEMA_VERSION
+    return await assertSchemaCompatibility(toClient(query), bullSchema(schema), CHECKS)
   } catch (error) {
-    if (error instanceof SchemaMigrationRequiredError) return false
+    if (error instanceof SchemaMigrationRequiredError) return 0
     throw error
   }
 }
@@ -24,12 +28,18 @@ export async function migrateBull(query: Query, schema: string): Promise<void> {
   await runMigrations(toClient(query), bullSchema(schema), CHECKS)
 }
 
-/** Returns the SQL of BullMQ's migrations, as one transaction. */
-export async function bullMigrationSql(schema: string): Promise<string> {
+/**
+ * Returns the SQL of BullMQ's migrations, as one transaction.
+ *
+ * @param version - version of the tables; 0 if there are none
+ */
+export async function bullMigrationSql(schema: string, version = 0): Promise<string> {
   const statements: string[] = []
   await migrateBull(<Row>(text: string, values: readonly unknown[] = []) => {
-    // With an empty result, BullMQ takes the database for empty.
-    if (!text.startsWith('SELECT COALESCE')) statements.push(inline(text.trim(), values))
+    if (text.startsWith('SELECT COALESCE')) {
+      return Promise.resolve(text.includes(' AS version') ? [{ version } as Row] : [])
+    }
+    statements.push(inline(text.trim(), values))
     return Promise.resolve<readonly Row[]>([])
   }, schema)
   return ['BEGIN', ...statements, 'COMMIT'].map((each) => `${each.replace(/;$/, '')};\n`).join('\n')

@@ -1,4 +1,3 @@
-import { MIGRATIONS } from './list.js'
 import type { Migration } from './migration.js'
 
 const SCHEMA = /^[a-z_][a-z0-9_]{0,39}$/
@@ -39,26 +38,13 @@ export function migrationStatements(schema: string, migration: Migration): reado
   return [...statements(quoted(schema)), record]
 }
 
-/** Options of `migrationSql`. */
-export interface MigrationSqlOptions {
-  /** Schema of the tables. Default `longhaul`. */
-  readonly schema?: string
-  /** Number of the last migration that was applied. Default 0: none. */
-  readonly after?: number
-}
-
-/**
- * Returns the SQL of the migrations after a number, as one transaction. Run it with a role that may
- * create tables.
- */
-export function migrationSql({ schema = 'longhaul', after = 0 }: MigrationSqlOptions = {}): string {
-  checkSchema('migrationSql', schema)
-  const missing = MIGRATIONS.filter(({ number }) => number > after)
+/** Returns the SQL of some migrations, as one transaction. */
+export function migrationSql(schema: string, migrations: readonly Migration[]): string {
   const statements = [
     'BEGIN',
     `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`,
     journalStatement(schema),
-    ...missing.flatMap((migration) => migrationStatements(schema, migration)),
+    ...migrations.flatMap((migration) => migrationStatements(schema, migration)),
     'COMMIT',
   ]
   return statements.map((statement) => `${statement};\n`).join('\n')
