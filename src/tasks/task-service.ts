@@ -151,7 +151,7 @@ export class TaskService {
     await this.validate(definition, copy)
     const { callbackUrl, owner } = options
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
-    const opened = transaction && await this.intake.open(transaction)
+    const opened = transaction === undefined ? undefined : await this.intake.open(transaction)
     return this.accept(definition, copy, options, opened)
   }
 

@@ -1,10 +1,11 @@
 import type { Handler, HttpRequest } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { ContextOf, Definitions } from '../definition/task-types.js'
+import type { ContextOf, Definitions, InputOf } from '../definition/task-types.js'
 
-/** Options of one submit endpoint. */
-export interface SubmitEndpointOptions<C = unknown> {
+/** Options of one submit endpoint, for input of type `I`. */
+export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   /**
    * Returns the part of the request that `run` receives as `context`, as JSON. Required, and typed,
    * if the definition says which context it needs. Default: `context` of `taskEndpoints`.
@@ -23,7 +24,48 @@ export interface SubmitEndpointOptions<C = unknown> {
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
   readonly callback?: FindCallback<C>
+  /**
+   * Opens a transaction of yours, writes your rows and submits the task in it. Called once the
+   * request is valid. Requires the store and the index of `longhaul/postgres`. Default: none; the
+   * task is stored and enqueued at once.
+   */
+  readonly transaction?: SubmitTransaction<C, I>
 }
+
+/**
+ * Writes the rows of a request and submits its task, in one transaction of the application. Resolves
+ * after the commit. The answer, such as 202, is sent then, so its `Location` is valid.
+ *
+ * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass, so
+ *   that the transaction is rolled back. If you retry the transaction, call it again.
+ * - Rejects if the transaction is rolled back: nothing of the task is left, and the error is answered
+ *   as that of a handler.
+ * - Is not called for a request whose Idempotency-Key has a task already. If two requests with one
+ *   key come at the same time, only one of them commits.
+ * - The task of a direct answer continues if the client disconnects.
+ *
+ * @example
+ * endpoints.submit(report, {
+ *   transaction: async (request, input, submit) => {
+ *     const client = await pool.connect()
+ *     try {
+ *       await client.query('BEGIN')
+ *       const { taskId } = await submit(client)
+ *       await client.query('INSERT INTO reports (year, task) VALUES ($1, $2)', [input.year, taskId])
+ *       await client.query('COMMIT')
+ *     } catch (error) {
+ *       await client.query('ROLLBACK')
+ *       throw error
+ *     } finally {
+ *       client.release()
+ *     }
+ *   },
+ * })
+ */
+export type SubmitTransaction<C = unknown, I = unknown> = (
+  request: HttpRequest<C>, input: I,
+  submit: (transaction: Transaction) => Promise<{ readonly taskId: string }>,
+) => Promise<unknown>
 
 /**
  * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if there
@@ -67,8 +109,8 @@ export interface ReadWork {
  */
 export type SubmitEndpointArguments<C, T> =
   T extends AnyTaskDefinition
-    ? unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C>]
-      : [options: SubmitEndpointOptions<C> & {
+    ? unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C, InputOf<T>>]
+      : [options: SubmitEndpointOptions<C, InputOf<T>> & {
         /** Returns the context that `run` of this definition needs. */
         readonly context: (request: HttpRequest<C>) => ContextOf<T>
       }]

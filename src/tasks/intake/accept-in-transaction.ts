@@ -1,4 +1,5 @@
 import { httpError } from '../../http/errors.js'
+import { acquireInTime } from '../../stores/acquire.js'
 import { snapshotOf } from '../record/codec.js'
 import { releaseUnlessUsed } from '../record/external.js'
 import { jobId, taskKey } from '../record/ids.js'
@@ -11,7 +12,7 @@ import {
 import type { CommitWatch } from './commit-watch.js'
 import { isEnqueuedLater, startDelay } from './enqueue-committed.js'
 import type { NewTask } from './new-task.js'
-import { acquireInTime, type OpenTransaction } from './open-transaction.js'
+import type { OpenTransaction } from './open-transaction.js'
 import { acquireSlot, releaseSlot, slotsOf } from './owner-slots.js'
 
 /**
@@ -57,11 +58,11 @@ export async function acceptInTransaction(
   return { task: snapshotOf(record, text), created: true }
 }
 
-/** Finds the task that has the id already. An id that was not given is new. */
+/** Finds the task that has the id already. */
 async function findExisting(
   { store }: OpenTransaction, ledger: Ledger, { id, options }: NewTask,
 ): Promise<VersionedRecord | undefined> {
-  if (options.id === undefined) return undefined
+  if (options.id === undefined || options.isNewId === true) return undefined
   if (await acquireInTime(store, taskKey(id))) return ledger.load(id)
   throw httpError('conflict', {
     message: 'Another transaction that is still open submits a task of this id; try again.',

@@ -51,6 +51,8 @@ export interface AcceptOptions extends Omit<OwnedSubmitOptions, 'transaction'> {
    * is not counted.
    */
   readonly counted?: string
+  /** `true` if `id` is new and random. Saves a transaction the search for a task with this id. */
+  readonly isNewId?: boolean
   /** The store key of the idempotency claim that stands for the task. */
   readonly claim?: string | undefined
 }
