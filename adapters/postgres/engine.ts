@@ -1,4 +1,5 @@
 import { checkNames } from '../../src/runtime/option-names.js'
+import { PostgresBlobs } from './blobs/blobs.js'
 import { Database, type PostgresOptions } from './database.js'
 import type { PostgresPool } from './client.js'
 import { PostgresQueue } from './queue.js'
@@ -7,6 +8,7 @@ import { PostgresStore } from './store.js'
 /** The parts that `postgres()` creates on a PGlite. Tasks then use their in-process queue. */
 export interface PgliteEngine {
   readonly store: PostgresStore
+  readonly blobs: PostgresBlobs
 }
 
 /** The parts that `postgres()` creates on a `pg.Pool`. */
@@ -19,8 +21,8 @@ const KNOWN = {
 } satisfies Record<keyof PostgresOptions, 0>
 
 /**
- * A store and a queue on one PostgreSQL 13 or later, over the `pg.Pool` of the host. On a PGlite,
- * which one process has for itself, there is no queue: tasks use their in-process queue.
+ * A store, blobs and a queue on one PostgreSQL 13 or later, over the `pg.Pool` of the host. On a
+ * PGlite, which one process has for itself, there is no queue: tasks use their in-process queue.
  *
  * @example
  * const tasks = createTasks({ ...postgres({ pool }), definitions })
@@ -34,8 +36,8 @@ export function postgres(options: PostgresOptions): PgliteEngine
 export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngine {
   checkNames('postgres', options, KNOWN)
   const database = new Database(options)
-  const store = new PostgresStore(database)
-  if (!database.shared) return { store }
+  const parts = { store: new PostgresStore(database), blobs: new PostgresBlobs(database) }
+  if (!database.shared) return parts
   const { preparedStatements, ...others } = options
-  return { store, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
+  return { ...parts, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
 }

