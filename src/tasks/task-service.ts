@@ -90,7 +90,7 @@ export class TaskService {
     this.index = index
     this.intake = new Intake({
       ledger, queue, index, identity, pendingMs, sweepMs,
-      hasCallbacks: options.callbacks !== undefined, isClosing: () => this.isClosing,
+      hasCallbacks: options.callbacks !== undefined, isWorker: worker, isClosing: () => this.isClosing,
     })
     this.settings = {
       ledger, durable: queue.durable, retentionMs, unknownTaskMs, onError, identity,

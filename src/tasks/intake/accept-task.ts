@@ -34,6 +34,8 @@ export interface AcceptSettings {
   readonly identity: StoreIdentity
   readonly pendingMs: number
   readonly hasCallbacks: boolean
+  /** `true` if this process runs tasks. */
+  readonly isWorker: boolean
   /** `true` if this process shuts down. */
   readonly isClosing: () => boolean
   /** Time after which a task that can run is first looked for. */

@@ -203,6 +203,8 @@ export const NESTED: Readonly<Record<string, Call>> = {
   'bulkUpdate: background': (background) => (
     api.bulkUpdate({ repository: { updateMany: () => [] }, id: () => 1, change: () => 1, background })
   ),
+  'fileSource: digests': (digests) => fileSource('/x', { digests }),
+  'folderSource: digests': (digests) => folderSource(tmpdir(), { digests }),
   'ndjsonUpload: background': (background) => api.ndjsonUpload({ write: handler, background }),
   'callbacks: backoff': (backoff) => callbacks({ secrets: () => [], backoff }),
   'createClient: retry': (retry) => createClient({ baseUrl: 'http://127.0.0.1:9', retry }),
