@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { defineConfig, type Options } from 'tsup'
-import { ENTRY_POINTS as entry } from './scripts/entry-points.mjs'
+import { ENTRY_POINTS as entry, PROGRAM } from './scripts/entry-points.mjs'
 
 type Plugin = NonNullable<Options['esbuildPlugins']>[number]
 
@@ -41,7 +41,10 @@ const forNode: Options = {
 
 /** What Node loads: ES modules and CommonJS. It opens one file for each module. */
 export const nodeBuilds: Options[] = [
-  { ...forNode, format: 'esm', outDir: 'dist/node', inject: ['scripts/node-require.mjs'] },
+  {
+    ...forNode, entry: { ...entry, ...PROGRAM }, format: 'esm', outDir: 'dist/node',
+    inject: ['scripts/node-require.mjs'],
+  },
   { ...forNode, format: 'cjs', outDir: 'dist/cjs', plugins: [plainRequire] },
 ]
 

@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 const FOLDERS = [
-  'bulk', 'ndjson', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'queues',
-  'client', 'conformance', 'testing', 'memory', 'redis', 'bullmq', 'files', 'node', 'fetch', 'fastify', 'koa'
+  'bulk', 'ndjson', 'uploads', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'queues',
+  'client', 'conformance', 'testing', 'memory', 'redis', 'postgres', 'bullmq', 'files', 'node', 'fetch', 'fastify', 'koa'
 ]
 
 /**
@@ -18,6 +18,12 @@ export const ENTRY_POINTS = {
   index: 'src/index.ts',
   ...Object.fromEntries(FOLDERS.map((name) => [name, sourceOf(name)]))
 }
+
+/**
+ * The source of `npx longhaul`, by its name in the build.
+ * @type {Record<string, string>}
+ */
+export const PROGRAM = { longhaul: 'adapters/postgres/cli/main.ts' }
 
 function sourceOf(name) {
   const area = existsSync(resolve(root, 'src', name, 'index.ts')) ? 'src' : 'adapters'

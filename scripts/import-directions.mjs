@@ -49,6 +49,7 @@ export const FOLDERS = {
   'callbacks/http-sender': ['runtime', 'http', 'callbacks'],
   'bulk': [...VOCABULARY, 'openapi', 'content', 'json-array', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
   'client': [],
   'conformance': VOCABULARY,
   'testing': ['runtime', 'http', 'tasks/definition'],
@@ -125,6 +126,8 @@ export function checkImport(path, specifier) {
     if (FRAMEWORKS.includes(from.folder) && to.folder === 'node') return to.rest === 'index.js' ? undefined : `adapters/${from.folder} uses adapters/node through its index.js only`
     // Both talk to one Redis, and a connection that is half-open looks the same to both.
     if (from.folder === 'bullmq' && to.folder === 'redis') return undefined
+    // The queue is BullMQ's, with another database.
+    if (from.folder === 'postgres' && to.folder === 'bullmq') return undefined
     return to.folder === from.folder ? undefined : `adapters/${from.folder} must not know adapters/${to.folder}`
   }
   return undefined

@@ -15,6 +15,7 @@ const GUIDE = {
   longhaul: 'tasks.md',
   'longhaul/bulk': 'bulk.md',
   'longhaul/ndjson': 'ndjson.md',
+  'longhaul/uploads': 'uploads.md',
   'longhaul/content': 'files.md',
   'longhaul/files': 'files.md',
   'longhaul/resources': 'resources.md',
@@ -46,7 +47,7 @@ not know throws a \`TypeError\` that lists the options it knows.
 const DEFAULT_SENTENCE = /(?:^|(?<=[.:] ))Default:? ((?:`[^`]*`|[^.`]|\.(?! |$))+)(?:\.|$) ?/
 
 /** Methods that the author of an adapter writes, not the application. */
-const OF_ADAPTERS = /^(?:Store|Blobs|Queue|TaskIndex|RunSlots|(?:Memory|Redis|Folder|BullMQ)\w+)#/
+const OF_ADAPTERS = /^(?:Store|Blobs|Queue|TaskIndex|RunSlots|(?:Memory|Redis|Folder|BullMQ|Postgres)\w+)#/
 
 /** Returns the text of docs/guide/options.md as the sources have it now. */
 export function optionsReference() {
@@ -61,7 +62,7 @@ export function optionsReference() {
 /** Functions with the same options share a table. */
 function entrySection(entry, functions, checker) {
   const tables = new Map()
-  for (const { name, type } of functions.flatMap((each) => [each, ...backgroundOf(each, checker)])) {
+  for (const { name, type } of functions.flatMap((each) => [each, ...nestedOf(each, checker)])) {
     const table = tableOf(type, checker)
     if (table !== '') tables.set(table, [...tables.get(table) ?? [], name])
   }
@@ -70,10 +71,13 @@ function entrySection(entry, functions, checker) {
   return head + [...tables].map(([table, names]) => `\n### ${names.map((name) => `\`${shown(name)}\``).join(', ')}\n\n${table}`).join('')
 }
 
-/** Returns the options of the task that a function with the option `background` defines. */
-function backgroundOf({ name, type }, checker) {
-  const declared = type.getProperty('background')?.declarations?.[0]?.type
-  return declared === undefined ? [] : [{ name: `${name}: background`, type: checker.getTypeFromTypeNode(declared) }]
+/** Returns the options inside options: those whose type is an interface of the name `…Options`. */
+function nestedOf({ name, type }, checker) {
+  return checker.getPropertiesOfType(type).flatMap((option) => {
+    const declared = option.declarations?.[0]?.type
+    if (!/^\w+Options$/.test(declared?.getText() ?? '')) return []
+    return [{ name: `${name}: ${option.name}`, type: checker.getTypeFromTypeNode(declared) }]
+  })
 }
 
 /** `Tasks#close` is a method, written `tasks.close`. */

@@ -78,7 +78,9 @@ class Walk {
    * @param {ts.Type} type
    */
   #callable(name, type) {
-    for (const signature of [...type.getCallSignatures(), ...type.getConstructSignatures()]) {
+    const signatures = [...type.getCallSignatures(), ...type.getConstructSignatures()]
+    // The first one counts: an overload without required options comes first.
+    for (const signature of signatures.sort((a, b) => Number(mayOmit(b)) - Number(mayOmit(a)))) {
       for (const parameter of signature.parameters) {
         const options = this.#optionsOf(parameter)
         if (options) this.#add(name, options)
@@ -182,4 +184,13 @@ function isHidden(member) {
   const [declaration] = member.declarations ?? []
   if (declaration === undefined || member.name.startsWith('__') || member.name.startsWith('#')) return true
   return (ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Private) !== 0
+}
+
+/**
+ * Returns true if callers may leave out the last argument.
+ * @param {ts.Signature} signature
+ */
+function mayOmit(signature) {
+  const declaration = signature.parameters.at(-1)?.valueDeclaration
+  return declaration !== undefined && ts.isParameter(declaration) && declaration.questionToken !== undefined
 }

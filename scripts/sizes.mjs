@@ -17,6 +17,7 @@ const PARTS = [
   ['httpError', 'longhaul'],
   ['router', 'longhaul'],
   ['createTasks, defineTask, taskEndpoints', 'longhaul', 'ipaddr.js', 'secure-json-parse'],
+  ['resumableUpload', 'longhaul/uploads', 'ipaddr.js', 'secure-json-parse'],
   ['content', 'longhaul/content'],
   ['ndjsonUpload, ndjsonDownload', 'longhaul/ndjson', 'fast-json-stringify', 'secure-json-parse'],
   ['bulkCreate, bulkUpdate', 'longhaul/bulk', 'secure-json-parse'],
@@ -38,7 +39,7 @@ const PARTS = [
 ]
 
 /** KiB without dependencies, for what browsers load. On a server the size of a bundle costs nobody anything. */
-const BUDGETS = { 'longhaul/client': 11 }
+const BUDGETS = { 'longhaul/client': 12 }
 
 /** Bundles each part. Gives its size, its budget if it has one, and its faults. */
 export async function measure() {

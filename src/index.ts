@@ -2,6 +2,7 @@ export {
   compose, type BodySource, type Handler, type HttpRequest, type HttpResponse, type NextHandler,
   type Operation, type Policy, type PolicyPlace, type RequestHeaders, type ResponseBody, type ResponseHeaders,
 } from './http/exchange.js'
+export type { Transaction } from './stores/transaction.js'
 export type { MaybePromise } from './runtime/maybe-promise.js'
 export {
   ERROR_CODES, HttpError, httpError, isHttpError, type ErrorCode, type ErrorDetail, type HttpErrorOptions,
@@ -55,5 +56,5 @@ export {
 export type { OwnerOption } from './tasks/http/requester.js'
 export type {
   FindCallback, ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments,
-  SubmitEndpointOptions,
+  SubmitEndpointOptions, SubmitTransaction,
 } from './tasks/http/submit-endpoint-options.js'

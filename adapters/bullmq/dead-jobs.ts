@@ -1,5 +1,6 @@
-import type { Job as BullJob, Queue as BullQueue } from 'bullmq'
+import type { Job as BullJob } from 'bullmq'
 import type { DeadReason, ProcessOptions } from '../../src/queues/queue.js'
+import type { Backend } from './backend.js'
 import { toJob, type JobData } from './job.js'
 
 /** Maximum number of dead jobs that one sweep reads. */
@@ -14,7 +15,7 @@ export class DeadJobs {
   private sweeping: Promise<void> | undefined
 
   constructor(
-    private readonly queue: BullQueue<JobData>,
+    private readonly backend: Pick<Backend, 'queue' | 'decode'>,
     private readonly onDead: ProcessOptions['onDead'],
     private readonly onError: (error: Error) => void,
   ) {}
@@ -49,7 +50,7 @@ export class DeadJobs {
   }
 
   private async reportFailed(): Promise<void> {
-    for (const job of await this.queue.getFailed(0, PAGE - 1)) {
+    for (const job of await this.backend.queue.getFailed(0, PAGE - 1)) {
       // The event may have been faster than the list.
       if (await job.isFailed()) await this.report(job)
     }
@@ -62,7 +63,7 @@ export class DeadJobs {
   private async wasReported(job: BullJob<JobData>): Promise<boolean> {
     const reason: DeadReason = job.failedReason.startsWith('job stalled') ? 'stalled' : 'attempts'
     try {
-      await this.onDead(toJob(job), reason)
+      await this.onDead(toJob(job, this.backend.decode(job.data)), reason)
       return true
     } catch {
       return Date.now() - (job.finishedOn ?? 0) > KEPT_MS

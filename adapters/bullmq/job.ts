@@ -25,9 +25,8 @@ function fromJobId(jobId: string): string {
 }
 
 /** Converts a job of BullMQ. */
-export function toJob(job: BullJob<JobData>): Job {
-  const { name, data: { taskId, input, context, record, store } } = job
-  const { id = '' } = job
+export function toJob({ name, id = '' }: BullJob<JobData>, data: JobData): Job {
+  const { taskId, input, context, record, store } = data
   // No spread: V8 is slow to add members to its result.
   const converted: { -readonly [Member in keyof Job]: Job[Member] } = {
     id: fromJobId(id), taskId, name, input,

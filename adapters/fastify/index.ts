@@ -2,6 +2,7 @@ import type {
   FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest, RegisterOptions,
 } from 'fastify'
 import type { OnError } from '../../src/http/boundary.js'
+import type { ContextArguments } from '../../src/http/context-arguments.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { splitTarget } from '../../src/http/target.js'
 import { checkNames } from '../../src/runtime/option-names.js'
@@ -65,7 +66,7 @@ type RawRequest = object & { [REQUEST]?: FastifyRequest }
  * @throws {TypeError} An option is unknown, or `handler` is no function.
  */
 export function toFastify<C = unknown>(
-  handler: Handler<C>, options: FastifyOptions<C> = {},
+  handler: Handler<C>, ...[options = {}]: ContextArguments<C, FastifyOptions<C>>
 ): (request: FastifyRequest, reply: FastifyReply) => void {
   checkNames('toFastify', options, KNOWN)
   const makeContext = options.context ?? defaultContext as (request: FastifyRequest) => C

@@ -15,6 +15,8 @@ export class FetchBody implements BodySource {
   private readonly request: Request
   private readonly left: unknown
   private begun = false
+  private stopped = false
+  private reader: ReadableStreamDefaultReader<Uint8Array> | undefined
 
   constructor(request: Request, left: unknown) {
     this.request = request
@@ -60,8 +62,13 @@ export class FetchBody implements BodySource {
    * cancel would cut the connection under some, and the answer with it.
    */
   stream(): AsyncGenerator<Uint8Array> {
-    const digest = this.readByHost ? undefined : this.digest()
+    const digest = this.digest()
     return digest === undefined ? this.pieces() : digest.checked(this.pieces())
+  }
+
+  stop(): void {
+    this.stopped = true
+    this.reader?.cancel().catch(() => undefined)
   }
 
   private async * pieces(): AsyncGenerator<Uint8Array> {
@@ -73,9 +80,11 @@ export class FetchBody implements BodySource {
     this.begun = true
     if (this.request.body === null) return
     const reader = this.request.body.getReader() as ReadableStreamDefaultReader<Uint8Array>
+    this.reader = reader
     try {
       for (;;) {
         const step = await read(reader)
+        if (this.stopped) throw cutShort()
         if (step.done) return
         yield step.value
       }
@@ -85,8 +94,12 @@ export class FetchBody implements BodySource {
   }
 
   private digest(): ContentDigest | undefined {
-    const field = this.request.headers.get('content-digest')
-    return field === null ? undefined : ContentDigest.of({ 'content-digest': field })
+    const { headers } = this.request
+    const field = headers.get('content-digest')
+    if (field === null) return undefined
+    const coding = headers.get('content-encoding') ?? undefined
+    const fields = { 'content-digest': field, 'content-encoding': coding }
+    return this.readByHost ? ContentDigest.ofParsed(fields) : ContentDigest.of(fields)
   }
 
   private async allAtOnce(limit: number): Promise<Uint8Array | undefined> {

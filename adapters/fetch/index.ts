@@ -1,2 +1,2 @@
 export type { FetchFacts } from './request.js'
-export { toFetch, type FetchCall, type FetchHandler, type FetchOptions } from './to-fetch.js'
+export { toFetch, type ContextFetchHandler, type FetchCall, type FetchHandler, type FetchOptions } from './to-fetch.js'

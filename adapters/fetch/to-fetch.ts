@@ -1,4 +1,5 @@
 import { guard, type OnError } from '../../src/http/boundary.js'
+import type { ContextArguments, WithContext } from '../../src/http/context-arguments.js'
 import { copyHeadersToError, notFound } from '../../src/http/response-headers.js'
 import type { Handler, HttpResponse } from '../../src/http/exchange.js'
 import { checkNames } from '../../src/runtime/option-names.js'
@@ -30,6 +31,11 @@ export interface FetchCall<C = unknown> extends FetchFacts<C> {
 /** A fetch-style handler. It never rejects, unless `next` does. */
 export type FetchHandler<C = unknown> = (request: Request, extra?: FetchCall<C>) => Promise<Response>
 
+/** A fetch-style handler that needs `context` in each call, if `C` has required members. */
+export type ContextFetchHandler<C = unknown> = (
+  request: Request, ...extra: ContextArguments<C, FetchCall<C>, 'principal'>
+) => Promise<Response>
+
 /**
  * Turns a handler into a fetch-style one, for Hono, h3, Deno, Bun and Workers (see "Workers, Deno
  * and Bun" in the guide on embedding).
@@ -46,6 +52,19 @@ export type FetchHandler<C = unknown> = (request: Request, extra?: FetchCall<C>)
  * @throws {TypeError} The handler is not a function, `mountPath` does not start with `/`, or an
  * option is unknown.
  */
+export function toFetch<C = unknown>(
+  handler: Handler<C>, options: FetchOptions<C> & WithContext<FetchOptions<C>>,
+): FetchHandler<C>
+/**
+ * Turns a handler into a fetch-style one. If the handler reads a context, pass it in each call.
+ *
+ * @example
+ * const handle = toFetch(handler)
+ * const response = await handle(new Request('http://localhost/tasks'), { context: { user } })
+ */
+export function toFetch<C = unknown>(
+  handler: Handler<C>, options?: FetchOptions<C>,
+): ContextFetchHandler<C>
 export function toFetch<C = unknown>(
   handler: Handler<C>, options: FetchOptions<C> = {},
 ): FetchHandler<C> {

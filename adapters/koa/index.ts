@@ -1,5 +1,6 @@
 import type { Middleware, ParameterizedContext } from 'koa'
 import type { OnError } from '../../src/http/boundary.js'
+import type { ContextArguments } from '../../src/http/context-arguments.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { cleanMountPath, splitTarget } from '../../src/http/target.js'
 import { checkNames } from '../../src/runtime/option-names.js'
@@ -47,7 +48,9 @@ interface Extended {
  * @throws {TypeError} An option is unknown, `handler` is no function, or `mountPath` does not start
  * with `/`.
  */
-export function toKoa<C = unknown>(handler: Handler<C>, options: KoaOptions<C> = {}): Middleware {
+export function toKoa<C = unknown>(
+  handler: Handler<C>, ...[options = {}]: ContextArguments<C, KoaOptions<C>>
+): Middleware {
   checkNames('toKoa', options, KNOWN)
   const makeContext = options.context ?? defaultContext as (ctx: ParameterizedContext) => C
   const mountPath = cleanMountPath(options.mountPath ?? '')

@@ -6,6 +6,7 @@ import { httpError, type HttpError } from '../../src/http/errors.js'
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy,
 } from '../../src/http/exchange.js'
+import type { ContextArguments } from '../../src/http/context-arguments.js'
 import type { MaybePromise } from '../../src/runtime/maybe-promise.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { Binding, NODE_OPTIONS, type NodeOptions } from './binding.js'
@@ -65,7 +66,8 @@ type Listener = (...args: never[]) => void
  * @throws {TypeError} The handler is not a function, or an option is not valid or unknown.
  */
 export function attach<C = unknown>(
-  server: NodeServer, handler: Handler<C>, options: AttachOptions<C> = {},
+  server: NodeServer, handler: Handler<C>,
+  ...[options = {}]: ContextArguments<C, AttachOptions<C>>
 ): () => void {
   checkNames('attach', options, KNOWN)
   const binding = new Binding(handler, options)

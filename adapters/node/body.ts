@@ -23,6 +23,9 @@ export class NodeBody implements BodySource {
   begun = false
   /** A reader is at it just now. */
   reading = false
+  private streams = false
+  private stopped = false
+  private wake: () => void = ignore
 
   constructor(req: HostRequest, res: HostResponse, left: unknown, waiting: boolean) {
     this.req = req
@@ -49,8 +52,14 @@ export class NodeBody implements BodySource {
   }
 
   stream(): AsyncGenerator<Uint8Array> {
-    const digest = this.readByHost ? undefined : ContentDigest.of(this.req.headers)
+    const { headers } = this.req
+    const digest = this.readByHost ? ContentDigest.ofParsed(headers) : ContentDigest.of(headers)
     return digest === undefined ? this.pieces() : digest.checked(this.pieces())
+  }
+
+  stop(): void {
+    this.stopped = true
+    this.wake()
   }
 
   private async * pieces(): AsyncGenerator<Uint8Array> {
@@ -58,18 +67,19 @@ export class NodeBody implements BodySource {
       yield this.leftBytes()
       return
     }
+    // Bytes that arrived before the connection broke can still be read.
+    this.streams = true
     this.begin()
     const { req } = this
-    let wake: () => void = ignore
-    const woken = (): void => wake()
+    const woken = (): void => this.wake()
     for (const event of EVENTS) req.on(event, woken)
     try {
       for (;;) {
-        const chunk = req.read() as Uint8Array | null
+        const chunk = this.stopped ? null : req.read() as Uint8Array | null
         if (chunk !== null) yield chunk
         else if (req.readableEnded) return
-        else if (req.destroyed) throw cutShort()
-        else await new Promise<void>((resolve) => { wake = resolve })
+        else if (req.destroyed || this.stopped) throw cutShort()
+        else await new Promise<void>((resolve) => { this.wake = resolve })
       }
     } finally {
       for (const event of EVENTS) req.off(event, woken)
@@ -83,7 +93,8 @@ export class NodeBody implements BodySource {
 
   private async leftWithin(limit: number): Promise<Uint8Array | undefined> {
     const bytes = this.leftBytes()
-    return bytes.byteLength > limit ? undefined : bytes
+    if (bytes.byteLength > limit) return undefined
+    return ContentDigest.ofParsed(this.req.headers)?.check(bytes) ?? bytes
   }
 
   private leftBytes(): Uint8Array {
@@ -99,7 +110,7 @@ export class NodeBody implements BodySource {
    */
   begin(): void {
     if (this.begun) throw new Error(READ_TWICE)
-    if (this.req.destroyed) throw cutShort()
+    if (this.req.destroyed && !this.streams) throw cutShort()
     this.begun = true
     this.reading = true
     if (!this.waiting) return

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
-import type { HttpRequest, RequestHeaders } from '../../src/http/exchange.js'
+import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../../src/http/exchange.js'
 import { cleanMountPath, pathUnder, splitTarget } from '../../src/http/target.js'
 import { NodeBody } from './body.js'
+import { sendInformation } from './inform.js'
 import { HANDED_ON, type HostRequest, type HostResponse, type NodeRaw } from './host.js'
 
 /** Facts of the host about one request, beside the request itself. */
@@ -86,6 +87,10 @@ export class NodeRequest<C> implements HttpRequest<C> {
 
   get raw(): NodeRaw {
     return { req: this.req, res: this.res }
+  }
+
+  inform(status: number, headers: ResponseHeaders): void {
+    if (!this.answered) sendInformation(this.req, this.res, status, headers)
   }
 
   /** Of a connection that has gone: the answer was not complete by then. */

@@ -3,6 +3,7 @@ import { after, isPending, type MaybePromise } from '../../src/runtime/maybe-pro
 import {
   compose, type Handler, type HttpRequest, type HttpResponse, type Policy, type ResponseHeaders,
 } from '../../src/http/exchange.js'
+import type { ContextArguments } from '../../src/http/context-arguments.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { principalOf } from '../../src/http/principal.js'
 import { atHead } from './at-head.js'
@@ -48,9 +49,9 @@ const FRAMING = new Set(['content-length', 'transfer-encoding'])
  * cannot work here.
  */
 export function toMiddleware<C = unknown>(
-  policy: Policy<C> | readonly Policy<C>[], options: NodeOptions<C> = {},
+  policy: Policy<C> | readonly Policy<C>[], ...given: ContextArguments<C, NodeOptions<C>>
 ): NodeHandler<C> {
-  checkNames('toMiddleware', options, NODE_OPTIONS)
+  checkNames('toMiddleware', given[0] ?? {}, NODE_OPTIONS)
   const policies = typeof policy === 'function' ? [policy] : [...policy]
   if (policies.length === 0) throw new TypeError('toMiddleware: name at least one policy')
   compose<C>(...policies, () => undefined)
@@ -60,7 +61,7 @@ export function toMiddleware<C = unknown>(
     }
   }
   const handler: Handler<C> = (request) => through(policies, 0, request)
-  return toNode(handler, options)
+  return toNode(handler, ...given)
 }
 
 /**

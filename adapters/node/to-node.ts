@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ContextArguments } from '../../src/http/context-arguments.js'
 import type { Handler } from '../../src/http/exchange.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import { Binding, NODE_OPTIONS, type NodeCall, type NodeOptions } from './binding.js'
@@ -31,7 +32,7 @@ export type NodeHandler<C = unknown> = (req: IncomingMessage, res: ServerRespons
  * option is unknown.
  */
 export function toNode<C = unknown>(
-  handler: Handler<C>, options: NodeOptions<C> = {},
+  handler: Handler<C>, ...[options = {}]: ContextArguments<C, NodeOptions<C>>
 ): NodeHandler<C> {
   checkNames('toNode', options, NODE_OPTIONS)
   const binding = new Binding(handler, options)

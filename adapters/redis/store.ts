@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { checkNames } from '../../src/runtime/option-names.js'
+import type { Breaker } from '../../src/stores/breaker.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
 import {
@@ -7,9 +8,9 @@ import {
   type Entry, type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
   type Unsubscribe,
 } from '../../src/stores/store.js'
-import { Breaker } from './breaker.js'
 import type { RedisClient } from './client.js'
 import { Notices } from './notices.js'
+import { redisBreaker } from './redis-breaker.js'
 import { Silence } from './silence.js'
 import { DELETE, INCREMENT, REPLACE, runScript, type Script } from './scripts.js'
 import { Watches } from './watches.js'
@@ -65,7 +66,7 @@ export class RedisStore implements Store {
     checkNamespace('RedisStore', namespace)
     this.prefix = `${namespace}:`
     this.silence = new Silence(() => client, timeoutMs)
-    this.breaker = new Breaker(timeoutMs, () => { void this.silence.check() })
+    this.breaker = redisBreaker(timeoutMs, () => { void this.silence.check() })
     this.watches = new Watches(client)
     this.notices = new Notices(client)
   }

@@ -1,11 +1,12 @@
 import { checkNames } from '../../src/runtime/option-names.js'
+import type { Breaker } from '../../src/stores/breaker.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import {
   comparePositions, LISTED_STATUSES, type ListEntry, type ListedStatus, type ListedTask,
   type ListQuery, type TaskIndex, type Unlisted,
 } from '../../src/stores/task-index.js'
-import { Breaker } from './breaker.js'
 import type { RedisClient } from './client.js'
+import { redisBreaker } from './redis-breaker.js'
 import { runScript, type Script } from './scripts.js'
 import type { RedisStoreOptions } from './store.js'
 import { Bucket, IndexWrites } from './index-writes.js'
@@ -39,7 +40,7 @@ export class RedisTaskIndex implements TaskIndex {
     this.buckets = client.nodes
       ? Array.from({ length: CLUSTER_BUCKETS }, (_, n) => new Bucket(namespace, `:{${String(n)}}`))
       : [new Bucket(namespace, '')]
-    this.breaker = new Breaker(timeoutMs)
+    this.breaker = redisBreaker(timeoutMs)
     const run = this.run.bind(this)
     this.writes = new IndexWrites(this.buckets, run)
     this.tasks = new TaskScan(client, namespace, this.buckets, run, this.breaker)

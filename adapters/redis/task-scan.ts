@@ -1,5 +1,5 @@
+import type { Breaker } from '../../src/stores/breaker.js'
 import { TASK_KEY, type Unlisted } from '../../src/stores/task-index.js'
-import type { Breaker } from './breaker.js'
 import type { RedisClient } from './client.js'
 import type { Bucket, Run } from './index-writes.js'
 import { runScript } from './scripts.js'

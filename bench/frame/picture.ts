@@ -18,7 +18,7 @@ const TITLE = 34
 
 /** Whether a row is longhaul's. */
 export function isOwn(name: string): boolean {
-  return /^(?:longhaul|LineReader|readRecords|readElements)/.test(name)
+  return /^(?:longhaul|in-fastify|LineReader|readRecords|readElements)/.test(name)
 }
 
 /** Bars of CPU ratios as an SVG, in colours that can be read on light and on dark pages. */

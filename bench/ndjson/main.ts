@@ -9,14 +9,14 @@ import { READ_KINDS, WRITE_KINDS } from './data.js'
 import { NO_BAD_LINES, READERS } from './readers.js'
 import { writers } from './writers.js'
 
-const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string', default: '' } } })
 const starts = quick ? 1 : 3
 const rounds = quick ? 2 : 5
 /** Rounds that are not counted: what is hot is compiled by then, and the heap has its size. */
 const WARM_UP = 2
 /** The slowest take most of the time: they are left out of `--quick`. */
 const SLOW = new Set(['ndjson', "stream-json's JSONL", 'json-ext', 'ndjson.stringify', 'Readable.from(lines).pipe(res)'])
-const wanted = (name: string): boolean => !quick || !SLOW.has(name)
+const wanted = (name: string): boolean => name.includes(only) && (!quick || !SLOW.has(name))
 const program = await buildPrograms('ndjson', { read: 'bench/ndjson/read-program.ts', write: 'bench/ndjson/write-program.ts' })
 
 /**

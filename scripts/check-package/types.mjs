@@ -11,7 +11,7 @@ const BASE = {
   target: 'es2022', lib: ['es2023'], types: ['node']
 }
 /** The type tests of test/types that need no framework. */
-const TYPE_TESTS = ['tasks', 'bulk', 'policies']
+const TYPE_TESTS = ['tasks', 'bulk', 'policies', 'context']
 const RESOLUTIONS = {
   node10: [{ module: 'commonjs', moduleResolution: 'node10' }, ['all.ts', 'use.ts']],
   bundler: [{ module: 'preserve', moduleResolution: 'bundler' }, ['all.mts', 'use.mts']],

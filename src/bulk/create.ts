@@ -16,6 +16,8 @@ export interface BulkCreateOptions<Item extends object, Draft extends object>
   /** Has `createMany` or `create`, and `transaction` for atomic batches. */
   readonly repository: Pick<Repository<Item, Draft, never, never>,
     'create' | 'createMany' | 'transaction'>
+  /** @default '' */
+  readonly items?: string
   /** @default false */
   readonly atomic?: boolean | 'if-possible'
   /**
@@ -32,9 +34,9 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
   Record<keyof BulkCreateOptions<object, object>, 0>
 
 /**
- * Creates a handler for POST that creates many records (SPEC 4.3) from a JSON array. Each item is
- * validated on its own. Bodies may be coded with gzip, deflate, br, and zstd where Node supports
- * it.
+ * Creates a handler for POST that creates many records (SPEC 4.3) from a JSON array. The array is
+ * the body, or stands anywhere in it (`items`). Each item is validated on its own. Bodies may be
+ * coded with gzip, deflate, br, and zstd where Node supports it.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router. A client then chooses with `Prefer:
@@ -42,10 +44,11 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
  * ignored: use the policy `idempotent()`.
  *
  * The answer is `{ summary: { total, succeeded, failed }, items: [{ index, status, id?, error?: {
- * code, message, details? } }] }`. Its status is 201 if all items succeeded, 207 if some failed,
- * and 422 if none succeeded (500 if the server is to blame). `?only=failed` lists failed items
- * only; `Prefer: return=minimal` lists none. An atomic batch is 201, or 422 (409 for a conflict)
- * and nothing has changed.
+ * code, message, details? } }] }`. The pointers in `details` begin at the root of the body, such as
+ * `/17/email`. Its status is 201 if all items succeeded, 207 if some failed, and 422 if none
+ * succeeded (500 if the server is to blame). `?only=failed` lists failed items only; `Prefer:
+ * return=minimal` lists none. An atomic batch is 201, or 422 (409 for a conflict) and nothing has
+ * changed.
  *
  * Bodies above `streamAboveBytes` are written in batches while they arrive. If such a body turns
  * out to be malformed or too large, the answer is 400 or 413 with the report of the items that were
@@ -100,8 +103,8 @@ function createSettings<Item extends object, Draft extends object>(
   const { repository, schema, key, atomic = false, id = idMember } = options
   const writer = writerOf(repository)
   return {
-    ...withDefaults('bulkCreate', options),
-    kind: 'create', method: 'POST', status: 201, member: undefined, schema, key, writer,
+    ...withDefaults('bulkCreate', options, ''),
+    kind: 'create', method: 'POST', status: 201, schema, key, writer,
     transaction: isAtomic('bulkCreate', atomic, repository)
       ? (work, call) => repository.transaction((inside) => work(writerOf(inside)), call)
       : undefined,

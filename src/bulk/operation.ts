@@ -4,6 +4,7 @@ import { fields, requestFields } from '../openapi/fields.js'
 import {
   body, operation, parameter, response, schemaObject, type Fragment,
 } from '../openapi/operation.js'
+import { isArrayIndex } from '../schema/pointer.js'
 import { taskFormat } from '../tasks/http/formats.js'
 import type { BulkSettings } from './settings.js'
 
@@ -87,11 +88,29 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
   })
 }
 
-function bodySchema<T>({ member, schema, maxItems }: BulkSettings<T>): Fragment {
+function bodySchema<T>({ path, otherMembers, schema, maxItems }: BulkSettings<T>): Fragment {
   const item = schema ? schemaObject(schema) : { type: 'object' }
   const array: Fragment = { type: 'array', minItems: 1, maxItems, items: item }
-  if (member === undefined) return array
-  return { type: 'object', required: [member], properties: { [member]: array } }
+  return path.reduceRight((inner, key) => containerSchema(key, inner, otherMembers), array)
+}
+
+/** Digits such as those of `/2024/users` are hardly an index: the schema would be long. */
+const MAX_DESCRIBED_INDEX = 16
+
+/** Returns the schema of an object or array that has `inner` at `key`. */
+function containerSchema(
+  key: string, inner: Fragment, otherMembers: 'refuse' | 'ignore',
+): Fragment {
+  const object = {
+    required: [key], properties: { [key]: inner },
+    ...otherMembers === 'refuse' && { additionalProperties: false },
+  }
+  if (!isArrayIndex(key)) return { type: 'object', ...object }
+  const index = Number(key)
+  const type = ['object', 'array']
+  if (index > MAX_DESCRIBED_INDEX) return { type, ...object }
+  const before = Array.from({ length: index }, (): Fragment => ({}))
+  return { type, ...object, minItems: index + 1, prefixItems: [...before, inner] }
 }
 
 function failures<T>(

@@ -1,11 +1,25 @@
 import { checkNames } from '../runtime/option-names.js'
 import { aboutTask, warn } from '../runtime/warning.js'
+import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
 import type { BulkErrorPlace, BulkSettings } from './settings.js'
 
 /** Options that `bulkCreate` and `bulkUpdate` share. */
 export interface BulkOptions<T> {
+  /**
+   * JSON pointer (RFC 6901) to the array in the body, such as `/data/users`; `''` if the body is
+   * the array. Digits name an element if the body has an array at that place, else a member. At
+   * most 256 characters.
+   */
+  readonly items?: string
+  /**
+   * What happens to members and elements of the body that `items` does not pass: `refuse` answers
+   * 400 `invalid_input`; `ignore` checks that they are valid JSON and drops them.
+   *
+   * @default 'refuse'
+   */
+  readonly otherMembers?: 'refuse' | 'ignore'
   /** Validates each item; its output is written. Default: any object. */
   readonly schema?: Schema<T>
   /**
@@ -100,9 +114,9 @@ const BACKGROUND = {
 
 /** Names of the options that both endpoints have, for `checkNames`. */
 export const BULK = {
-  repository: 0, schema: 0, atomic: 0, batchSize: 0, concurrency: 0, maxItems: 0, maxBodyBytes: 0,
-  maxDecodedBytes: 0, maxRatio: 0, maxItemBytes: 0, streamAboveBytes: 0, maxReportBytes: 0,
-  mixedStatus: 0, onError: 0, background: 0,
+  repository: 0, items: 0, otherMembers: 0, schema: 0, atomic: 0, batchSize: 0, concurrency: 0,
+  maxItems: 0, maxBodyBytes: 0, maxDecodedBytes: 0, maxRatio: 0, maxItemBytes: 0,
+  streamAboveBytes: 0, maxReportBytes: 0, mixedStatus: 0, onError: 0, background: 0,
 } satisfies Record<keyof BulkOptions<never> | 'repository', 0>
 
 /** @throws {TypeError} The options have an unknown name. */
@@ -115,25 +129,38 @@ export function checkBulkNames(
 }
 
 type Shared = Pick<BulkSettings<never>,
-  'batchSize' | 'concurrency' | 'maxItems' | 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'
-  | 'maxItemBytes' | 'streamAboveBytes' | 'maxReportBytes' | 'mixedStatus' | 'onError'>
+  'items' | 'path' | 'otherMembers' | 'batchSize' | 'concurrency' | 'maxItems' | 'maxBodyBytes'
+  | 'maxDecodedBytes' | 'maxRatio' | 'maxItemBytes' | 'streamAboveBytes' | 'maxReportBytes' | 'mixedStatus' | 'onError'>
 
 const MAX_ITEM_BYTES = 268_435_456
 const MAX_CONCURRENCY = 10_000
+const MAX_ITEMS_LENGTH = 256
 
 /**
- * Returns the shared options with their defaults.
+ * Returns the shared options with their defaults. `defaultItems` is the default of `items`.
  *
  * @throws {TypeError} An option is not valid.
  */
-export function withDefaults<T>(caller: string, options: BulkOptions<T>): Shared {
+export function withDefaults<T>(
+  caller: string, options: BulkOptions<T>, defaultItems: string,
+): Shared {
   const {
-    batchSize = 500, concurrency = 8, maxItems = 100_000, maxBodyBytes = 33_554_432,
+    items = defaultItems, otherMembers = 'refuse', batchSize = 500, concurrency = 8,
+    maxItems = 100_000, maxBodyBytes = 33_554_432,
     maxDecodedBytes = maxBodyBytes, maxRatio = 250, maxItemBytes = 1_048_576,
     streamAboveBytes = 1_048_576, maxReportBytes = 8_388_608, mixedStatus = 207,
     onError = warnOfError, schema,
   } = options
   const invalid = (what: string): TypeError => new TypeError(`${caller}: ${what}`)
+  if (typeof items !== 'string' || !isPointer(items) || items.length > MAX_ITEMS_LENGTH) {
+    throw invalid("items must be a JSON pointer such as '/data/users', of at most"
+      + ` ${MAX_ITEMS_LENGTH} characters; '' is the whole body`)
+  }
+  const path = fromPointer(items)
+  if (path.includes('__proto__')) throw invalid('items has a name that no body may have: __proto__')
+  if (otherMembers !== 'refuse' && otherMembers !== 'ignore') {
+    throw invalid("otherMembers must be 'refuse' or 'ignore'")
+  }
   for (const [name, value] of Object.entries({ batchSize, concurrency, maxItems })) {
     if (value >= 1 && (Number.isInteger(value) || value === Infinity)) continue
     throw invalid(`${name} must be a whole number from 1`)
@@ -151,8 +178,9 @@ export function withDefaults<T>(caller: string, options: BulkOptions<T>): Shared
   if (schema !== undefined) assertSchema(schema, `${caller}: schema`)
   if (typeof onError !== 'function') throw invalid('onError must be a function')
   return {
-    batchSize, concurrency: Math.min(concurrency, MAX_CONCURRENCY), maxItems, maxBodyBytes,
-    maxDecodedBytes, maxRatio, maxItemBytes, streamAboveBytes, maxReportBytes, mixedStatus, onError,
+    items, path, otherMembers, batchSize, concurrency: Math.min(concurrency, MAX_CONCURRENCY),
+    maxItems, maxBodyBytes, maxDecodedBytes, maxRatio, maxItemBytes, streamAboveBytes,
+    maxReportBytes, mixedStatus, onError,
   }
 }
 

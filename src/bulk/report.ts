@@ -3,6 +3,7 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Batch, ItemId } from './batch.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME, type ItemError } from './item-error.js'
 import type { ItemSelection } from './item-selection.js'
+import type { BulkSettings } from './settings.js'
 
 /** Numbers of items that succeeded and failed. */
 export interface BulkSummary {
@@ -44,6 +45,9 @@ export interface ReportSink {
   restart(): void
 }
 
+/** Settings of a report. */
+export type ReportSettings = Pick<BulkSettings<never>, 'status' | 'maxReportBytes' | 'items'>
+
 /**
  * Counts the outcomes of items and writes them as JSON. The JSON is concatenated by hand, which
  * takes half the time of `JSON.stringify`.
@@ -61,11 +65,21 @@ export class Report {
   /** JSON of the batch that is being added. */
   private text = ''
 
-  /** @param maxBytes - after so many bytes, errors are written without message and details */
+  private readonly status: number
+  /** After so many bytes, errors are written without message and details. */
+  private readonly maxBytes: number
+  /** JSON pointer to the array in the body. Pointers of errors are counted from the body. */
+  private readonly pointer: string
+
   constructor(
-    private readonly sink: ReportSink, private readonly status: number,
-    private readonly selection: ItemSelection, private readonly maxBytes: number,
-  ) {}
+    private readonly sink: ReportSink,
+    { status, maxReportBytes, items }: ReportSettings,
+    private readonly selection: ItemSelection,
+  ) {
+    this.status = status
+    this.maxBytes = maxReportBytes
+    this.pointer = items
+  }
 
   get total(): number {
     return this.succeeded + this.failed
@@ -150,7 +164,8 @@ export class Report {
     if (error !== NOT_APPLIED) this.firstError ??= error
     if (this.selection === 'none') return
     const { status, code } = error
-    const more = this.bytes > this.maxBytes ? '' : messageMembers(error)
+    const isLong = this.bytes > this.maxBytes
+    const more = isLong ? '' : messageMembers(error, `${this.pointer}/${index}`)
     const shown = `{"code":${JSON.stringify(code)}${more}}`
     this.addText(`{"index":${index},"status":${status},"error":${shown}}`)
   }
@@ -168,9 +183,12 @@ export class Report {
   }
 }
 
-function messageMembers({ message, details }: ItemError): string {
+/** Returns the message and the details of an item's error. @param item - pointer to the item */
+function messageMembers({ message, details }: ItemError, item: string): string {
   const shown = `,"message":${JSON.stringify(message)}`
-  return details === undefined ? shown : `${shown},"details":${JSON.stringify(details)}`
+  if (details === undefined) return shown
+  const placed = details.map((detail) => ({ ...detail, pointer: item + detail.pointer }))
+  return `${shown},"details":${JSON.stringify(placed)}`
 }
 
 function idMember(id: ItemId | undefined): string {

@@ -1,15 +1,13 @@
 import { checkJsonType, readJson, unsupported } from '../http/body/body.js'
 import { decodeBody, requestCoding, type DecodeOptions } from '../http/body/decode.js'
 import { jsonTextOf, parseJson } from '../http/body/json-text.js'
-import { isJsonObject } from '../http/body/json-value.js'
-import { httpError, type HttpError } from '../http/errors.js'
+import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { UNKNOWN_MEMBER } from '../json-array/array-error.js'
 import { readElements } from '../json-array/array-reader.js'
 import { isExact } from '../json-array/json-checks.js'
 import { Gathered } from '../runtime/byte-buffer.js'
-import { childPointer } from '../schema/pointer.js'
 import type { ParsedBatch } from './batch.js'
+import { itemsOf } from './items-of.js'
 import type { BulkSettings } from './settings.js'
 
 /**
@@ -28,8 +26,8 @@ export type BulkBody =
   }
 
 type BodySettings = Pick<BulkSettings<never>,
-  'member' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes' | 'maxBodyBytes' | 'maxDecodedBytes'
-  | 'maxRatio'>
+  'items' | 'path' | 'otherMembers' | 'maxItems' | 'maxItemBytes' | 'streamAboveBytes'
+  | 'maxBodyBytes' | 'maxDecodedBytes' | 'maxRatio'>
 
 /**
  * Checks the header fields of a request.
@@ -91,9 +89,9 @@ export async function bodyOfPieces(
     if (step.done === true) return bodyOfBytes(settings, first.bytes)
     first.add(step.value)
   }
-  const { member, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
+  const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
   const batches = readElements(joined(first.bytes, source), {
-    maxElements, maxElementBytes, ...member !== undefined && { member, alone: true },
+    path, alone: otherMembers === 'refuse', maxElements, maxElementBytes,
   })
   return { whole: false, batches, close: () => source.return?.() }
 }
@@ -121,36 +119,12 @@ function bodyOfBytes(settings: BodySettings, bytes: Uint8Array): BulkBody {
   return bodyOfValue(settings, parseJson(text, Infinity), isExact(text))
 }
 
-function bodyOfValue({ member, maxItems }: BodySettings, body: unknown, exact: boolean): BulkBody {
-  const items = member === undefined ? body : memberOf(body, member)
-  if (!Array.isArray(items)) throw notAnArray(member)
+function bodyOfValue(settings: BodySettings, body: unknown, exact: boolean): BulkBody {
+  const { maxItems } = settings
+  const items = itemsOf(settings, body)
   if (items.length === 0) throw httpError('empty_batch')
   if (items.length > maxItems) {
     throw httpError('body_too_large', { message: `The body has more than ${maxItems} items.` })
   }
   return { whole: true, batches: [{ start: 0, items, exact }] }
-}
-
-function memberOf(body: unknown, member: string): unknown {
-  const name = JSON.stringify(member)
-  if (!isJsonObject(body) || !Object.hasOwn(body, member)) {
-    throw httpError('invalid_input', {
-      message: `The body must be an object with the member ${name}, an array.`,
-      details: [{ pointer: childPointer('', member), message: 'is required' }],
-    })
-  }
-  const other = Object.keys(body).find((key) => key !== member)
-  if (other === undefined) return body[member]
-  throw httpError('invalid_input', {
-    message: `The body must have no other member than ${name}.`,
-    details: [{ pointer: childPointer('', other), message: UNKNOWN_MEMBER }],
-  })
-}
-
-function notAnArray(member: string | undefined): HttpError {
-  const pointer = member === undefined ? '' : childPointer('', member)
-  const subject = member === undefined ? 'The body' : `The member ${JSON.stringify(member)}`
-  return httpError('invalid_input', {
-    message: `${subject} must be an array.`, details: [{ pointer, message: 'must be array' }],
-  })
 }

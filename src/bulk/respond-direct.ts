@@ -21,7 +21,7 @@ export async function respondDirect<T>(
   call: BulkCall,
 ): Promise<DirectAnswer> {
   const sink = new TextSink()
-  const report = new Report(sink, settings.status, selection, settings.maxReportBytes)
+  const report = new Report(sink, settings, selection)
   const run = startRun(settings, call)
   let failure: { readonly error: unknown } | undefined
   try {

@@ -29,8 +29,12 @@ export interface BulkSettings<T> {
   readonly method: 'POST' | 'PATCH'
   /** Status of an answer if all items succeeded. */
   readonly status: 200 | 201
-  /** Member of the body that contains the array; `undefined` if the body is the array. */
-  readonly member: string | undefined
+  /** JSON pointer to the array in the body. */
+  readonly items: string
+  /** Keys of that pointer. */
+  readonly path: readonly string[]
+  /** Handling of what is beside the array in the body. */
+  readonly otherMembers: 'refuse' | 'ignore'
   readonly schema: Schema<T> | undefined
   /** Returns a key that no two items of one batch may share. */
   readonly key: ((item: T) => string | undefined) | undefined

@@ -65,7 +65,7 @@ export function spooledBulk<T>(
     const stored = new StoredReport({
       blobs, taskId, retentionMs: spool.retentionMs, maxInlineBytes, reportError,
     })
-    const report = new Report(stored, settings.status, 'all', settings.maxReportBytes)
+    const report = new Report(stored, settings, 'all')
     const progress = (): void => {
       task.progress(report.total, spooled.items, messageOf(settings, report))
     }

@@ -14,11 +14,11 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   readonly repository: Pick<Repository<object, never, Change, Id>,
     'update' | 'updateMany' | 'transaction'>
   /**
-   * Member of the body that contains the array (SPEC 2.3).
+   * JSON pointer (RFC 6901) to the array in the body; see `bulkCreate`.
    *
-   * @default 'updates'
+   * @default '/updates'
    */
-  readonly member?: string
+  readonly items?: string
   /** Returns the id of the record that an item changes. */
   readonly id: (item: T) => Id
   /** Returns the change. */
@@ -34,14 +34,14 @@ export interface BulkUpdateOptions<T extends object, Change, Id extends ItemId>
   readonly key?: (item: T) => string | undefined
 }
 
-const UPDATE = { ...BULK, member: 0, id: 0, change: 0, key: 0 } satisfies
+const UPDATE = { ...BULK, id: 0, change: 0, key: 0 } satisfies
   Record<keyof BulkUpdateOptions<object, never, ItemId>, 0>
 
 /**
  * Creates a handler for PATCH that changes many records (SPEC 4.4). The body is a JSON object whose
- * member `updates` is an array. Batches are atomic if the repository has a transaction. The answer
- * is that of `bulkCreate`, with 200 if all items succeeded. An item whose record does not exist is
- * a 404.
+ * member `updates` is an array; `items` names another place. Batches are atomic if the repository
+ * has a transaction. The answer is that of `bulkCreate`, with 200 if all items succeeded. An item
+ * whose record does not exist is a 404.
  *
  * Without `background` the result is the handler. With `background` it has two parts: `task` for
  * `createTasks`, and `handler(endpoints)` for the router.
@@ -77,12 +77,9 @@ export function bulkUpdate<T extends object, Change, Id extends ItemId>(
 function updateSettings<T extends object, Change, Id extends ItemId>(
   options: BulkUpdateOptions<T, Change, Id>,
 ): BulkSettings<T> {
-  const { repository, schema, member = 'updates', id, change, atomic = 'if-possible' } = options
+  const { repository, schema, id, change, atomic = 'if-possible' } = options
   if (typeof id !== 'function' || typeof change !== 'function') {
     throw new TypeError('bulkUpdate: id and change must be functions of an item')
-  }
-  if (typeof member !== 'string' || member === '') {
-    throw new TypeError('bulkUpdate: member must be the name of a member')
   }
   const { key = (item) => String(id(item)) } = options
   const writerOf = (inside: typeof repository): Writer<T> => {
@@ -98,8 +95,8 @@ function updateSettings<T extends object, Change, Id extends ItemId>(
     }
   }
   return {
-    ...withDefaults('bulkUpdate', options),
-    kind: 'update', method: 'PATCH', status: 200, member, schema, key,
+    ...withDefaults('bulkUpdate', options, '/updates'),
+    kind: 'update', method: 'PATCH', status: 200, schema, key,
     writer: writerOf(repository),
     transaction: isAtomic('bulkUpdate', atomic, repository)
       ? (work, call) => repository.transaction((inside) => work(writerOf(inside)), call)

@@ -36,12 +36,27 @@ export class MergedReport {
   private failed = 0
   private readonly items: BulkItem[] = []
 
+  /** @param pointer - JSON pointer to the array in the body of each request */
+  constructor(private readonly pointer: string) {}
+
   /** Adds the report of the request whose first item has the index `start`. */
   add(start: number, { summary, items }: BulkReport): void {
     this.total += summary.total
     this.succeeded += summary.succeeded
     this.failed += summary.failed
-    for (const item of items) this.items.push({ ...item, index: item.index + start })
+    for (const item of items) this.items.push(start === 0 ? item : this.moved(item, start))
+  }
+
+  /** Returns an item with its index and its pointers counted from the first item of all. */
+  private moved(item: BulkItem, start: number): BulkItem {
+    const index = item.index + start
+    const { error } = item
+    if (!error?.details) return { ...item, index }
+    const place = `${this.pointer}/${item.index}`
+    const details = error.details.map((detail) => (detail.pointer.startsWith(place)
+      ? { ...detail, pointer: `${this.pointer}/${index}${detail.pointer.slice(place.length)}` }
+      : detail))
+    return { ...item, index, error: { ...error, details } }
   }
 
   get report(): BulkReport {

@@ -14,10 +14,10 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
    */
   readonly method?: string
   /**
-   * Member of the body that holds the items: `updates` for `{ updates: […] }` (SPEC 2.3).
+   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }` (SPEC 2.3).
    * @default the body is the array
    */
-  readonly member?: string
+  readonly items?: string
   /**
    * Maximum number of items in one request. After a 413 the client sends fewer.
    * @default 1000
@@ -43,8 +43,10 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
 }
 
 const KNOWN = {
-  ...WORK, method: 0, member: 0, maxItems: 0, maxBodyBytes: 0, concurrency: 0, onProgress: 0,
+  ...WORK, method: 0, items: 0, maxItems: 0, maxBodyBytes: 0, concurrency: 0, onProgress: 0,
 } satisfies Record<keyof BulkOptions, 0>
+/** RFC 6901 section 3. */
+const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/
 const BULK_FAILED = Symbol.for('longhaul.BulkFailedError')
 
 /**
@@ -100,6 +102,9 @@ export async function bulk(
     if (Number.isInteger(value) && value >= 1) continue
     throw new TypeError(`bulk: ${name} must be a whole number from 1`)
   }
+  if (!POINTER.test(options.items ?? '')) {
+    throw new TypeError("bulk: items must be a JSON pointer such as '/updates'")
+  }
   const run = new Run(settings, path, items, { ...options, maxItems, maxBodyBytes })
   const work = async (): Promise<void> => {
     for (let batch = run.next(); batch; batch = run.next()) {
@@ -115,7 +120,9 @@ export async function bulk(
 }
 
 class Run {
-  readonly merged = new MergedReport()
+  readonly merged: MergedReport
+  /** The body before and after the array. */
+  private readonly around: readonly [before: string, after: string]
   done = 0
   failure: { readonly error: unknown } | undefined
   private nextIndex = 0
@@ -131,6 +138,8 @@ class Run {
     private readonly options: BulkOptions & Readonly<{ maxItems: number; maxBodyBytes: number }>,
   ) {
     this.maxItems = options.maxItems
+    this.merged = new MergedReport(options.items ?? '')
+    this.around = textAround(options.items ?? '')
     this.key = options.idempotencyKey ?? newKey()
   }
 
@@ -143,10 +152,9 @@ class Run {
     if (this.failure) return undefined
     const half = this.halves.pop()
     if (half) return half
-    const { items, nextIndex: start, options: { maxBodyBytes, member = '' } } = this
+    const { items, nextIndex: start, around, options: { maxBodyBytes } } = this
     const texts: string[] = []
-    // Brackets, and at most six characters for each of the member's name.
-    let bytes = 16 + member.length * 6
+    let bytes = 2 + encoder.encode(around.join('')).length
     while (this.nextIndex < items.length && texts.length < this.maxItems) {
       const text = JSON.stringify(items[this.nextIndex]) as string | undefined ?? 'null'
       bytes += encoder.encode(text).length + 1
@@ -179,10 +187,9 @@ class Run {
   }
 
   private async request({ start, texts }: Batch): Promise<BulkReport> {
-    const { settings, path, key, options } = this
-    const { member, method, signal, headers, statusPath, background = false } = options
-    const list = `[${texts.join(',')}]`
-    const body = member === undefined ? list : `{${JSON.stringify(member)}:${list}}`
+    const { settings, path, key, options, around: [before, after] } = this
+    const { method, signal, headers, statusPath, background = false } = options
+    const body = `${before}[${texts.join(',')}]${after}`
     let found: unknown
     try {
       const task = await submit<unknown>(settings, path, {
@@ -212,4 +219,13 @@ class Run {
       { start, texts: texts.slice(0, half) },
     )
   }
+}
+
+/** Returns the JSON of the objects that lead to the array: the text before it and after it. */
+function textAround(items: string): [before: string, after: string] {
+  const names = items.split('/').slice(1)
+  const open = names.map((name) => (
+    `{${JSON.stringify(name.replaceAll('~1', '/').replaceAll('~0', '~'))}:`
+  ))
+  return [open.join(''), '}'.repeat(names.length)]
 }

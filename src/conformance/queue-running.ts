@@ -48,6 +48,23 @@ export const running: Cases<QueueContext> = {
     }
   },
 
+  'text and the order of members come back as they were': async (context) => {
+    const input = { z: 'a\u0000b', a: '\ud800', é: '\\u0000', '\u0000': 1e300, list: [{ y: 1, x: -1.5e-9 }] }
+    const job = await context.accepted(context.job('text', input))
+    let seen: unknown
+    context.process(({ input: found }) => { seen = found })
+    await context.ran(1)
+    assert.equal(JSON.stringify(seen), JSON.stringify(job.input))
+  },
+
+  'a run may fail with any text': async (context) => {
+    context.process(() => { throw new Error('fails with a\u0000b and \ud800, on purpose') })
+    const once = await context.accepted(context.job('once'))
+    const twice = await context.accepted(context.job('twice'), { attempts: 2 })
+    await context.eventually(() => context.dead.length === 2, 'both jobs are reported dead')
+    assert.deepEqual([context.count(once), context.count(twice)], [1, 2])
+  },
+
   'what was enqueued before process() runs': async (context) => {
     const job = await context.accepted(context.job())
     await context.quiet()

@@ -1,7 +1,13 @@
-import type { BodySource, HttpRequest, RequestHeaders } from './exchange.js'
+import type { BodySource, HttpRequest, RequestHeaders, ResponseHeaders } from './exchange.js'
 
 /** Members that replace those of the original request. An absent member keeps its value. */
 export interface RequestChanges<C> {
+  /** Method and target of another request, for which this one is answered. */
+  readonly target?: {
+    readonly method: string
+    readonly path: string
+    readonly search: string
+  }
   readonly params?: Readonly<Record<string, string>>
   readonly mountPath?: string
   readonly version?: string
@@ -22,6 +28,7 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   readonly #request: HttpRequest<unknown>
   readonly #changes: RequestChanges<C>
   #signal: AbortSignal | undefined
+  #query: URLSearchParams | undefined
 
   constructor(request: HttpRequest<unknown>, changes: RequestChanges<C>) {
     this.#request = request
@@ -36,10 +43,10 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   }
 
   get method(): string {
-    return this.#request.method
+    return this.#changes.target?.method ?? this.#request.method
   }
   get path(): string {
-    return this.#request.path
+    return this.#changes.target?.path ?? this.#request.path
   }
   get mountPath(): string {
     return this.#changes.mountPath ?? this.#request.mountPath
@@ -51,10 +58,12 @@ export class DerivedRequest<C> implements HttpRequest<C> {
     return this.#changes.version ?? this.#request.version
   }
   get query(): URLSearchParams {
-    return this.#request.query
+    const { target } = this.#changes
+    if (target === undefined) return this.#request.query
+    return (this.#query ??= new URLSearchParams(target.search))
   }
   get search(): string | undefined {
-    return this.#request.search
+    return this.#changes.target?.search ?? this.#request.search
   }
   get headers(): RequestHeaders {
     return this.#changes.headers ?? this.#request.headers
@@ -76,6 +85,10 @@ export class DerivedRequest<C> implements HttpRequest<C> {
   }
   get raw(): unknown {
     return this.#request.raw
+  }
+
+  inform(status: number, headers: ResponseHeaders): void {
+    this.#request.inform?.(status, headers)
   }
 
   /**

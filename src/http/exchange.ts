@@ -27,6 +27,11 @@ export interface BodySource {
    * larger than memory.
    */
   stream(): AsyncIterable<Uint8Array>
+  /**
+   * Ends a running `stream()` that waits for the client: it rejects with `incomplete_body`. Absent
+   * if the binding cannot do that.
+   */
+  stop?(): void
 }
 
 /** One request as a value, independent of any server. Bindings create it; handlers only read it. */
@@ -65,6 +70,11 @@ export interface HttpRequest<C = unknown> {
   readonly peerAddress: string | undefined
   /** Request and response objects of the host's framework. */
   readonly raw: unknown
+  /**
+   * Sends an informational response (RFC 9110 section 15.2), such as 104, before the final one. Does
+   * nothing if the client or the connection cannot take it. Absent if the binding cannot send one.
+   */
+  inform?(status: number, headers: ResponseHeaders): void
 }
 
 /** One response as a value. */

@@ -1,19 +1,18 @@
 import type { ErrorCode, HttpError } from '../http/errors.js'
-import { toPointer } from '../schema/pointer.js'
+import { isArrayIndex, toPointer } from '../schema/pointer.js'
+import { COMMA } from '../runtime/ascii.js'
 import { errorAt, syntaxError, UNKNOWN_MEMBER, type ErrorPlace } from './array-error.js'
 import type { ByteWindow } from './byte-window.js'
 import { ElementScanner } from './element-scanner.js'
 import { hasUnsafeKeys, tryParse } from './json-checks.js'
+import { OpenContainer } from './open-container.js'
 import { skipWhiteSpace, type TextPosition } from './text-position.js'
 
-const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
-const COMMA = 0x2c
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 /** First characters of JSON values. */
 const VALUE_STARTS = '{["-0123456789tfn'
 /** Name of a member, up to the first character of its value. */
-const MEMBER_HEAD = /^("(?:[^"\\]|\\.)*")[ \t\n\r]*:[ \t\n\r]*([^ \t\n\r])/s
+const MEMBER_HEAD = /^("(?:[^"\\]|\\.)*"[ \t\n\r]*:[ \t\n\r]*)[^ \t\n\r]/s
 /** Maximum length of such a head, which is searched again whenever more bytes arrive. */
 const MAX_HEAD_BYTES = 65_536
 
@@ -22,40 +21,43 @@ export type EnvelopeStep = 'more' | 'on' | 'array'
 
 /** Options of an envelope. */
 export interface EnvelopeOptions {
-  readonly member: string | undefined
+  /** Keys that lead from the body to the array; empty if the body is the array. */
+  readonly path: readonly string[]
   readonly maxElementBytes: number
-  /** Other members than `member` are refused. */
+  /** Members and elements beside the path are refused. */
   readonly alone: boolean
 }
 
-/** Reads the text around the array: white space, or the other members of its object. */
+/** What comes next: a value on the path, a member or element, a comma or bracket, or the end. */
+type Phase = 'value' | 'child' | 'other' | 'after' | 'end'
+
+/**
+ * Reads the text around the array: white space, and the objects and arrays that contain it, with
+ * their other members.
+ */
 export class ArrayEnvelope {
   error: HttpError | undefined
-  /** The whole body was read; white space may follow. */
-  over = false
   /** Number of elements that were read, for the place of a later error. */
   private count = 0
-  /** Text that leads a JSON parser to the current state. */
-  private before = ''
   private begun = false
-  /** The array was read. */
-  private seen = false
-  private readonly pointer: string
+  private phase: Phase = 'value'
+  /** Containers that are open, outermost first. */
+  private readonly opened: OpenContainer[] = []
   private readonly scanner = new ElementScanner()
-  /** The scanner is inside a member. */
-  private inMember = false
 
   constructor(
     private readonly window: ByteWindow, private readonly position: TextPosition,
     private readonly options: EnvelopeOptions,
-  ) {
-    const { member } = options
-    this.pointer = toPointer(member === undefined ? [] : [member])
+  ) {}
+
+  /** The whole body was read; white space may follow. */
+  get over(): boolean {
+    return this.phase === 'end'
   }
 
-  /** Text that leads a parser to the array. */
-  get beforeArray(): string {
-    return this.options.member === undefined ? '' : '{"":'
+  /** Text that leads a parser to the next value on the path, such as the array. */
+  get beforeValue(): string {
+    return this.opened.map((each) => each.leadToValue()).join('')
   }
 
   /** Moves the scanner with the bytes of the window. */
@@ -66,19 +68,18 @@ export class ArrayEnvelope {
   /** Continues after the closing bracket of the array. */
   leaveArray(count: number): void {
     this.count = count
-    this.before = `${this.beforeArray}[]`
-    this.over = this.options.member === undefined
+    this.leaveValue()
   }
 
   step(ended: boolean): EnvelopeStep {
-    if (this.inMember) return this.readMember(ended)
+    if (this.phase === 'other') return this.readOther(ended)
     if (!this.begun && !this.skipByteOrderMark(ended)) return 'more'
     skipWhiteSpace(this.window, this.position)
     if (this.window.length === 0) return ended && !this.over ? this.refuseSyntax('') : 'more'
-    if (this.over) return this.refuseSyntax(this.nextCharacter())
-    if (this.before === '') return this.readOpening()
-    if (this.before.endsWith(']')) return this.readAfterArray()
-    return this.readHead(ended)
+    const container = this.opened.at(-1)
+    if (this.phase === 'value') return this.readValue()
+    if (this.phase === 'end' || !container) return this.refuseSyntax(this.nextCharacter())
+    return this.phase === 'after' ? this.readAfter(container) : this.readChild(container, ended)
   }
 
   /** Returns false if more bytes are needed. */
@@ -92,94 +93,117 @@ export class ArrayEnvelope {
     return true
   }
 
-  /** Reads the opening bracket of the body. */
-  private readOpening(): EnvelopeStep {
+  /** Reads the opening bracket of the array, or of a container on the path. */
+  private readValue(): EnvelopeStep {
+    const { opened, options: { path } } = this
     const first = this.nextCharacter()
-    const inObject = this.options.member !== undefined
-    if (first !== (inObject ? '{' : '[')) {
+    const key = path[opened.length]
+    const fits = key === undefined
+      ? first === '['
+      : first === '{' || (first === '[' && isArrayIndex(key))
+    if (!fits) {
       if (!VALUE_STARTS.includes(first)) return this.refuseSyntax(first)
-      return this.refuse('invalid_input', '', `must be an ${inObject ? 'object' : 'array'}`)
+      return this.refuse('invalid_input', this.pointerTo(opened.length), this.expected())
     }
     this.consume(1)
-    this.before = inObject ? '{' : '['
-    return inObject ? 'on' : 'array'
-  }
-
-  private readAfterArray(): EnvelopeStep {
-    const byte = this.window.bytes[this.window.start]
-    if (byte !== COMMA && byte !== CLOSE_OBJECT) return this.refuseSyntax(this.nextCharacter())
-    this.endMember(byte)
+    if (key === undefined) return 'array'
+    opened.push(new OpenContainer(first === '{'))
+    this.phase = 'child'
     return 'on'
   }
 
-  /** Reads the name of a member, and the first character of its value. */
-  private readHead(ended: boolean): EnvelopeStep {
-    const { window, options: { member, alone } } = this
-    const isEmpty = this.before === '{' && window.bytes[window.start] === CLOSE_OBJECT
-    if (isEmpty) return this.refuseMissing()
-    const end = Math.min(window.end, window.start + MAX_HEAD_BYTES)
-    const text = window.bytes.toString('latin1', window.start, end)
-    const match = MEMBER_HEAD.exec(text)
-    if (match === null) return this.refuseHead(text, ended)
-    const [head, key, first] = match as unknown as [string, string, string]
-    const name = tryParse(Buffer.from(key, 'latin1').toString())
-    if (name !== member) {
-      const isSafe = typeof name === 'string' && !hasUnsafeKeys(`{${key}:1}`, { [name]: 1 })
-      if (alone && isSafe) return this.refuse('invalid_input', toPointer([name]), UNKNOWN_MEMBER)
+  /** Reads up to the value of a member, or to an element. */
+  private readChild(container: OpenContainer, ended: boolean): EnvelopeStep {
+    const { window, opened, options: { path, alone } } = this
+    const { isObject, close, commas, found } = container
+    if (commas === 0 && window.bytes[window.start] === close) return this.refuseMissing()
+    const key = path[opened.length - 1]
+    const head = isObject ? this.memberHead() : ''
+    if (head === undefined) return this.refuseHead(ended)
+    const first = this.nextCharacter()
+    if (!isObject && !VALUE_STARTS.includes(first)) return this.refuseSyntax(first)
+    const name = isObject ? nameIn(head) : String(commas)
+    if (name !== key) {
+      if (alone && isSafeName(name)) {
+        const pointer = toPointer([...path.slice(0, opened.length - 1), name])
+        return this.refuse('invalid_input', pointer, UNKNOWN_MEMBER)
+      }
       this.scanner.restart(window.start)
-      this.inMember = true
+      this.phase = 'other'
       return 'on'
     }
-    if (this.seen) return this.refuse('invalid_input', this.pointer, 'must stand there only once')
-    this.seen = true
-    if (first !== '[') {
-      if (!VALUE_STARTS.includes(first)) {
-        return this.refuseSyntax(Buffer.from(head, 'latin1').toString())
-      }
-      return this.refuse('invalid_input', this.pointer, 'must be an array')
+    if (found) {
+      return this.refuse(
+        'invalid_input', this.pointerTo(opened.length), 'must stand there only once',
+      )
     }
+    container.found = true
     this.consume(head.length)
-    return 'array'
+    this.phase = 'value'
+    return 'on'
+  }
+
+  /**
+   * Returns the bytes up to the value of the next member, as Latin-1 text; `undefined` if they are
+   * not complete.
+   */
+  private memberHead(): string | undefined {
+    const { bytes, start, end } = this.window
+    const text = bytes.toString('latin1', start, Math.min(end, start + MAX_HEAD_BYTES))
+    return MEMBER_HEAD.exec(text)?.[1]
   }
 
   /** Refuses what is not the head of a member, unless more bytes may complete it. */
-  private refuseHead(head: string, ended: boolean): EnvelopeStep {
-    const text = Buffer.from(head, 'latin1').toString()
-    const complete = ended && head.length === this.window.length
-    this.error = syntaxError(this.place(''), this.before, text, complete)
-    if (this.error !== undefined || head.length < MAX_HEAD_BYTES) return 'more'
+  private refuseHead(ended: boolean): EnvelopeStep {
+    const { bytes, start, length } = this.window
+    const size = Math.min(length, MAX_HEAD_BYTES)
+    const text = bytes.toString('utf8', start, start + size)
+    this.error = syntaxError(this.place(''), this.before(), text, ended && size === length)
+    if (this.error !== undefined || size < MAX_HEAD_BYTES) return 'more'
     const reason = `begins a name of more than ${MAX_HEAD_BYTES} bytes`
     return this.refuse('body_too_large', '', reason)
   }
 
-  /** Buffers, checks and drops a member that is not the array. */
-  private readMember(ended: boolean): EnvelopeStep {
+  /** Buffers, checks and drops a member or element that is not on the path. */
+  private readOther(ended: boolean): EnvelopeStep {
     const { window, options: { maxElementBytes } } = this
+    const container = this.opened.at(-1) as OpenContainer
     const stop = this.scanner.next(window.bytes, window.end)
     const end = stop === -1 ? window.end : stop
     if (end - window.start > maxElementBytes) return this.refuseTooLarge()
     if (stop === -1) return ended ? this.refuseSyntaxTo(window.end) : 'more'
-    const close = window.bytes[stop] as number
-    const text = window.textBetween(OPEN_OBJECT, window.start, stop, CLOSE_OBJECT)
+    const next = window.bytes[stop] as number
+    const text = window.textBetween(container.open, window.start, stop, container.close)
     const value = text === undefined ? undefined : tryParse(text)
-    const isEnd = close === COMMA || close === CLOSE_OBJECT
+    const isEnd = next === COMMA || next === container.close
     if (text === undefined || value === undefined || !isEnd) return this.refuseSyntaxTo(stop + 1)
     if (hasUnsafeKeys(text, value)) {
       return this.refuse('unsafe_key', '', 'begins a member with a key that is not allowed')
     }
     this.consume(stop - window.start)
-    this.inMember = false
-    this.endMember(close)
+    this.phase = 'after'
     return 'on'
   }
 
-  private endMember(byte: number): void {
+  /** Reads the comma or bracket after a member or element. */
+  private readAfter(container: OpenContainer): EnvelopeStep {
+    const byte = this.window.bytes[this.window.start]
+    if (byte !== COMMA && byte !== container.close) return this.refuseSyntax(this.nextCharacter())
     this.consume(1)
-    if (byte === COMMA) this.before = '{"":0,'
-    else if (this.seen) {
-      this.before = '{}'
-      this.over = true
-    } else this.refuseMissing()
+    if (byte === COMMA) {
+      container.commas++
+      this.phase = 'child'
+      return 'on'
+    }
+    if (!container.found) return this.refuseMissing()
+    this.opened.pop()
+    this.leaveValue()
+    return 'on'
+  }
+
+  /** Continues after a value on the path. */
+  private leaveValue(): void {
+    this.phase = this.opened.length === 0 ? 'end' : 'after'
   }
 
   /** Consumes bytes that are known to be UTF-8. */
@@ -194,14 +218,36 @@ export class ArrayEnvelope {
     return this.window.bytes.toString('latin1', this.window.start, this.window.start + 1)
   }
 
+  /** Returns a text that leads a parser to the current state. */
+  private before(): string {
+    if (this.phase === 'end') return '{}'
+    const inner = this.opened.at(-1)
+    if (this.phase === 'value' || inner === undefined) return this.beforeValue
+    const outer = this.opened.slice(0, -1).map((each) => each.leadToValue()).join('')
+    return outer + (this.phase === 'after' ? inner.leadAfterChild() : inner.leadToChild())
+  }
+
+  /** Returns the pointer to the value after so many steps of the path. */
+  private pointerTo(steps: number): string {
+    return toPointer(this.options.path.slice(0, steps))
+  }
+
+  /** Returns what the value on the path has to be. */
+  private expected(): string {
+    const key = this.options.path[this.opened.length]
+    if (key === undefined) return 'must be an array'
+    return isArrayIndex(key) ? 'must be an object or an array' : 'must be an object'
+  }
+
   private refuseMissing(): EnvelopeStep {
-    return this.refuse('invalid_input', this.pointer, 'must be an array, and is missing')
+    const pointer = this.pointerTo(this.opened.length)
+    return this.refuse('invalid_input', pointer, `${this.expected()}, and is missing`)
   }
 
   private refuseTooLarge(): EnvelopeStep {
     const { window: { start, bytes }, options: { maxElementBytes } } = this
     const text = bytes.toString('utf8', start, start + maxElementBytes)
-    this.error = syntaxError(this.place(''), this.before, text, false)
+    this.error = syntaxError(this.place(''), this.before(), text, false)
     if (this.error) return 'more'
     const reason = `begins a member of more than ${maxElementBytes} bytes`
     return this.refuse('body_too_large', '', reason)
@@ -214,7 +260,7 @@ export class ArrayEnvelope {
   }
 
   private refuseSyntax(text: string): EnvelopeStep {
-    this.error = syntaxError(this.place(''), this.before, text, true)
+    this.error = syntaxError(this.place(''), this.before(), text, true)
     return 'more'
   }
 
@@ -226,4 +272,13 @@ export class ArrayEnvelope {
   private place(pointer: string): ErrorPlace {
     return { item: this.count, pointer, position: this.position }
   }
+}
+
+function nameIn(head: string): unknown {
+  return tryParse(Buffer.from(head.slice(0, head.lastIndexOf(':')), 'latin1').toString())
+}
+
+/** Returns true for a name that may be repeated in an error, and is not refused for itself. */
+function isSafeName(name: unknown): name is string {
+  return typeof name === 'string' && !hasUnsafeKeys(`{${JSON.stringify(name)}:1}`, { [name]: 1 })
 }

@@ -9,12 +9,12 @@ import { TextPosition } from './text-position.js'
 /** Options of `readElements`. */
 export interface ElementOptions {
   /**
-   * Member that contains the array, if the body is an object. Other members are read, checked and
-   * dropped. Default: the body is the array.
+   * Keys that lead from the body to the array: names of members, or indexes of elements. What is
+   * beside them is read, checked and dropped. Default: none, the body is the array.
    */
-  readonly member?: string
+  readonly path?: readonly string[]
   /**
-   * Refuses other members than `member` with `invalid_input`.
+   * Refuses members and elements beside the path with `invalid_input`.
    *
    * @default false
    */
@@ -41,8 +41,8 @@ const MAX_ELEMENT_BYTES = 268_435_456
 const MAX_BATCH_BYTES = 16_777_216
 
 /**
- * Reads a JSON array as it arrives, in bounded memory: the body itself, or one `member` of an
- * object. Yields the elements in their order, those of about 64 KiB at a time. Yields to the event
+ * Reads a JSON array as it arrives, in bounded memory: the body itself, or an array at a `path` in
+ * it. Yields the elements in their order, those of about 64 KiB at a time. Yields to the event
  * loop at least every 10 ms or so. The same bytes give the same elements and the same error,
  * however they are divided into chunks. Closes the source if the caller stops early.
  *
@@ -52,7 +52,8 @@ const MAX_BATCH_BYTES = 16_777_216
  * `ErrorPosition`).
  *
  * Rejects with `malformed_json`, `missing_body`, `unsafe_key`, `invalid_input` (400: not an array;
- * the member is missing or repeated), `body_too_large` (413), and with the error of the source.
+ * a member of the path is missing or repeated), `body_too_large` (413), and with the error of the
+ * source.
  *
  * @throws {TypeError} An option is not valid.
  */
@@ -101,7 +102,7 @@ export class ArrayReader {
   /** @throws {TypeError} An option is not valid. */
   constructor(options: ElementOptions = {}) {
     const {
-      member, alone = false, maxElementBytes = 1_048_576, maxElements = Infinity,
+      path = [], alone = false, maxElementBytes = 1_048_576, maxElements = Infinity,
       batchBytes = BATCH_BYTES,
     } = options
     checkBytes('maxElementBytes', maxElementBytes, MAX_ELEMENT_BYTES)
@@ -110,8 +111,8 @@ export class ArrayReader {
     this.limits = { maxElementBytes, maxElements, batchBytes }
     this.window = new ByteWindow(maxElementBytes + 2 * batchBytes + 2)
     const { window, position } = this
-    this.envelope = new ArrayEnvelope(window, position, { member, maxElementBytes, alone })
-    this.pointer = toPointer(member === undefined ? [] : [member])
+    this.envelope = new ArrayEnvelope(window, position, { path, maxElementBytes, alone })
+    this.pointer = toPointer(path)
   }
 
   /**
@@ -158,7 +159,7 @@ export class ArrayReader {
     const step = envelope.step(ended)
     if (step === 'array') {
       const { window, position, limits, pointer } = this
-      const before = envelope.beforeArray
+      const before = envelope.beforeValue
       this.elements = new ElementReader(window, position, limits, { pointer, before })
       this.inElements = true
     }

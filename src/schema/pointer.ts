@@ -36,6 +36,19 @@ export function toPointer(path: readonly PathStep[] | undefined): string {
   return pointer
 }
 
+const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/
+const ARRAY_INDEX = /^(?:0|[1-9][0-9]*)$/
+
+/** Returns true if `text` is a JSON pointer (RFC 6901 section 3). */
+export function isPointer(text: string): boolean {
+  return POINTER.test(text)
+}
+
+/** Returns true if a key of a pointer can name an element of an array (RFC 6901 section 4). */
+export function isArrayIndex(key: string): boolean {
+  return ARRAY_INDEX.test(key)
+}
+
 /** Returns the keys of a JSON pointer, unescaped. The reverse of `toPointer` for string keys. */
 export function fromPointer(pointer: string): string[] {
   if (pointer === '') return []

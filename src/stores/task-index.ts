@@ -1,3 +1,5 @@
+import type { Transaction } from './transaction.js'
+
 /**
  * Index of tasks. Lists tasks by owner, status, name and time of creation, and finds unfinished
  * tasks whose job was lost. Neither reads all records.
@@ -12,7 +14,15 @@
 export interface TaskIndex extends TaskChecks, TaskLists {
   /** True if other processes read the same index. A queue that spans processes requires it. */
   readonly shared: boolean
+  /**
+   * Returns the index inside a transaction that `Store.within` has checked. Absent if the store has
+   * no `within`.
+   */
+  within?(transaction: Transaction): TransactionIndex
 }
+
+/** Task index inside a transaction. Its calls reject with the error of the client. */
+export type TransactionIndex = Pick<TaskIndex, 'add' | 'put'>
 
 /**
  * Entries of unfinished tasks by the time of their next check. An entry may outlive its task; the

@@ -1,12 +1,16 @@
 import { httpError } from '../http/errors.js'
 import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
-import type { ProcessOptions, RunJob } from '../queues/queue.js'
+import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Store } from '../stores/store.js'
+import type { TaskIndex } from '../stores/task-index.js'
+import type { Transaction } from '../stores/transaction.js'
 import { checkOptions } from './check-options.js'
 import { MAX_TIMER } from './definition/bounds.js'
 import type { AnyTaskDefinition } from './definition/define.js'
-import { acceptTask, type Accepted, type AcceptSettings } from './intake/accept-task.js'
+import type { Accepted } from './intake/accept-task.js'
+import { Intake } from './intake/intake.js'
+import type { OpenTransaction } from './intake/open-transaction.js'
 import type { AcceptOptions } from './intake/submit-options.js'
 import { TaskLister } from './list-tasks.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
@@ -58,7 +62,9 @@ export class TaskService {
   private readonly dispatcher: CallbackDispatcher | undefined
   private readonly leases: Leases | undefined
   private readonly settings: ExecutorSettings
-  private readonly acceptSettings: AcceptSettings
+  readonly intake: Intake
+  private readonly queue: Queue
+  private readonly index: TaskIndex | undefined
   private sweep: Sweep | undefined
   private closing: Promise<void> | undefined
 
@@ -83,10 +89,12 @@ export class TaskService {
     this.ledger = new Ledger(store, holder, index)
     const identity = new StoreIdentity(store)
     const { ledger, maxResultBytes, pendingMs } = this
-    this.acceptSettings = {
+    this.queue = queue
+    this.index = index
+    this.intake = new Intake({
       ledger, queue, index, identity, pendingMs, sweepMs,
-      hasCallbacks: options.callbacks !== undefined, isClosing: () => this.isClosing,
-    }
+      hasCallbacks: options.callbacks !== undefined, isWorker: worker, isClosing: () => this.isClosing,
+    })
     this.settings = {
       ledger, durable: queue.durable, retentionMs, unknownTaskMs, onError, identity,
       definitions: new Map(definitions.map((definition) => [definition.name, definition])),
@@ -133,7 +141,8 @@ export class TaskService {
 
   /** Validates input and callback URL, then accepts the task. See `Tasks.submit` for errors. */
   async submit(
-    definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
+    definition: AnyTaskDefinition, input: unknown,
+    { transaction, ...options }: AcceptOptions & { readonly transaction?: Transaction | undefined },
   ): Promise<Accepted> {
     // A copy, so that later changes by the caller have no effect. What does not survive JSON shows
     // at once.
@@ -145,7 +154,8 @@ export class TaskService {
     await this.validate(definition, copy)
     const { callbackUrl, owner } = options
     if (callbackUrl !== undefined) await this.checkCallback(callbackUrl, owner)
-    return this.accept(definition, copy, options)
+    const opened = transaction === undefined ? undefined : await this.intake.open(transaction)
+    return this.accept(definition, copy, options, opened)
   }
 
   /** Validates input by the schema and `check` of its definition. Throws what clients may see. */
@@ -164,10 +174,13 @@ export class TaskService {
     return this.requireDispatcher().check(url, owner)
   }
 
-  /** Accepts a task whose input and callback URL were validated. See `acceptTask`. */
-  async accept(definition: AnyTaskDefinition, input: unknown, options: AcceptOptions): Promise<Accepted> {
+  /** Accepts a task whose input and callback URL were validated. */
+  async accept(
+    definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
+    transaction?: OpenTransaction,
+  ): Promise<Accepted> {
     this.sweep?.start()
-    return acceptTask(this.acceptSettings, definition, input, options)
+    return this.intake.accept(definition, input, options, transaction)
   }
 
   /** Call for every record that is read. Fails the task if the process that owned it has died. */
@@ -208,7 +221,7 @@ export class TaskService {
       // Before the job is removed: if this process dies here, the job finds the final record and
       // does the cleanup.
       await this.afterFinal(now.record)
-      await this.acceptSettings.queue.remove(jobId(now.record)).catch(() => false)
+      await this.queue.remove(jobId(now.record)).catch(() => false)
     }
     return { task: snapshotOf(now.record), moved: now.moved }
   }
@@ -246,9 +259,10 @@ export class TaskService {
     const timer = setTimeout(stopRetries, Math.min(drainMs, MAX_TIMER))
     this.dispatcher?.beginClose()
     const swept = this.sweep?.close()
+    await this.intake.commits.close()
     const direct = this.directRuns.close(drainMs)
     try {
-      await this.acceptSettings.queue.close({ drainMs })
+      await this.queue.close({ drainMs })
       await this.dispatcher?.close(Math.max(end - performance.now(), 0))
     } finally {
       clearTimeout(timer)
@@ -281,7 +295,7 @@ export class TaskService {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
       await cleanUp(record, this.store, this.settings.definitions, dispatch)
     }
-    this.acceptSettings.index?.remove(jobId(record))
+    this.index?.remove(jobId(record))
   }
 }
 

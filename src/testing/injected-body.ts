@@ -1,4 +1,5 @@
 import { ContentDigest } from '../http/fields/content-digest.js'
+import { httpError } from '../http/errors.js'
 import type { BodySource, RequestHeaders } from '../http/exchange.js'
 import { Gathered } from '../runtime/byte-buffer.js'
 
@@ -8,6 +9,8 @@ export class InjectedBody implements BodySource {
   readonly #content: Uint8Array | AsyncIterable<Uint8Array | string>
   readonly #headers: RequestHeaders
   #read = false
+  #stop: (() => void) | undefined
+  #stopped = false
 
   constructor(content: Uint8Array | AsyncIterable<Uint8Array | string>, headers: RequestHeaders) {
     this.#content = content
@@ -28,6 +31,11 @@ export class InjectedBody implements BodySource {
     return digest === undefined ? this.#pieces() : digest.checked(this.#pieces())
   }
 
+  stop(): void {
+    this.#stopped = true
+    this.#stop?.()
+  }
+
   async* #pieces(): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#read) throw new Error('The body of this request can be read only once')
     this.#read = true
@@ -35,8 +43,26 @@ export class InjectedBody implements BodySource {
       if (this.#content.byteLength > 0) yield this.#content
       return
     }
-    for await (const piece of this.#content) {
-      yield typeof piece === 'string' ? Buffer.from(piece) : piece
+    const source = this.#content[Symbol.asyncIterator]()
+    try {
+      for (;;) {
+        const step = await this.#next(source)
+        if (step.done === true) return
+        yield typeof step.value === 'string' ? Buffer.from(step.value) : step.value
+      }
+    } finally {
+      // Not awaited, because a source that waits would delay the end.
+      source.return?.().catch(() => undefined)
     }
+  }
+
+  #next(
+    source: AsyncIterator<Uint8Array | string>,
+  ): Promise<IteratorResult<Uint8Array | string>> {
+    return new Promise((resolve, reject) => {
+      this.#stop = () => { reject(httpError('incomplete_body')) }
+      if (this.#stopped) this.#stop()
+      else source.next().then(resolve, reject)
+    })
   }
 }

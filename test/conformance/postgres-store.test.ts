@@ -1,35 +1,38 @@
 import { PGlite } from '@electric-sql/pglite'
-import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import * as runner from 'node:test'
-import { after, describe, test } from 'node:test'
+import { after, describe } from 'node:test'
 import { storeConformance } from 'longhaul/conformance'
+import { postgres, type PostgresOptions } from 'longhaul/postgres'
 import pg from 'pg'
-import { overPglite } from '../../examples/postgres-store/pglite.js'
-import { overPool } from '../../examples/postgres-store/postgres.js'
-import { PostgresStore } from '../../examples/postgres-store/store.js'
-import { startPostgres } from '../servers/postgres-server.js'
+import { pgBouncerForFile } from '../servers/pgbouncer.js'
+import { postgresForFile } from '../servers/postgres-server.js'
 
-test('the store of the guide has at most 150 lines', () => {
-  const text = readFileSync(join(import.meta.dirname, '../../examples/postgres-store/store.ts'), 'utf8')
-  assert.ok(text.split('\n').length <= 151)
+// Started before the first test, because that blocks the process.
+const server = await postgresForFile()
+const pooler = await pgBouncerForFile(server)
+const pglite = await PGlite.create()
+after(() => pglite.close())
+
+describe('PostgresStore', { concurrency: 8 }, () => {
+  conforms(server.url, 'on a server')
+  conforms(server.url, 'with prepared statements', { preparedStatements: true })
+  conforms(pooler.url, 'behind PgBouncer in transaction mode')
 })
 
-describe('PostgresStore on pglite', async () => {
-  const db = overPglite(await PGlite.create())
-  storeConformance(runner, async () => ({ store: await PostgresStore.open(db) }), { toleranceMs: 200, title: 'on pglite' })
-})
-
-const url = process.env['DATABASE_URL']
-describe('PostgresStore on a server', { concurrency: 8 }, async () => {
-  const server = url === undefined ? await startPostgres() : undefined
-  const pool = new pg.Pool({ connectionString: url ?? server?.url, connectionTimeoutMillis: 5000, query_timeout: 10_000 })
-  pool.on('error', () => undefined)
-  after(async () => {
-    await pool.end()
-    await server?.stop()
+describe('PostgresStore on PGlite', () => {
+  storeConformance(runner, async () => ({ store: postgres({ pool: pglite }).store }), {
+    toleranceMs: 200, title: 'on PGlite',
   })
-  const db = overPool(pool)
-  storeConformance(runner, async () => ({ store: await PostgresStore.open(db), second: new PostgresStore(db) }), { toleranceMs: 200 })
 })
+
+function conforms(url: string, title: string, options: Partial<PostgresOptions> = {}): void {
+  const make = () => {
+    const pool = new pg.Pool({ connectionString: url })
+    after(() => pool.end())
+    return () => postgres({ pool, timeoutMs: 10_000, ...options }).store
+  }
+  const [store, second] = [make(), make()]
+  storeConformance(runner, async () => ({ store: store(), second: second() }), {
+    toleranceMs: 200, title,
+  })
+}

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import ts from 'typescript'
-import { ENTRY_POINTS } from '../../scripts/entry-points.mjs'
+import { ENTRY_POINTS, PROGRAM } from '../../scripts/entry-points.mjs'
 import tsup from '../../tsup.config.js'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -20,7 +20,10 @@ test('each entry point has a source, a build entry, ESM and CJS with types of th
   const [modules, ...bundles] = tsup
   assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts', '!src/**/*.node.ts'])
   assert.deepEqual(bundles.map(({ outDir }) => outDir), ['dist/node', 'dist/cjs', 'dist/types'])
-  for (const { entry } of bundles) assert.deepEqual(entry, Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)])))
+  const sources = Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)]))
+  for (const { entry, outDir } of bundles) {
+    assert.deepEqual(entry, outDir === 'dist/node' ? { ...sources, ...PROGRAM } : sources)
+  }
   assert.deepEqual(JSON.parse(text('typedoc.json')).entryPoints, subpaths.map(source))
   for (const subpath of subpaths) {
     assert.ok(existsSync(join(root, source(subpath))), source(subpath))
@@ -32,6 +35,11 @@ test('each entry point has a source, a build entry, ESM and CJS with types of th
       require: { types: `${types}.d.cts`, default: `./dist/cjs/${output(subpath)}.cjs` }
     })
   }
+})
+
+test('npx longhaul is built for Node', () => {
+  assert.deepEqual(Object.keys(PROGRAM).map((name) => [name, `./dist/node/${name}.js`]), Object.entries(manifest.bin))
+  for (const path of Object.values(PROGRAM)) assert.ok(text(path).startsWith('#!/usr/bin/env node\n'), path)
 })
 
 test('the conditions of an entry point stand in the order in which a tool must read them', () => {

@@ -1,4 +1,4 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { createConnection, createServer, type AddressInfo } from 'node:net'
@@ -6,9 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { redisBinary, redisEnvironment } from './redis-binary.js'
-
-/** So that a test run that is killed leaves no server behind. */
-const TIED = spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true']).status === 0 ? ['setpriv', '--pdeathsig', 'KILL'] : []
+import { TIED } from './tied.js'
 
 /** One real server of a test's own, in a folder of its own. */
 export class RedisServer {

@@ -52,8 +52,8 @@ export function inKoa(): void {
 
 /** Node, Express and Connect. */
 export function inNode(): void {
-  expectTypeOf(toNode(handler)).toEqualTypeOf<NodeHandler<Context>>()
-  expectTypeOf(toMiddleware(policy)).toEqualTypeOf<NodeHandler<Context>>()
+  expectTypeOf(toNode(handler, { context })).toEqualTypeOf<NodeHandler<Context>>()
+  expectTypeOf(toMiddleware(policy, { context })).toEqualTypeOf<NodeHandler<Context>>()
   createServer(toNode(handler, { context }))
   attach(createServer(), handler, { context })
   for (const app of [express(), express4()]) {

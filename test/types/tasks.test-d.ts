@@ -2,7 +2,7 @@
 import { expectTypeOf } from 'expect-type'
 import {
   compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition,
-  type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskHandle, type Tasks,
+  type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskEndpoints, type TaskHandle, type Tasks,
 } from 'longhaul'
 import { createClient, type InputOf, type ResultOf, type TaskStatus } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
@@ -134,6 +134,18 @@ export function submits(): void {
   endpoints.submit(report, { respond: 'always' })
   endpoints.submit(mail, { context: ({ context }) => ({ locale: context.user.id }) })
   endpoints.submit(() => ({ definition: report, input: {} }), { respond: 'always' })
+  endpoints.submit((body, { context }) => {
+    expectTypeOf(context).toEqualTypeOf<Host>()
+    expectTypeOf(body).toEqualTypeOf<unknown>()
+    return { definition: mail, input: body }
+  })
+  endpoints.submit(async (body) => ({ definition: report, input: body, pointer: '/data' }))
+  // @ts-expect-error the definition is not registered
+  endpoints.submit(stranger)
+  // @ts-expect-error the selected definition is not registered
+  endpoints.submit(() => ({ definition: stranger, input: {} }))
+  // @ts-expect-error neither a definition nor a function
+  endpoints.submit('report')
   // @ts-expect-error the context is required
   endpoints.submit(mail)
   // @ts-expect-error the context is of another type
@@ -141,6 +153,9 @@ export function submits(): void {
   // @ts-expect-error the owner is required
   taskEndpoints(tasks, { statusPath: '/tasks/{id}' })
   const all: Tasks = tasks
+  const anyEndpoints: TaskEndpoints<Host> = endpoints
+  anyEndpoints.submit(stranger)
+  taskEndpoints<Host>(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' }).submit(stranger)
   const loose: readonly AnyTaskDefinition[] = [report, mail, counts]
   console.log(all, loose)
 }

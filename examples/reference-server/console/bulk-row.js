@@ -50,7 +50,9 @@ export class BulkRow {
   /** Shows what the server said of it; `undefined` for nothing yet. */
   mark(item) {
     const { status, id, error } = item ?? {}
-    const { message, code, details = [] } = error ?? {}
+    const { message, code } = error ?? {}
+    // The pointers begin with the index of the item.
+    const details = (error?.details ?? []).map((detail) => ({ ...detail, pointer: detail.pointer.replace(/^\/\d+/, '') }))
     this.created = item !== undefined && error === undefined
     const other = details.filter(({ pointer }) => !FIELDS.includes(pointer.slice(1)))
     for (const name of FIELDS) this.#markField(name, details.filter(({ pointer }) => pointer === `/${name}`))

@@ -4,6 +4,7 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
 import { checkBounds, TIMER, SIZE } from '../definition/bounds.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { Definitions } from '../definition/task-types.js'
 import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
 import { taskFormat, type TaskFormat } from './formats.js'
 import { EncodedBodies } from './encoded-bodies.js'
@@ -68,7 +69,7 @@ export interface TaskEndpointsOptions<C = unknown> {
 }
 
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
-export interface TaskEndpoints<C = unknown> {
+export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
   /**
    * Creates a handler for POST. The body is the input of one kind of work, or `select` finds both in
    * it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC 4.6).
@@ -76,7 +77,7 @@ export interface TaskEndpoints<C = unknown> {
    * @example
    * endpoints.submit(report, { respond: 'always' })
    */
-  readonly submit: SubmitEndpoint<C>
+  readonly submit: SubmitEndpoint<C, D>
   /**
    * Takes in work for a handler of your own, and answers as `submit` does to `Prefer:
    * respond-async`, Idempotency-Key and `wait` included. `read` is called once the head of the
@@ -101,7 +102,7 @@ export interface TaskEndpoints<C = unknown> {
    */
   find(request: HttpRequest<C>, below: string): MaybePromise<TaskSnapshot | undefined>
   /** The tasks that these are the endpoints of. */
-  readonly tasks: Tasks
+  readonly tasks: Tasks<D>
   /**
    * The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on.
    */
@@ -116,6 +117,11 @@ const KNOWN = {
 /**
  * Creates the two handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
+ * `submit` accepts only definitions that `createTasks` was given. Write the type of the context at
+ * the parameter of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
+ * `taskEndpoints<HostContext>(…)`, the compiler accepts any definition, and one that is not
+ * registered throws at start.
+ *
  * @example
  * const { submit, status } = taskEndpoints(tasks, {
  *   statusPath: '/tasks/{id}',
@@ -124,9 +130,9 @@ const KNOWN = {
  *
  * @throws {TypeError} `owner` is missing, `statusPath` has no `{id}`, or an option makes no sense.
  */
-export function taskEndpoints<C = unknown>(
-  tasks: Tasks, options: TaskEndpointsOptions<C>,
-): TaskEndpoints<C> {
+export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
+  tasks: Tasks<D>, options: TaskEndpointsOptions<C>,
+): TaskEndpoints<C, D> {
   checkBounds('taskEndpoints', options, KNOWN)
   const service = serviceOf(tasks, 'taskEndpoints')
   const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes } = options

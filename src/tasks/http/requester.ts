@@ -33,14 +33,18 @@ const addressOf = clientAddress()
 /**
  * Makes the function that finds the requester of a request.
  *
+ * @param caller - name of the public function, for error messages
+ * @param things - what belongs to the owner, for error messages
  * @throws {TypeError} `option` is missing or is none of the three choices.
  */
-export function findRequester<C>(option: OwnerOption<C>): (request: HttpRequest<C>) => Requester {
+export function findRequester<C>(
+  option: OwnerOption<C>, caller = 'taskEndpoints', things = 'task',
+): (request: HttpRequest<C>) => Requester {
   if (option === 'anyone') return () => ANYONE
-  if (option === 'principal') return byPrincipal
-  if (typeof option !== 'function') throw missing(option)
+  if (option === 'principal') return (request) => byPrincipal(request, caller)
+  if (typeof option !== 'function') throw missing(option, caller, things)
   return (request) => {
-    const id = checkOwnerId('taskEndpoints: owner', option(request))
+    const id = checkOwnerId(`${caller}: owner`, option(request))
     return id === undefined ? ANONYMOUS : { kind: 'owner', owner: id }
   }
 }
@@ -53,18 +57,22 @@ export function countedAs({ owner }: Requester, request: HttpRequest<unknown>): 
   return owner === undefined ? countedWithoutOwner(addressOf(request)) : countedAsOwner(owner)
 }
 
-function byPrincipal(request: HttpRequest<unknown>): Requester {
-  const principal = principalOrNobody(request, "taskEndpoints: owner: 'principal'")
+function byPrincipal(request: HttpRequest<unknown>, caller: string): Requester {
+  const principal = principalOrNobody(request, `${caller}: owner: 'principal'`)
   if (principal === undefined) throw httpError('unauthorized')
-  const owner = checkOwnerId('taskEndpoints: the subject of the principal', principal.subject)
-  if (owner === undefined) throw new TypeError('taskEndpoints: the principal has no subject; give it one, as in { subject: user.id }')
+  const owner = checkOwnerId(`${caller}: the subject of the principal`, principal.subject)
+  if (owner === undefined) throw new TypeError(`${caller}: the principal has no subject; give it one, as in { subject: user.id }`)
   return { kind: 'owner', owner }
 }
 
-function missing(option: unknown): TypeError {
+function missing(option: unknown, caller: string, things: string): TypeError {
   const found = option === undefined ? 'the option owner is missing' : 'the option owner is none of the three choices'
-  return new TypeError(`taskEndpoints: ${found}. Say to whom tasks belong. ` +
+  return new TypeError(`${caller}: ${found}. Say to whom ${things}s belong. ` +
     'A function returns the id of the owner: owner: ({ context }) => context.user?.id. ' +
     "owner: 'principal' takes the subject that authenticate or the host has found, and refuses requests without one. " +
-    "owner: 'anyone' lets everybody who knows the id of a task see and cancel it.")
+    `owner: 'anyone' lets everybody who knows the id of ${an(things)} see and cancel it.`)
+}
+
+function an(thing: string): string {
+  return thing.startsWith('u') ? `an ${thing}` : `a ${thing}`
 }

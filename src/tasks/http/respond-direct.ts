@@ -54,7 +54,8 @@ export async function respondTemporary<C>(
 }
 
 /**
- * Answers a request with an Idempotency-Key with the result of its task. The task continues if the
+ * Answers a request with an Idempotency-Key, or one whose task was submitted in a transaction of the
+ * host, with the result of its task. The task continues if the
  * client disconnects or the time is over. Releases the slot; acquires one if there is none, because
  * this request asked for a 202 but the first request with its key asked for the result.
  */
@@ -71,7 +72,9 @@ export async function respondWithResult<C>(
     if (end) return answerOf(end, replayed ? { 'idempotent-replayed': 'true' } : {})
     if (request.signal.aborted) return empty(503)
     if (settings.service.isClosing) throw shuttingDown()
-    throw direct ? notDoneYet() : stillRunning()
+    if (!direct) throw stillRunning()
+    if (request.headers['idempotency-key'] !== undefined) throw notDoneYet()
+    throw continues(settings.path.location(request.mountPath, task.id))
   } finally {
     slot.release()
   }
@@ -112,6 +115,17 @@ function notDoneYet(): HttpError {
   return httpError('sync_timeout', {
     message: 'The work is not done yet and goes on; send the same request with the same Idempotency-Key for its result.',
     headers: { 'retry-after': '1' },
+  })
+}
+
+/**
+ * Returns the error of a request without an Idempotency-Key whose task was submitted in a
+ * transaction. Has no Retry-After, because a retry would be another task.
+ */
+function continues(location: string): HttpError {
+  return httpError('sync_timeout', {
+    message: `The work is not done yet and goes on; ${location} shows its end.`,
+    headers: { location },
   })
 }
 

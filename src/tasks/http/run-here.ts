@@ -13,14 +13,15 @@ const KEEP_ALIVE_MARGIN_MS = 2000
 /**
  * Acquires a slot for a run that answers its request directly, in this process and without a record
  * (SPEC 4.6 rule 5). Returns `false` if the work has to become a task: because of its
- * Idempotency-Key, because `attempts` and `maxPerOwner` are counted on record, because `direct` of
+ * Idempotency-Key or its transaction, because `attempts` and `maxPerOwner` are counted on record, because `direct` of
  * `createTasks` says so, or because all slots are taken.
  */
 export function acquireRunSlot<C>(
   { service }: EndpointSettings<C>,
-  { direct, idempotencyKey, definition: { attempts, maxPerOwner } }: Submission<C>,
+  { direct, idempotencyKey, transaction, definition: { attempts, maxPerOwner } }: Submission<C>,
 ): boolean {
-  const needsRecord = idempotencyKey !== undefined || attempts > 1 || maxPerOwner !== undefined
+  const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
+    || maxPerOwner !== undefined
   return direct && !needsRecord && service.directHere && service.runSlots.tryAcquire()
 }
 

@@ -5,7 +5,7 @@ import { cutText } from '../../runtime/cut-text.js'
 const MAX_ISSUED = 16
 const MAX_SHOWN = 200
 
-/** A status path such as `/api/status/{id}`, below the mount path. */
+/** A path with an id, such as the status path `/api/status/{id}`, below the mount path. */
 export class StatusPath {
   readonly template: string
   readonly #before: string
@@ -16,14 +16,15 @@ export class StatusPath {
   #warned = false
 
   /**
+   * @param option - name of the option with its function, for error messages
    * @throws {TypeError} `template` does not start with `/`, or has no `{id}` as a whole segment.
    */
-  constructor(template: string) {
+  constructor(template: string, option = 'taskEndpoints: statusPath') {
     const parts = String(template).split('{id}')
     const [before = '', after = ''] = parts
     const isWhole = before.startsWith('/') && before.endsWith('/') && (after === '' || after.startsWith('/'))
     if (parts.length !== 2 || !isWhole || /[{}:*?#\s]/.test(before + after)) {
-      throw new TypeError('taskEndpoints: statusPath must be a path with one {id}, such as \'/tasks/{id}\', ' +
+      throw new TypeError(`${option} must be a path with one {id}, such as '/tasks/{id}', ` +
         `not ${JSON.stringify(template)}`)
     }
     this.template = template

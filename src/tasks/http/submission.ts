@@ -10,7 +10,7 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskService } from '../task-service.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import type { Requester } from './requester.js'
-import type { FindCallback, ReadWork, Selected } from './submit-endpoint-options.js'
+import type { FindCallback, ReadWork, Selected, SubmitTransaction } from './submit-endpoint-options.js'
 
 /** A submission before its body is read. */
 export interface SubmissionSource<C> {
@@ -22,6 +22,7 @@ export interface SubmissionSource<C> {
    * `async`: every answer is a 202, after a wait if the client asks for it.
    */
   readonly mode: 'prefer' | 'always' | 'async'
+  readonly transaction: SubmitTransaction<C> | undefined
 }
 
 /** A request that was read and validated. */
@@ -32,6 +33,8 @@ export interface Submission<C> extends Submitter<C> {
   readonly idempotencyKey: string | undefined
   readonly callbackUrl: string | undefined
   readonly discard?: (() => unknown) | undefined
+  /** Submits the task in a transaction of the host. */
+  readonly transaction: SubmitTransaction<C> | undefined
 }
 
 /** A request without its input, and the answer that it asks for. */
@@ -49,7 +52,7 @@ export interface Submitter<C> {
 /** Reads and validates a submission. Throws the error that the client is to see. */
 export async function readSubmission<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>,
-  { read, callback, mode }: SubmissionSource<C>,
+  { read, callback, mode, transaction }: SubmissionSource<C>,
 ): Promise<Submission<C>> {
   const { service } = settings
   const requester = settings.requester(request)
@@ -64,7 +67,7 @@ export async function readSubmission<C>(
     if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
     return {
       request, requester, definition, input, body, idempotencyKey, callbackUrl, discard, direct,
-      respondAsync,
+      respondAsync, transaction,
       waitSeconds: mode === 'always' ? 0 : Math.min(wait, settings.maxWaitSeconds),
     }
   } catch (error) {

@@ -1,10 +1,11 @@
 import type { Handler, HttpRequest } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Transaction } from '../../stores/transaction.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
-import type { ContextOf } from '../definition/task-types.js'
+import type { ContextOf, Definitions, InputOf } from '../definition/task-types.js'
 
-/** Options of one submit endpoint. */
-export interface SubmitEndpointOptions<C = unknown> {
+/** Options of one submit endpoint, for input of type `I`. */
+export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   /**
    * Returns the part of the request that `run` receives as `context`, as JSON. Required, and typed,
    * if the definition says which context it needs. Default: `context` of `taskEndpoints`.
@@ -23,17 +24,59 @@ export interface SubmitEndpointOptions<C = unknown> {
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
   readonly callback?: FindCallback<C>
+  /**
+   * Opens a transaction of yours, writes your rows and submits the task in it. Called once the
+   * request is valid. Requires the store and the index of `longhaul/postgres`. Default: none; the
+   * task is stored and enqueued at once.
+   */
+  readonly transaction?: SubmitTransaction<C, I>
 }
+
+/**
+ * Writes the rows of a request and submits its task, in one transaction of the application. Resolves
+ * after the commit. The answer, such as 202, is sent then, so its `Location` is valid.
+ *
+ * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass, so
+ *   that the transaction is rolled back. If you retry the transaction, call it again.
+ * - Rejects if the transaction is rolled back: nothing of the task is left, and the error is answered
+ *   as that of a handler.
+ * - Is not called for a request whose Idempotency-Key has a task already. If two requests with one
+ *   key come at the same time, only one of them commits.
+ * - The task of a direct answer continues if the client disconnects.
+ *
+ * @example
+ * endpoints.submit(report, {
+ *   transaction: async (request, input, submit) => {
+ *     const client = await pool.connect()
+ *     try {
+ *       await client.query('BEGIN')
+ *       const { taskId } = await submit(client)
+ *       await client.query('INSERT INTO reports (year, task) VALUES ($1, $2)', [input.year, taskId])
+ *       await client.query('COMMIT')
+ *     } catch (error) {
+ *       await client.query('ROLLBACK')
+ *       throw error
+ *     } finally {
+ *       client.release()
+ *     }
+ *   },
+ * })
+ */
+export type SubmitTransaction<C = unknown, I = unknown> = (
+  request: HttpRequest<C>, input: I,
+  submit: (transaction: Transaction) => Promise<{ readonly taskId: string }>,
+) => Promise<unknown>
 
 /**
  * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if there
  * is none.
  */
-export type Select<C = unknown> = (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected>
+export type Select<C = unknown, D extends Definitions = Definitions> =
+  (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected<D>>
 
 /** One kind of work and its input. */
-export interface Selected {
-  readonly definition: AnyTaskDefinition
+export interface Selected<D extends Definitions = Definitions> {
+  readonly definition: D[number]
   readonly input: unknown
   /**
    * JSON pointer to the input in the body, such as `/data`. Pointers of validation errors begin with
@@ -64,17 +107,27 @@ export interface ReadWork {
  * The options of `submit` for a definition: required, with their `context`, if the definition says
  * which context it needs.
  */
-export type SubmitEndpointArguments<C, T extends AnyTaskDefinition> =
-  unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C>]
-    : [options: SubmitEndpointOptions<C> & {
-      /** Returns the context that `run` of this definition needs. */
-      readonly context: (request: HttpRequest<C>) => ContextOf<T>
-    }]
+export type SubmitEndpointArguments<C, T> =
+  T extends AnyTaskDefinition
+    ? unknown extends ContextOf<T> ? [options?: SubmitEndpointOptions<C, InputOf<T>>]
+      : [options: SubmitEndpointOptions<C, InputOf<T>> & {
+        /** Returns the context that `run` of this definition needs. */
+        readonly context: (request: HttpRequest<C>) => ContextOf<T>
+      }]
+    : [options?: SubmitEndpointOptions<C>]
 
-/** Creates handlers for POST; see `TaskEndpoints.submit`. */
-export interface SubmitEndpoint<C = unknown> {
-  <T extends AnyTaskDefinition>(
-    definition: T, ...options: SubmitEndpointArguments<C, T>
+/** Refuses a definition that `createTasks` was not given. The name of the member is the message. */
+export type Registered<T, D extends Definitions> =
+  T extends D[number] | Select<never> ? unknown
+    : { readonly 'this definition is not in `definitions` of createTasks': never }
+
+/**
+ * Creates handlers for POST; see `TaskEndpoints.submit`. Its call is typed as a method, so that
+ * endpoints of some definitions fit where endpoints of any definitions are expected.
+ */
+export type SubmitEndpoint<C = unknown, D extends Definitions = Definitions> = {
+  /** Creates a handler for POST. */
+  submit<T extends AnyTaskDefinition | Select<C, D>>(
+    what: T & Registered<T, D>, ...options: SubmitEndpointArguments<C, T>
   ): Handler<C>
-  (select: Select<C>, options?: SubmitEndpointOptions<C>): Handler<C>
-}
+}['submit']

@@ -12,6 +12,7 @@ import { submitOperations } from './operations.js'
 import { respondAccepted } from './respond-async.js'
 import { acquireWaiterSlot, respondTemporary, respondWithResult } from './respond-direct.js'
 import { acquireRunSlot, runHere } from './run-here.js'
+import { submitInTransaction } from './submit-in-transaction.js'
 import {
   readBody, readSubmission, type Submission, type SubmissionSource, type Submitter,
 } from './submission.js'
@@ -20,7 +21,7 @@ import type {
 } from './submit-endpoint-options.js'
 
 const KNOWN = {
-  respond: 1, emptyBody: 1, callback: 1, context: 1,
+  respond: 1, emptyBody: 1, callback: 1, context: 1, transaction: 1,
 } satisfies Record<keyof SubmitEndpointOptions, unknown>
 
 /** Creates the handler that accepts work with a JSON body (SPEC 4.6, 4.7). */
@@ -29,7 +30,10 @@ export function createSubmit<C>(
   options: SubmitEndpointOptions<C> = {},
 ): Handler<C> {
   checkNames('submit', options, KNOWN)
-  const { context } = options
+  const { context, transaction } = options
+  if (transaction !== undefined && typeof transaction !== 'function') {
+    throw new TypeError('submit: transaction must be a function (request, input, submit)')
+  }
   const settings = context ? { ...shared, context: jsonContext(context) } : shared
   const { service, maxBodyBytes } = settings
   const { respond: mode = 'prefer', callback = settings.callback } = options
@@ -42,7 +46,7 @@ export function createSubmit<C>(
     return { ...selected, body }
   }
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
-    request.method === 'POST' ? answer(settings, request, { read: () => read(request), callback, mode }) : undefined
+    request.method === 'POST' ? answer(settings, request, { read: () => read(request), callback, mode, transaction }) : undefined
   )
   const definition = typeof what === 'function' ? undefined : what
   return describe(handler, submitOperations(settings.format, definition, {
@@ -57,6 +61,7 @@ export function acceptRead<C>(
 ): Promise<HttpResponse> {
   return answer(settings, request, {
     read: async () => ({ ...await read(), definition }), callback: settings.callback, mode: 'async',
+    transaction: undefined,
   })
 }
 
@@ -69,8 +74,11 @@ async function answer<C>(
   const slot = submission.direct ? acquireWaiterSlot(settings, submission) : undefined
   if (submission.direct && !slot) return empty(503)
   let accepted: AcceptedSubmission
+  const { transaction } = submission
   try {
-    accepted = await acceptSubmission(settings, submission)
+    accepted = transaction === undefined
+      ? await acceptSubmission(settings, submission)
+      : await submitInTransaction(settings, submission, transaction)
   } catch (error) {
     slot?.release()
     throw error

@@ -1,13 +1,11 @@
 import { httpError, type HttpError } from '../../http/errors.js'
+import { readFailure } from '../../http/failure.js'
 import type { Queue } from '../../queues/queue.js'
-import { newId } from '../../runtime/random-id.js'
 import type { TaskIndex } from '../../stores/task-index.js'
-import { LONGEST_MS } from '../definition/bounds.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
 import { noCallbacks } from '../record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { releaseExternal, releaseUnlessUsed } from '../record/external.js'
-import { isTaskId, jobId, newJobName } from '../record/ids.js'
+import { jobId } from '../record/ids.js'
 import { decodeWork, encodeWork, TaskJob } from '../record/job.js'
 import type { Ledger, VersionedRecord } from '../record/ledger.js'
 import { toListed } from '../record/listed.js'
@@ -15,6 +13,8 @@ import { toTaskText, type TaskRecord } from '../record/record.js'
 import type { StoreIdentity } from '../record/store-identity.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { acquireSlot, releaseSlot } from './owner-slots.js'
+import { enqueueCommitted, isEnqueuedLater } from './enqueue-committed.js'
+import type { NewTask } from './new-task.js'
 import type { AcceptOptions } from './submit-options.js'
 
 /** Number of attempts at a task whose id others delete and use at the same time. */
@@ -35,6 +35,8 @@ export interface AcceptSettings {
   readonly identity: StoreIdentity
   readonly pendingMs: number
   readonly hasCallbacks: boolean
+  /** `true` if this process runs tasks. */
+  readonly isWorker: boolean
   /** `true` if this process shuts down. */
   readonly isClosing: () => boolean
   /** Time after which a task that can run is first looked for. */
@@ -50,38 +52,29 @@ export interface AcceptSettings {
  * @throws {HttpError} 409 `conflict`, 429 `too_many_tasks`, 503 `queue_full`, `service_unavailable`
  * or `shutting_down`
  */
-export async function acceptTask(
-  settings: AcceptSettings, definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
-): Promise<Accepted> {
-  if (options.callbackUrl !== undefined && !settings.hasCallbacks) throw noCallbacks()
-  if (settings.isClosing()) throw shuttingDown()
-  const accepted = await new Acceptance(settings, definition, input, options).accept()
-  const { created, task } = accepted
-  if (created && taskChannel.hasSubscribers) publishAccepted(definition.name, task)
-  if (!created) await releaseUnlessUsed(settings.ledger, definition, input, task.id)
+export async function acceptTask(settings: AcceptSettings, task: NewTask): Promise<Accepted> {
+  const { definition, input, options } = task
+  checkAcceptable(settings, options)
+  const accepted = await new Acceptance(settings, task).accept()
+  if (accepted.created && taskChannel.hasSubscribers) {
+    publishAccepted(definition.name, accepted.task)
+  }
+  if (!accepted.created) await releaseUnlessUsed(settings.ledger, definition, input, task.id)
   return accepted
+}
+
+/** Throws if this process can accept no task now, or none with such options. */
+export function checkAcceptable(settings: AcceptSettings, { callbackUrl }: AcceptOptions): void {
+  if (callbackUrl !== undefined && !settings.hasCallbacks) throw noCallbacks()
+  if (settings.isClosing()) throw shuttingDown()
 }
 
 /** One task on its way into the store and the queue. */
 class Acceptance {
-  private readonly id: string
-  private readonly jobName = newJobName()
-  private readonly delayMs: number
-  private readonly ttlMs: number
   /** The key of the slot that `maxPerOwner` needs. */
   private slot: string | undefined
 
-  constructor(
-    private readonly settings: AcceptSettings, private readonly definition: AnyTaskDefinition,
-    private readonly input: unknown, private readonly options: AcceptOptions,
-  ) {
-    const { id = newId(), delayMs = 0 } = options
-    if (!isTaskId(id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
-    if (!(delayMs >= 0 && delayMs <= LONGEST_MS)) throw new TypeError('delayMs must be from 0 to 100 years')
-    this.id = id
-    this.delayMs = delayMs
-    this.ttlMs = delayMs + settings.pendingMs
-  }
+  constructor(private readonly settings: AcceptSettings, private readonly task: NewTask) {}
 
   async accept(): Promise<Accepted> {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -93,20 +86,21 @@ class Acceptance {
 
   /** Acquires a slot if `maxPerOwner` needs one. Returns `false` if the task exists already. */
   private async reserveSlot(): Promise<boolean> {
-    const { settings: { ledger }, definition: { name, maxPerOwner }, options: { counted }, id, ttlMs } = this
+    const { settings: { ledger }, task: { definition: { name, maxPerOwner }, options, id, ttlMs } } = this
+    const { counted } = options
     if (counted === undefined || maxPerOwner === undefined) return true
-    if (this.options.id !== undefined && await ledger.load(id)) return false
+    if (options.id !== undefined && await ledger.load(id)) return false
     this.slot = await acquireSlot(ledger.store, { name, maxPerOwner }, counted, id, ttlMs)
     return true
   }
 
   /** Creates the task. Returns `undefined` if the id is taken. */
   private async create(): Promise<Accepted | undefined> {
-    const { settings: { ledger, index }, options } = this
+    const { settings: { ledger, index }, task } = this
     const record = this.newRecord()
     const entry = jobId(record)
-    const isFresh = options.id === undefined
-    const indexed = index?.add(entry, this.delayMs + this.settings.sweepMs)
+    const isFresh = task.options.id === undefined
+    const indexed = index?.add(entry, task.delayMs + this.settings.sweepMs)
     // An id that somebody knows already must have its entry before its record. Nobody knows a fresh
     // id before the answer, so its entry may be written together with the record.
     if (!isFresh) await indexed
@@ -150,20 +144,11 @@ class Acceptance {
   }
 
   private newRecord(): TaskRecord {
-    const { definition: { name, keeps, attempts, backoff }, delayMs, input } = this
-    const { settings: { ledger: { holder }, queue }, options: { owner, claim, context, callbackUrl } } = this
-    const createdAt = Date.now()
-    return {
-      id: this.id, name, owner, state: 'queued', job: this.jobName, attempt: 0, version: 1,
-      createdAt, startedAt: undefined, finishedAt: undefined, expiresAt: createdAt + this.ttlMs,
-      startAt: delayMs > 0 ? createdAt + Math.ceil(delayMs) : undefined,
-      progress: undefined, result: undefined, error: undefined, errorStatus: undefined,
-      claim, slot: this.slot, holder,
-      keeps: keeps?.of(input),
-      callback: callbackUrl === undefined ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
-      // A queue in memory loses its jobs together with this process.
-      work: queue.durable ? encodeWork({ input, context, attempts, backoff }) : undefined,
-    }
+    const { settings: { ledger: { holder }, queue }, task } = this
+    const { definition: { attempts, backoff }, input, options: { context } } = task
+    // A queue in memory loses its jobs together with this process.
+    const work = queue.durable ? encodeWork({ input, context, attempts, backoff }) : undefined
+    return task.toRecord(this.slot, { holder, work, enqueuedLater: undefined })
   }
 
   /**
@@ -171,11 +156,11 @@ class Acceptance {
    * another spooled body.
    */
   private async newJob(from: VersionedRecord): Promise<TaskJob> {
-    const { settings: { queue, identity }, definition: { name }, options } = this
+    const { settings: { queue, identity }, task: { id: taskId, definition: { name }, input: own, options } } = this
     const { work, job } = from.record
-    const { input, context } = work === undefined ? { input: this.input, context: options.context } : decodeWork(work)
+    const { input, context } = work === undefined ? { input: own, context: options.context } : decodeWork(work)
     const store = queue.durable ? await identity.read() : undefined
-    return new TaskJob({ taskId: this.id, job, name, input, context, store }, from)
+    return new TaskJob({ taskId, job, name, input, context, store }, from)
   }
 
   /**
@@ -187,30 +172,33 @@ class Acceptance {
     const { settings: { ledger, index } } = this
     const deleted = await ledger.delete(created).catch(() => undefined)
     // Unknown outcome: the sweep, or a retry with this id, finds out.
-    if (deleted === undefined) throw reason
-    const now = deleted ? undefined : await ledger.load(this.id)
+    if (deleted === undefined) throw mayExist(reason)
+    const now = deleted ? undefined : await ledger.load(this.task.id)
     if (now) return { task: snapshotOf(now.record), created: true }
     index?.remove(jobId(created.record))
     await this.releaseSlot()
-    if (deleted && created.record.keeps !== undefined) await releaseExternal(this.definition, created.record.keeps)
+    if (deleted && created.record.keeps !== undefined) await releaseExternal(this.task.definition, created.record.keeps)
     throw reason
   }
 
   /** Resumes the task that has the id. Returns `undefined` if it is gone. */
   private async resumeExisting(): Promise<Accepted | undefined> {
-    const { settings: { ledger }, options, definition } = this
-    const existing = await ledger.load(this.id)
+    const { settings: { ledger }, task } = this
+    const existing = await ledger.load(task.id)
     if (existing?.record.slot !== this.slot) await this.releaseSlot()
     if (!existing) return undefined
     const { record } = existing
-    if (record.owner !== options.owner || record.name !== definition.name) {
-      throw httpError('conflict', { message: 'This id belongs to another task.' })
-    }
+    checkSameTask(record, task)
     await this.releaseOwnInput(record)
     if (record.state !== 'queued') return { task: snapshotOf(record), created: false }
+    if (isEnqueuedLater(record)) {
+      // Its transaction has committed. If this fails, a sweep enqueues it.
+      await enqueueCommitted(this.settings, existing).catch(() => undefined)
+      return { task: snapshotOf(record), created: false }
+    }
     const failure = await this.enqueue(await this.newJob(existing))
     // The record stays, because another caller may have been promised this task.
-    if (failure) throw failure
+    if (failure) throw mayExist(failure)
     return this.touch(existing)
   }
 
@@ -219,24 +207,20 @@ class Acceptance {
    * The task uses what its record names.
    */
   private async releaseOwnInput({ keeps, work, state }: TaskRecord): Promise<void> {
-    const { definition, input } = this
+    const { definition, input } = this.task
     const own = definition.keeps?.of(input)
     if (own === undefined || own === keeps || (state === 'queued' && work === undefined)) return
     await releaseExternal(definition, own)
   }
 
-  /** Writes the record, so that the request which created it can no longer delete it. */
   private async touch(existing: VersionedRecord): Promise<Accepted | undefined> {
-    const until = Date.now() + this.ttlMs
-    const touched = await this.settings.ledger.move(existing, ({ state, expiresAt }) => (
-      state === 'queued' ? { expiresAt: Math.max(expiresAt, until) } : undefined
-    ))
+    const touched = await touch(this.settings.ledger, existing, this.task)
     return touched && { task: snapshotOf(touched.record), created: false }
   }
 
   /** Returns `undefined` if the queue has the job, else the reason. */
   private async enqueue(job: TaskJob): Promise<HttpError | undefined> {
-    const { settings: { queue }, definition: { attempts, backoff }, delayMs } = this
+    const { settings: { queue }, task: { definition: { attempts, backoff }, delayMs } } = this
     try {
       const outcome = await queue.enqueue(job, { delayMs, attempts, backoff })
       return outcome === 'accepted' ? undefined : httpError('queue_full', { headers: { 'retry-after': '1' } })
@@ -248,11 +232,41 @@ class Acceptance {
   private async releaseSlot(): Promise<void> {
     const { slot } = this
     this.slot = undefined
-    if (slot !== undefined) await releaseSlot(this.settings.ledger.store, slot, this.id).catch(() => undefined)
+    if (slot !== undefined) await releaseSlot(this.settings.ledger.store, slot, this.task.id).catch(() => undefined)
   }
 }
 
 const ignore = (): undefined => undefined
+
+/** Errors that say nothing about whether the task was accepted. */
+const UNCERTAIN = new Set(['service_unavailable', 'store_unavailable'])
+
+/**
+ * Returns the error of a task whose record may exist. Others, such as `queue_full`, release the
+ * claim of an Idempotency-Key, and a retry would start a second task.
+ */
+function mayExist(cause: unknown): unknown {
+  if (UNCERTAIN.has(readFailure(cause).code)) return cause
+  return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
+}
+
+/** Throws 409 `conflict` unless the record of an id is that of the task which is submitted. */
+export function checkSameTask(
+  record: TaskRecord, { definition: { name }, options: { owner } }: NewTask,
+): void {
+  if (record.owner === owner && record.name === name) return
+  throw httpError('conflict', { message: 'This id belongs to another task.' })
+}
+
+/** Writes a waiting record, so that the request which created it can no longer delete it. */
+export async function touch(
+  ledger: Ledger, existing: VersionedRecord, { ttlMs }: NewTask,
+): Promise<VersionedRecord | undefined> {
+  const until = Date.now() + ttlMs
+  return ledger.move(existing, ({ state, expiresAt }) => (
+    state === 'queued' ? { expiresAt: Math.max(expiresAt, until) } : undefined
+  ))
+}
 
 /** Returns the error for requests that are refused because this process shuts down. */
 export function shuttingDown(): HttpError {

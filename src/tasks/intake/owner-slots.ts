@@ -24,9 +24,8 @@ export async function acquireSlot(
   store: Store, definition: { readonly name: string, readonly maxPerOwner: number },
   counted: string, taskId: string, ttlMs: number,
 ): Promise<string> {
-  const party = createHash('sha256').update(counted).digest('base64url')
   for (let n = 0; n < definition.maxPerOwner; n++) {
-    const key = `slot:${definition.name}:${String(n)}:${party}`
+    const key = `slot:${definition.name}:${String(n)}:${digestOf(counted)}`
     const outcome = await store.create(key, taskId, { ttlMs })
     if (outcome.created) return key
     const { value: holderId, revision } = outcome.entry
@@ -38,6 +37,15 @@ export async function acquireSlot(
     if (taken.replaced) return key
   }
   throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
+}
+
+/** Returns the key that stands for all slots of one party. */
+export function slotsOf(name: string, counted: string): string {
+  return `slots:${name}:${digestOf(counted)}`
+}
+
+function digestOf(counted: string): string {
+  return createHash('sha256').update(counted).digest('base64url')
 }
 
 /** Releases a slot, unless another task has acquired it meanwhile. */

@@ -1,3 +1,4 @@
+import type { Transaction } from '../../stores/transaction.js'
 import type { OwnerId } from '../record/owner.js'
 
 /** Options of one task that is submitted. */
@@ -25,24 +26,33 @@ export interface OwnedSubmitOptions {
    * URL that receives a signed POST when the task has ended. Requires `callbacks` of `createTasks`.
    */
   readonly callbackUrl?: string | undefined
+  /**
+   * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
+   * back with it, and its job is enqueued after the commit. Before that, `get` and `wait` do not
+   * find the task. Requires the store and the index of `longhaul/postgres`, on the same database.
+   * Default: none; the task is stored and enqueued at once.
+   */
+  readonly transaction?: Transaction | undefined
 }
 
 /** The names of the options of `tasks.ownedBy(…).submit`. */
 export const OWNED_SUBMIT = {
-  id: 0, delayMs: 0, context: 0, callbackUrl: 0,
+  id: 0, delayMs: 0, context: 0, callbackUrl: 0, transaction: 0,
 } satisfies Record<keyof OwnedSubmitOptions, 0>
 
 /** The names of the options of `tasks.submit`. */
 export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof SubmitOptions, 0>
 
-/** Options of `acceptTask`. */
-export interface AcceptOptions extends OwnedSubmitOptions {
+/** Options of `acceptTask` and `acceptInTransaction`. */
+export interface AcceptOptions extends Omit<OwnedSubmitOptions, 'transaction'> {
   readonly owner: OwnerId
   /**
    * The party that `maxPerOwner` counts; see `countedAs`. Absent for a task of the host's own, which
    * is not counted.
    */
   readonly counted?: string
+  /** `true` if `id` is new and random. Saves a transaction the search for a task with this id. */
+  readonly isNewId?: boolean
   /** The store key of the idempotency claim that stands for the task. */
   readonly claim?: string | undefined
 }

@@ -22,9 +22,11 @@ export function encodeHead(record: TaskRecord): string {
   return `["${state}",${times},${textOr0(owner)},${errorStatus},${names}${rare(record)}]`
 }
 
-function rare({ callback, holder, keeps, startAt, errorFields }: TaskRecord): string {
-  if ((callback ?? holder ?? keeps ?? startAt ?? errorFields) === undefined) return ''
-  return `,${JSON.stringify({ callback, holder, keeps, startAt, errorFields } satisfies Rare)}`
+function rare(record: TaskRecord): string {
+  const { callback, holder, keeps, startAt, errorFields, enqueuedLater } = record
+  if ((callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater) === undefined) return ''
+  const members: Rare = { callback, holder, keeps, startAt, errorFields, enqueuedLater }
+  return `,${JSON.stringify(members)}`
 }
 
 function textOr0(text: string | undefined): string {
@@ -39,7 +41,9 @@ type Head = [
 ]
 
 /** Members that most records do not have. */
-type Rare = Pick<TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields'>
+type Rare = Pick<
+  TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater'
+>
 
 /** The members of the JSON text that are needed to write the record again. */
 interface TaskBody {
@@ -124,6 +128,7 @@ function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRe
     keeps: rare?.keeps,
     startAt: rare?.startAt,
     errorFields: rare?.errorFields,
+    enqueuedLater: rare?.enqueuedLater,
     work,
     progress: body.progress,
     result: 'result' in body ? JSON.stringify(body.result) : undefined,

@@ -72,11 +72,16 @@ const MAX_WORK_LENGTH = 16_384
 
 /** Returns the work as text; `undefined` if it is too long, so that only its job has it. */
 export function encodeWork(work: Work): string | undefined {
-  const text = JSON.stringify(work)
+  const text = encodeWholeWork(work)
   return text.length > MAX_WORK_LENGTH ? undefined : text
 }
 
-/** Reads the text that `encodeWork` wrote. */
+/** Returns the work as text, whatever its length. */
+export function encodeWholeWork(work: Work): string {
+  return JSON.stringify(work)
+}
+
+/** Reads the text that `encodeWork` or `encodeWholeWork` wrote. */
 export function decodeWork(text: string): Work {
   return JSON.parse(text) as Work
 }

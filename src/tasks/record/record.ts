@@ -65,11 +65,17 @@ export interface TaskRecord {
    * should the queue lose it.
    */
   readonly work?: string | undefined
+  /**
+   * `true` until the first run begins, if the task was accepted in a transaction of the application.
+   * Its job is enqueued after the commit, so it may not be in the queue yet.
+   */
+  readonly enqueuedLater?: true | undefined
   /** The callback to send when the task is final, and its state. */
   readonly callback: CallbackState | undefined
 }
 
-type Fixed = 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'holder' | 'keeps' | 'work'
+type Fixed =
+  'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'keeps' | 'work' | 'enqueuedLater'
 
 /** Changes of one move. `undefined` leaves a member unchanged; no member can be removed. */
 export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
@@ -99,7 +105,9 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   const { progress = record.progress, result = record.result, error = record.error, errorStatus = record.errorStatus } = to
   const { errorFields = record.errorFields } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
-  const { startAt, holder, keeps } = record
+  const { holder = record.holder } = to
+  const { startAt, keeps } = record
+  const isQueued = state === 'queued'
   const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
     || progress !== record.progress || result !== record.result || error !== record.error
     || callback !== record.callback
@@ -107,7 +115,8 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
     id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt,
     startAt, startedAt, finishedAt, expiresAt,
     progress, result, error, errorStatus, errorFields, claim, slot, callback, holder, keeps,
-    work: state === 'queued' ? record.work : undefined,
+    work: isQueued ? record.work : undefined,
+    enqueuedLater: isQueued ? record.enqueuedLater : undefined,
   }
 }
 

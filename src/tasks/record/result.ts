@@ -1,15 +1,19 @@
+import { refuseEmptied } from './emptied-values.js'
+
 const DONE = 'The task is completed.'
 
 /**
- * The result of a run as JSON text. It is always an object with a `message` (SPEC 2.5): an object
- * without one gains one, any other value becomes `{ message, value }`.
- * Throws a `TypeError` when the value can't be written as JSON (a circle, a BigInt).
+ * Returns the result of a run as JSON text. It is always an object with a `message` (SPEC 2.5): an
+ * object without one gains one, any other value becomes `{ message, value }`.
+ *
+ * @throws {TypeError} JSON cannot carry the value: a circle, a BigInt, a Map, a Set, a promise.
  */
 export function toResultText(value: unknown): string {
   const text = JSON.stringify(value) as string | undefined
   if (text === undefined) return `{"message":"${DONE}"}`
+  refuseEmptied(value, text)
   if (!text.startsWith('{')) return `{"message":"${DONE}","value":${text}}`
-  // The usual case: no need to look further.
+  // The usual case.
   if (text.startsWith('{"message":"')) return text
   // What was written decides, not the object: toJSON may have changed it, and some members are not
   // written.

@@ -3,6 +3,7 @@ import { isStoreUnavailable } from '../../stores/store.js'
 import type { TaskIndex } from '../../stores/task-index.js'
 import type { ExecutorSettings } from './executor-settings.js'
 import type { Executor } from './execute.js'
+import { enqueueCommitted, isEnqueuedLater } from '../intake/enqueue-committed.js'
 import { elapsed } from '../record/elapsed.js'
 import { isTaskId, jobId, newJobName, taskOf } from '../record/ids.js'
 import { decodeWork, TaskJob, type Work } from '../record/job.js'
@@ -21,6 +22,11 @@ const MAX_ENTRIES = 1000
 const SLICE_SIZE = 500
 /** Maximum number of slices in one sweep. */
 const MAX_SLICES = 1000
+/**
+ * Time between two sweeps of a store with transactions, and until the next attempt to enqueue a task
+ * that was accepted in one. In milliseconds.
+ */
+const COMMITTED_MS = 2000
 /** Time limit of a run whose definition is unknown: the default of `defineTask`. */
 const UNKNOWN_TIMEOUT_MS = 600_000
 
@@ -42,13 +48,16 @@ export class Sweep {
   private timer: ReturnType<typeof setTimeout> | undefined
   private sweeping: Promise<void> | undefined
   private closed = false
+  /** Time of the next repair of the index, on `performance.now()`. */
+  private repairAt = 0
 
   /**
-   * Starts at once if the store is shared. A store in memory has no task before this process
-   * accepts one, and a Worker has no timers while its module is loaded.
+   * Starts at once unless the store is in memory. That one has no task before this process accepts
+   * one, and a Worker has no timers while its module is loaded.
    */
   constructor(private readonly settings: SweepSettings) {
-    if (settings.ledger.store.shared) this.start()
+    const { store } = settings.ledger
+    if (store.shared || store.within) this.start()
   }
 
   /** Starts sweeping. Does nothing if it was started already. */
@@ -71,7 +80,13 @@ export class Sweep {
         this.sweeping = undefined
         this.startTimer()
       })
-    }, this.settings.sweepMs * (0.5 + Math.random() / 2)).unref()
+    }, this.intervalMs * (0.5 + Math.random() / 2)).unref()
+  }
+
+  /** A task whose process died after the commit must not wait for long. */
+  private get intervalMs(): number {
+    const { sweepMs, ledger: { store } } = this.settings
+    return store.within ? Math.min(sweepMs, COMMITTED_MS) : sweepMs
   }
 
   private async run(): Promise<void> {
@@ -84,6 +99,9 @@ export class Sweep {
       }
       if (entries.length < PAGE_SIZE) break
     }
+    // Sweeps of a store with transactions are more frequent than the interval of one task.
+    if (performance.now() < this.repairAt) return
+    this.repairAt = performance.now() + sweepMs / 2
     await this.repairIndex()
   }
 
@@ -122,6 +140,7 @@ export class Sweep {
       // Its process died, or the store failed, before the cleanup was done.
       if (isFinal(record.state)) return await onFinal(record)
       if (record.holder !== undefined && record.holder !== ledger.holder) return await this.checkHolder(record, record.holder)
+      if (isEnqueuedLater(record)) return await this.enqueueFirst(found, entry)
       if (!await queue.has(entry)) await this.repair(found)
     } catch (error) {
       if (!isStoreUnavailable(error)) reportError(this.settings, error, { taskId: taskOf(entry), name: 'longhaul.sweep' }, 0)
@@ -134,6 +153,20 @@ export class Sweep {
     if (leases) return leases.noteRead(record)
     // The application has another queue now. A process of the previous version may still run.
     if (!await isAlive(ledger.store, holder)) await executor.interrupt(record.id, holder)
+  }
+
+  /** Enqueues a task whose transaction has committed, if the process that accepted it has not. */
+  private async enqueueFirst(found: VersionedRecord, entry: string): Promise<void> {
+    const { queue, index, definitions } = this.settings
+    // A queue in memory runs the task in this process.
+    if (!queue.durable && !definitions.has(found.record.name)) return
+    try {
+      if (!await queue.has(entry)) await enqueueCommitted(this.settings, found)
+    } catch (error) {
+      // The queue is full or unavailable.
+      await index.add(entry, COMMITTED_MS)
+      throw error
+    }
   }
 
   /** Repairs a record without a job. */

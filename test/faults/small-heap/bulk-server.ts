@@ -34,6 +34,9 @@ const server = createServer({ requestTimeout: 0 })
 attach(server, router({
   'GET /ping': () => json(200, {}),
   'POST /users': bulkCreate<User, Draft>({ schema, repository: table, ...LIMITS }),
+  'POST /import': bulkCreate<User, Draft>({
+    schema, repository: table, items: '/data/users', otherMembers: 'ignore', ...LIMITS,
+  }),
 }))
 server.listen(0, '127.0.0.1', () => { process.send?.({ port: (server.address() as AddressInfo).port }) })
 process.on('message', () => {

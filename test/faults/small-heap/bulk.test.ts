@@ -11,7 +11,7 @@ interface Summary { readonly total: number; readonly succeeded: number; readonly
 interface Answer {
   readonly code?: string
   readonly summary: Summary
-  readonly items?: readonly { readonly index: number; readonly status: number; readonly id?: string; readonly error?: { readonly code: string } }[]
+  readonly items?: readonly { readonly index: number; readonly status: number; readonly id?: string; readonly error?: { readonly code: string; readonly details?: readonly { readonly pointer: string }[] } }[]
   readonly position?: { readonly item: number; readonly line: number; readonly column: number }
 }
 
@@ -63,6 +63,29 @@ describe('many records for a process with a heap of 64 MiB', () => {
     assert.ok(answer.items?.every((item, at) => item.index === at && item.status === 201 && item.id !== undefined))
     assert.equal(answer.items?.length, ITEMS)
   })
+
+  test('issue 19: takes an array deep in the body, among other members, and tells of those that failed', async () => {
+    function* body(): Generator<Buffer> {
+      yield Buffer.from(`{"meta":{"of":"crm","tags":[1,2]},"list":"${'x'.repeat(100_000)}","data":{"total":${ITEMS},"users":`)
+      yield* users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index)))
+      yield Buffer.from('},"end":true}')
+    }
+    const { status, answer, written } = await send('/import?only=failed', body())
+    const failed = ITEMS / 1000
+    assert.deepEqual([status, answer.summary, written], [207, { total: ITEMS, succeeded: ITEMS - failed, failed }, ITEMS - failed])
+    assert.deepEqual(answer.items?.at(-1)?.error?.details?.[0]?.pointer, `/data/users/${ITEMS - 1000 + 7}/email`)
+  })
+
+  for (const [name, filling] of [['a text without end', 'a'], ['nesting without end', '[']] as const) {
+    test(`issue 19: ${name} before a deep array is refused, and nothing is written`, async () => {
+      function* body(): Generator<Uint8Array> {
+        yield Buffer.from(filling === 'a' ? '{"meta":"' : '{"meta":')
+        yield* repeat(Buffer.alloc(65_536, filling), 200_000_000)
+      }
+      const { status, answer, written } = await send('/import', body())
+      assert.deepEqual([status, answer.code, written], [413, 'body_too_large', 0])
+    })
+  }
 
   test('one malformed item ends the batch: all before it is written and told, and where it is', async () => {
     const { status, answer, written } = await send('/users', users(100_000, (index) => (index === 70_000 ? '{"name":"User", email:1}' : userText(index))))

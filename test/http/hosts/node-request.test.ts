@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import connect from 'connect'
 import express from 'express'
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { type IncomingMessage, type RequestListener } from 'node:http'
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -10,17 +10,8 @@ import { toNode, type NodeRaw } from '../../../adapters/node/index.js'
 import { DerivedRequest } from '../../../src/http/derived-request.js'
 import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { listen } from '../kit/hosts.js'
+import { serving } from '../kit/hosts.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
-
-async function serving(listener: RequestListener, use: (port: number) => Promise<void>): Promise<void> {
-  const running = await listen(createServer(listener))
-  try {
-    await use(running.port)
-  } finally {
-    await running.close()
-  }
-}
 
 const place: Handler = ({ path, mountPath, params, query }) => json(200, { path, mountPath, params, query: [...query] })
 
@@ -94,7 +85,7 @@ describe('toNode: where a request is', () => {
   })
 
   test('the facts of one call win', () => {
-    const handle = toNode<{ a: number }>(({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }))
+    const handle = toNode<{ a: number }>(({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }), { context: () => ({ a: 0 }) })
     return serving((req, res) => handle(req, res, { mountPath: '/m', params: { id: '1', gone: undefined }, context: { a: 1 } }), async (port) => {
       assert.deepEqual(await seen(port, '/x'), { path: '/m/x', mountPath: '/m', params: { id: '1' }, context: { a: 1 } })
     })

@@ -37,7 +37,7 @@ describe('bulk on the reference server', () => {
     const { items } = json as BulkReport
     assert.equal(status, 207)
     assert.deepEqual(items?.map((item) => [item.status, item.error?.code, item.error?.details?.[0]?.pointer]), [
-      [201, undefined, undefined], [400, 'invalid_input', '/email'], [409, 'duplicate_item', undefined], [409, 'conflict', '/email'], [201, undefined, undefined],
+      [201, undefined, undefined], [400, 'invalid_input', '/1/email'], [409, 'duplicate_item', undefined], [409, 'conflict', '/3/email'], [201, undefined, undefined],
     ])
     assert.equal((await users()).size, before.size + 2)
     const none = await create([{ name: 'No email' }])

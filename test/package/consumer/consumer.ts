@@ -18,6 +18,7 @@ import { requestId } from 'longhaul/policies'
 import { isHandBack, type Queue } from 'longhaul/queues'
 import { collection, type Repository } from 'longhaul/resources'
 import { isStoreUnavailable, type Store } from 'longhaul/stores'
+import { resumableUpload } from 'longhaul/uploads'
 import { byPath, versions } from 'longhaul/versions'
 import { BullMQQueue, type BullMQQueueOptions } from 'longhaul/bullmq'
 import { callbacks, httpSender, type CallbackRequest, type CallbackSender } from 'longhaul/callbacks'
@@ -29,6 +30,7 @@ import { fileSource, FolderBlobs, folderSource } from 'longhaul/files'
 import { toKoa } from 'longhaul/koa'
 import { memory } from 'longhaul/memory'
 import { toNode } from 'longhaul/node'
+import { postgres, type PostgresPool } from 'longhaul/postgres'
 import { RedisStore, type RedisClient } from 'longhaul/redis'
 import { inject, testClock, testContext } from 'longhaul/testing'
 
@@ -100,8 +102,9 @@ async function main(): Promise<void> {
 
   // What needs a server of its own is compiled, and is there.
   const redis = (client: RedisClient): Store => new RedisStore({ client })
+  const onPostgres = (pool: PostgresPool): Store => postgres({ pool }).store
   const bullmq = (options: BullMQQueueOptions): Queue => new BullMQQueue(options)
-  for (const each of [redis, bullmq, storeConformance, queueConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
+  for (const each of [redis, onPostgres, bullmq, storeConformance, queueConformance, blobsConformance, inject, testClock, testContext]) assert.equal(typeof each, 'function')
   assert.equal(isHandBack(new Error('no')), false)
   assert.equal(parsePrefer('wait=5').wait, 5)
 
@@ -146,6 +149,11 @@ async function files(): Promise<void> {
     'GET|HEAD /folder/{name}': content(folderSource(folder, { path: ({ params }) => params['name'] })),
     'GET|HEAD /letters': content(() => blobSource(blobs, 'letters'))
   }))
+  const resumable = resumableUpload(({ headers }) => ({ status: 200, headers: {}, body: String(headers['content-length']) }), {
+    blobs, store: own, owner: 'anyone', uploadPath: '/uploads/{id}',
+  })
+  const whole = await inject(resumable.create, { method: 'POST', path: '/', headers: { 'upload-complete': '?1' }, body: 'hello' })
+  assert.equal(await whole.text(), '5')
   const ask = (to: string, init: RequestInit = {}): Promise<Response> => Promise.resolve(serve(new Request(`http://127.0.0.1${to}`, init)))
   const lines = (body: string, prefer: string): RequestInit => ({ method: 'POST', body, headers: { 'content-type': 'application/x-ndjson', prefer } })
 

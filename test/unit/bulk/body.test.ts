@@ -66,8 +66,8 @@ describe('a body', () => {
       const answer = await ask(handlerOf(users, { streamAboveBytes }), { body })
       assert.deepEqual(statuses(answer), [400, 400, 400, 400, 400, 400, 201, 201, 201, 201])
       assert.deepEqual(new Set(codes(answer).slice(0, 6)), new Set(['inexact_value']))
-      assert.deepEqual(answer.json.items[0]?.error?.details, [{ pointer: '/extra', message: 'is an integer beyond 2^53 - 1; send it as text' }])
-      assert.deepEqual(answer.json.items[5]?.error?.details, [{ pointer: '/extra/a/0', message: 'has a name with half of a surrogate pair' }])
+      assert.deepEqual(answer.json.items[0]?.error?.details, [{ pointer: '/0/extra', message: 'is an integer beyond 2^53 - 1; send it as text' }])
+      assert.deepEqual(answer.json.items[5]?.error?.details, [{ pointer: '/5/extra/a/0', message: 'has a name with half of a surrogate pair' }])
     }
   })
   test('of a key that an item has twice, the last one counts', async () => {
@@ -79,7 +79,7 @@ describe('a body', () => {
     const deep = (value: unknown): boolean => value instanceof Array && value.length > 0 ? deep(value[0]) : true
     const schema = { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => { deep((value as { x?: unknown }).x); return { value: value as Draft } } } }
     const answer = await ask(handlerOf(new Users(), { schema }), { body: `[${JSON.stringify(person(0))},{"name":"a","email":"a@b","x":${'['.repeat(200_000)}${']'.repeat(200_000)}}]` })
-    assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '', message: 'is nested too deeply' }]])
+    assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '/1', message: 'is nested too deeply' }]])
   })
   for (const streamAboveBytes of [10, 1_000_000]) {
     test(`nested too deeply for whoever writes it out again: its item alone is refused, with or without a schema (${streamAboveBytes})`, async () => {
@@ -87,7 +87,7 @@ describe('a body', () => {
       for (const schema of [undefined, { '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => ({ value: value as Draft }) } }]) {
         const users = new Users()
         const answer = await ask(handlerOf(users, { streamAboveBytes, ...schema && { schema } }), { body: `[${JSON.stringify(person(0))},${deep}]` })
-        assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '', message: 'is nested too deeply' }]])
+        assert.deepEqual([statuses(answer), answer.json.items[1]?.error?.details], [[201, 400], [{ pointer: '/1', message: 'is nested too deeply' }]])
         assert.equal(users.emails.length, 1)
       }
     })

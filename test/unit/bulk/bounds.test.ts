@@ -15,7 +15,7 @@ describe('what judges the items', () => {
     const users = new Users()
     const answer = await ask(bulkCreate<User, Draft>({ repository: users }), { body: [person(0), 7, [], null, 'x', person(1)] })
     assert.deepEqual(statuses(answer), [201, 400, 400, 400, 400, 201])
-    assert.deepEqual(answer.json.items[1]?.error?.details, [{ pointer: '', message: 'must be object' }])
+    assert.deepEqual(answer.json.items[1]?.error?.details, [{ pointer: '/1', message: 'must be object' }])
     assert.deepEqual(users.emails, [person(0).email, person(1).email])
   })
 

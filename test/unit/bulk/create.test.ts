@@ -31,9 +31,9 @@ describe('the report of a bulk create', () => {
     assert.deepEqual(answer.json.summary, { total: 6, succeeded: 2, failed: 4 })
     assert.deepEqual(statuses(answer), [201, 400, 400, 409, 409, 201])
     assert.deepEqual(answer.json.items[1], {
-      index: 1, status: 400, error: { code: 'invalid_input', message: 'The item is not valid.', details: [{ pointer: '/email', message: 'is required' }] },
+      index: 1, status: 400, error: { code: 'invalid_input', message: 'The item is not valid.', details: [{ pointer: '/1/email', message: 'is required' }] },
     })
-    assert.deepEqual(answer.json.items[3]?.error, { code: 'conflict', message: 'The email is taken.', details: [{ pointer: '/email', message: 'is taken' }] })
+    assert.deepEqual(answer.json.items[3]?.error, { code: 'conflict', message: 'The email is taken.', details: [{ pointer: '/3/email', message: 'is taken' }] })
     assert.equal(answer.json.items[4]?.error?.code, 'duplicate_item')
     assert.match(answer.json.items[4].error.message ?? '', /^Item 0 of this batch/)
     assert.deepEqual(users.emails, ['user-1@example.com', person(0).email, person(1).email])

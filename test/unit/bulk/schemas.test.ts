@@ -22,7 +22,7 @@ describe('SPEC 4.3.1: any schema judges each item', () => {
         body: [{ name: 'a', email: 'a@b' }, { name: 'a' }, { name: 7, email: 'c@d' }, null],
       })
       assert.deepEqual([status, json.items.map((item) => item.status), users.emails], [207, [201, 400, 400, 400], ['a@b']])
-      assert.deepEqual(json.items.map(({ error }) => error?.details?.[0]?.pointer), [undefined, '/email', '/name', ''])
+      assert.deepEqual(json.items.map(({ error }) => error?.details?.[0]?.pointer), [undefined, '/1/email', '/2/name', '/3'])
     })
   }
   test('what comes out of a schema is what is written', async () => {
@@ -53,7 +53,8 @@ test('SPEC 4.3.1, 4.3.2: any shuffle of good and bad items gives each item the r
       const { json, users } = await run(items)
       assert.deepEqual(json.items.map(({ index, status, error }) => ({ index, status, error })), alone.map((its, index) => {
         const { status, error } = its.json.items[0] ?? {}
-        return { index, status, error }
+        const details = error?.details?.map(({ pointer, message }) => ({ pointer: pointer.replace('/0', `/${index}`), message }))
+        return { index, status, error: details ? { ...error, details } : error }
       }))
       const succeeded = json.items.filter(({ status }) => status === 201)
       assert.deepEqual(json.summary, { total: items.length, succeeded: succeeded.length, failed: items.length - succeeded.length })

@@ -33,7 +33,7 @@ describe('bulk update', () => {
     for (const users of [new Users(3), new Users(3)].map((its, at) => ({ its, repository: at === 0 ? only(its, 'update') : only(its, 'updateMany') }))) {
       const answer = await patch(handlerOf(users.repository), [...to('editor', 1, 9), { userId: 2, role: 'king' }, ...to('admin', 3)])
       assert.deepEqual([answer.status, statuses(answer), answer.json.summary], [207, [200, 404, 400, 200], { total: 4, succeeded: 2, failed: 2 }])
-      assert.deepEqual(answer.json.items[2]?.error?.details, [{ pointer: '/role', message: 'must be one of "admin", "editor", "viewer"' }])
+      assert.deepEqual(answer.json.items[2]?.error?.details, [{ pointer: '/updates/2/role', message: 'must be one of "admin", "editor", "viewer"' }])
       assert.deepEqual(rolesOf(users.its), ['editor', 'viewer', 'admin'])
     }
   })
@@ -82,7 +82,7 @@ describe('bulk update', () => {
   })
   test('another member, and a streamed body', async () => {
     const users = new Users(100)
-    const handler = handlerOf(users, { member: 'changes', streamAboveBytes: 50, batchSize: 7 })
+    const handler = handlerOf(users, { items: '/changes', streamAboveBytes: 50, batchSize: 7 })
     const changes = [...users.users.keys()].map((userId) => ({ userId, role: 'admin' }))
     const answer = await ask(handler, { method: 'PATCH', body: { changes } })
     assert.deepEqual([answer.status, answer.json.summary.succeeded, new Set(rolesOf(users))], [200, 100, new Set(['admin'])])

@@ -94,7 +94,7 @@ describe('bulk', () => {
 
   test('a member and a method for updates', async () => {
     const { client, seen } = fakeServer(({ body }) => report(JSON.parse(body).updates))
-    await client.bulk('/update', users(2), { method: 'PATCH', member: 'updates' })
+    await client.bulk('/update', users(2), { method: 'PATCH', items: '/updates' })
     assert.equal(seen[0]?.method, 'PATCH')
     assert.deepEqual(JSON.parse(seen[0]?.body ?? ''), { updates: users(2) })
   })

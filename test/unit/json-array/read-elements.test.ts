@@ -130,7 +130,7 @@ describe('a large array', () => {
     const name = fc.constantFrom('"updates"', '"updat\\u0065s"')
     await fc.assert(fc.asyncProperty(others, name, array, others, space, bounds, sizes, async (before, key, text, after, blank, options, cuts) => {
       const body = bytesOf(`${blank}{${blank}${[...before, `${key}${blank}:${text}`, ...after].join(`,${blank}`)}${blank}}${blank}`)
-      const { items, fault } = await read(body, { ...options, member: 'updates' }, cuts)
+      const { items, fault } = await read(body, { ...options, path: ['updates'] }, cuts)
       assert.equal(fault, undefined)
       assert.deepEqual(items, (JSON.parse(body.toString()) as { updates: unknown }).updates)
     }), { numRuns: 500 })
@@ -144,7 +144,7 @@ describe('a large array', () => {
     })
     await fc.assert(fc.asyncProperty(texts, bounds, sizes, async (text, options, cuts) => {
       const expected = whole(bytesOf(text))
-      const { items, fault } = await read(bytesOf(text), { ...options, member: 'updates' }, cuts)
+      const { items, fault } = await read(bytesOf(text), { ...options, path: ['updates'] }, cuts)
       const updates = (expected.value as { updates?: unknown } | undefined)?.updates
       // What stands beside the member is held as a whole, so little of it is allowed: a text whose member got another name may be too much.
       if (fault?.code === 'invalid_input' || fault?.code === 'body_too_large') assert.ok(!Array.isArray(updates) || text.split('"updates"').length > 2)
@@ -249,9 +249,9 @@ describe('the bounds of a large array', () => {
       assert.equal(fault?.code, 'unsafe_key', bad)
       assert.deepEqual([fault.details?.[0]?.pointer, position(fault)?.offset], ['/2', 21])
       assert.throws(() => parseJsonBytes(bytesOf(bad)), { code: 'unsafe_key' })
-      assert.equal((await read(bytesOf(`{"x":${bad},"updates":[1]}`), { member: 'updates' })).fault?.code, 'unsafe_key')
+      assert.equal((await read(bytesOf(`{"x":${bad},"updates":[1]}`), { path: ['updates'] })).fault?.code, 'unsafe_key')
     }
-    assert.equal((await read(bytesOf('{"__proto__":{"updates":[5]}}'), { member: 'updates' })).fault?.code, 'unsafe_key')
+    assert.equal((await read(bytesOf('{"__proto__":{"updates":[5]}}'), { path: ['updates'] })).fault?.code, 'unsafe_key')
     assert.equal((await read(bytesOf('[{"proto":1,"constructor":2,"a":"__proto__ \\u005f"}]'))).fault, undefined)
   })
 
@@ -263,10 +263,10 @@ describe('the bounds of a large array', () => {
       ['{"updates":[1],"a":1,"updates":5}', 'updates', 'invalid_input'], ['{"a":{"updates":[1]}}', 'updates', 'invalid_input'], ['{"updates":x}', 'updates', 'malformed_json'],
       [`{"${'a'.repeat(70_000)}":1,"updates":[]}`, 'updates', 'body_too_large'], [`{"a":"${'a'.repeat(70_000)}","updates":[]}`, 'updates', 'body_too_large'],
     ] as const) {
-      const { fault } = await read(bytesOf(body), { maxElementBytes: 66_000, ...member === undefined ? {} : { member } })
+      const { fault } = await read(bytesOf(body), { maxElementBytes: 66_000, ...member === undefined ? {} : { path: [member] } })
       assert.equal(fault?.code, code, body.slice(0, 50))
     }
-    const { fault } = await read(bytesOf('{"updates":[{"id":1},{"id":}]}'), { member: 'updates' })
+    const { fault } = await read(bytesOf('{"updates":[{"id":1},{"id":}]}'), { path: ['updates'] })
     assert.equal(fault?.details?.[0]?.pointer, '/updates/1')
   })
 

@@ -11,6 +11,7 @@ import { toKoa } from '../../../adapters/koa/index.js'
 import { memory, MemoryBlobs, MemoryQueue, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { attach, toMiddleware, toNode, tunnel } from '../../../adapters/node/index.js'
 import { testClock, testContext } from '../../../src/testing/index.js'
+import { migrate, postgres, PostgresQueue } from '../../../adapters/postgres/index.js'
 import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
@@ -21,11 +22,12 @@ import * as openapi from '../../../src/openapi/index.js'
 import * as policies from '../../../src/policies/index.js'
 import * as resources from '../../../src/resources/index.js'
 import * as stores from '../../../src/stores/index.js'
+import * as uploads from '../../../src/uploads/index.js'
 import * as versions from '../../../src/versions/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
 const api = {
-  ...root, ...bulk, ...content, ...http, ...ndjson, ...openapi, ...policies, ...resources, ...stores, ...versions,
+  ...root, ...bulk, ...content, ...http, ...ndjson, ...openapi, ...policies, ...resources, ...stores, ...uploads, ...versions,
 }
 
 /** Calls one function with these options. What else it needs is good. */
@@ -101,6 +103,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/policies: requestId': (options) => api.requestId(options),
   'longhaul/resources: resource': (options) => api.resource({ GET: handler }, options),
   'longhaul/openapi: response': (options) => api.response('Done', options),
+  'longhaul/uploads: resumableUpload': (options) => api.resumableUpload(handler, options),
   'longhaul: router': (options) => api.router({ '/x': handler }, options),
   'longhaul/stores: StoreUnavailableError': (options) => new api.StoreUnavailableError('away', options),
   'longhaul/resources: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
@@ -174,6 +177,18 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/node: toMiddleware': (options) => toMiddleware(policy, options),
   'longhaul/node: toNode': (options) => toNode(handler, options),
   'longhaul/node: tunnel': (options) => tunnel(options),
+  'longhaul/postgres: migrate': (options) => migrate({ connect: handler, on: handler } as never, options),
+  'longhaul/postgres: postgres': (options) => postgres(options),
+  'longhaul/postgres: PostgresBlobs#put': async (options) => {
+    const { blobs } = postgres({ pool: { connect: handler, on: handler } as never })
+    try {
+      await blobs.put('key', bytes(), options)
+    } finally {
+      await blobs.close()
+    }
+  },
+  'longhaul/postgres: PostgresQueue': (options) => new PostgresQueue(options),
+  'longhaul/postgres: PostgresQueue#close': (options) => PostgresQueue.prototype.close.call({} as never, options),
   'longhaul/redis: redis': (options) => redis(options),
   'longhaul/redis: RedisTaskIndex': (options) => new RedisTaskIndex(options),
   'longhaul/redis: RedisStore': (options) => new RedisStore(options),
@@ -190,6 +205,8 @@ export const NESTED: Readonly<Record<string, Call>> = {
   'bulkUpdate: background': (background) => (
     api.bulkUpdate({ repository: { updateMany: () => [] }, id: () => 1, change: () => 1, background })
   ),
+  'fileSource: digests': (digests) => fileSource('/x', { digests }),
+  'folderSource: digests': (digests) => folderSource(tmpdir(), { digests }),
   'ndjsonUpload: background': (background) => api.ndjsonUpload({ write: handler, background }),
   'callbacks: backoff': (backoff) => callbacks({ secrets: () => [], backoff }),
   'createClient: retry': (retry) => createClient({ baseUrl: 'http://127.0.0.1:9', retry }),
@@ -208,6 +225,14 @@ export const EXEMPT: Readonly<Record<string, string>> = {
   'longhaul/memory: MemoryStore#create': CONTRACT,
   'longhaul/memory: MemoryStore#increment': CONTRACT,
   'longhaul/memory: MemoryStore#replace': CONTRACT,
+  'longhaul/postgres: PostgresQueue#enqueue': CONTRACT,
+  'longhaul/postgres: PostgresQueue#process': CONTRACT,
+  'longhaul/postgres: PostgresStore#create': CONTRACT,
+  'longhaul/postgres: PostgresStore#increment': CONTRACT,
+  'longhaul/postgres: PostgresStore#replace': CONTRACT,
+  'longhaul/postgres: TransactionStore#create': CONTRACT,
+  'longhaul/postgres: TransactionStore#increment': CONTRACT,
+  'longhaul/postgres: TransactionStore#replace': CONTRACT,
   'longhaul/redis: RedisStore#create': CONTRACT,
   'longhaul/redis: RedisStore#increment': CONTRACT,
   'longhaul/redis: RedisStore#replace': CONTRACT,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { after, describe, test, type TestContext } from 'node:test'
-import { Breaker } from '../../../adapters/redis/breaker.js'
+import { redisBreaker } from '../../../adapters/redis/redis-breaker.js'
 import type { RedisClient } from '../../../adapters/redis/client.js'
 import { Notices } from '../../../adapters/redis/notices.js'
 import { Watches } from '../../../adapters/redis/watches.js'
@@ -21,7 +21,7 @@ function underFakes(t: TestContext, work: () => void): void {
 
 describe('after fake timers', () => {
   test('calls that are not answered still end', async (t) => {
-    const breaker = new Breaker(20)
+    const breaker = redisBreaker(20)
     const silent = () => breaker.call(() => new Promise(() => undefined), () => undefined)
     let first: Promise<unknown> = Promise.resolve()
     underFakes(t, () => { first = silent() })

@@ -87,7 +87,7 @@ describe('in a Worker (15.23)', () => {
     assert.deepEqual(users.summary, { total: 2, succeeded: 1, failed: 1 })
     const { items } = await read(post('/checked', [{ name: 'bob', age: 4 }, { name: 1, age: 'x' }]))
     // Node compiles a second function when it is needed, to list both.
-    assert.deepEqual(items[1].error.details, [{ pointer: '/name', message: 'must be string' }])
+    assert.deepEqual(items[1].error.details, [{ pointer: '/1/name', message: 'must be string' }])
   })
 
   test('NDJSON goes in, and out through a compiled serialiser', async () => {

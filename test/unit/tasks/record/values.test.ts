@@ -72,7 +72,7 @@ describe('records', () => {
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
       holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
-      errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
+      enqueuedLater: optional(fc.constant(true as const)), errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
       callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
     fc.assert(fc.property(any, (made) => {
@@ -129,6 +129,22 @@ describe('results', () => {
     circle['self'] = circle
     assert.throws(() => toResultText(circle), TypeError)
     assert.throws(() => toResultText({ n: 1n }), TypeError)
+  })
+
+  test('a result with a Map, a Set or a promise is refused, with the place', () => {
+    const cases: [unknown, RegExp][] = [
+      [new Map([[1, 2]]), /^it is of type Map, which JSON writes as \{\}\. Return an object: Object.fromEntries\(map\)\.$/],
+      [{ a: [{}, { 'b/c': new Set([1]) }] }, /^its member \/a\/1\/b~1c is of type Set, .* Return an array\.$/],
+      [{ message: 'm', late: Promise.resolve(1) }, /^its member \/late is of type Promise, .* Await it\.$/],
+      [[new ArrayBuffer(8)], /^its member \/0 is of type ArrayBuffer/],
+    ]
+    for (const [value, message] of cases) assert.throws(() => toResultText(value), { name: 'TypeError', message })
+  })
+
+  test('an empty object, and a Map with a JSON form of its own, are results', () => {
+    const listed = Object.assign(new Map([[1, 2]]), { toJSON: () => ({ 1: 2 }), empty: {} })
+    assert.deepEqual(JSON.parse(toResultText({ empty: {}, listed })), { message: 'The task is completed.', empty: {}, listed: { 1: 2 } })
+    assert.deepEqual(JSON.parse(toResultText([{}, Object.create(null)])), { message: 'The task is completed.', value: [{}, {}] })
   })
 
   test('any value ends as an object with a message', () => {

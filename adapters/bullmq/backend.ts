@@ -1,0 +1,34 @@
+import type { Job as BullJob, JobsOptions, Queue as BullQueue, Worker, WorkerOptions } from 'bullmq'
+import type { JobData } from './job.js'
+
+/** Runs one job. `token` is the token of its lock. */
+export type Processor = (job: BullJob<JobData>, token?: string) => Promise<void>
+
+/** Options of a worker that do not depend on the database. */
+export type WorkerSettings = Omit<WorkerOptions, 'connection' | 'prefix'>
+
+/** One queue in the database that BullMQ runs on: Redis or PostgreSQL. */
+export interface Backend {
+  /** BullMQ's queue, to add and to read jobs. */
+  readonly queue: BullQueue<JobData>
+  /** Starts a worker. */
+  createWorker(run: Processor, settings: WorkerSettings): Worker<JobData>
+  /** Returns the data as the database keeps it. */
+  encode(data: JobData): JobData
+  /** Returns the data that `encode` got. */
+  decode(stored: JobData): JobData
+  /** Returns the options of a delayed job, with the time at which the delay begins. */
+  withTimestamp(options: JobsOptions): Promise<JobsOptions>
+  /** Returns the milliseconds until a delayed job is due by the server's clock; 0 or less if it is. */
+  untilDue(job: BullJob<JobData>): Promise<number>
+  /** Removes a job that is not running and is not dead. Resolves to `true` if it was there. */
+  remove(jobId: string): Promise<boolean>
+  /** Called when a reply is late. Checks for a half-open connection. */
+  onLate(): void
+  /** Called every few seconds while there is a worker. Checks that its connections still receive. */
+  checkWorker(worker: Worker<JobData>): Promise<void>
+  /** Called when the queue begins to close. Stops the checks. */
+  stopChecks(): void
+  /** Closes BullMQ's connections by force. */
+  disconnect(): void
+}

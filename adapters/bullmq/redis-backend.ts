@@ -1,0 +1,81 @@
+import {
+  Queue as BullQueue, Worker, type ConnectionOptions, type Job as BullJob, type JobsOptions,
+} from 'bullmq'
+import type { Connection, Silence } from '../redis/silence.js'
+import type { Backend, Processor, WorkerSettings } from './backend.js'
+import { checkPipelining, disconnect, silenceOf } from './connection.js'
+import type { JobData } from './job.js'
+import { serverTime, untilDue } from './server-time.js'
+
+/** A queue of BullMQ on Redis. */
+export class RedisBackend implements Backend {
+  readonly queue: BullQueue<JobData>
+  private readonly prefix: string
+  private readonly silence: Silence
+  private workerSilence: Silence | undefined
+  private closing = false
+
+  constructor(
+    private readonly connection: ConnectionOptions, namespace: string, private readonly name: string,
+    private readonly timeoutMs: number,
+  ) {
+    checkPipelining(connection)
+    this.prefix = `{${namespace}}`
+    this.queue = new BullQueue<JobData>(name, { connection, prefix: this.prefix })
+    this.silence = silenceOf(this.queue, timeoutMs)
+  }
+
+  createWorker(run: Processor, settings: WorkerSettings): Worker<JobData> {
+    const worker = new Worker<JobData>(this.name, run, {
+      ...settings, connection: this.connection, prefix: this.prefix,
+    })
+    // An idle worker waits for no answer, so it would not notice a lost connection.
+    this.workerSilence = silenceOf(worker, this.timeoutMs)
+    return worker
+  }
+
+  encode(data: JobData): JobData {
+    return data
+  }
+
+  decode(stored: JobData): JobData {
+    return stored
+  }
+
+  async withTimestamp(options: JobsOptions): Promise<JobsOptions> {
+    return { ...options, timestamp: await serverTime(this.queue) }
+  }
+
+  untilDue(job: BullJob<JobData>): Promise<number> {
+    return untilDue(this.queue, job)
+  }
+
+  async remove(jobId: string): Promise<boolean> {
+    const job = await this.queue.getJob(jobId)
+    // A dead job is left for `onDead`.
+    if (!job || job.finishedOn !== undefined) return false
+    // 0 means that the job is running.
+    return await this.queue.remove(jobId) === 1
+  }
+
+  onLate(): void {
+    void this.silence.check()
+  }
+
+  async checkWorker(worker: Worker<JobData>): Promise<void> {
+    if (!await this.workerSilence?.check() || this.closing) return
+    // The blocking connection is lost too. BullMQ itself would notice only after its longest wait.
+    const blocking = await worker.getBackend().blockingClient as Connection | undefined
+    if (blocking?.status === 'ready') blocking.disconnect(true)
+  }
+
+  stopChecks(): void {
+    this.closing = true
+    this.silence.close()
+    this.workerSilence?.close()
+  }
+
+  disconnect(): void {
+    disconnect(this.queue, this.connection)
+  }
+}

@@ -1,0 +1,134 @@
+import { checkNames } from '../../../src/runtime/option-names.js'
+import {
+  BLOB_PUT, BLOB_RANGE, blobRange, checkBlobKey, checkBlobLifetime, takeContent,
+} from '../../../src/stores/blob-rules.js'
+import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../../src/stores/blobs.js'
+import { StoreUnavailableError } from '../../../src/stores/store.js'
+import type { Query } from '../connections.js'
+import type { Database } from '../database.js'
+import { Sweeper } from '../sweeper.js'
+import { BlobLeases } from './leases.js'
+import { BlobRows } from './rows.js'
+import { Slots } from './slots.js'
+import { BlobWriter, infoOf } from './writer.js'
+
+/**
+ * Maximum number of statements of one process that transfer or delete chunks at the same time. The
+ * other connections of the pool stay free for tasks.
+ */
+const CONCURRENT_CHUNKS = 3
+
+/**
+ * Blobs in PostgreSQL 13 or later, in chunks of 256 KiB. Made by `postgres()`. A connection is in
+ * use for one chunk only, never while a client is slow. Each process deletes expired blobs about
+ * once a minute, in small batches. A full disk rejects with the reason `full`.
+ */
+export class PostgresBlobs implements Blobs {
+  readonly shared: boolean
+  private readonly rows: BlobRows
+  private readonly leases: BlobLeases
+  private readonly sweeper: Sweeper
+  private isClosed = false
+
+  constructor(database: Database) {
+    const slots = new Slots(CONCURRENT_CHUNKS)
+    const transfer: Query = (text, values) => slots.run(() => database.query(text, values))
+    this.shared = database.shared
+    this.rows = new BlobRows(database.query, transfer, database.schema)
+    this.leases = new BlobLeases(this.rows)
+    this.sweeper = new Sweeper([() => () => this.rows.sweep()])
+  }
+
+  async put(
+    key: string, content: AsyncIterable<Uint8Array>, options: BlobPutOptions,
+  ): Promise<BlobInfo> {
+    this.check(key)
+    checkNames('PostgresBlobs: put', options, BLOB_PUT)
+    const { ttlMs, signal } = options
+    checkBlobLifetime(ttlMs)
+    const writer = new BlobWriter(this.rows, this.leases, key)
+    try {
+      await takeContent(content, signal, (chunk) => {
+        this.assertOpen()
+        return writer.write(chunk)
+      })
+      this.assertOpen()
+      return await writer.complete(ttlMs)
+    } catch (error) {
+      // If this fails too, the lease ends by itself.
+      writer.discard().catch(() => undefined)
+      throw error
+    }
+  }
+
+  async stat(key: string): Promise<BlobInfo | undefined> {
+    this.check(key)
+    const row = await this.rows.find(key)
+    return row && infoOf(row)
+  }
+
+  async open(key: string, range: BlobRange = {}): Promise<AsyncIterable<Uint8Array> | undefined> {
+    this.check(key)
+    checkNames('PostgresBlobs: open', range, BLOB_RANGE)
+    const row = await this.rows.find(key)
+    if (!row || (range.etag !== undefined && range.etag !== infoOf(row).etag)) return undefined
+    const { start, end } = blobRange(range, row.size)
+    return this.read(row.version, start, end)
+  }
+
+  async delete(key: string): Promise<boolean> {
+    this.check(key)
+    return this.rows.delete(key)
+  }
+
+  /** Deletes expired blobs now. Resolves to `true` if some may be left. */
+  async sweep(): Promise<boolean> {
+    this.assertOpen()
+    return this.sweeper.sweep()
+  }
+
+  /** Stops sweeping. Blobs stay, and the host closes its pool. */
+  async close(): Promise<void> {
+    this.isClosed = true
+    this.sweeper.close()
+    this.leases.close()
+  }
+
+  private async *read(
+    version: string, start: number, end: number,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    if (start === end) return
+    let position = start
+    let data = await this.chunk(version, position, end)
+    // A range within one chunk needs no lease: no other chunk follows.
+    const lease = position + data.byteLength < end ? await this.leases.acquire(version) : undefined
+    try {
+      for (;;) {
+        position += data.byteLength
+        yield data
+        if (position === end) return
+        data = await this.chunk(version, position, end)
+      }
+    } finally {
+      if (lease) this.leases.release(lease)
+    }
+  }
+
+  private async chunk(version: string, position: number, end: number): Promise<Uint8Array> {
+    this.assertOpen()
+    const data = await this.rows.read(version, position, end - position)
+    if (data === undefined || data.byteLength === 0) {
+      throw new StoreUnavailableError('The blob was removed before it was read')
+    }
+    return data
+  }
+
+  private check(key: string): void {
+    this.assertOpen()
+    checkBlobKey(key)
+  }
+
+  private assertOpen(): void {
+    if (this.isClosed) throw new StoreUnavailableError('The blobs are closed')
+  }
+}

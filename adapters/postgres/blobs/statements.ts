@@ -1,0 +1,115 @@
+/** Minutes for which a lease protects a version. Its holders renew it every minute. */
+const LEASE = "interval '15 minutes'"
+
+/** SQL of blobs. */
+export type BlobStatements = Readonly<Record<
+  'find' | 'append' | 'appendFirst' | 'complete' | 'completeWhole' | 'read' | 'hold' | 'delete'
+  | 'discard' | 'markRemoved' | 'deleteExpired' | 'deleteChunks' | 'deleteVersions', string>>
+
+/**
+ * Returns the statements of blobs.
+ *
+ * A blob is a row of `blobs`, which names a version. The bytes of a version are rows of
+ * `blob_chunks`, which never change. A new blob is a new version, and one statement makes it
+ * visible. Readers and writers hold a lease on a version. A version is removed after it has expired
+ * and its lease has ended. `is_removed` is set before its first chunk is deleted, and is final: no
+ * later statement extends the lease, appends or completes.
+ *
+ * @param schema - quoted as an identifier
+ */
+export function blobStatements(schema: string): BlobStatements {
+  const blobs = `${schema}.blobs`
+  const versions = `${schema}.blob_versions`
+  const chunks = `${schema}.blob_chunks`
+  return {
+    find: `SELECT version, size::float8 AS size FROM ${blobs}
+WHERE key = $1 AND expires_at > clock_timestamp()`,
+    ...writing(blobs, versions, chunks),
+    // As base64, which is a third shorter than the hexadecimal digits that clients get by default.
+    read: `SELECT
+  encode(substring(data FROM ($2::bigint - position + 1)::integer FOR $3::integer), 'base64') AS data
+FROM ${chunks} WHERE version = $1 AND position <= $2::bigint ORDER BY position DESC LIMIT 1`,
+    // In the order of the ids, so that two processes do not wait for each other.
+    hold: `UPDATE ${versions} SET lease_until = clock_timestamp() + ${LEASE} WHERE id = ANY(ARRAY(
+  SELECT id FROM ${versions} WHERE id = ANY($1::uuid[]) AND NOT is_removed ORDER BY id FOR UPDATE
+)) RETURNING 1`,
+    delete: `WITH deleted AS (
+  DELETE FROM ${blobs} WHERE key = $1 RETURNING version, expires_at > clock_timestamp() AS live
+), expired AS (
+  UPDATE ${versions} SET expires_at = clock_timestamp() FROM deleted WHERE id = deleted.version
+)
+SELECT live FROM deleted`,
+    ...sweeping(blobs, versions, chunks),
+  }
+}
+
+/** Values: version, position, data; for the first chunk also the key. */
+function writing(
+  blobs: string, versions: string, chunks: string,
+): Pick<BlobStatements, 'append' | 'appendFirst' | 'complete' | 'completeWhole' | 'discard'> {
+  const leased = `clock_timestamp() + ${LEASE}`
+  const expiry = "clock_timestamp() + $4::float8 * interval '1 millisecond'"
+  const append = (version: string): string => `WITH version AS (
+  ${version} RETURNING id
+)
+INSERT INTO ${chunks} (version, position, data)
+SELECT id, $2::bigint, $3::bytea FROM version RETURNING 1`
+  return {
+    appendFirst: append(`INSERT INTO ${versions} (id, key, expires_at, lease_until)
+  VALUES ($1::uuid, $4, clock_timestamp(), ${leased})`),
+    append: append(`UPDATE ${versions} SET lease_until = ${leased}
+  WHERE id = $1::uuid AND NOT is_removed`),
+    completeWhole: complete(`INSERT INTO ${versions} (id, key, expires_at, lease_until)
+  VALUES ($2::uuid, $1, ${expiry}, '-infinity')`),
+    complete: complete(`UPDATE ${versions} SET expires_at = ${expiry}, lease_until = '-infinity'
+  WHERE id = $2::uuid AND NOT is_removed`),
+    discard: `UPDATE ${versions} SET lease_until = '-infinity' WHERE id = $1`,
+  }
+
+  /**
+   * Values: key, version, size, lifetime, position, data. The old blob is locked before the new one
+   * replaces it. If two writers complete at the same moment, the version of the one that lost may
+   * stay until it expires.
+   */
+  function complete(version: string): string {
+    return `WITH version AS (
+  ${version} RETURNING id, expires_at
+), chunk AS (
+  INSERT INTO ${chunks} (version, position, data)
+  SELECT id, $5::bigint, $6::bytea FROM version WHERE octet_length($6::bytea) > 0
+), old AS (
+  SELECT version FROM ${blobs} WHERE key = $1 FOR UPDATE
+), written AS (
+  INSERT INTO ${blobs} (key, version, size, expires_at)
+  SELECT $1, id, $3::bigint, expires_at FROM version, (SELECT count(*) FROM old) AS locked
+  ON CONFLICT (key) DO UPDATE
+  SET version = excluded.version, size = excluded.size, expires_at = excluded.expires_at
+  RETURNING 1
+), replaced AS (
+  UPDATE ${versions} SET expires_at = clock_timestamp() FROM old, written WHERE id = old.version
+)
+SELECT 1 FROM written`
+  }
+}
+
+function sweeping(
+  blobs: string, versions: string, chunks: string,
+): Pick<BlobStatements, 'markRemoved' | 'deleteExpired' | 'deleteChunks' | 'deleteVersions'> {
+  return {
+    markRemoved: `WITH expired AS (
+  SELECT id, key, is_removed FROM ${versions}
+  WHERE expires_at <= clock_timestamp() AND (is_removed OR lease_until <= clock_timestamp())
+  ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+), marked AS (
+  UPDATE ${versions} AS version SET is_removed = true FROM expired
+  WHERE version.id = expired.id AND NOT expired.is_removed
+)
+SELECT id, key FROM expired`,
+    deleteExpired: `DELETE FROM ${blobs} WHERE key = ANY($1::text[]) AND version = ANY($2::uuid[])`,
+    deleteChunks: `DELETE FROM ${chunks} WHERE ctid = ANY(ARRAY(
+  SELECT ctid FROM ${chunks} WHERE version = ANY($1::uuid[]) LIMIT $2
+)) RETURNING 1`,
+    deleteVersions: `DELETE FROM ${versions} AS version WHERE id = ANY($1::uuid[])
+AND NOT EXISTS (SELECT FROM ${chunks} WHERE version = version.id)`,
+  }
+}

@@ -1,0 +1,103 @@
+import type { BlobInfo } from '../../../src/stores/blobs.js'
+import { StoreUnavailableError } from '../../../src/stores/store.js'
+import type { BlobLeases, Lease } from './leases.js'
+import type { BlobRow, BlobRows } from './rows.js'
+
+/** Size of a chunk in bytes: one row, one statement. */
+const CHUNK_BYTES = 256 * 1024
+/** Size of the buffer of a small blob, in bytes. */
+const SMALL_BYTES = 16 * 1024
+
+/** Returns what callers know of a blob. */
+export function infoOf({ version, size }: BlobRow): BlobInfo {
+  return { size, etag: `"${version}"` }
+}
+
+/**
+ * Writes one blob in chunks. While one chunk is on its way to the database, the next one is
+ * gathered, so a writer holds at most two. A blob of one chunk is written with one statement.
+ */
+export class BlobWriter {
+  private readonly version: string
+  private buffer: Uint8Array = Buffer.allocUnsafeSlow(SMALL_BYTES)
+  /** Bytes in the buffer. */
+  private length = 0
+  /** Buffer of the chunk before. */
+  private spare: Uint8Array | undefined
+  /** Bytes of all chunks before the one in the buffer. */
+  private position = 0
+  private appending: Promise<void> = Promise.resolve()
+  private lease: Lease | undefined
+
+  constructor(
+    private readonly rows: BlobRows,
+    private readonly leases: BlobLeases,
+    private readonly key: string,
+  ) {
+    this.version = rows.newVersion()
+  }
+
+  /** Copies `bytes`. Waits while the database is slower than the content. */
+  async write(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.byteLength;) {
+      if (this.length === CHUNK_BYTES) await this.append()
+      const end = Math.min(bytes.byteLength, at + CHUNK_BYTES - this.length)
+      this.add(bytes.subarray(at, end))
+      at = end
+    }
+  }
+
+  /** Writes the rest, and makes the blob visible. */
+  async complete(ttlMs: number): Promise<BlobInfo> {
+    await this.appending
+    const { key, version, position } = this
+    const data = this.buffer.subarray(0, this.length)
+    assertThere(await this.rows.complete({ key, version, position, data }, ttlMs))
+    this.end()
+    return infoOf({ version, size: position + data.byteLength })
+  }
+
+  /** Gives up. The next sweep deletes the chunks that were written. */
+  async discard(): Promise<void> {
+    await this.appending.catch(() => undefined)
+    this.end()
+    if (this.position > 0) await this.rows.discard(this.version)
+  }
+
+  private add(bytes: Uint8Array): void {
+    const length = this.length + bytes.byteLength
+    if (length > this.buffer.byteLength) {
+      const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES)
+      buffer.set(this.buffer.subarray(0, this.length))
+      this.buffer = buffer
+    }
+    this.buffer.set(bytes, this.length)
+    this.length = length
+  }
+
+  /** Begins to write the chunk in the buffer, after the one before was written. */
+  private async append(): Promise<void> {
+    await this.appending
+    const { key, version, position, buffer: data } = this
+    this.buffer = this.spare ?? Buffer.allocUnsafeSlow(CHUNK_BYTES)
+    this.spare = data
+    this.length = 0
+    this.position += CHUNK_BYTES
+    this.appending = this.rows.append({ key, version, position, data }).then((isThere) => {
+      assertThere(isThere)
+      this.lease ??= this.leases.keep(version)
+    })
+    // The next chunk, or the end, rejects with the same error.
+    this.appending.catch(() => undefined)
+  }
+
+  private end(): void {
+    if (this.lease) this.leases.release(this.lease)
+    this.lease = undefined
+  }
+}
+
+function assertThere(isThere: boolean): void {
+  if (isThere) return
+  throw new StoreUnavailableError('The blob was removed while it was written, after 15 idle minutes')
+}

@@ -1,0 +1,85 @@
+import {
+  PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
+  type JobsOptions, type RedisQueueBackend,
+} from 'bullmq'
+import type { Backend, Processor, WorkerSettings } from '../../bullmq/backend.js'
+import type { JobData } from '../../bullmq/job.js'
+import { HostConnection } from './connection.js'
+import type { JobDatabase } from './job-database.js'
+
+/** The types of BullMQ's classes name Redis by default. Nothing here depends on it. */
+type Factory = BackendFactory<RedisQueueBackend, ConnectionOptions>
+
+/** BullMQ requires the option. The factory of the backend has the connection. */
+const UNUSED = { connection: {} }
+
+/** A queue of BullMQ in the database of the host. */
+export class PostgresBackend implements Backend {
+  readonly queue: BullQueue<JobData>
+  private readonly factory: Factory
+
+  constructor(
+    private readonly database: JobDatabase, schema: string, private readonly name: string,
+  ) {
+    const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
+      new PostgresQueueBackend(new HostConnection(database, schema, queue), queue, options as never)
+    )
+    this.factory = factory as unknown as Factory
+    this.queue = new BullQueue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
+  }
+
+  createWorker(run: Processor, settings: WorkerSettings): Worker<JobData> {
+    return new Worker<JobData>(this.name, run, { ...settings, ...UNUSED }, this.factory)
+  }
+
+  /**
+   * `jsonb` refuses some text and changes the order of members, so the input is kept as text. A
+   * board shows the id of the task beside it.
+   */
+  encode({ taskId, store, ...rest }: JobData): JobData {
+    return { taskId, store, input: JSON.stringify(rest) }
+  }
+
+  decode({ taskId, store, input }: JobData): JobData {
+    return { taskId, store, ...JSON.parse(input as string) as Omit<JobData, 'taskId' | 'store'> }
+  }
+
+  /** The server sets the timestamp. */
+  withTimestamp(options: JobsOptions): Promise<JobsOptions> {
+    return Promise.resolve(options)
+  }
+
+  /** The server releases no job early. */
+  untilDue(): Promise<number> {
+    return Promise.resolve(0)
+  }
+
+  /**
+   * Removes a job in one statement. BullMQ's own function checks and removes in two, so a worker
+   * may have taken the job in between.
+   */
+  async remove(jobId: string): Promise<boolean> {
+    const rows = await this.database.query(
+      'DELETE FROM {schema}.job WHERE queue = $1 AND id = $2 '
+      + 'AND state IN (\'waiting\', \'delayed\') RETURNING id',
+      [this.name, jobId],
+    )
+    return rows.length > 0
+  }
+
+  onLate(): void {
+    // A late statement is cancelled with its connection.
+  }
+
+  checkWorker(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  stopChecks(): void {
+    // The notices end with the connection of the worker.
+  }
+
+  disconnect(): void {
+    void this.queue.getBackend().close()
+  }
+}

@@ -1,0 +1,87 @@
+import { parseArgs } from 'node:util'
+import type { PostgresPool } from '../client.js'
+import { completeSql, migrate, missingSql } from '../migrate.js'
+import { checkSchema } from '../migrations/sql.js'
+
+/** Outcome of a command: its output, and the exit code of the process. */
+export interface Outcome {
+  readonly output: string
+  /** 0 done, 1 failed, 2 the arguments are not valid. */
+  readonly exitCode: 0 | 1 | 2
+}
+
+/** A pool that the command closes. */
+export interface OpenPool {
+  readonly pool: PostgresPool
+  close(): Promise<void>
+}
+
+/** Usage of the command. */
+export const USAGE = `Usage:
+  longhaul migrate --url postgres://…      applies the migrations that the database lacks
+  longhaul migrate --print                 prints the SQL of all migrations
+  longhaul migrate --print --url …         prints the SQL of those that the database lacks
+
+Options:
+  --url URL        address of the database. Default: DATABASE_URL, except with --print
+  --schema NAME    schema of the tables. Default: longhaul
+`
+
+/**
+ * Runs the command of `npx longhaul`.
+ *
+ * @param args - arguments after the name of the program
+ * @param open - opens a pool for an address
+ */
+export async function runCommand(
+  args: readonly string[], environment: Readonly<Record<string, string | undefined>>,
+  open: (url: string) => Promise<OpenPool>,
+): Promise<Outcome> {
+  let parsed: ReturnType<typeof parse>
+  try {
+    parsed = parse(args)
+    checkSchema('longhaul migrate', parsed.schema)
+  } catch (error) {
+    return { output: `${(error as Error).message}\n\n${USAGE}`, exitCode: 2 }
+  }
+  const { command, schema, print, help } = parsed
+  if (help) return { output: USAGE, exitCode: 0 }
+  if (command !== 'migrate') return { output: USAGE, exitCode: 2 }
+  const url = parsed.url ?? (print ? undefined : environment['DATABASE_URL'])
+  if (url === undefined) {
+    if (!print) return { output: `Pass --url, or set DATABASE_URL.\n\n${USAGE}`, exitCode: 2 }
+    return { output: await completeSql(schema), exitCode: 0 }
+  }
+  try {
+    return { output: await onDatabase(await open(url), schema, print), exitCode: 0 }
+  } catch (error) {
+    return { output: `longhaul migrate failed: ${(error as Error).message}\n`, exitCode: 1 }
+  }
+}
+
+function parse(args: readonly string[]) {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      url: { type: 'string' },
+      schema: { type: 'string', default: 'longhaul' },
+      print: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  return { command: positionals.join(' '), ...values }
+}
+
+async function onDatabase(
+  opened: OpenPool, schema: string, print: boolean,
+): Promise<string> {
+  try {
+    if (print) return await missingSql(opened.pool, schema) || '-- The database lacks no migration.\n'
+    const names = await migrate(opened.pool, { schema })
+    return names.length === 0 ? 'The database lacks no migration.\n'
+      : `Applied: ${names.join(', ')}\n`
+  } finally {
+    await opened.close()
+  }
+}

@@ -1,0 +1,204 @@
+import timers from 'node:timers'
+import { warn } from '../../src/runtime/warning.js'
+import { Breaker } from '../../src/stores/breaker.js'
+import { StoreUnavailableError } from '../../src/stores/store.js'
+import type { PgliteClient, PostgresPool } from './client.js'
+import type { Connections, Query, Running } from './connections.js'
+import { connectionsOf } from './connections-of.js'
+import { faultOf, isLostConnection } from './faults.js'
+import { identitySql } from './identity.js'
+import type { ChannelAccess } from './monitored-channel.js'
+import { applyMigrations, missingMigrations } from './migrations/migrate.js'
+import { checkSchema, quoted } from './migrations/sql.js'
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout, clearTimeout } = timers
+
+/** Maximum time of the migrations at first use, in milliseconds. */
+const MIGRATION_MS = 30_000
+/** Maximum time of one statement that checks the tables at first use, in milliseconds. */
+const CHECK_MS = 5000
+/** Maximum time of a statement that no request waits for, in milliseconds. */
+const BACKGROUND_MS = 30_000
+
+/** Options of the database of an engine. */
+export interface PostgresOptions {
+  /** Your `pg.Pool`, or a `PGlite`. You close it yourself. */
+  readonly pool: PostgresPool | PgliteClient
+  /**
+   * Schema of the tables: 1 to 40 of `a-z 0-9 _`. Each application on one database needs its own.
+   * Default `longhaul`.
+   */
+  readonly schema?: string
+  /**
+   * `true` creates and changes the tables at the first use. `false` only checks them: if a
+   * migration is missing, every call fails and says which. Default `true`.
+   */
+  readonly migrate?: boolean
+  /** Maximum time of one call, in milliseconds. A slower call fails. Default 1500. */
+  readonly timeoutMs?: number
+  /**
+   * Prepares each statement once for each connection, which saves the server up to a third of its
+   * time. Not behind a pooler in transaction mode, unless it supports prepared statements, as
+   * PgBouncer does from 1.21 with `max_prepared_statements`. Default `false`.
+   */
+  readonly preparedStatements?: boolean
+}
+
+/**
+ * All access to the database of the host: deadlines, the circuit breaker, migrations at first use.
+ * The store, the blobs and the index of one engine share it.
+ */
+export class Database {
+  /** True if other processes see the same data. */
+  readonly shared: boolean
+  /** Schema, quoted as an identifier. */
+  readonly schema: string
+  private readonly name: string
+  private readonly migrate: boolean
+  private readonly connections: Connections
+  private readonly breaker: Breaker
+  private isReady = false
+  /** Read at the first use, so that no transaction of the host has to wait for another connection. */
+  private identity: string | undefined
+  private preparing: Promise<void> | undefined
+  private hasWarned = false
+
+  /** @throws {TypeError} An option is not valid. */
+  constructor(
+    {
+      pool, schema = 'longhaul', migrate = true, timeoutMs = 1500, preparedStatements = false,
+    }: PostgresOptions,
+  ) {
+    checkSchema('postgres', schema)
+    if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {
+      throw new TypeError('postgres: timeoutMs must be from 10 to 60000')
+    }
+    this.connections = connectionsOf(pool, preparedStatements)
+    this.shared = this.connections.shared
+    this.name = schema
+    this.schema = quoted(schema)
+    this.migrate = migrate
+    this.breaker = new Breaker({ server: 'PostgreSQL', timeoutMs, faultOf })
+  }
+
+  /**
+   * Runs one statement, which commits by itself. Waits for the migrations at first. Rejects with a
+   * `StoreUnavailableError` if it fails or is late.
+   */
+  readonly query: Query = <Row>(text: string, values: readonly unknown[] = []) => {
+    let isLate = false
+    let cancel: (() => void) | undefined
+    return this.breaker.call(async () => {
+      if (!this.isReady) await this.prepare()
+      if (isLate) return []
+      const running = this.connections.start<Row>(text, values)
+      cancel = () => { running.cancel() }
+      return running.rows
+    }, (rows) => rows, () => {
+      isLate = true
+      cancel?.()
+    })
+  }
+
+  /**
+   * As `query`, for a statement that may run twice. Runs it again, once, if the connection was lost
+   * before the reply.
+   */
+  readonly repeated: Query = <Row>(text: string, values?: readonly unknown[]) => (
+    this.query<Row>(text, values).catch((error: unknown) => {
+      if (error instanceof Error && isLostConnection(error.cause)) {
+        return this.query<Row>(text, values)
+      }
+      throw error
+    })
+  )
+
+  /**
+   * As `query`, for work that no request waits for. It may take 30 seconds, and says nothing about
+   * the server to other calls.
+   */
+  readonly background: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
+    if (!this.isReady) await this.prepare()
+    return withDeadline(this.connections.start<Row>(text, values), BACKGROUND_MS)
+  }
+
+  /** As `query`, before the migrations were checked. */
+  private readonly check: Query = <Row>(text: string, values: readonly unknown[] = []) => (
+    withDeadline(this.connections.start<Row>(text, values), CHECK_MS)
+  )
+
+  /** Returns the access to a channel of this schema. */
+  channel(name: string): ChannelAccess {
+    return {
+      listen: (subscriber) => this.connections.listen(`${this.name}.${name}`, subscriber),
+      send: (payload) => this.notify(name, [payload]),
+    }
+  }
+
+  /** Sends notices on a channel of this schema, in a transaction of their own. */
+  async notify(channel: string, payloads: readonly string[]): Promise<void> {
+    await this.query(
+      'SELECT pg_notify($1::text, payload) FROM unnest($2::text[]) AS payload',
+      [`${this.name}.${channel}`, payloads],
+    )
+  }
+
+  /** Waits for the migrations. A transaction of the host must find the tables. */
+  async ready(): Promise<void> {
+    if (!this.isReady) await this.query('SELECT 1')
+  }
+
+  /** Returns true if a transaction that reads this identity belongs to this database. */
+  async isIdentity(identity: string): Promise<boolean> {
+    if (this.identity === identity) return true
+    // It changes if the database is restored.
+    const [row] = await this.query<{ readonly identity: string }>(identitySql(this.schema))
+    this.identity = row?.identity
+    return this.identity === identity
+  }
+
+  /** Checks or applies the migrations. Runs once at a time, and again after a failure. */
+  private prepare(): Promise<void> {
+    this.preparing ??= this.checkMigrations().then(async () => {
+      const [row] = await this.check<{ readonly identity: string }>(identitySql(this.schema))
+      this.identity = row?.identity
+      this.isReady = true
+    }).finally(() => {
+      this.preparing = undefined
+    })
+    return this.preparing
+  }
+
+  private async checkMigrations(): Promise<void> {
+    const missing = await missingMigrations(this.check, this.name)
+    if (missing.length === 0) return
+    if (this.migrate) {
+      await this.connections.transaction(
+        (transaction) => applyMigrations(transaction, this.name), MIGRATION_MS,
+      )
+      return
+    }
+    const names = missing.map(({ number, name }) => `${String(number)} ${name}`).join(', ')
+    const error = new StoreUnavailableError(
+      `postgres: the schema "${this.name}" lacks the migrations ${names}. `
+      + `Run the SQL that \`npx longhaul migrate --print --schema ${this.name}\` prints, `
+      + 'or set migrate: true',
+    )
+    if (!this.hasWarned) warn(error)
+    this.hasWarned = true
+    throw error
+  }
+}
+
+/** Cancels a statement that is not done after `ms` milliseconds, and rejects. */
+function withDeadline<Row>(running: Running<Row>, ms: number): Promise<readonly Row[]> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      running.cancel()
+      reject(new StoreUnavailableError(`PostgreSQL has not answered within ${String(ms)} ms`))
+    }, ms)
+    timer.unref()
+    running.rows.then(resolve, reject).finally(() => { clearTimeout(timer) })
+  })
+}

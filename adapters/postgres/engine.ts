@@ -1,0 +1,43 @@
+import { checkNames } from '../../src/runtime/option-names.js'
+import { PostgresBlobs } from './blobs/blobs.js'
+import { Database, type PostgresOptions } from './database.js'
+import type { PostgresPool } from './client.js'
+import { PostgresQueue } from './queue.js'
+import { PostgresStore } from './store.js'
+
+/** The parts that `postgres()` creates on a PGlite. Tasks then use their in-process queue. */
+export interface PgliteEngine {
+  readonly store: PostgresStore
+  readonly blobs: PostgresBlobs
+}
+
+/** The parts that `postgres()` creates on a `pg.Pool`. */
+export interface PostgresEngine extends PgliteEngine {
+  readonly queue: PostgresQueue
+}
+
+const KNOWN = {
+  pool: 0, schema: 0, migrate: 0, timeoutMs: 0, preparedStatements: 0,
+} satisfies Record<keyof PostgresOptions, 0>
+
+/**
+ * A store, blobs and a queue on one PostgreSQL 13 or later, over the `pg.Pool` of the host. On a
+ * PGlite, which one process has for itself, there is no queue: tasks use their in-process queue.
+ *
+ * @example
+ * const tasks = createTasks({ ...postgres({ pool }), definitions })
+ *
+ * @throws {TypeError} An option is not valid or unknown.
+ */
+export function postgres(
+  options: PostgresOptions & { readonly pool: PostgresPool },
+): PostgresEngine
+export function postgres(options: PostgresOptions): PgliteEngine
+export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngine {
+  checkNames('postgres', options, KNOWN)
+  const database = new Database(options)
+  const parts = { store: new PostgresStore(database), blobs: new PostgresBlobs(database) }
+  if (!database.shared) return parts
+  const { preparedStatements, ...others } = options
+  return { ...parts, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
+}

@@ -1,0 +1,129 @@
+import type { Counter, Entry, Revision } from '../../src/stores/store.js'
+import type { Query } from './connections.js'
+
+/** Maximum lifetime: 285 years. Later times would not fit in a sweep slot for ever. */
+const MAX_TTL_MS = 9_000_000_000_000
+
+/** True of a row that has not expired. */
+const LIVE = 'expires_at > clock_timestamp()'
+
+interface Row {
+  readonly value: string
+  readonly revision: Revision
+}
+
+/**
+ * SQL of entries and counters. Each statement is one round trip and is atomic. It runs by itself or
+ * inside a transaction of the host. Lifetimes are durations, so that only the server's clock
+ * decides when a row expires.
+ */
+export class Entries {
+  private readonly sql: Readonly<Record<
+    'get' | 'revisions' | 'create' | 'replace' | 'replaceKeepingExpiry' | 'delete' | 'deleteRevision'
+    | 'increment', string>>
+
+  /** @param schema - quoted as an identifier */
+  constructor(schema: string) {
+    const entries = `${schema}.entries`
+    const counters = `${schema}.counters`
+    this.sql = {
+      // '=': PGlite drops a byte order mark at the start of a text.
+      get: `SELECT '=' || value AS value, revision FROM ${entries} WHERE key = $1 AND ${LIVE}`,
+      revisions: `SELECT key, revision FROM ${entries} WHERE key = ANY($1::text[]) AND ${LIVE}`,
+      create: `INSERT INTO ${entries} AS old (key, value, revision, expires_at, sweep_slot)
+VALUES ($1, $2, $3, ${expiry('$4')}, ${slot(expiry('$4'))})
+ON CONFLICT (key) DO UPDATE SET value = excluded.value, revision = excluded.revision,
+  expires_at = excluded.expires_at, sweep_slot = excluded.sweep_slot
+WHERE NOT old.${LIVE} RETURNING 1`,
+      replace: `UPDATE ${entries} SET value = $2, revision = $3,
+  expires_at = ${expiry('$5')}, sweep_slot = ${slot(expiry('$5'))}
+WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
+      replaceKeepingExpiry: `UPDATE ${entries} SET value = $2, revision = $3
+WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
+      delete: `DELETE FROM ${entries} WHERE key = $1 AND ${LIVE} RETURNING 1`,
+      deleteRevision: `DELETE FROM ${entries}
+WHERE key = $1 AND revision = $2 AND ${LIVE} RETURNING 1`,
+      // The sum is compared as numeric, because bigint could overflow.
+      increment: `INSERT INTO ${counters} AS old (key, value, expires_at, sweep_slot)
+VALUES ($1, $2, ${expiry('$3')}, ${slot(expiry('$3'))})
+ON CONFLICT (key) DO UPDATE SET
+  value = CASE WHEN old.${LIVE} THEN old.value ELSE 0 END + excluded.value,
+  expires_at = CASE WHEN old.${LIVE} THEN old.expires_at ELSE excluded.expires_at END,
+  sweep_slot = CASE WHEN old.${LIVE} THEN old.sweep_slot ELSE excluded.sweep_slot END
+WHERE NOT old.${LIVE}
+  OR abs(old.value::numeric + excluded.value) <= ${String(Number.MAX_SAFE_INTEGER)}
+RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000
+  AS remaining_ms`,
+    }
+  }
+
+  /** Returns a live entry. */
+  async get(query: Query, key: string): Promise<Entry | undefined> {
+    const [row] = await query<Row>(this.sql.get, [key])
+    return row && { value: row.value.slice(1), revision: row.revision }
+  }
+
+  /** Returns the revisions of the live entries among some keys. */
+  async revisions(query: Query, keys: readonly string[]): Promise<Map<string, Revision>> {
+    const rows = await query<{ readonly key: string, readonly revision: Revision }>(
+      this.sql.revisions, [keys],
+    )
+    return new Map(rows.map(({ key, revision }) => [key, revision]))
+  }
+
+  /** Writes an entry if there is no live one. Returns true if it was written. */
+  async create(
+    query: Query, key: string, value: string, revision: Revision, ttlMs: number,
+  ): Promise<boolean> {
+    return (await query(this.sql.create, [key, value, revision, toLifetime(ttlMs)])).length > 0
+  }
+
+  /** Replaces a live entry that has the revision `old`. Returns true if it was written. */
+  async replace(
+    query: Query, key: string, value: string,
+    { old, revision, ttlMs }: {
+      readonly old: Revision, readonly revision: Revision, readonly ttlMs: number | undefined,
+    },
+  ): Promise<boolean> {
+    const values = [key, value, revision, old]
+    const rows = ttlMs === undefined
+      ? await query(this.sql.replaceKeepingExpiry, values)
+      : await query(this.sql.replace, [...values, toLifetime(ttlMs)])
+    return rows.length > 0
+  }
+
+  /** Deletes a live entry, with `revision` only that one. Returns true if it was deleted. */
+  async delete(query: Query, key: string, revision: Revision | undefined): Promise<boolean> {
+    const rows = revision === undefined
+      ? await query(this.sql.delete, [key])
+      : await query(this.sql.deleteRevision, [key, revision])
+    return rows.length > 0
+  }
+
+  /** Adds to a counter. Returns `undefined` if the sum is not a safe integer. */
+  async increment(
+    query: Query, key: string, by: number, ttlMs: number,
+  ): Promise<Counter | undefined> {
+    const [row] = await query<{ readonly value: number, readonly remaining_ms: number }>(
+      this.sql.increment, [key, by, toLifetime(ttlMs)],
+    )
+    return row && { value: row.value, resetMs: Math.max(row.remaining_ms, 0) }
+  }
+}
+
+/** SQL of the time that is `ms` milliseconds from now, by the server's clock. */
+function expiry(ms: string): string {
+  return `clock_timestamp() + ${ms}::float8 * interval '1 ms'`
+}
+
+/** SQL of the sweep slot of an expiry: its 10 minutes, rounded up. */
+function slot(time: string): string {
+  return `ceil(extract(epoch FROM ${time}) / 600)::integer`
+}
+
+function toLifetime(ttlMs: number): number {
+  if (!Number.isFinite(ttlMs)) {
+    throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
+  }
+  return Math.min(Math.max(ttlMs, 0), MAX_TTL_MS)
+}

@@ -1,0 +1,7 @@
+import { entries } from './001-entries.js'
+import { installation } from './002-installation.js'
+import { blobs } from './003-blobs.js'
+import type { Migration } from './migration.js'
+
+/** All migrations, in order. A new one is added at the end, with the next number. */
+export const MIGRATIONS: readonly Migration[] = [entries, installation, blobs]

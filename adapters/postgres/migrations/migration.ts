@@ -1,0 +1,13 @@
+/** One change of the tables. A published migration is never edited; a later one corrects it. */
+export interface Migration {
+  /** Position in the list, from 1. */
+  readonly number: number
+  readonly name: string
+  /**
+   * Returns the statements. They only add, so that processes of the version before keep working
+   * beside them during a rolling deploy.
+   *
+   * @param schema - the schema, quoted as an identifier
+   */
+  readonly statements: (schema: string) => readonly string[]
+}

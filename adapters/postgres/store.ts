@@ -1,0 +1,140 @@
+import { randomBytes } from 'node:crypto'
+import { storeEvents, timed, type StoreEvent } from '../../src/stores/diagnostics.js'
+import {
+  StoreUnavailableError, type Conflict, type Counter, type CreateOptions, type Created, type Entry,
+  type Existing, type Replaced, type ReplaceOptions, type Revision, type Store,
+  type TransactionStore, type Unsubscribe,
+} from '../../src/stores/store.js'
+import type { Transaction } from '../../src/stores/transaction.js'
+import { checkText } from './check-text.js'
+import type { Database } from './database.js'
+import { Entries } from './entries.js'
+import { expiredRows } from './expired-rows.js'
+import { Listener } from './listener.js'
+import { Notices } from './notices.js'
+import { Sweeper } from './sweeper.js'
+import { PostgresTransactionStore } from './transaction-store.js'
+import { checkOpen, queryOf } from './transaction.js'
+
+/**
+ * A store on PostgreSQL 13 or later. Made by `postgres()`. Each method is one statement. A write
+ * that finds another revision reads the entry with a second one.
+ */
+export class PostgresStore implements Store {
+  readonly shared: boolean
+  private readonly entries: Entries
+  private readonly notices: Notices
+  private readonly listener: Listener
+  private readonly sweeper: Sweeper
+  /** This process makes the revisions, so that it recognises its own write if it sends it twice. */
+  private readonly writer = randomBytes(9).toString('base64url')
+  private writes = 0
+  private isClosed = false
+
+  constructor(private readonly database: Database) {
+    this.shared = database.shared
+    this.entries = new Entries(database.schema)
+    this.notices = new Notices(database)
+    this.listener = new Listener(database, (keys) => this.entries.revisions(database.query, keys))
+    this.sweeper = new Sweeper(['entries', 'counters'].map((table) => (
+      () => expiredRows(database.background, `${database.schema}.${table}`)
+    )))
+  }
+
+  get(key: string): Promise<Entry | undefined> {
+    return this.call('get', async () => {
+      checkText(key)
+      return this.entries.get(this.database.repeated, key)
+    })
+  }
+
+  create(
+    key: string, value: string, { ttlMs, notify = true }: CreateOptions,
+  ): Promise<Created | Existing> {
+    return this.call('create', async () => {
+      checkText(key, value)
+      const query = this.database.repeated
+      const revision = this.newRevision()
+      for (;;) {
+        if (await this.entries.create(query, key, value, revision, ttlMs)) {
+          if (notify) this.notices.add(key)
+          return { created: true, revision }
+        }
+        const entry = await this.entries.get(query, key)
+        // Without an entry it was deleted or has expired in between: tries again.
+        if (!entry) continue
+        if (entry.revision !== revision) return { created: false, entry }
+        if (notify) this.notices.add(key)
+        return { created: true, revision }
+      }
+    })
+  }
+
+  replace(
+    key: string, value: string, old: Revision, { ttlMs }: ReplaceOptions,
+  ): Promise<Replaced | Conflict> {
+    return this.call('replace', async () => {
+      checkText(key, value, old)
+      const query = this.database.repeated
+      const revision = this.newRevision()
+      if (!await this.entries.replace(query, key, value, { old, revision, ttlMs })) {
+        const entry = await this.entries.get(query, key)
+        if (entry?.revision !== revision) return { replaced: false, entry }
+      }
+      this.notices.add(key)
+      return { replaced: true, revision }
+    })
+  }
+
+  delete(key: string, revision?: Revision): Promise<boolean> {
+    return this.call('delete', async () => {
+      checkText(key, revision)
+      const isDeleted = await this.entries.delete(this.database.query, key, revision)
+      if (isDeleted) this.notices.add(key)
+      return isDeleted
+    })
+  }
+
+  increment(key: string, by: number, { ttlMs }: { readonly ttlMs: number }): Promise<Counter> {
+    return this.call('increment', async () => {
+      checkText(key)
+      if (!Number.isSafeInteger(by)) throw new TypeError(UNSAFE)
+      const counter = await this.entries.increment(this.database.query, key, by, ttlMs)
+      if (!counter) throw new TypeError(UNSAFE)
+      return counter
+    })
+  }
+
+  watch(key: string, listener: () => void): Promise<Unsubscribe> {
+    return this.call('watch', () => this.listener.watch(key, listener))
+  }
+
+  async within(transaction: Transaction): Promise<TransactionStore> {
+    if (this.isClosed) throw new StoreUnavailableError('The store is closed')
+    const { database, entries } = this
+    const query = queryOf(transaction)
+    await database.ready()
+    await checkOpen(query, database)
+    return new PostgresTransactionStore(query, {
+      store: this, entries, schema: database.schema, newRevision: () => this.newRevision(),
+    })
+  }
+
+  close(): Promise<void> {
+    this.isClosed = true
+    this.listener.close()
+    this.sweeper.close()
+    return Promise.resolve()
+  }
+
+  private call<T>(verb: StoreEvent['verb'], work: () => Promise<T>): Promise<T> {
+    if (this.isClosed) return Promise.reject(new StoreUnavailableError('The store is closed'))
+    return storeEvents.hasSubscribers ? timed(verb, work()) : work()
+  }
+
+  private newRevision(): Revision {
+    return this.writer + (this.writes++).toString(36)
+  }
+}
+
+const UNSAFE = 'A counter holds safe integers, and is changed by them'

@@ -1,0 +1,55 @@
+import { newId } from '../../src/runtime/random-id.js'
+import { checkTransaction, type Transaction } from '../../src/stores/transaction.js'
+import type { Query } from './connections.js'
+import type { Database } from './database.js'
+import { identitySql } from './identity.js'
+
+/** Setting that is lost at the end of a transaction. */
+const MARK = 'longhaul.transaction'
+
+/**
+ * Returns the function that runs statements in a transaction of the application. It rejects with the
+ * error of the client, because the application may retry the transaction by its code.
+ *
+ * @throws {TypeError} The value has no function `query`, or it does not resolve to `{ rows }`.
+ */
+export function queryOf(transaction: Transaction): Query {
+  checkTransaction('within', transaction)
+  return async <Row>(text: string, values: readonly unknown[] = []) => {
+    const result: unknown = await transaction.query(text, [...values])
+    const { rows } = Object(result) as { readonly rows?: unknown }
+    if (Array.isArray(rows)) return rows as Row[]
+    throw new TypeError('postgres: transaction.query must resolve to { rows }, with rows as an array')
+  }
+}
+
+/**
+ * Checks that a transaction is open, and that it belongs to this database. Writes nothing, and leaves
+ * the transaction usable.
+ *
+ * @throws {TypeError} It is not open, or belongs to another database.
+ */
+export async function checkOpen(query: Query, database: Database): Promise<void> {
+  const { schema } = database
+  const mark = newId()
+  // `true`: until the end of the transaction. Without one, that is the end of this statement.
+  const [begun] = await query<{ readonly hasTables: boolean }>(
+    'SELECT set_config($1::text, $2::text, true), to_regclass($3::text) IS NOT NULL AS "hasTables"',
+    [MARK, mark, `${schema}.installation`],
+  )
+  const [seen] = await query<{ readonly mark: string | null }>(
+    'SELECT current_setting($1::text, true) AS mark', [MARK],
+  )
+  if (seen?.mark !== mark) {
+    throw new TypeError(
+      'postgres: transaction is not open; pass the client that has run BEGIN, not the pool',
+    )
+  }
+  const [found] = begun?.hasTables === true
+    ? await query<{ readonly identity: string }>(identitySql(schema)) : []
+  if (found === undefined || !await database.isIdentity(found.identity)) {
+    throw new TypeError(
+      'postgres: transaction belongs to another database than the store of these tasks',
+    )
+  }
+}

@@ -1,0 +1,33 @@
+/** An object or array that contains the array to read, and is not closed yet. */
+export class OpenContainer {
+  /** Number of commas that were read. */
+  commas = 0
+  /** The member or element that leads to the array was read. */
+  found = false
+  /** Opening bracket. */
+  readonly open: number
+  /** Closing bracket. */
+  readonly close: number
+
+  constructor(readonly isObject: boolean) {
+    this.open = isObject ? 0x7b : 0x5b
+    this.close = isObject ? 0x7d : 0x5d
+  }
+
+  /** Returns a text that leads a JSON parser from the start of the container to a value in it. */
+  leadToValue(): string {
+    if (this.isObject) return '{"":'
+    return this.commas > 0 ? '[0,' : '['
+  }
+
+  /** Returns a text that leads to the next member or element. */
+  leadToChild(): string {
+    if (!this.isObject) return this.leadToValue()
+    return this.commas > 0 ? '{"":0,' : '{'
+  }
+
+  /** Returns a text that leads to the comma or bracket after a member or element. */
+  leadAfterChild(): string {
+    return this.isObject ? '{"":{}' : '[{}'
+  }
+}

@@ -1,0 +1,149 @@
+import timers from 'node:timers'
+import { isStoreUnavailable, StoreUnavailableError } from './store.js'
+
+// Captured at once: servers keep real time, also under a test's fake timers, and one of those would
+// be the last when they go.
+const { setTimeout } = timers
+
+/**
+ * Number of ticks until a deadline. Counts ticks, not milliseconds, so that a process that was busy
+ * itself does not blame the server.
+ */
+const TICKS = 10
+
+/** Meaning of an error that a client rejected with. */
+export interface Fault {
+  /** True if the server itself reported the error, so it is reachable. */
+  readonly answered: boolean
+  /** Reason of the `StoreUnavailableError`. */
+  readonly reason: 'full' | 'unavailable'
+}
+
+/** Options of a `Breaker`. */
+export interface BreakerOptions {
+  /** Name of the server in messages, such as `Redis`. */
+  readonly server: string
+  /** Deadline of one call, in milliseconds. */
+  readonly timeoutMs: number
+  /** Returns the meaning of a client's error. */
+  readonly faultOf: (error: unknown) => Fault
+  /** Called after calls have timed out. */
+  readonly onLate?: () => void
+}
+
+/**
+ * A pending call in a linked list. A `Set` with frequent changes would retain entries for too long.
+ */
+class Pending {
+  before: Pending | undefined
+  after: Pending | undefined
+  over = false
+
+  /** @param due - the tick at which the call is late */
+  constructor(
+    readonly due: number,
+    readonly probe: boolean,
+    readonly reject: (error: Error) => void,
+    readonly cancel: (() => void) | undefined,
+  ) {}
+}
+
+/**
+ * Sets a deadline for every call to a server. After a call has timed out, further calls fail at
+ * once, except one probe at a time, until the server replies again. So a request waits for one
+ * deadline, not for one for each of its calls. One timer serves all calls.
+ */
+export class Breaker {
+  private first: Pending | undefined
+  private last: Pending | undefined
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private ticks = 0
+  private suspect = false
+  private probing = false
+
+  constructor(private readonly options: BreakerOptions) {}
+
+  /**
+   * Returns `read` of the reply of `work`. Rejects with a `StoreUnavailableError` if the call fails
+   * or is late.
+   *
+   * @param cancel - called if the call is late
+   */
+  call<Reply, T>(
+    work: () => Promise<Reply>, read: (reply: Reply) => T, cancel?: () => void,
+  ): Promise<T> {
+    const probe = this.suspect
+    if (probe && this.probing) {
+      const message = `${this.options.server} does not answer`
+      return Promise.reject(new StoreUnavailableError(message))
+    }
+    return new Promise((resolve, reject) => {
+      // Misuse throws here, before anything is waited for.
+      const working = work()
+      const call = this.begin(new Pending(this.ticks + TICKS + 1, probe, reject, cancel))
+      if (probe) this.probing = true
+      if (this.timer === undefined) this.arm()
+      working.then((reply) => {
+        this.end(call)
+        this.suspect = false
+        resolve(read(reply))
+      }, (error: unknown) => {
+        this.end(call)
+        reject(this.toStoreError(error))
+      })
+    })
+  }
+
+  private arm(): void {
+    const { server, timeoutMs, onLate } = this.options
+    this.timer = setTimeout(() => {
+      this.ticks++
+      let late = false
+      // Calls are kept in the order in which they came.
+      for (let call = this.first; call !== undefined && call.due <= this.ticks; call = this.first) {
+        this.end(call)
+        this.suspect = late = true
+        const message = `${server} has not answered within ${String(timeoutMs)} ms`
+        call.reject(new StoreUnavailableError(message))
+        call.cancel?.()
+      }
+      if (late) onLate?.()
+      if (this.first) this.arm()
+      else this.timer = undefined
+    }, timeoutMs / TICKS)
+    this.timer.unref()
+  }
+
+  private begin(call: Pending): Pending {
+    call.before = this.last
+    if (this.last) this.last.after = call
+    else this.first = call
+    this.last = call
+    return call
+  }
+
+  private end(call: Pending): void {
+    if (call.over) return
+    call.over = true
+    const { before, after } = call
+    if (before) before.after = after
+    else this.first = after
+    if (after) after.before = before
+    else this.last = before
+    call.before = call.after = undefined
+    if (call.probe) this.probing = false
+  }
+
+  private toStoreError(error: unknown): Error {
+    // Misuse says so itself.
+    if (error instanceof TypeError || (error instanceof Error && isStoreUnavailable(error))) {
+      return error
+    }
+    const { answered, reason } = this.options.faultOf(error)
+    if (answered) this.suspect = false
+    const message = error instanceof Error ? error.message : String(error)
+    return new StoreUnavailableError(
+      `${this.options.server} failed: ${message}`, { reason, cause: error },
+    )
+  }
+}

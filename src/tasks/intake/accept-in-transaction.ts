@@ -1,0 +1,106 @@
+import { httpError } from '../../http/errors.js'
+import { acquireInTime } from '../../stores/acquire.js'
+import { snapshotOf } from '../record/codec.js'
+import { releaseUnlessUsed } from '../record/external.js'
+import { jobId, taskKey } from '../record/ids.js'
+import { encodeWholeWork } from '../record/job.js'
+import { Ledger, type VersionedRecord } from '../record/ledger.js'
+import { toListed } from '../record/listed.js'
+import { toTaskText } from '../record/record.js'
+import {
+  checkAcceptable, checkSameTask, touch, type Accepted, type AcceptSettings,
+} from './accept-task.js'
+import type { CommitWatch } from './commit-watch.js'
+import { isEnqueuedLater, startDelay } from './enqueue-committed.js'
+import type { NewTask } from './new-task.js'
+import type { OpenTransaction } from './open-transaction.js'
+import { acquireSlot, releaseSlot, slotsOf } from './owner-slots.js'
+
+/**
+ * Time after which a sweep enqueues the job, if the process that accepted the task has not done so.
+ * In milliseconds.
+ */
+const ENQUEUE_DUE_MS = 2000
+
+/** Settings of `acceptInTransaction`. */
+export interface TransactionSettings extends AcceptSettings {
+  readonly commits: CommitWatch
+}
+
+/**
+ * Accepts one task in a transaction of the application. Its record, its slot of `maxPerOwner` and
+ * its entry of the index commit with the transaction. Its job is enqueued after the commit: at once
+ * by this process, or by the sweep of any worker if this process dies in between.
+ *
+ * @throws {HttpError} 409 `conflict`, 429 `too_many_tasks`, 503 `service_unavailable` or
+ * `shutting_down`. Nothing is written then, and the transaction stays usable.
+ */
+export async function acceptInTransaction(
+  settings: TransactionSettings, transaction: OpenTransaction, task: NewTask,
+): Promise<Accepted> {
+  checkAcceptable(settings, task.options)
+  const ledger = new Ledger(transaction.store)
+  const existing = await findExisting(transaction, ledger, task)
+  if (existing) return acceptExisting(settings, ledger, existing, task)
+  const slot = await reserveSlot(transaction, task)
+  const record = task.toRecord(slot, {
+    // The process that enqueues the job becomes the holder, if its queue is in memory.
+    holder: undefined, work: wholeWork(task), enqueuedLater: true,
+  })
+  const text = toTaskText(record)
+  settings.commits.expect(record)
+  const outcome = await ledger.create(record, { text, isFresh: false })
+  if (!outcome.created) {
+    if (slot !== undefined) await releaseSlot(ledger.store, slot, task.id)
+    throw httpError('conflict', { message: 'A task of this id was accepted meanwhile; try again.' })
+  }
+  await transaction.index.add(jobId(record), ENQUEUE_DUE_MS)
+  await transaction.index.put(toListed(record, record.createdAt))
+  if (record.startAt !== undefined) await startDelay(ledger, record)
+  return { task: snapshotOf(record, text), created: true }
+}
+
+/** Finds the task that has the id already. */
+async function findExisting(
+  { store }: OpenTransaction, ledger: Ledger, { id, options }: NewTask,
+): Promise<VersionedRecord | undefined> {
+  if (options.id === undefined || options.isNewId === true) return undefined
+  if (await acquireInTime(store, taskKey(id))) return ledger.load(id)
+  throw httpError('conflict', {
+    message: 'Another transaction that is still open submits a task of this id; try again.',
+    headers: { 'retry-after': '1' },
+  })
+}
+
+async function acceptExisting(
+  settings: AcceptSettings, inside: Ledger, existing: VersionedRecord, task: NewTask,
+): Promise<Accepted> {
+  const { record } = existing
+  checkSameTask(record, task)
+  // A task that was accepted without a transaction is deleted again if its job cannot be enqueued.
+  // A new revision prevents that.
+  if (record.state === 'queued' && !isEnqueuedLater(record)) await touch(inside, existing, task)
+  await releaseUnlessUsed(inside, task.definition, task.input, task.id)
+  return { task: snapshotOf(record), created: false }
+}
+
+/** Acquires a slot if `maxPerOwner` needs one. Returns its key. */
+async function reserveSlot(
+  { store }: OpenTransaction, { definition: { name, maxPerOwner }, options, id, ttlMs }: NewTask,
+): Promise<string | undefined> {
+  const { counted } = options
+  if (counted === undefined || maxPerOwner === undefined) return undefined
+  // Whether a slot is free depends on the other transaction, so it has to end first.
+  if (!await acquireInTime(store, slotsOf(name, counted))) {
+    throw httpError('service_unavailable', {
+      message: 'Another transaction that is still open submits a task for this owner; try again.',
+      headers: { 'retry-after': '1' },
+    })
+  }
+  return acquireSlot(store, { name, maxPerOwner }, counted, id, ttlMs)
+}
+
+/** The record keeps all of the work, because no job has it before the commit. */
+function wholeWork({ definition: { attempts, backoff }, input, options: { context } }: NewTask): string {
+  return encodeWholeWork({ input, context, attempts, backoff })
+}

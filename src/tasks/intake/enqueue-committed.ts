@@ -1,0 +1,82 @@
+import { httpError } from '../../http/errors.js'
+import type { Queue } from '../../queues/queue.js'
+import { snapshotOf } from '../record/codec.js'
+import { elapsed } from '../record/elapsed.js'
+import { jobId } from '../record/ids.js'
+import { decodeWork, TaskJob } from '../record/job.js'
+import type { Ledger, VersionedRecord } from '../record/ledger.js'
+import type { TaskRecord } from '../record/record.js'
+import type { StoreIdentity } from '../record/store-identity.js'
+import { publishAccepted, taskChannel } from '../record/task-channel.js'
+
+/** What is needed to enqueue a task whose transaction has committed. */
+export interface EnqueueSettings {
+  readonly ledger: Ledger
+  readonly queue: Queue
+  readonly identity: StoreIdentity
+}
+
+/**
+ * Returns whether a record is that of a task which was accepted in a transaction, and whose first
+ * run has not begun. Its job may not be in the queue yet.
+ */
+export function isEnqueuedLater({ state, enqueuedLater, work }: TaskRecord): boolean {
+  return enqueuedLater === true && state === 'queued' && work !== undefined
+}
+
+/**
+ * Enqueues the job of a task whose transaction has committed. May be called several times, and in
+ * several processes at once: the job has the name that the record gives it, and the queue takes each
+ * id once. A job that is enqueued again after its end finds that the record has moved on.
+ *
+ * @throws {HttpError} 503 `queue_full`, and what the store and the queue reject with
+ */
+export async function enqueueCommitted(
+  { ledger, queue, identity }: EnqueueSettings, found: VersionedRecord,
+): Promise<void> {
+  const { work } = found.record
+  if (work === undefined || !isEnqueuedLater(found.record)) return
+  const owned = queue.durable ? found : await adopt(ledger, found)
+  if (owned === undefined) return
+  const { record } = owned
+  const { id: taskId, job, name } = record
+  const { input, context, attempts, backoff } = decodeWork(work)
+  const delayMs = await remainingDelayMs(ledger, record)
+  const store = queue.durable ? await identity.read() : undefined
+  const taskJob = new TaskJob({ taskId, job, name, input, context, store }, owned)
+  const outcome = await queue.enqueue(taskJob, { delayMs, attempts, backoff })
+  if (outcome !== 'accepted') throw httpError('queue_full', { headers: { 'retry-after': '1' } })
+  if (taskChannel.hasSubscribers) publishAccepted(name, snapshotOf(record))
+}
+
+/**
+ * Starts the delay of a task. `ledger` is that of the transaction, so that the time until the commit
+ * counts.
+ */
+export async function startDelay(ledger: Ledger, record: TaskRecord): Promise<void> {
+  await remainingDelayMs(ledger, record)
+}
+
+/** By the store's clock, because another process may enqueue the job. */
+async function remainingDelayMs(ledger: Ledger, record: TaskRecord): Promise<number> {
+  const { startAt, createdAt } = record
+  if (startAt === undefined) return 0
+  const delayMs = startAt - createdAt
+  return delayMs - await elapsed(ledger.store, `delay:${jobId(record)}`, delayMs)
+}
+
+/**
+ * Makes this process the holder of a task, if its queue is in memory: only the holder runs it.
+ * Returns `undefined` if another process was faster.
+ */
+async function adopt(ledger: Ledger, found: VersionedRecord): Promise<VersionedRecord | undefined> {
+  const { holder } = ledger
+  // The store belongs to this process alone, so no other one can run the task.
+  if (holder === undefined || found.record.holder === holder) return found
+  const { job } = found.record
+  const moved = await ledger.move(found, (record) => (
+    record.job === job && record.holder === undefined && isEnqueuedLater(record)
+      ? { holder } : undefined
+  ))
+  return moved?.moved ? moved : undefined
+}

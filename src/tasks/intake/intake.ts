@@ -1,0 +1,35 @@
+import type { Transaction } from '../../stores/transaction.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
+import { acceptInTransaction } from './accept-in-transaction.js'
+import { acceptTask, type Accepted, type AcceptSettings } from './accept-task.js'
+import { CommitWatch } from './commit-watch.js'
+import { NewTask } from './new-task.js'
+import { openTransaction, type OpenTransaction } from './open-transaction.js'
+import type { AcceptOptions } from './submit-options.js'
+
+/** Accepts tasks whose input and callback URL were validated. */
+export class Intake {
+  /** Enqueues tasks when the transactions commit in which they were accepted. */
+  readonly commits: CommitWatch
+
+  constructor(private readonly settings: AcceptSettings) {
+    this.commits = new CommitWatch(settings)
+  }
+
+  /** Prepares to accept tasks in a transaction of the application. See `openTransaction`. */
+  open(transaction: Transaction): Promise<OpenTransaction> {
+    return openTransaction(this.settings, transaction)
+  }
+
+  /** Accepts one task. See `acceptTask` and `acceptInTransaction`. */
+  async accept(
+    definition: AnyTaskDefinition, input: unknown, options: AcceptOptions,
+    transaction?: OpenTransaction,
+  ): Promise<Accepted> {
+    const { settings, commits } = this
+    const task = new NewTask(definition, input, options, settings.pendingMs)
+    return transaction === undefined
+      ? acceptTask(settings, task)
+      : acceptInTransaction({ ...settings, commits }, transaction, task)
+  }
+}

@@ -1,0 +1,51 @@
+import type { AnyTaskDefinition } from '../definition/define.js'
+import { LONGEST_MS } from '../definition/bounds.js'
+import { isTaskId, newJobName } from '../record/ids.js'
+import type { TaskRecord } from '../record/record.js'
+import { newId } from '../../runtime/random-id.js'
+import type { AcceptOptions } from './submit-options.js'
+
+/** The members of a new record that depend on where its job is kept. */
+type JobPlace = Pick<TaskRecord, 'holder' | 'work' | 'enqueuedLater'>
+
+/** A task that is about to be accepted: its id, its job and its times. */
+export class NewTask {
+  readonly id: string
+  readonly jobName = newJobName()
+  readonly delayMs: number
+  /** Lifetime of the record until the task ends, in milliseconds. */
+  readonly ttlMs: number
+
+  /**
+   * @param pendingMs - maximum time for which an unfinished task is kept, after its delay
+   * @throws {TypeError} `id` or `delayMs` makes no sense
+   */
+  constructor(
+    readonly definition: AnyTaskDefinition, readonly input: unknown,
+    readonly options: AcceptOptions, pendingMs: number,
+  ) {
+    const { id = newId(), delayMs = 0 } = options
+    if (!isTaskId(id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
+    if (!(delayMs >= 0 && delayMs <= LONGEST_MS)) throw new TypeError('delayMs must be from 0 to 100 years')
+    this.id = id
+    this.delayMs = delayMs
+    this.ttlMs = delayMs + pendingMs
+  }
+
+  /** @param slot - the key of the slot that `maxPerOwner` needs */
+  toRecord(slot: string | undefined, { holder, work, enqueuedLater }: JobPlace): TaskRecord {
+    const { definition: { name, keeps }, delayMs, input, ttlMs } = this
+    const { owner, claim, callbackUrl } = this.options
+    const createdAt = Date.now()
+    return {
+      id: this.id, name, owner, state: 'queued', job: this.jobName, attempt: 0, version: 1,
+      createdAt, startedAt: undefined, finishedAt: undefined, expiresAt: createdAt + ttlMs,
+      startAt: delayMs > 0 ? createdAt + Math.ceil(delayMs) : undefined,
+      progress: undefined, result: undefined, error: undefined, errorStatus: undefined,
+      claim, slot, holder,
+      keeps: keeps?.of(input),
+      callback: callbackUrl === undefined ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
+      work, enqueuedLater,
+    }
+  }
+}

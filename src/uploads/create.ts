@@ -1,0 +1,111 @@
+import { ContentDigest } from '../http/fields/content-digest.js'
+import type { Handler, HttpRequest, HttpResponse } from '../http/exchange.js'
+import { empty } from '../http/respond.js'
+import { newId } from '../runtime/random-id.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { countedAs } from '../tasks/http/requester.js'
+import { appendBody, tooLarge } from './append.js'
+import { announcedLength, readComplete, readContentLength, uploadFields } from './fields.js'
+import type { Finisher } from './finish.js'
+import { announce, canAnnounce } from './interop.js'
+import { limitField, type Settings } from './options.js'
+import type { OwnerUploads } from './owner-uploads.js'
+import type { UploadRecords } from './records.js'
+import { toStored } from './stored-request.js'
+import { ageKey, type UploadState } from './state.js'
+import { UploadWriter } from './writer.js'
+
+/** The parts that both handlers share. */
+export interface UploadParts<C> {
+  readonly settings: Settings<C>
+  readonly records: UploadRecords
+  readonly owners: OwnerUploads
+  readonly finisher: Finisher<C>
+}
+
+/** Methods whose requests have no content. */
+const NO_CONTENT = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
+
+/** Creates uploads (draft section 4.2). */
+export class CreateUpload<C> {
+  constructor(private readonly handler: Handler<C>, private readonly parts: UploadParts<C>) {}
+
+  handle(request: HttpRequest<C>): MaybePromise<HttpResponse | undefined> {
+    const complete = readComplete(request.headers)
+    if (request.method === 'OPTIONS' && complete === undefined) return this.limits()
+    if (complete === undefined || NO_CONTENT.has(request.method)) return this.handler(request)
+    return this.create(request, complete)
+  }
+
+  /** Answers OPTIONS, so that clients know the limits before they send anything. */
+  private limits(): HttpResponse {
+    const described = this.handler.operations?.map(({ method }) => method) ?? ['POST']
+    const allow = [...new Set(['OPTIONS', ...described])].sort().join(', ')
+    const { limits } = this.parts.settings
+    return { status: 200, headers: { allow, 'upload-limit': limitField(limits) }, body: '' }
+  }
+
+  private async create(request: HttpRequest<C>, complete: boolean): Promise<HttpResponse> {
+    const { settings, records, owners, finisher } = this.parts
+    const { limits, path, store } = settings
+    const { headers } = request
+    const requester = settings.requester(request)
+    const length = announcedLength(headers, complete, 0, null)
+    this.checkSizes(request, length)
+    ContentDigest.of(headers)
+    ContentDigest.of(headers, 'repr-digest')
+    await settings.check(request)
+
+    const id = newId()
+    const location = path.of(request.mountPath, id)
+    const state: UploadState = {
+      owner: requester.owner ?? null, countedAs: countedAs(requester, request),
+      request: toStored(request), length: length ?? null, offset: 0, parts: [],
+      writer: UploadWriter.newName(), asked: false, received: false,
+    }
+    await owners.add(state.countedAs, id)
+    const held = await records.create(id, state, limits.maxAgeMs)
+    // Starts the clock that tells the remaining time.
+    await store.increment(ageKey(id), 0, { ttlMs: limits.maxAgeMs })
+    const fields = { location, 'upload-limit': limitField(limits) }
+    const isAnnounced = canAnnounce(request)
+    announce(request, fields)
+
+    const writer = UploadWriter.ofCreated(records, id, held)
+    try {
+      await appendBody({ request, writer, records, settings, complete })
+    } catch (error) {
+      // A client that does not know the path of its upload cannot resume it.
+      if (!isAnnounced) await this.drop(id, state)
+      throw error
+    }
+    if (!complete) return empty(201, { ...fields, ...uploadFields(writer.state.offset) })
+    await owners.remove(state.countedAs, id)
+    const answer = await finisher.answer(request, id, writer.state)
+    return { ...answer, headers: { location, ...answer.headers } }
+  }
+
+  private checkSizes({ headers }: HttpRequest<C>, length: number | undefined): void {
+    const { settings } = this.parts
+    const { maxBodyBytes, maxAppendBytes } = settings.limits
+    const size = readContentLength(headers) ?? 0
+    if ((length ?? size) > maxBodyBytes) {
+      throw tooLarge(settings, `The upload is larger than ${maxBodyBytes} bytes.`)
+    }
+    if (size > maxAppendBytes) {
+      throw tooLarge(settings, `The body is larger than ${maxAppendBytes} bytes.`)
+    }
+    if (length !== undefined && size > length) {
+      throw tooLarge(settings, 'The body is longer than the announced upload.')
+    }
+  }
+
+  private async drop(id: string, { owner, countedAs }: UploadState): Promise<void> {
+    try {
+      await this.parts.records.remove(id, owner ?? undefined)
+      await this.parts.owners.remove(countedAs, id)
+    } catch {
+      // It is gone already, or expires.
+    }
+  }
+}

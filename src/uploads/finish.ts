@@ -1,0 +1,111 @@
+import { isStreamed } from '../http/body/source.js'
+import type { Handler, HttpRequest, HttpResponse, ResponseBody } from '../http/exchange.js'
+import { addFailureHeaders, readFailure } from '../http/failure.js'
+import { notFound } from '../http/response-headers.js'
+import { buffered } from '../idempotency/buffered.js'
+import { toHeld as toClaim } from '../idempotency/claim.js'
+import { onceAnswer } from '../idempotency/once-answer.js'
+import { uploadFields } from './fields.js'
+import type { Settings } from './options.js'
+import { ReceivedBody } from './received-body.js'
+import type { UploadRecords } from './records.js'
+import { answerKey, type UploadState } from './state.js'
+import { toWhole } from './stored-request.js'
+
+/** Statuses after which the same bytes may be accepted later. The upload stays as it is. */
+const TEMPORARY = new Set([401, 403, 408, 425, 429])
+
+/** Hands received uploads to their handler, each once, and keeps the answers. */
+export class Finisher<C> {
+  constructor(
+    private readonly handler: Handler<C>, private readonly settings: Settings<C>,
+    private readonly records: UploadRecords,
+  ) {}
+
+  /**
+   * Returns the answer of the handler to a received upload. Calls the handler only if it has not
+   * answered yet. The run continues if the client disconnects. If the process dies, the next
+   * request runs the handler again.
+   *
+   * @throws {HttpError} 409 `idempotent_request_running`, and the errors of the handler
+   */
+  async answer(request: HttpRequest<C>, id: string, state: UploadState): Promise<HttpResponse> {
+    const { store, waitMs, retentionMs, maxAnswerBytes } = this.settings
+    const options = {
+      store, key: answerKey(id), fingerprint: '', waitMs, retentionMs, maxBytes: maxAnswerBytes,
+    }
+    let isFinal = true
+    let hasRun = false
+    try {
+      const answer = await onceAnswer(request, options, async (began) => {
+        hasRun = true
+        try {
+          const response = await this.run(request, id, state)
+          isFinal = !isTemporary(response.status, response.headers)
+          if (isFinal) began()
+          return { response: await buffered(response, maxAnswerBytes) }
+        } catch (error) {
+          const { status, headers } = readFailure(error)
+          isFinal = !isTemporary(status, headers)
+          if (isFinal) began()
+          throw error
+        }
+      })
+      const response = answer as HttpResponse
+      const headers = { ...response.headers, ...uploadFields(state.offset, isFinal) }
+      const body = hasRun && isFinal ? this.cleanUp(id, state, response.body) : response.body
+      return { status: response.status, headers, ...body !== undefined && { body } }
+    } catch (error) {
+      const isRunning = !hasRun
+      addFailureHeaders(error, uploadFields(state.offset, isFinal && !isRunning))
+      if (hasRun && isFinal) this.cleanUp(id, state, undefined)
+      throw error
+    }
+  }
+
+  /** Returns whether the answer of the handler is known. */
+  async isAnswered(id: string): Promise<boolean> {
+    const entry = await this.settings.store.get(answerKey(id))
+    const claim = entry && toClaim(entry).claim
+    return claim?.kind === 'answer' && claim.answer !== undefined
+  }
+
+  private async run(
+    request: HttpRequest<C>, id: string, state: UploadState,
+  ): Promise<HttpResponse> {
+    const body = new ReceivedBody(this.settings.blobs, id, state)
+    const whole = toWhole(state.request, request, body, state.offset)
+    // Before the handler, because a handler that reads a stream has acted when the end is wrong.
+    const [first, last] = [state.request.headers, request.headers]
+    await body.check(first)
+    if (last['repr-digest'] !== first['repr-digest']) await body.check(last)
+    const response = await this.handler(whole)
+    if (response === undefined) throw notFound(request)
+    return response
+  }
+
+  /** Deletes the parts once nobody reads them any more. Returns the body to send. */
+  private cleanUp(
+    id: string, state: UploadState, body: ResponseBody | undefined,
+  ): ResponseBody | undefined {
+    const clean = (): void => { void this.records.deleteParts(id, state.parts) }
+    if (isStreamed(body)) return finallyDo(body, clean)
+    clean()
+    return body
+  }
+}
+
+/** Returns whether an answer means that the upload may be handed over again later. */
+function isTemporary(status: number, headers: Readonly<Record<string, unknown>>): boolean {
+  return TEMPORARY.has(status) || (status === 503 && headers['retry-after'] !== undefined)
+}
+
+async function* finallyDo<T>(
+  source: AsyncIterable<T>, end: () => void,
+): AsyncGenerator<T, void, undefined> {
+  try {
+    yield* source
+  } finally {
+    end()
+  }
+}

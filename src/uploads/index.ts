@@ -1,0 +1,3 @@
+export {
+  resumableUpload, type ResumableUpload, type ResumableUploadOptions,
+} from './resumable-upload.js'

@@ -1,0 +1,102 @@
+import type { Handler, Operation } from '../http/exchange.js'
+import { errorResponses } from '../openapi/errors.js'
+import { fields } from '../openapi/fields.js'
+import { addParameters, addResponses } from '../openapi/merge.js'
+import {
+  body, header, operation, parameter, response, type Fragment,
+} from '../openapi/operation.js'
+import { PARTIAL_UPLOAD } from './fields.js'
+
+const integer: Fragment = { type: 'integer', minimum: 0 }
+
+const OFFSET = {
+  'Upload-Offset': header('Number of bytes that are stored', integer),
+  'Upload-Complete': header('`?1` if this is the answer to the whole upload, otherwise `?0`'),
+}
+const LIMIT = {
+  'Upload-Limit': header('Limits: `max-size`, `max-append-size`, `min-append-size`, `max-age`'),
+}
+const LENGTH = { 'Upload-Length': header('Size of the whole in bytes, if it is known', integer) }
+
+const digest = parameter('header', 'Content-Digest', {
+  description: 'Digest of this body (RFC 9530 section 2)',
+})
+const complete = (required: boolean): Fragment => parameter('header', 'Upload-Complete', {
+  required,
+  description: '`?1` if the body ends the upload, `?0` if more follows',
+})
+const length = parameter('header', 'Upload-Length', {
+  schema: integer, description: 'Size of the whole in bytes',
+})
+const reprDigest = parameter('header', 'Repr-Digest', {
+  description: 'Digest of the whole (RFC 9530 section 3)',
+})
+
+const OPTIONS = operation('OPTIONS', {
+  summary: 'Show the limits of uploads',
+  responses: { 200: response('The limits', { headers: { ...LIMIT, ...fields('Allow') } }) },
+})
+
+/** Returns the operations of a handler whose uploads can be resumed. */
+export function createOperations(handler: Pick<Handler, 'operations'>): readonly Operation[] {
+  const own = handler.operations ?? []
+  return [...own.map(resumable), ...own.some(({ method }) => method === 'OPTIONS') ? [] : [OPTIONS]]
+}
+
+function resumable(described: Operation): Operation {
+  const created = response('The upload was created; send the rest to `Location`', {
+    headers: { ...OFFSET, ...LIMIT, ...fields('Location', 'Cache-Control') },
+  })
+  const withFields = addParameters(described, [complete(false), length, digest, reprDigest])
+  return addResponses(withFields, {
+    201: created,
+    ...errorResponses(
+      'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent', 'upload_append_too_small',
+      'unauthorized', 'upload_superseded', 'body_too_large', 'too_many_uploads',
+      'store_unavailable', 'store_full',
+    ),
+  })
+}
+
+/** Returns the operations of an upload. */
+export function resourceOperations(path: string): readonly Operation[] {
+  const id = parameter('path', 'id', { description: 'Id of the upload' })
+  const found = response('The upload exists', {
+    headers: { ...OFFSET, ...LENGTH, ...LIMIT, ...fields('Cache-Control') },
+  })
+  const failures = errorResponses('unauthorized', 'upload_not_found', 'store_unavailable')
+  const appended = operation('PATCH', {
+    summary: 'Append to an upload',
+    parameters: [
+      id, complete(true), digest, length, reprDigest,
+      parameter('header', 'Upload-Offset', {
+        required: true, schema: integer, description: 'Number of bytes that were sent before',
+      }),
+    ],
+    requestBody: body(
+      { type: 'string', contentMediaType: 'application/octet-stream' },
+      { mediaTypes: [PARTIAL_UPLOAD], required: false },
+    ),
+    responses: {
+      204: response('The bytes are stored', { headers: { ...OFFSET, ...fields('Cache-Control') } }),
+      default: response('The answer to the whole upload, if it is complete', { headers: OFFSET }),
+      ...errorResponses(
+        'invalid_header', 'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent',
+        'upload_append_too_small', 'unauthorized', 'upload_not_found', 'upload_offset_mismatch',
+        'upload_superseded', 'idempotent_request_running', 'body_too_large',
+        'unsupported_media_type', 'store_unavailable', 'store_full',
+      ),
+    },
+  })
+  const head = operation('HEAD', {
+    summary: 'Show the offset of an upload', parameters: [id], responses: { 204: found, ...failures },
+  })
+  const get = operation('GET', {
+    summary: 'Show the offset of an upload', parameters: [id], responses: { 204: found, ...failures },
+  })
+  const drop = operation('DELETE', {
+    summary: 'Drop an upload', parameters: [id],
+    responses: { 204: response('The upload is gone', { headers: fields('Cache-Control') }), ...failures },
+  })
+  return [head, get, appended, drop, OPTIONS].map((each) => ({ ...each, path }))
+}

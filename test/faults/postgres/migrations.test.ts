@@ -1,0 +1,170 @@
+// The tables of longhaul/postgres: created by processes that start together, upgraded, or only checked.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { describe, test, type TestContext } from 'node:test'
+import { promisify } from 'node:util'
+import { postgres, type PostgresOptions } from 'longhaul/postgres'
+import pg from 'pg'
+import { runCommand, USAGE } from '../../../adapters/postgres/cli/command.js'
+import { MIGRATIONS } from '../../../adapters/postgres/migrations/list.js'
+import { migrationSql } from '../../../adapters/postgres/migrations/sql.js'
+import { postgresForFile } from '../../servers/postgres-server.js'
+
+const server = await postgresForFile()
+const later = { ttlMs: 60_000 }
+const all = MIGRATIONS.map(({ number }) => number)
+let schemas = 0
+
+/** Returns the name of a schema that only one test uses. */
+function newSchema(): string {
+  return `migrations_${String(++schemas)}`
+}
+
+function storeOf(t: TestContext, schema: string, options: Partial<PostgresOptions> = {}) {
+  const pool = new pg.Pool({ connectionString: server.url, max: 2 })
+  const { store } = postgres({ pool, schema, ...options })
+  t.after(async () => {
+    await store.close()
+    await pool.end()
+  })
+  return store
+}
+
+async function applied(schema: string): Promise<unknown[]> {
+  const rows = await server.query(`SELECT number FROM ${schema}.migrations ORDER BY number`)
+  return rows.map((row) => row['number'])
+}
+
+/** Columns, types and indexes of a schema. */
+async function shapeOf(schema: string): Promise<string> {
+  const columns = await server.query(`SELECT table_name, column_name, data_type, is_nullable,
+    collation_name FROM information_schema.columns WHERE table_schema = $1 ORDER BY 1, 2`, [schema])
+  const indexes = await server.query(
+    'SELECT indexdef FROM pg_indexes WHERE schemaname = $1 ORDER BY indexname', [schema],
+  )
+  assert.ok(columns.length > 0 && indexes.length > 0)
+  return JSON.stringify([columns, indexes]).replaceAll(schema, 'schema')
+}
+
+describe('PostgreSQL migrations', () => {
+  test('processes that start together create the tables once', async (t) => {
+    const schema = newSchema()
+    const stores = Array.from({ length: 8 }, () => storeOf(t, schema, { timeoutMs: 20_000 }))
+    const created = await Promise.all(stores.map(async (store, n) => store.create('key', String(n), later)))
+    assert.equal(created.filter((each) => each.created).length, 1)
+    assert.deepEqual(await applied(schema), all)
+  })
+
+  for (const { number, name } of MIGRATIONS.slice(0, -1)) {
+    test(`entries written after migration ${String(number)} (${name}) are there after all others`, async (t) => {
+      const schema = newSchema()
+      await server.query(migrationSql(schema, MIGRATIONS.slice(0, number)))
+      await server.query(`INSERT INTO ${schema}.entries (key, value, revision, expires_at, sweep_slot)
+        VALUES ('key', 'value', 'first', now() + interval '1 hour', 2000000000)`)
+      const store = storeOf(t, schema, { timeoutMs: 20_000 })
+      assert.deepEqual(await store.get('key'), { value: 'value', revision: 'first' })
+      assert.deepEqual(await applied(schema), all)
+    })
+  }
+
+  test('a role without the right to create anything uses tables that are complete', async (t) => {
+    const schema = newSchema()
+    await storeOf(t, schema, { timeoutMs: 20_000 }).get('key')
+    await server.query(`CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA ${schema} TO reader;
+      GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO reader`)
+    const url = new URL(server.url)
+    url.username = 'reader'
+    const pool = new pg.Pool({ connectionString: url.href })
+    const { store } = postgres({ pool, schema })
+    t.after(async () => {
+      await store.close()
+      await pool.end()
+    })
+    assert.equal((await store.create('key', 'value', later)).created, true)
+  })
+
+  test('a migration that fails leaves nothing, and the next call tries again', async (t) => {
+    const schema = newSchema()
+    await server.query(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.counters ()`)
+    const store = storeOf(t, schema, { timeoutMs: 20_000 })
+    await assert.rejects(async () => store.get('key'), { reason: 'unavailable', message: /"counters" already exists/ })
+    assert.deepEqual(await server.query('SELECT to_regclass($1) AS found', [`${schema}.entries`]), [{ found: null }])
+    await server.query(`DROP TABLE ${schema}.counters`)
+    assert.equal(await store.get('key'), undefined)
+  })
+
+  test('with migrate: false each call says what is missing, until it is there', async (t) => {
+    const schema = newSchema()
+    const store = storeOf(t, schema, { migrate: false, timeoutMs: 20_000 })
+    const warnings: Error[] = []
+    const warned = (warning: Error): void => { warnings.push(warning) }
+    process.on('warning', warned)
+    t.after(() => { process.off('warning', warned) })
+    const missing = { reason: 'unavailable', message: /lacks the migrations 1 entries, .*npx longhaul migrate --print/ }
+    await assert.rejects(async () => store.get('key'), missing)
+    await assert.rejects(async () => store.create('key', 'value', later), missing)
+    await new Promise(setImmediate)
+    assert.equal(warnings.filter(({ message }) => message.includes('lacks the migrations')).length, 1)
+    const { output } = await command('migrate', '--print', '--schema', schema)
+    await server.query(output)
+    assert.equal((await store.create('key', 'value', later)).created, true)
+  })
+})
+
+describe('npx longhaul migrate', () => {
+  test('the SQL that it prints creates the same tables as it creates itself', async () => {
+    const [printed, created] = [newSchema(), newSchema()]
+    await server.query((await command('migrate', '--print', '--schema', printed)).output)
+    const first = await command('migrate', '--url', server.url, '--schema', created)
+    assert.deepEqual({ ...first, output: '' }, { output: '', exitCode: 0 })
+    assert.match(first.output, /^Applied: 1 entries, .*queue\n$/)
+    assert.equal(await shapeOf(printed), await shapeOf(created))
+    assert.equal(await shapeOf(`${printed}_bullmq`), await shapeOf(`${created}_bullmq`))
+    assert.deepEqual(await command('migrate', '--url', server.url, '--schema', printed), {
+      output: 'The database lacks no migration.\n', exitCode: 0,
+    })
+  })
+
+  test('with --print and --url it prints only what is missing', async () => {
+    const schema = newSchema()
+    await server.query(migrationSql(schema, MIGRATIONS.slice(0, 1)))
+    const { output } = await command('migrate', '--print', '--url', server.url, '--schema', schema)
+    assert.doesNotMatch(output, /\.entries \(/)
+    await server.query(output)
+    assert.deepEqual(await applied(schema), all)
+    assert.deepEqual(await command('migrate', '--print', '--url', server.url, '--schema', schema), {
+      output: '-- The database lacks no migration.\n', exitCode: 0,
+    })
+  })
+
+  test('wrong arguments are 2 and show the usage; a database that is away is 1', async () => {
+    for (const args of [['migrate', '--prin'], ['migrat'], [], ['migrate'], ['migrate', '--schema', 'a;b', '--print']]) {
+      const { output, exitCode } = await command(...args)
+      assert.equal(exitCode, 2, args.join(' '))
+      assert.ok(output.endsWith(USAGE), args.join(' '))
+    }
+    assert.deepEqual(await command('--help'), { output: USAGE, exitCode: 0 })
+    const { output, exitCode } = await command('migrate', '--url', 'postgres://nobody@127.0.0.1:1/none')
+    assert.equal(exitCode, 1)
+    assert.match(output, /^longhaul migrate failed: .*ECONNREFUSED/)
+  })
+
+  test('as a process it takes DATABASE_URL and ends by itself', async () => {
+    const schema = newSchema()
+    const main = join(import.meta.dirname, '../../../adapters/postgres/cli/main.ts')
+    const { stdout } = await promisify(execFile)(
+      process.execPath, ['--import', 'tsx', main, 'migrate', '--schema', schema],
+      { env: { ...process.env, DATABASE_URL: server.url } },
+    )
+    assert.match(stdout, /^Applied: 1 entries/)
+    assert.deepEqual(await applied(schema), all)
+  })
+})
+
+function command(...args: string[]) {
+  return runCommand(args, {}, async (url) => {
+    const pool = new pg.Pool({ connectionString: url, max: 1 })
+    return Promise.resolve({ pool, close: () => pool.end() })
+  })
+}

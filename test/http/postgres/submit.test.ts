@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict'
+import { channel } from 'node:diagnostics_channel'
+import { EventEmitter, once } from 'node:events'
+import { after, describe, it } from 'node:test'
+import { Redis } from 'ioredis'
+import { createTasks, defineTask, type TaskEvent } from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { memory, MemoryQueue } from 'longhaul/memory'
+import { postgres } from 'longhaul/postgres'
+import type { Queue } from 'longhaul/queues'
+import { redis } from 'longhaul/redis'
+import pg from 'pg'
+import { redisUrl } from '../../servers/redis-server.js'
+import { databaseForFile } from './kit.js'
+
+const { pool, server, index, transact, traces, tasksOver } = await databaseForFile()
+const connection = new Redis(await redisUrl(), { maxRetriesPerRequest: null })
+after(() => { connection.disconnect() })
+const namespace = `txn-${String(process.pid)}`
+
+const runs = new EventEmitter()
+const invoice = defineTask({
+  name: 'invoice',
+  run: ({ id }: { id: string }, { context, taskId }) => {
+    runs.emit(id, { taskId, context, at: performance.now() })
+    return { message: `sent ${id}` }
+  },
+})
+const limited = defineTask({ name: 'limited', maxPerOwner: 1, run: async (_: object, { signal }) => { await once(signal, 'abort') } })
+const definitions = [invoice, limited]
+
+const queues = {
+  "BullMQ's PostgreSQL backend": () => postgres({ pool }).queue,
+  'BullMQ on Redis': () => new BullMQQueue({ connection, namespace }),
+  'the in-process queue': () => new MemoryQueue(),
+}
+const all = Object.entries(queues).map(([title, make]) => {
+  const queue: Queue = make()
+  return { title, queue, tasks: tasksOver({ definitions, queue }) }
+})
+const [{ tasks }] = all as [typeof all[number]]
+
+for (const { title, queue, tasks } of all) {
+  describe(`submit in a transaction, with ${title}`, () => {
+    it('the task is enqueued at once after the commit, and not before', async () => {
+      const id = `at-once-${title}`
+      let committedAt = Infinity
+      const run = once(runs, id)
+      const task = await transact(async (client) => {
+        const submitted = await tasks.submit(invoice, { id }, { transaction: client, owner: 'ann', context: { locale: 'en' } })
+        await client.query('INSERT INTO invoices VALUES ($1, 1, $2)', [id, submitted.taskId])
+        assert.equal(submitted.created, true)
+        assert.equal(await submitted.get(), undefined)
+        assert.equal(await submitted.cancel(), undefined)
+        committedAt = performance.now()
+        return submitted
+      })
+      const [{ taskId, context, at }] = await run as [{ taskId: string, context: unknown, at: number }]
+      assert.equal(taskId, task.taskId)
+      assert.deepEqual(context, { locale: 'en' })
+      assert.ok(at > committedAt)
+      // A sweep would be later.
+      assert.ok(at - committedAt < 1500, `it took ${String(at - committedAt)} ms`)
+      const end = await task.wait({ timeoutMs: 5000 })
+      assert.deepEqual(end?.status === 'completed' && end.result, { message: `sent ${id}` })
+      assert.equal((await tasks.ownedBy('ann').get(task.taskId))?.status, 'completed')
+    })
+
+    it('an input that is too large for a record with a job is enqueued as well', async () => {
+      const id = `large-${title}-${'x'.repeat(300_000)}`
+      const task = await transact((client) => tasks.submit(invoice, { id }, { transaction: client }))
+      assert.equal((await task.wait({ timeoutMs: 5000 }))?.status, 'completed')
+    })
+
+    it('a rollback leaves no trace', async () => {
+      await settled()
+      const before = await traces()
+      const lost = new Error('rolled back by the application')
+      await assert.rejects(transact(async (client) => {
+        await tasks.submit(invoice, { id: 'never' }, { transaction: client, owner: 'ann', delayMs: 1000 })
+        await tasks.submit(limited, {}, { transaction: client, owner: 'bob' })
+        await tasks.submit(invoice, { id: 'never' }, { transaction: client, id: 'an-id-of-my-own' })
+        throw lost
+      }), lost)
+      assert.deepEqual(await traces(), before)
+      assert.equal(await tasks.get('an-id-of-my-own'), undefined)
+    })
+
+    it('a delay counts from the submit', async (t) => {
+      const id = `later-${title}`
+      const run = once(runs, id)
+      const enqueue = t.mock.method(queue, 'enqueue')
+      await transact(async (client) => {
+        await tasks.submit(invoice, { id }, { transaction: client, delayMs: 1200 })
+        await client.query('SELECT pg_sleep(0.6)')
+      })
+      await run
+      const [, options] = enqueue.mock.calls[0]?.arguments ?? []
+      const delayMs = options?.delayMs ?? NaN
+      assert.ok(delayMs > 0 && delayMs < 610, `the job was delayed by ${String(delayMs)} ms`)
+    })
+
+    it('a task that is cancelled right after the commit does not run', async () => {
+      const id = `cancelled-${title}`
+      let hasRun = false
+      runs.once(id, () => { hasRun = true })
+      const task = await transact((client) => tasks.submit(invoice, { id }, { transaction: client }))
+      const end = await task.cancel()
+      if (end?.status === 'cancelled') assert.equal(hasRun, false)
+      else assert.equal((await task.get())?.status, 'completed')
+    })
+
+    it('a transaction that commits after the process has stopped to wait is found by a sweep', async () => {
+      const id = `swept-${title}`
+      const run = once(runs, id)
+      const { store, queue } = postgres({ pool })
+      // A process that shuts down between its submit and its commit.
+      const submitter = createTasks({ store, index, queue, definitions, worker: false })
+      await transact(async (client) => {
+        await submitter.submit(invoice, { id }, { transaction: client })
+        await submitter.close()
+      })
+      await run
+      await store.close()
+    })
+  })
+}
+
+describe('submit in a transaction', () => {
+  it('an id of the application is accepted once, in one transaction and in the next', async () => {
+    const run = once(runs, 'own-id')
+    await transact(async (client) => {
+      const first = await tasks.submit(invoice, { id: 'own-id' }, { transaction: client, id: 'own-1' })
+      const second = await tasks.submit(invoice, { id: 'own-id' }, { transaction: client, id: 'own-1' })
+      assert.deepEqual([first.created, second.created], [true, false])
+      await assert.rejects(
+        tasks.submit(limited, {}, { transaction: client, id: 'own-1' }), { code: 'conflict', status: 409 },
+      )
+    })
+    await run
+    const again = await transact((client) => tasks.submit(invoice, { id: 'own-id' }, { transaction: client, id: 'own-1' }))
+    assert.equal(again.created, false)
+    assert.equal((await again.wait({ timeoutMs: 5000 }))?.status, 'completed')
+  })
+
+  it('an id that another open transaction has submitted is a 409 after a moment, and both stay usable', async () => {
+    const run = once(runs, 'contended')
+    await transact(async (one) => {
+      await tasks.submit(invoice, { id: 'contended' }, { transaction: one, id: 'contended' })
+      await transact(async (two) => {
+        await assert.rejects(
+          tasks.submit(invoice, { id: 'contended' }, { transaction: two, id: 'contended' }), { code: 'conflict' },
+        )
+        await two.query('SELECT 1')
+      })
+    })
+    await run
+  })
+
+  it('maxPerOwner counts the tasks of open transactions', async () => {
+    const first = await transact(async (one) => {
+      const task = await tasks.submit(limited, {}, { transaction: one, owner: 'carl' })
+      await transact(async (two) => {
+        await assert.rejects(tasks.submit(limited, {}, { transaction: two, owner: 'carl' }), { code: 'service_unavailable' })
+        await tasks.submit(limited, {}, { transaction: two, owner: 'dora' })
+        await two.query('ROLLBACK')
+      })
+      await assert.rejects(tasks.submit(limited, {}, { transaction: one, owner: 'carl' }), { code: 'too_many_tasks' })
+      return task
+    })
+    await assert.rejects(tasks.submit(limited, {}, { owner: 'carl' }), { code: 'too_many_tasks' })
+    await first.cancel()
+    const next = await transact((client) => tasks.submit(limited, {}, { transaction: client, owner: 'carl' }))
+    await next.cancel()
+  })
+
+  it('a serialization failure rejects with the code of the database, and a retry succeeds', async () => {
+    const run = once(runs, 'serializable')
+    const attempt = (interfere: () => Promise<unknown>) => transact(async (client) => {
+      await client.query('SELECT count(*) FROM invoices')
+      await interfere()
+      return tasks.submit(invoice, { id: 'serializable' }, { transaction: client, id: 'serializable' })
+    }, 'BEGIN ISOLATION LEVEL REPEATABLE READ')
+    const interfere = () => tasks.submit(invoice, { id: 'serializable' }, { id: 'serializable' })
+    await assert.rejects(attempt(interfere), { code: '40001' })
+    await run
+    assert.equal((await attempt(async () => undefined)).created, false)
+  })
+
+  it('a savepoint that is rolled back takes the task with it, and the transaction keeps the others', async () => {
+    const run = once(runs, 'kept')
+    const [gone, kept] = await transact(async (client) => {
+      await client.query('SAVEPOINT s')
+      const first = await tasks.submit(invoice, { id: 'gone' }, { transaction: client })
+      await client.query('ROLLBACK TO SAVEPOINT s')
+      return [first, await tasks.submit(invoice, { id: 'kept' }, { transaction: client })]
+    })
+    await run
+    assert.equal(await gone?.get(), undefined)
+    assert.equal((await kept?.wait({ timeoutMs: 5000 }))?.status, 'completed')
+  })
+
+  it('the event of the diagnostics channel comes after the commit', async () => {
+    const events: TaskEvent[] = []
+    const note = (event: unknown) => { events.push(event as TaskEvent) }
+    channel('longhaul:task').subscribe(note)
+    const run = once(runs, 'told')
+    const task = await transact(async (client) => {
+      await tasks.submit(invoice, { id: 'rolled back' }, { transaction: client }).then(() => client.query('ROLLBACK'))
+      await client.query('BEGIN')
+      const submitted = await tasks.submit(invoice, { id: 'told' }, { transaction: client })
+      assert.deepEqual(events, [])
+      return submitted
+    })
+    await run
+    await task.wait({ timeoutMs: 5000 })
+    channel('longhaul:task').unsubscribe(note)
+    assert.deepEqual(new Set(events.map(({ taskId }) => taskId)), new Set([task.taskId]))
+    assert.equal(events.filter(({ event }) => event === 'accepted').length, 1)
+  })
+
+  it('refuses a client without a transaction, another database, and what is no transaction', async () => {
+    await settled()
+    const before = await traces()
+    await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: pool }), { name: 'TypeError', message: /not open/ })
+    for (const none of [{}, 'BEGIN', null, { query: 1 }]) {
+      await assert.rejects(
+        tasks.submit(invoice, { id: 'x' }, { transaction: none as never }), { name: 'TypeError', message: /query\(text, values\)/ },
+      )
+    }
+    await server.query('CREATE DATABASE foreign_one')
+    const url = new URL(server.url)
+    url.pathname = '/foreign_one'
+    const foreign = new pg.Client({ connectionString: url.href })
+    await foreign.connect()
+    await foreign.query('BEGIN')
+    await assert.rejects(tasks.submit(invoice, { id: 'x' }, { transaction: foreign }), { name: 'TypeError', message: /another database/ })
+    await foreign.query('SELECT 1')
+    await foreign.end()
+    assert.deepEqual(await traces(), before)
+  })
+
+  it('a store without transactions refuses, and writes nothing', async () => {
+    const inMemory = memory()
+    const local = createTasks({ ...inMemory, definitions })
+    const onRedis = redis({ client: connection, namespace })
+    const queue = new BullMQQueue({ connection, namespace: `${namespace}-other` })
+    const remote = createTasks({ ...onRedis, queue, definitions, worker: false })
+    await transact(async (client) => {
+      for (const each of [local, remote]) {
+        await assert.rejects(each.submit(invoice, { id: 'x' }, { transaction: client }), { name: 'TypeError', message: /has no transactions/ })
+      }
+      await client.query('SELECT 1')
+    })
+    assert.equal(inMemory.store.usage().entries, 0)
+    await local.close()
+    await remote.close()
+    await onRedis.store.close()
+  })
+})
+
+/** Resolves when the tasks of other tests have been removed from the index. */
+async function settled(): Promise<void> {
+  let before = JSON.stringify(await traces())
+  for (;;) {
+    await new Promise((resolve) => { setTimeout(resolve, 100) })
+    const now = JSON.stringify(await traces())
+    if (now === before) return
+    before = now
+  }
+}

@@ -1,0 +1,411 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { json } from '../../../src/http/respond.js'
+import { httpError } from '../../../src/http/errors.js'
+import { broken, digestField, PARTIAL, setUp, sha256 } from './kit.js'
+
+const text = 'The quick brown fox jumps over the lazy dog'
+const bytes = Buffer.from(text)
+
+describe('creating an upload', () => {
+  test('201 with Location, the limits and the offset', async () => {
+    const { send } = setUp({ maxBodyBytes: 1000, maxAppendBytes: 100, maxAgeMs: 60_000 })
+    const answer = await send('POST', '/files', { 'upload-complete': '?0' }, bytes.subarray(0, 10))
+    assert.equal(answer.status, 201)
+    assert.match(String(answer.headers['location']), /^\/uploads\/[\w-]{22}$/)
+    assert.equal(answer.headers['upload-limit'], 'max-size=1000, max-append-size=100, max-age=60')
+    assert.equal(answer.headers['upload-offset'], '10')
+    assert.equal(answer.headers['upload-complete'], '?0')
+    assert.equal(answer.headers['cache-control'], 'no-store')
+  })
+
+  test('in one go: the answer is that of the handler', async () => {
+    const { send, seen, blobs } = setUp()
+    const answer = await send('POST', '/files?a=1', {
+      'upload-complete': '?1', 'content-type': 'text/plain', 'x-name': 'fox', 'authorization': 'Basic eDp5',
+    }, bytes)
+    assert.equal(answer.status, 200)
+    assert.equal(answer.headers['upload-complete'], '?1')
+    assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
+    const [whole] = seen
+    assert.equal(whole?.method, 'POST')
+    assert.equal(whole?.path, '/files')
+    assert.equal(whole?.search, '?a=1')
+    assert.equal(whole?.headers['content-type'], 'text/plain')
+    assert.equal(whole?.headers['content-length'], '43')
+    assert.equal(whole?.headers['x-name'], 'fox')
+    assert.equal(whole?.headers['authorization'], 'Basic eDp5')
+    assert.equal(whole?.headers['upload-complete'], undefined)
+    assert.equal(blobs.usage().blobs, 0, 'the parts are deleted')
+  })
+
+  test('a request without Upload-Complete goes to the handler unchanged', async () => {
+    const { send, seen, blobs } = setUp()
+    const answer = await send('POST', '/files', {}, bytes)
+    assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
+    assert.equal(answer.headers['upload-complete'], undefined)
+    assert.equal(seen.length, 1)
+    assert.equal(blobs.usage().blobs, 0)
+  })
+
+  test('OPTIONS tells the limits', async () => {
+    const { send } = setUp({ maxBodyBytes: 1000, minAppendBytes: 5 })
+    const answer = await send('OPTIONS', '/files')
+    assert.equal(answer.status, 200)
+    assert.equal(answer.headers['upload-limit'], 'max-size=1000, min-append-size=5, max-age=86400')
+    assert.equal(answer.headers['allow'], 'OPTIONS, POST')
+  })
+
+  test('check refuses before anything is stored', async () => {
+    const check = () => { throw httpError('unsupported_media_type') }
+    const { send, blobs } = setUp({ check })
+    const answer = await send('POST', '/files', { 'upload-complete': '?1' }, bytes)
+    assert.equal(answer.status, 415)
+    assert.equal(blobs.usage().blobs, 0)
+  })
+
+  test('a client that cannot know the path of a broken upload leaves nothing behind', async () => {
+    const { send, blobs } = setUp()
+    await send('POST', '/files', { 'upload-complete': '?1' }, broken(bytes))
+    assert.equal(blobs.usage().blobs, 0)
+  })
+
+  test('more than maxPerOwner unfinished uploads are a 429; finishing one makes room', async () => {
+    const { send, create, patch } = setUp({ maxPerOwner: 2 })
+    const first = await create()
+    await create()
+    const refused = await send('POST', '/files', { 'upload-complete': '?0' })
+    assert.equal(refused.status, 429)
+    assert.equal((await refused.json<{ code: string }>()).code, 'too_many_uploads')
+    assert.equal((await send('POST', '/files', { 'upload-complete': '?0', 'x-user': 'bob' })).status, 201)
+    await patch(first, 0, bytes, true)
+    await create()
+  })
+})
+
+describe('appending', () => {
+  test('parts in order are handed to the handler as one body', async () => {
+    const { create, patch, seen, head } = setUp()
+    const path = await create({ 'upload-length': '43', 'content-type': 'text/plain' })
+    const first = await patch(path, 0, bytes.subarray(0, 20))
+    assert.equal(first.status, 204)
+    assert.equal(first.headers['upload-offset'], '20')
+    assert.equal(first.headers['upload-complete'], '?0')
+    const state = await head(path)
+    assert.equal(state.status, 204)
+    assert.equal(state.headers['upload-offset'], '20')
+    assert.equal(state.headers['upload-length'], '43')
+    assert.equal(state.headers['upload-complete'], '?0')
+    assert.equal(state.headers['cache-control'], 'no-store')
+    const last = await patch(path, 20, bytes.subarray(20), true)
+    assert.equal(last.status, 200)
+    assert.equal(last.headers['upload-complete'], '?1')
+    assert.equal(last.headers['upload-offset'], '43')
+    assert.deepEqual(await last.json(), { size: 43, sha256: sha256(text) })
+    assert.equal(seen[0]?.headers['content-type'], 'text/plain')
+  })
+
+  test('a broken connection keeps the bytes that arrived', async () => {
+    const { create, patch, head } = setUp()
+    const path = await create()
+    await patch(path, 0, broken(bytes.subarray(0, 7), bytes.subarray(7, 12)), true)
+    assert.equal((await head(path)).headers['upload-offset'], '12')
+    const answer = await patch(path, 12, bytes.subarray(12), true)
+    assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
+  })
+
+  test('an empty last request completes an upload', async () => {
+    const { create, patch } = setUp()
+    const path = await create()
+    await patch(path, 0, bytes)
+    assert.deepEqual(await (await patch(path, 43, undefined, true)).json(), { size: 43, sha256: sha256(text) })
+  })
+
+  test('a wrong offset is a 409 with the right one, as the problem of the draft', async () => {
+    const { create, patch, send } = setUp()
+    const path = await create()
+    await patch(path, 0, bytes.subarray(0, 10))
+    for (const offset of [0, 9, 11]) {
+      const answer = await patch(path, offset, bytes, true)
+      assert.equal(answer.status, 409)
+      assert.equal(answer.headers['upload-offset'], '10')
+      assert.equal(answer.headers['upload-complete'], '?0')
+    }
+    const problem = await send('PATCH', path, {
+      'content-type': PARTIAL, 'upload-offset': '3', 'upload-complete': '?0', 'accept': 'application/problem+json',
+    }, bytes)
+    assert.equal(problem.headers['content-type'], 'application/problem+json')
+    const body = await problem.json<Record<string, unknown>>()
+    assert.equal(body['type'], 'https://iana.org/assignments/http-problem-types#mismatching-upload-offset')
+    assert.equal(body['expected-offset'], 10)
+    assert.equal(body['provided-offset'], 3)
+  })
+
+  test('Upload-Offset, Upload-Complete and the media type are required', async () => {
+    const { create, send, patch } = setUp()
+    const path = await create()
+    const good = { 'content-type': PARTIAL, 'upload-offset': '0', 'upload-complete': '?0' }
+    for (const [name, status] of [['upload-offset', 400], ['upload-complete', 400], ['content-type', 415]] as const) {
+      assert.equal((await send('PATCH', path, { ...good, [name]: undefined }, bytes)).status, status, name)
+    }
+    for (const wrong of ['-1', '1.5', 'a', '1, 2', '1234567890123456', '"1"']) {
+      assert.equal((await send('PATCH', path, { ...good, 'upload-offset': wrong }, bytes)).status, 400, wrong)
+    }
+    const refused = await send('PATCH', path, { ...good, 'content-type': 'text/plain' }, bytes)
+    assert.equal(refused.headers['accept-patch'], PARTIAL)
+    // Interop version 5 (draft 03) has no media type of its own.
+    const old = { ...good, 'content-type': 'text/plain', 'upload-draft-interop-version': '5' }
+    assert.equal((await send('PATCH', path, old, bytes)).status, 201)
+    assert.equal((await patch(path, 43, undefined, true)).status, 200)
+  })
+
+  test('a large part is split, and each piece counts once it is stored', async () => {
+    const { create, patch, head, blobs } = setUp({ partBytes: 10 })
+    const path = await create()
+    const chunks = Array.from({ length: 5 }, (_, at) => bytes.subarray(at * 8, at * 8 + 8))
+    await patch(path, 0, broken(...chunks))
+    assert.equal((await head(path)).headers['upload-offset'], '40')
+    assert.equal(blobs.usage().blobs, 3)
+  })
+})
+
+describe('lengths and limits', () => {
+  test('announced lengths that differ are a 400, and the upload goes on', async () => {
+    const { send, create, patch } = setUp()
+    const both = await send('POST', '/files', { 'upload-complete': '?1', 'upload-length': '5' }, bytes)
+    assert.equal(both.status, 400)
+    const path = await create({ 'upload-length': '43' })
+    const other = await patch(path, 0, bytes, false, { 'upload-length': '44' })
+    assert.equal(other.status, 400)
+    const body = await other.json<Record<string, unknown>>()
+    assert.equal(body['code'], 'upload_length_inconsistent')
+    assert.equal(body['type'], 'https://iana.org/assignments/http-problem-types#inconsistent-upload-length')
+    assert.equal((await patch(path, 0, bytes.subarray(0, 10), true)).status, 400)
+    assert.equal((await patch(path, 0, bytes, true)).status, 200)
+  })
+
+  test('an end without Content-Length before the announced length is a 400 that keeps the bytes', async () => {
+    const { create, patch, head } = setUp()
+    const path = await create({ 'upload-length': '43' })
+    const short = await patch(path, 0, streamed(bytes.subarray(0, 30)), true)
+    assert.equal(short.status, 400)
+    assert.equal((await head(path)).headers['upload-offset'], '30')
+    assert.equal((await patch(path, 30, bytes.subarray(30), true)).status, 200)
+  })
+
+  test('beyond the announced length: 413, and the upload is over', async () => {
+    const { create, patch, head, blobs } = setUp()
+    const announced = await create({ 'upload-length': '10' })
+    assert.equal((await patch(announced, 0, bytes)).status, 413)
+    assert.equal((await head(announced)).headers['upload-offset'], '0', 'by Content-Length nothing is read')
+    const answer = await patch(announced, 0, streamed(bytes))
+    assert.equal(answer.status, 413)
+    assert.match(String(answer.headers['upload-limit']), /max-size/)
+    assert.equal((await head(announced)).status, 404)
+    assert.equal(blobs.usage().blobs, 0)
+  })
+
+  test('beyond maxBodyBytes: 413 by any announcement, and while the bytes come', async () => {
+    const { send, create, patch, head } = setUp({ maxBodyBytes: 20 })
+    assert.equal((await send('POST', '/files', { 'upload-complete': '?0', 'upload-length': '21' })).status, 413)
+    assert.equal((await send('POST', '/files', { 'upload-complete': '?1' }, bytes)).status, 413)
+    assert.equal((await send('POST', '/files', { 'upload-complete': '?1' }, streamed(bytes))).status, 413)
+    const path = await create()
+    assert.equal((await patch(path, 0, undefined, false, { 'upload-length': '30' })).status, 413)
+    assert.equal((await patch(path, 0, bytes)).status, 413)
+    assert.equal((await patch(path, 0, streamed(bytes))).status, 413)
+    assert.equal((await head(path)).status, 404)
+  })
+
+  test('maxAppendBytes: 413; of a body without Content-Length, the first bytes stay', async () => {
+    const { create, patch, head } = setUp({ maxAppendBytes: 20 })
+    const path = await create()
+    assert.equal((await patch(path, 0, bytes)).status, 413)
+    const answer = await patch(path, 0, streamed(bytes))
+    assert.equal(answer.status, 413)
+    assert.equal(answer.headers['upload-offset'], '20')
+    assert.equal((await head(path)).headers['upload-offset'], '20')
+    await patch(path, 20, bytes.subarray(20, 40))
+    const last = await patch(path, 40, bytes.subarray(40), true)
+    assert.deepEqual(await last.json(), { size: 43, sha256: sha256(text) })
+  })
+
+  test('minAppendBytes: a smaller part is a 400, but not the last one, nor a broken one', async () => {
+    const { create, patch, head } = setUp({ minAppendBytes: 10 })
+    const path = await create()
+    const small = await patch(path, 0, bytes.subarray(0, 9))
+    assert.equal(small.status, 400)
+    assert.equal((await small.json<{ code: string }>()).code, 'upload_append_too_small')
+    assert.equal((await head(path)).headers['upload-offset'], '0')
+    await patch(path, 0, broken(bytes.subarray(0, 9)))
+    assert.equal((await head(path)).headers['upload-offset'], '9')
+    await patch(path, 9, bytes.subarray(9, 40))
+    assert.equal((await patch(path, 40, bytes.subarray(40), true)).status, 200)
+  })
+
+  test('maxParts: 413, and what is there stays', async () => {
+    const { create, patch, head } = setUp({ maxParts: 2 })
+    const path = await create()
+    await patch(path, 0, bytes.subarray(0, 1))
+    await patch(path, 1, bytes.subarray(1, 2))
+    const answer = await patch(path, 2, bytes.subarray(2))
+    assert.equal(answer.status, 413)
+    assert.equal((await head(path)).headers['upload-offset'], '2')
+  })
+})
+
+describe('digests', () => {
+  test('a wrong Content-Digest is a 400, and none of its bytes count, however large it is', async () => {
+    const { create, patch, head, blobs } = setUp({ partBytes: 4 })
+    const path = await create()
+    const good = { 'content-digest': digestField(bytes.subarray(0, 20)) }
+    assert.equal((await patch(path, 0, bytes.subarray(0, 20), false, good)).status, 204)
+    const bad = await patch(path, 20, chunked(bytes.subarray(20), 3), true, { 'content-digest': digestField('other') })
+    assert.equal(bad.status, 400)
+    assert.equal((await bad.json<{ code: string }>()).code, 'digest_mismatch')
+    assert.equal(bad.headers['upload-offset'], '20')
+    assert.equal((await head(path)).headers['upload-offset'], '20')
+    assert.equal(blobs.usage().blobs, 1)
+    const rest = { 'content-digest': digestField(bytes.subarray(20)) }
+    assert.equal((await patch(path, 20, bytes.subarray(20), true, rest)).status, 200)
+  })
+
+  test('Repr-Digest of the first or of the last request is that of the whole', async () => {
+    const { create, patch, seen } = setUp()
+    const first = await create({ 'repr-digest': digestField(text) })
+    assert.equal((await patch(first, 0, bytes, true)).status, 200)
+    const last = await create()
+    assert.equal((await patch(last, 0, bytes, true, { 'repr-digest': digestField(text) })).status, 200)
+    assert.equal(seen.length, 2)
+  })
+
+  test('a wrong Repr-Digest is a 400 before the handler sees a byte, and stays one', async () => {
+    const { create, patch, seen, head, blobs } = setUp()
+    const path = await create({ 'repr-digest': digestField('other') })
+    for (const offset of [0, 43]) {
+      const answer = await patch(path, offset, offset === 0 ? bytes : undefined, true)
+      assert.equal(answer.status, 400)
+      assert.equal(answer.headers['upload-complete'], '?1')
+    }
+    assert.equal((await head(path)).headers['upload-complete'], '?1')
+    assert.equal(seen.length, 0)
+    assert.equal(blobs.usage().blobs, 0)
+  })
+
+  test('a digest that is none is refused before anything is stored', async () => {
+    const { send, create, patch, head } = setUp()
+    const bad = { 'upload-complete': '?0', 'repr-digest': 'sha-256=:AAAA:' }
+    assert.equal((await send('POST', '/files', bad, bytes)).status, 400)
+    const path = await create()
+    assert.equal((await patch(path, 0, bytes, false, { 'content-digest': 'sha-256=:AAAA:' })).status, 400)
+    assert.equal((await head(path)).headers['upload-offset'], '0')
+  })
+})
+
+describe('the answer', () => {
+  test('a lost answer is given again, and the handler runs once', async () => {
+    const { create, patch, seen, head } = setUp()
+    const path = await create()
+    const first = await (await patch(path, 0, bytes, true)).text()
+    const state = await head(path)
+    assert.equal(state.headers['upload-offset'], '43')
+    assert.equal(state.headers['upload-complete'], '?1')
+    const again = await patch(path, 43, undefined, true)
+    assert.equal(again.status, 200)
+    assert.equal(again.headers['upload-complete'], '?1')
+    assert.equal(await again.text(), first)
+    assert.equal(seen.length, 1)
+    assert.equal((await patch(path, 43, bytes, true)).status, 400)
+    assert.equal((await patch(path, 0, bytes, true)).status, 409)
+  })
+
+  test('two last requests at once run the handler once', async () => {
+    const { create, patch, seen } = setUp()
+    const path = await create()
+    await patch(path, 0, bytes)
+    const answers = await Promise.all([1, 2, 3].map(() => patch(path, 43, undefined, true)))
+    assert.deepEqual(answers.map(({ status }) => status), [200, 200, 200])
+    assert.equal(seen.length, 1)
+  })
+
+  test('an error of the handler is kept with Upload-Complete: ?1', async () => {
+    let runs = 0
+    const { create, patch } = setUp({}, () => {
+      runs++
+      throw httpError('unprocessable')
+    })
+    const path = await create()
+    for (const offset of [0, 43]) {
+      const answer = await patch(path, offset, offset === 0 ? bytes : undefined, true)
+      assert.equal(answer.status, 422)
+      assert.equal(answer.headers['upload-complete'], '?1')
+    }
+    assert.equal(runs, 1)
+  })
+
+  test('an answer that is temporary is not kept: the same bytes are handed over again', async () => {
+    let runs = 0
+    const { create, patch } = setUp({}, async ({ body }) => {
+      runs++
+      if (runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
+      const all = await body.bytes(100)
+      return json(202, { size: all?.byteLength })
+    })
+    const path = await create()
+    const busy = await patch(path, 0, bytes, true)
+    assert.equal(busy.status, 503)
+    assert.equal(busy.headers['upload-complete'], '?0')
+    const taken = await patch(path, 43, undefined, true)
+    assert.equal(taken.status, 202)
+    assert.deepEqual(await taken.json(), { size: 43 })
+    assert.equal(runs, 2)
+  })
+})
+
+describe('who may see an upload', () => {
+  test('foreign, unknown, malformed and dropped ids get the same bytes', async () => {
+    const { create, send, head, patch } = setUp()
+    const path = await create({ 'x-user': 'ann' })
+    const gone = await create({ 'x-user': 'bob' })
+    assert.equal((await send('DELETE', gone, { 'x-user': 'bob' })).status, 204)
+    const places = [path, gone, '/uploads/AAAAAAAAAAAAAAAAAAAAAA', '/uploads/x']
+    const bodies = new Set<string>()
+    for (const place of places) {
+      for (const method of ['GET', 'DELETE']) {
+        const answer = await send(method, place, { 'x-user': 'bob' })
+        assert.equal(answer.status, 404)
+        bodies.add(await answer.text())
+      }
+      const answer = await patch(place, 0, bytes, false, { 'x-user': 'bob' })
+      assert.equal(answer.status, 404)
+      bodies.add(await answer.text())
+    }
+    assert.equal(bodies.size, 1)
+    assert.equal((await head(path, { 'x-user': 'ann' })).status, 204)
+    assert.equal((await head(path)).status, 404, 'an anonymous client is another owner')
+  })
+
+  test('DELETE deletes the parts', async () => {
+    const { create, patch, send, blobs } = setUp()
+    const path = await create()
+    await patch(path, 0, bytes)
+    assert.equal(blobs.usage().blobs, 1)
+    assert.equal((await send('DELETE', path)).status, 204)
+    assert.equal(blobs.usage().blobs, 0)
+  })
+
+  test('another method is a 405', async () => {
+    const { create, send } = setUp()
+    const answer = await send('PUT', await create(), {}, bytes)
+    assert.equal(answer.status, 405)
+    assert.equal(answer.headers['allow'], 'DELETE, GET, HEAD, OPTIONS, PATCH')
+  })
+})
+
+async function* streamed(all: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield all
+}
+
+async function* chunked(all: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < all.byteLength; at += size) yield all.subarray(at, at + size)
+}
