@@ -62,7 +62,7 @@ export class FetchBody implements BodySource {
    * cancel would cut the connection under some, and the answer with it.
    */
   stream(): AsyncGenerator<Uint8Array> {
-    const digest = this.readByHost ? undefined : this.digest()
+    const digest = this.digest()
     return digest === undefined ? this.pieces() : digest.checked(this.pieces())
   }
 
@@ -94,8 +94,12 @@ export class FetchBody implements BodySource {
   }
 
   private digest(): ContentDigest | undefined {
-    const field = this.request.headers.get('content-digest')
-    return field === null ? undefined : ContentDigest.of({ 'content-digest': field })
+    const { headers } = this.request
+    const field = headers.get('content-digest')
+    if (field === null) return undefined
+    const coding = headers.get('content-encoding') ?? undefined
+    const fields = { 'content-digest': field, 'content-encoding': coding }
+    return this.readByHost ? ContentDigest.ofParsed(fields) : ContentDigest.of(fields)
   }
 
   private async allAtOnce(limit: number): Promise<Uint8Array | undefined> {

@@ -3,13 +3,14 @@ import { resolve } from 'node:path'
 import type { FindContent } from '../../src/content/source.js'
 import type { HttpRequest } from '../../src/http/exchange.js'
 import { checkNames } from '../../src/runtime/option-names.js'
-import { sourceOf, type EtagOptions } from './file-source.js'
+import { FileDigests } from './file-digests.js'
+import { sourceOf, type FileOptions } from './file-source.js'
 import { areNames, localPath, realPlace, type Symlinks } from './place.js'
 import { typeOfName } from './types.js'
 import { versionOf } from './version.js'
 
 /** Options of `folderSource`. */
-export interface FolderSourceOptions<C = unknown> extends EtagOptions {
+export interface FolderSourceOptions<C = unknown> extends FileOptions {
   /** Serves files and folders whose names begin with a dot. Default: false. */
   readonly hidden?: boolean
   /**
@@ -29,7 +30,7 @@ export interface FolderSourceOptions<C = unknown> extends EtagOptions {
 }
 
 const KNOWN = {
-  hidden: 0, symlinks: 0, types: 0, path: 0, etag: 0,
+  hidden: 0, symlinks: 0, types: 0, path: 0, etag: 0, digests: 0,
 } satisfies Record<keyof FolderSourceOptions, 0>
 
 /**
@@ -49,6 +50,7 @@ export function folderSource<C = unknown>(
 ): FindContent<C> {
   checkNames('folderSource', options, KNOWN)
   const root = resolve(folder)
+  const digests = options.digests && new FileDigests('folderSource', options.digests)
   const { hidden = false, symlinks = 'refuse', types, path, etag } = options
   if (!['refuse', 'inside', 'follow'].includes(symlinks)) {
     throw new TypeError(
@@ -67,7 +69,7 @@ export function folderSource<C = unknown>(
     const name = names.at(-1) as string
     return sourceOf(
       { path: real, version, exact: true },
-      { type: typeOfName(name, types), name, etag },
+      { type: typeOfName(name, types), name, etag, digests },
     )
   }
 }

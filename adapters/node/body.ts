@@ -52,7 +52,8 @@ export class NodeBody implements BodySource {
   }
 
   stream(): AsyncGenerator<Uint8Array> {
-    const digest = this.readByHost ? undefined : ContentDigest.of(this.req.headers)
+    const { headers } = this.req
+    const digest = this.readByHost ? ContentDigest.ofParsed(headers) : ContentDigest.of(headers)
     return digest === undefined ? this.pieces() : digest.checked(this.pieces())
   }
 
@@ -92,7 +93,8 @@ export class NodeBody implements BodySource {
 
   private async leftWithin(limit: number): Promise<Uint8Array | undefined> {
     const bytes = this.leftBytes()
-    return bytes.byteLength > limit ? undefined : bytes
+    if (bytes.byteLength > limit) return undefined
+    return ContentDigest.ofParsed(this.req.headers)?.check(bytes) ?? bytes
   }
 
   private leftBytes(): Uint8Array {

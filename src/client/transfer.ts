@@ -6,6 +6,7 @@ import { ClientError } from './errors.js'
 import { checkNames } from './option-names.js'
 import { resolvePath, type MaybePromise, type Settings } from './options.js'
 import { pause, retryDelay } from './pause.js'
+import { ReprDigest } from './digest/repr-digest.js'
 import type { Scope } from './scope.js'
 import { canRetry, send } from './transport.js'
 
@@ -28,6 +29,8 @@ export class Transfer implements Download {
   /** Highest `received` so far. An attempt that does not pass it counts as a failure. */
   private furthest = 0
   private restarts = 0
+  /** Check of the whole content; absent if its first bytes were not received here. */
+  private digest: ReprDigest | undefined
 
   constructor(
     private readonly settings: Settings,
@@ -112,7 +115,9 @@ export class Transfer implements Download {
     )
     if (response.status === BEYOND_END) {
       discard(response, scope)
-      return this.finish(response, resumes)
+      if (!this.finish(response, resumes)) return false
+      this.checkDigest()
+      return true
     }
     const part = partOf(response, scope)
     const etag = strongTag(response.headers.get('etag'))
@@ -133,13 +138,20 @@ export class Transfer implements Download {
     this.etag = etag ?? (same ? this.etag : undefined)
     this.total = part.total
     this.type = response.headers.get('content-type') ?? ''
+    if (this.received === 0) this.digest = ReprDigest.of(response.headers)
     yield* this.chunks(response, scope, part.start)
     const { received, total } = this
     if (total !== undefined && received !== total) {
       const message = `The content broke off after ${received} of ${total} bytes.`
       throw new ClientError('network_error', message)
     }
+    this.checkDigest()
     return true
+  }
+
+  private checkDigest(): void {
+    if (this.digest === undefined || this.digest.matches()) return
+    throw new ClientError('digest_mismatch', 'The content is not what its Repr-Digest says.')
   }
 
   private async* chunks(response: Response, scope: Scope, start: number): Chunks {
@@ -150,6 +162,7 @@ export class Transfer implements Download {
       skip -= chunk.length - bytes.length
       if (bytes.length === 0) continue
       this.received += bytes.length
+      this.digest?.update(bytes)
       const { received, total } = this
       if (total !== undefined && received > total) {
         const message = `The content is longer than the ${total} bytes that the server announced.`

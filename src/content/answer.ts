@@ -4,9 +4,11 @@ import type { HttpRequest, HttpResponse, ResponseHeaders } from '../http/exchang
 import { httpDate } from '../http/fields/dates.js'
 import { evaluatePreconditions, ifRangeHolds } from '../http/fields/preconditions.js'
 import { contentRange, selectRanges, type Ranges } from '../http/fields/range.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { ByteRanges } from './byteranges.js'
 import { coded, codedEtag, isCompressible, type ContentCoding } from './coded.js'
 import { contentDisposition } from './disposition.js'
+import { reprDigestOf } from './repr-digest.js'
 import { checkSource, readPart, type ContentSource } from './source.js'
 
 /** Settings of the answers; see `ContentOptions`. */
@@ -23,12 +25,12 @@ const OCTETS = 'application/octet-stream'
 const WORTH_CODING = 1024
 
 /**
- * The answer to GET or HEAD of one source: conditions first, then Range, then all of it (RFC 9110
- * section 13.2.2).
+ * Answers GET or HEAD of one source: conditions first, then Range, then all of it (RFC 9110 section
+ * 13.2.2). Returns a promise only if a digest has to be computed.
  */
 export function answerContent(
   request: HttpRequest, source: ContentSource, plan: AnswerPlan,
-): HttpResponse {
+): MaybePromise<HttpResponse> {
   checkSource(source)
   const { method, headers: asked } = request
   const { size, type = OCTETS, lastModified } = source
@@ -69,16 +71,24 @@ export function answerContent(
   headers['accept-ranges'] = 'bytes'
   const whole = !partial || !ifRangeHolds({ headers: asked, etag, lastModified }, now)
   const ranges = whole ? 'whole' : selectRanges(asked['range'], size, plan)
-  return withParts(method, source, ranges, headers)
+  if (ranges === 'unsatisfiable') {
+    throw httpError('range_not_satisfiable', {
+      headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' },
+    })
+  }
+  const withDigest = (digest: string | undefined): HttpResponse => {
+    if (digest !== undefined) headers['repr-digest'] = digest
+    return withParts(method, source, ranges, headers)
+  }
+  const digest = reprDigestOf(source, asked)
+  return digest instanceof Promise ? digest.then(withDigest) : withDigest(digest)
 }
 
 function withParts(
-  method: string, source: ContentSource, ranges: Ranges, headers: ResponseHeaders,
+  method: string, source: ContentSource, ranges: Exclude<Ranges, 'unsatisfiable'>,
+  headers: ResponseHeaders,
 ): HttpResponse {
   const { size } = source
-  if (ranges === 'unsatisfiable') {
-    throw httpError('range_not_satisfiable', { headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' } })
-  }
   const [first] = ranges
   if (ranges === 'whole' || first === undefined || typeof first === 'string') {
     headers['content-length'] = String(size)

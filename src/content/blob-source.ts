@@ -1,4 +1,5 @@
 import { httpError } from '../http/errors.js'
+import type { Digests } from '../http/fields/digests.js'
 import { checkNames } from '../runtime/option-names.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { ContentSource } from './source.js'
@@ -16,15 +17,17 @@ export async function blobSource(
     readonly type?: string,
     /** File name, for `Content-Disposition`. Default: none. */
     readonly name?: string,
+    /** Digests of the content in base64, for `Repr-Digest`. Default: none are known. */
+    readonly digests?: Digests,
   } = {},
 ): Promise<ContentSource | undefined> {
-  checkNames('blobSource', options, { type: 0, name: 0 })
-  const { type, name } = options
+  checkNames('blobSource', options, { type: 0, name: 0, digests: 0 })
+  const { type, name, digests } = options
   const info = await blobs.stat(key)
   if (info === undefined) return undefined
   const { size, etag } = info
   return {
-    size, etag, name,
+    size, etag, name, digests,
     ...(type !== undefined && { type }),
     open: async (start, end) => {
       const content = await blobs.open(key, { start, end, etag })

@@ -2,6 +2,7 @@ import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
 import { isFieldValue } from '../http/fields/fields.js'
 import { checkNames } from '../runtime/option-names.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { answerContent, planDefaults, type AnswerPlan } from './answer.js'
 import { knownCodings, type ContentCoding } from './coded.js'
 import { contentOperations } from './operations.js'
@@ -46,6 +47,9 @@ const KNOWN = {
  * new one. Memory for each client is bounded by the source's chunks, however slow the client is. If
  * a source fails midway or returns too little, the connection is cut.
  *
+ * Digests that the source brings are sent as `Repr-Digest`, and `Want-Repr-Digest` is honoured (RFC
+ * 9530).
+ *
  * `source` is one source, or a function that finds one for a request, such as
  * `folderSource('/srv/files')` of `longhaul/files`. If it finds none, the handler declines and the
  * host's next handler gets the request. Other methods are 405.
@@ -63,7 +67,9 @@ export function content<C = unknown>(
   const plan = planOf(options)
   if (typeof source !== 'function') checkSource(source)
   const find: FindContent<C> = typeof source === 'function' ? source : () => source
-  const answer = (request: HttpRequest<C>, found: ContentSource | undefined): HttpResponse | undefined => {
+  const answer = (
+    request: HttpRequest<C>, found: ContentSource | undefined,
+  ): MaybePromise<HttpResponse | undefined> => {
     if (found === undefined) return undefined
     const { method } = request
     if (method !== 'GET' && method !== 'HEAD') {

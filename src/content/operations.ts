@@ -4,13 +4,13 @@ import { fields, requestFields } from '../openapi/fields.js'
 import { header, operation, parameter, response } from '../openapi/operation.js'
 
 const read = [
-  requestFields.range, requestFields.ifMatch, requestFields.ifNoneMatch,
+  requestFields.range, requestFields.wantReprDigest, requestFields.ifMatch, requestFields.ifNoneMatch,
   parameter('header', 'If-Range', { description: 'Give the part only of the version that has this entity tag or date (RFC 9110 section 13.1.5)' }),
   parameter('header', 'If-Modified-Since', { description: 'Answer 304 if there was no change since (RFC 9110 section 13.1.3)' }),
   parameter('header', 'If-Unmodified-Since', { description: 'Answer 412 if there was a change since (RFC 9110 section 13.1.4)' }),
 ]
 const headers = {
-  ...fields('ETag', 'Last-Modified', 'Accept-Ranges', 'Cache-Control', 'Vary'),
+  ...fields('ETag', 'Last-Modified', 'Accept-Ranges', 'Cache-Control', 'Vary', 'Repr-Digest'),
   'Content-Disposition': header('Whether to show or to save it, and under which name (RFC 6266)'),
 }
 

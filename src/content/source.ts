@@ -1,5 +1,6 @@
 import type { HttpRequest } from '../http/exchange.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { isDigest, type DigestAlgorithm, type Digests } from '../http/fields/digests.js'
 import { isFieldValue } from '../http/fields/fields.js'
 
 /**
@@ -23,6 +24,18 @@ export interface ContentSource {
   /** The name to save it under; for `Content-Disposition`. */
   readonly name?: string | undefined
   /**
+   * Digests of all the bytes in base64, if they are known, such as those that were stored with the
+   * entity tag. Sent as `Repr-Digest` (RFC 9530) with 200, 206 and HEAD, unless the answer has a
+   * content coding. A client chooses among them with `Want-Repr-Digest`.
+   */
+  readonly digests?: Digests | undefined
+  /**
+   * Computes a digest of all the bytes in base64, or returns `undefined` if that would cost too
+   * much. Called if a client sends `Want-Repr-Digest` and `digests` has none that it wants. The
+   * answer waits for it, so keep what was computed beside the entity tag.
+   */
+  digest?(algorithm: DigestAlgorithm): MaybePromise<string | undefined>
+  /**
    * The bytes from `start` up to, not including, `end`, at least one. Asked for only when they are
    * sent, a chunk at a time and at the speed of the client, so nothing need be held open before the
    * first chunk. May be called several times for one answer. A failure before the first chunk is
@@ -45,7 +58,7 @@ export function checkSource(source: ContentSource): void {
   if (typeof source?.open !== 'function') {
     throw new TypeError('content: pass a source, or a function that finds one, such as folderSource(path) of longhaul/files')
   }
-  const { size, type, etag, lastModified } = source
+  const { size, type, etag, lastModified, digests } = source
   if (!Number.isSafeInteger(size) || size < 0) {
     throw new TypeError(`The size of a content source must be a whole number of bytes from 0 to 2^53 - 1, not ${String(size)}`)
   }
@@ -58,6 +71,7 @@ export function checkSource(source: ContentSource): void {
   if (lastModified !== undefined && !Number.isFinite(lastModified)) {
     throw new TypeError(`lastModified must be a time in milliseconds since 1970, not ${lastModified}`)
   }
+  if (digests !== undefined) checkDigests(digests)
 }
 
 /**
@@ -75,4 +89,18 @@ export async function* readPart(
     yield chunk
   }
   if (left > 0) throw new RangeError(`The content source ended ${left} bytes before the end of what it was asked for`)
+}
+
+function checkDigests(digests: Digests): void {
+  for (const [name, digest] of Object.entries(digests)) {
+    if (name !== 'sha-256' && name !== 'sha-512') {
+      throw new TypeError(`The digests of a content source are sha-256 and sha-512, not ${name}`)
+    }
+    if (digest !== undefined && !isDigest(name, digest)) throw notADigest(name)
+  }
+}
+
+/** Returns the error of a source whose digest is not one of that algorithm. */
+export function notADigest(algorithm: DigestAlgorithm): TypeError {
+  return new TypeError(`The ${algorithm} of a content source must be the digest in base64`)
 }

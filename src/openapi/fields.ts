@@ -14,6 +14,9 @@ export const requestFields = {
   ifMatch: parameter('header', 'If-Match', {
     description: 'Go on only if one of these entity tags is current (RFC 9110 section 13.1.1)',
   }),
+  wantReprDigest: parameter('header', 'Want-Repr-Digest', {
+    description: 'The digests that are wanted, such as `sha-256=10` (RFC 9530 section 4)',
+  }),
   range: parameter('header', 'Range', { description: 'The part that is wanted (RFC 9110 section 14.2)' }),
 } as const satisfies Record<string, Fragment>
 
@@ -32,6 +35,7 @@ export const responseFields = {
   'Link': header('Related resources (RFC 8288)'),
   'Allow': header('The methods that are allowed (RFC 9110 section 10.2.1)'),
   'Content-Range': header('Which part this is (RFC 9110 section 14.4)'),
+  'Repr-Digest': header('Digests of the whole representation (RFC 9530 section 3)'),
   'Accept-Ranges': header('The range units that are understood (RFC 9110 section 14.3)'),
   'Deprecation': header('When this became, or becomes, deprecated'),
   'Sunset': header('HTTP date when this resource is expected to go (RFC 8594)'),

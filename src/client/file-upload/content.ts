@@ -21,7 +21,7 @@ export interface Content {
 /** Returns the content in pieces. A stream is held in memory as far as it may be sent again. */
 export function toContent(content: UploadContent): Content {
   if (content instanceof Blob) return ofBlob(content)
-  if (content instanceof Uint8Array) return ofBlob(new Blob([content]))
+  if (content instanceof Uint8Array) return ofBlob(new Blob([toPart(content)]))
   return new StreamContent(toIterable(content))
 }
 
@@ -50,14 +50,14 @@ class StreamContent implements Content {
     while (this.total === undefined && this.start + this.held.size <= start + size) {
       const { done, value } = await this.source.next()
       if (done === true) this.total = this.start + this.held.size
-      else this.add(value as Uint8Array<ArrayBuffer>, start)
+      else this.add(value as Uint8Array, start)
     }
     this.drop(start)
     return { body: this.held.slice(0, size), last: this.held.size <= size }
   }
 
-  private add(chunk: Uint8Array<ArrayBuffer>, start: number): void {
-    this.held = new Blob([this.held, chunk])
+  private add(chunk: Uint8Array, start: number): void {
+    this.held = new Blob([this.held, toPart(chunk)])
     this.drop(start)
   }
 
@@ -67,4 +67,9 @@ class StreamContent implements Content {
     this.start += passed
     this.held = this.held.slice(passed)
   }
+}
+
+/** Node and browsers have different types for a part of a `Blob`. Both copy its bytes. */
+function toPart(bytes: unknown): Uint8Array<ArrayBuffer> {
+  return bytes as Uint8Array<ArrayBuffer>
 }

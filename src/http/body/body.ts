@@ -1,4 +1,5 @@
 import { ContentDigest } from '../fields/content-digest.js'
+import { isCoded } from '../fields/content-encoding.js'
 import { httpError, type HttpError } from '../errors.js'
 import type { HttpRequest, RequestHeaders } from '../exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
@@ -90,12 +91,9 @@ export function readJson(request: HttpRequest, options: ReadJsonOptions): MaybeP
   })
 }
 
-/**
- * Checks the Content-Digest of bytes that the host's parser has read. With a content coding they
- * are not the bytes that were sent, so they are not checked.
- */
+/** Checks the Content-Digest of bytes that the host's parser has read, and returns them. */
 function checkedAsSent(headers: RequestHeaders, bytes: Uint8Array): Uint8Array {
-  return isCoded(headers) ? bytes : ContentDigest.of(headers)?.check(bytes) ?? bytes
+  return ContentDigest.ofParsed(headers)?.check(bytes) ?? bytes
 }
 
 function usable(value: unknown, headers: RequestHeaders, maxBodyBytes: number): unknown {
@@ -167,11 +165,6 @@ export function unsupported(mediaTypes: readonly string[] = ['application/json']
 
 function isJson(type: string): boolean {
   return type === 'application/json' || type.endsWith('+json')
-}
-
-function isCoded({ 'content-encoding': field }: RequestHeaders): boolean {
-  if (field === undefined || field === '') return false
-  return !(typeof field === 'string' && field.toLowerCase() === 'identity')
 }
 
 function checkCoding(headers: RequestHeaders): void {

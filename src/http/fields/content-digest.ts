@@ -1,19 +1,14 @@
 import { createHash, timingSafeEqual, type Hash } from 'node:crypto'
 import { httpError } from '../errors.js'
 import type { RequestHeaders } from '../exchange.js'
-import { FieldReader, fieldText } from './reader.js'
+import { isCoded } from './content-encoding.js'
+import { DIGEST_ALGORITHMS, parseDigests, type DigestAlgorithm } from './digests.js'
 
-/** A digest that the body must have. */
+/** A digest that the body must have, and the hash of what was read. */
 interface Expected {
-  readonly algorithm: 'sha256' | 'sha512'
   readonly digest: Buffer
+  readonly hash: Hash
 }
-
-const ALGORITHMS = new Map([
-  ['sha-256', { algorithm: 'sha256', bytes: 32 }], ['sha-512', { algorithm: 'sha512', bytes: 64 }],
-] as const)
-/** A byte sequence (RFC 9651 section 3.3.5), and parameters, which have no meaning here. */
-const MEMBER = /^[ \t]*(sha-256|sha-512)(?:=:([A-Za-z0-9+/]*={0,2}):)?[ \t]*(?:;.*)?$/
 
 /**
  * Compares the bytes of a body, as sent, with its `Content-Digest` (RFC 9530 section 2), or the
@@ -21,28 +16,44 @@ const MEMBER = /^[ \t]*(sha-256|sha-512)(?:=:([A-Za-z0-9+/]*={0,2}):)?[ \t]*(?:;
  */
 export class ContentDigest {
   readonly #expected: readonly Expected[]
-  readonly #hashes: readonly Hash[]
 
   private constructor(expected: readonly Expected[]) {
     this.#expected = expected
-    this.#hashes = expected.map(({ algorithm }) => createHash(algorithm))
   }
 
   /**
    * Returns the check for one body, `undefined` if the field is absent or names neither `sha-256`
    * nor `sha-512`. Ignores other algorithms.
    *
-   * @throws {HttpError} 400 `invalid_header`: the value of `sha-256` or `sha-512` is not a digest
-   * of that algorithm.
+   * @throws {HttpError} 400 `invalid_header`: the field is malformed, or the value of `sha-256` or
+   * `sha-512` is not a digest of that algorithm.
    */
   static of(
     headers: RequestHeaders, name: 'content-digest' | 'repr-digest' = 'content-digest',
   ): ContentDigest | undefined {
     const field = headers[name]
     if (field === undefined) return undefined
-    const shown = name === 'content-digest' ? 'Content-Digest' : 'Repr-Digest'
-    const expected = readField(fieldText(field), shown)
+    const digests = parseDigests(field)
+    if (digests === undefined) {
+      const shown = name === 'content-digest' ? 'Content-Digest' : 'Repr-Digest'
+      const reason = 'is malformed, or has no digest where it names sha-256 or sha-512.'
+      throw httpError('invalid_header', { message: `${shown} ${reason}` })
+    }
+    const expected = Object.entries(digests).map(([algorithm, digest]): Expected => ({
+      digest: Buffer.from(digest, 'base64'),
+      hash: createHash(DIGEST_ALGORITHMS[algorithm as DigestAlgorithm].hash),
+    }))
     return expected.length === 0 ? undefined : new ContentDigest(expected)
+  }
+
+  /**
+   * Returns the check for bytes that the host's parser has read. With a content coding they are not
+   * the bytes that were sent, so they are not checked.
+   *
+   * @throws {HttpError} as `of` does
+   */
+  static ofParsed(headers: RequestHeaders): ContentDigest | undefined {
+    return isCoded(headers) ? undefined : ContentDigest.of(headers)
   }
 
   /**
@@ -66,36 +77,12 @@ export class ContentDigest {
   }
 
   #add(bytes: Uint8Array): void {
-    for (const hash of this.#hashes) hash.update(bytes)
+    for (const { hash } of this.#expected) hash.update(bytes)
   }
 
   #end(): void {
-    this.#expected.forEach(({ digest }, at) => {
-      const hash = this.#hashes[at] as Hash
+    for (const { digest, hash } of this.#expected) {
       if (!timingSafeEqual(hash.digest(), digest)) throw httpError('digest_mismatch')
-    })
-  }
-}
-
-/**
- * Reads the known members of the dictionary. The last one of a name wins (RFC 9651 section 3.2).
- */
-function readField(text: string, name: string): Expected[] {
-  const found = new Map<string, Expected>()
-  const reader = new FieldReader(text)
-  while (!reader.done) {
-    const start = reader.at
-    reader.skipItem()
-    const item = text.slice(start, reader.at).replace(/,$/, '')
-    if (!/^[ \t]*sha-(?:256|512)(?![\w.*-])/.test(item)) continue
-    const [, algorithm, base64 = ''] = MEMBER.exec(item) ?? []
-    const known = ALGORITHMS.get(algorithm as 'sha-256')
-    const digest = Buffer.from(base64, 'base64')
-    if (known === undefined || digest.length !== known.bytes) {
-      const message = `${name} has no digest where it names sha-256 or sha-512.`
-      throw httpError('invalid_header', { message })
     }
-    found.set(known.algorithm, { algorithm: known.algorithm, digest })
   }
-  return [...found.values()]
 }

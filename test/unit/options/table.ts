@@ -109,9 +109,11 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/resources: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
+  'longhaul: OwnedTasks#list': (options) => tasks.ownedBy('ann').list(options),
   'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
   'longhaul: Tasks#close': (options) => tasks.close(options),
+  'longhaul: Tasks#list': (options) => tasks.list(options),
   'longhaul: Tasks#submit': (options) => tasks.submit(report, {}, options),
   'longhaul: TaskHandle#wait': async (options) => (await tasks.submit(report, {})).wait(options),
   'longhaul: Tasks#wait': (options) => tasks.wait('a', options),
@@ -204,6 +206,8 @@ export const NESTED: Readonly<Record<string, Call>> = {
   'bulkUpdate: background': (background) => (
     api.bulkUpdate({ repository: { updateMany: () => [] }, id: () => 1, change: () => 1, background })
   ),
+  'fileSource: digests': (digests) => fileSource('/x', { digests }),
+  'folderSource: digests': (digests) => folderSource(tmpdir(), { digests }),
   'ndjsonUpload: background': (background) => api.ndjsonUpload({ write: handler, background }),
   'callbacks: backoff': (backoff) => callbacks({ secrets: () => [], backoff }),
   'createClient: retry': (retry) => createClient({ baseUrl: 'http://127.0.0.1:9', retry }),

@@ -1,0 +1,104 @@
+import { createHash } from 'node:crypto'
+import { DIGEST_ALGORITHMS, type DigestAlgorithm } from '../../src/http/fields/digests.js'
+import { checkNames } from '../../src/runtime/option-names.js'
+import { readFilePart, type FoundFile } from './read.js'
+
+/** Options of the digests of files. */
+export interface FileDigestOptions {
+  /**
+   * Maximum size of a file whose digest is computed, in bytes. The first client that wants the
+   * digest waits until the file was read: about a second for 1 GiB. A larger file has none.
+   *
+   * @default 268_435_456 (256 MiB)
+   */
+  readonly maxFileBytes?: number
+  /**
+   * Maximum number of digests that are kept. The one that was not used for the longest time is
+   * dropped. One takes about 300 bytes.
+   *
+   * @default 10_000
+   */
+  readonly maxEntries?: number
+  /**
+   * Maximum number of files that are read for their digest at the same time. A request above it is
+   * answered without a digest.
+   *
+   * @default 2
+   */
+  readonly concurrency?: number
+}
+
+const KNOWN = {
+  maxFileBytes: 0, maxEntries: 0, concurrency: 0,
+} satisfies Record<keyof FileDigestOptions, 0>
+
+/** Computes the digests of files that clients want, and keeps them for one version of the file. */
+export class FileDigests {
+  private readonly maxFileBytes: number
+  private readonly maxEntries: number
+  private readonly concurrency: number
+  /** Digests by path, entity tag and algorithm, in the order of their last use. */
+  private readonly kept = new Map<string, string>()
+  private readonly running = new Map<string, Promise<string | undefined>>()
+
+  /** @throws {TypeError} An option is unknown or not valid. */
+  constructor(caller: string, options: FileDigestOptions) {
+    checkNames(`${caller}: digests`, options, KNOWN)
+    const { maxFileBytes = 268_435_456, maxEntries = 10_000, concurrency = 2 } = options
+    for (const [name, value] of Object.entries({ maxFileBytes, maxEntries, concurrency })) {
+      if (value >= 1) continue
+      throw new TypeError(`${caller}: digests.${name} must be 1 or more`)
+    }
+    this.maxFileBytes = maxFileBytes
+    this.maxEntries = maxEntries
+    this.concurrency = concurrency
+  }
+
+  /**
+   * Returns a digest of a file in base64. Returns `undefined` if the file is too large, its entity
+   * tag is weak, too many files are read already, or the file cannot be read.
+   */
+  async digestOf(
+    file: FoundFile, etag: string, algorithm: DigestAlgorithm,
+  ): Promise<string | undefined> {
+    if (etag.startsWith('W/') || file.version.size > this.maxFileBytes) return undefined
+    // The host may have its own tags, which need be unique for one file only.
+    const key = `${algorithm} ${etag} ${file.path}`
+    const known = this.kept.get(key)
+    if (known !== undefined) {
+      this.keep(key, known)
+      return known
+    }
+    const running = this.running.get(key)
+    if (running !== undefined || this.running.size >= this.concurrency) return running
+    const computing = this.compute(key, file, algorithm)
+    this.running.set(key, computing)
+    return computing
+  }
+
+  private async compute(
+    key: string, file: FoundFile, algorithm: DigestAlgorithm,
+  ): Promise<string | undefined> {
+    try {
+      const hash = createHash(DIGEST_ALGORITHMS[algorithm].hash)
+      for await (const bytes of readFilePart(file, 0, Number(file.version.size))) hash.update(bytes)
+      const digest = hash.digest('base64')
+      this.keep(key, digest)
+      return digest
+    } catch {
+      // Sending the file will fail too, and reports the error.
+      return undefined
+    } finally {
+      this.running.delete(key)
+    }
+  }
+
+  /** Keeps a digest as the last one that was used. */
+  private keep(key: string, digest: string): void {
+    this.kept.delete(key)
+    this.kept.set(key, digest)
+    if (this.kept.size <= this.maxEntries) return
+    const [oldest] = this.kept.keys()
+    if (oldest !== undefined) this.kept.delete(oldest)
+  }
+}
