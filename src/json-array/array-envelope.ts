@@ -1,5 +1,6 @@
 import type { ErrorCode, HttpError } from '../http/errors.js'
 import { isArrayIndex, toPointer } from '../schema/pointer.js'
+import { COMMA } from '../runtime/ascii.js'
 import { errorAt, syntaxError, UNKNOWN_MEMBER, type ErrorPlace } from './array-error.js'
 import type { ByteWindow } from './byte-window.js'
 import { ElementScanner } from './element-scanner.js'
@@ -7,7 +8,6 @@ import { hasUnsafeKeys, tryParse } from './json-checks.js'
 import { OpenContainer } from './open-container.js'
 import { skipWhiteSpace, type TextPosition } from './text-position.js'
 
-const COMMA = 0x2c
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 /** First characters of JSON values. */
 const VALUE_STARTS = '{["-0123456789tfn'

@@ -1,5 +1,6 @@
 import type { HttpError } from '../http/errors.js'
 import { childPointer } from '../schema/pointer.js'
+import { CLOSE_BRACKET, COMMA, OPEN_BRACKET } from '../runtime/ascii.js'
 import { errorAt, syntaxError, type ErrorPlace } from './array-error.js'
 import type { ByteWindow } from './byte-window.js'
 import { ElementScanner } from './element-scanner.js'
@@ -30,9 +31,6 @@ export interface ArrayPlace {
   readonly before: string
 }
 
-const OPEN = 0x5b
-const CLOSE = 0x5d
-const COMMA = 0x2c
 const CUT = Buffer.from('},')
 /** Number of blocks that are scanned after a wrong guess. It doubles with each wrong guess. */
 const FIRST_WAIT = 4
@@ -122,7 +120,7 @@ export class ElementReader {
       element = stop + 1
     }
     const tooLarge = (stop === -1 ? end : stop) - element > maxElementBytes
-    const closed = !tooLarge && bytes[stop] === CLOSE
+    const closed = !tooLarge && bytes[stop] === CLOSE_BRACKET
     const cut = closed ? stop : element - 1
     if (cut >= window.start && !this.consume(cut)) this.consumeEach(cut)
     if (this.error !== undefined) return false
@@ -136,7 +134,7 @@ export class ElementReader {
   /** Parses and consumes the bytes before `cut`. Returns false if they are not valid elements. */
   private consume(cut: number): boolean {
     const { window, position } = this
-    const text = window.textBetween(OPEN, window.start, cut, CLOSE)
+    const text = window.textBetween(OPEN_BRACKET, window.start, cut, CLOSE_BRACKET)
     if (text === undefined) return false
     const items = tryParse(text) as unknown[] | undefined
     if (items === undefined) return false

@@ -1,5 +1,4 @@
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
+import { BACKSLASH, QUOTE } from '../runtime/ascii.js'
 
 const OPEN = 1
 const CLOSE = 2

@@ -1,7 +1,5 @@
+import { CR, LF } from '../runtime/ascii.js'
 import type { ByteWindow } from './byte-window.js'
-
-const CR = 0x0d
-const LF = 0x0a
 
 /** Position in a text, counted as editors do. Lines end with LF, CR or CRLF. */
 export class TextPosition {

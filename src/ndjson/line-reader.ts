@@ -3,6 +3,7 @@ import { StringDecoder } from 'node:string_decoder'
 import { isTooDeep, SHALLOW_UNITS, shallowUnits } from '../http/body/json-value.js'
 import { hasUnsafeKey, mayHoldUnsafeKey } from '../http/body/json-text.js'
 import { checkNames } from '../runtime/option-names.js'
+import { CLOSE_BRACE, CR, LF, OPEN_BRACE } from '../runtime/ascii.js'
 import { EXCERPT_BYTES, lineError, type LineError, type LineErrorCode } from './line-error.js'
 import { PartialLine } from './partial-line.js'
 
@@ -50,10 +51,6 @@ interface LinePlace {
 type MutableBatch = { -readonly [K in keyof RecordBatch]: RecordBatch[K] }
 
 const MAX_LINE_BYTES = 268_435_456
-const LF = 0x0a
-const CR = 0x0d
-const OPEN = 0x7b
-const CLOSE = 0x7d
 const BOM = 0xfeff
 
 /**
@@ -177,7 +174,8 @@ export class LineReader {
         if (next === -1) next = length
         const end = text.charCodeAt(next - 1) === CR ? next - 1 : next
         line++
-        const isObject = text.charCodeAt(start) === OPEN && text.charCodeAt(end - 1) === CLOSE
+        const isObject = text.charCodeAt(start) === OPEN_BRACE
+          && text.charCodeAt(end - 1) === CLOSE_BRACE
         // The usual line is parsed here, because a call for each line costs 10 % of the reading.
         if (isObject && plain && end - start <= shallow) {
           try {
@@ -211,12 +209,12 @@ export class LineReader {
     while (start < end && isSpace(text.charCodeAt(end - 1))) end--
     if (start === end) return
     // Checked before the line is parsed, because a parse that throws costs a hundred times as much.
-    if (text.charCodeAt(start) !== OPEN) {
+    if (text.charCodeAt(start) !== OPEN_BRACE) {
       this.fail('line_not_object', text.slice(start, end), batch)
       return
     }
     const line = text.slice(start, end)
-    const record = text.charCodeAt(end - 1) === CLOSE ? parsed(line) : undefined
+    const record = text.charCodeAt(end - 1) === CLOSE_BRACE ? parsed(line) : undefined
     if (record === undefined) this.fail('line_malformed', line, batch)
     else if (line.length > SHALLOW_UNITS && isTooDeep(record)) {
       this.fail('line_too_deep', line, batch)

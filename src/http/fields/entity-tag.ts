@@ -1,7 +1,5 @@
+import { COMMA, QUOTE } from '../../runtime/ascii.js'
 import { fieldText } from './reader.js'
-
-const QUOTE = 0x22
-const COMMA = 0x2c
 
 /**
  * Returns true if a list of entity tags (If-Match, If-None-Match) has `etag` (RFC 9110 sections

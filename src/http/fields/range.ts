@@ -1,3 +1,4 @@
+import { COMMA, DASH, EQUALS, SPACE, TAB, ZERO } from '../../runtime/ascii.js'
 import { fieldText } from './reader.js'
 
 /**
@@ -31,13 +32,6 @@ interface Spec {
   readonly first: number | undefined
   readonly last: number | undefined
 }
-
-const ZERO = 0x30
-const DASH = 0x2d
-const EQUALS = 0x3d
-const COMMA = 0x2c
-const SPACE = 0x20
-const TAB = 0x09
 
 /**
  * Reads a Range field (RFC 9110 section 14.2) for a representation of `size`. Cuts positions after

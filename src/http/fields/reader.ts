@@ -1,10 +1,6 @@
-const TAB = 0x09
-const SPACE = 0x20
-const QUOTE = 0x22
-const COMMA = 0x2c
+import { BACKSLASH, COMMA, EQUALS, QUOTE, SPACE, TAB } from '../../runtime/ascii.js'
+
 const SEMICOLON = 0x3b
-const EQUALS = 0x3d
-const BACKSLASH = 0x5c
 const DELETE = 0x7f
 
 const TOKEN_CHAR = /[\w!#$%&'*+.^`|~-]/

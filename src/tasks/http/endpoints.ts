@@ -117,6 +117,11 @@ const KNOWN = {
 /**
  * Creates the two handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
+ * `submit` accepts only definitions that `createTasks` was given. Write the type of the context at
+ * the parameter of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
+ * `taskEndpoints<HostContext>(…)`, the compiler accepts any definition, and one that is not
+ * registered throws at start.
+ *
  * @example
  * const { submit, status } = taskEndpoints(tasks, {
  *   statusPath: '/tasks/{id}',

@@ -1,19 +1,10 @@
 import assert from 'node:assert/strict'
-import { createServer, ServerResponse, type RequestListener } from 'node:http'
+import { ServerResponse } from 'node:http'
 import { describe, test } from 'node:test'
 import { toNode, type NodeRaw } from '../../../adapters/node/index.js'
 import type { Handler, HttpResponse } from '../../../src/http/exchange.js'
-import { listen } from '../kit/hosts.js'
+import { serving } from '../kit/hosts.js'
 import { ask, eventually, open, Wire } from '../kit/wire.js'
-
-async function serving(listener: RequestListener, use: (port: number) => Promise<void>): Promise<void> {
-  const running = await listen(createServer(listener))
-  try {
-    await use(running.port)
-  } finally {
-    await running.close()
-  }
-}
 
 const text = (body: HttpResponse['body'], headers: HttpResponse['headers'] = {}): HttpResponse =>
   ({ status: 200, headers: { 'content-type': 'text/plain', ...headers }, body: body as string })

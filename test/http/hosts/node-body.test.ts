@@ -2,26 +2,17 @@ import assert from 'node:assert/strict'
 import express from 'express'
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
-import { createServer, type RequestListener } from 'node:http'
+import { type RequestListener } from 'node:http'
 import { connect } from 'node:net'
 import { describe, test } from 'node:test'
 import { toNode, type NodeRaw } from '../../../adapters/node/index.js'
 import { httpError } from '../../../src/http/errors.js'
 import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { listen } from '../kit/hosts.js'
+import { serving } from '../kit/hosts.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
 
 const express4 = createRequire(import.meta.url)('express4') as typeof express
-
-async function serving(listener: RequestListener, use: (port: number) => Promise<void>): Promise<void> {
-  const running = await listen(createServer(listener))
-  try {
-    await use(running.port)
-  } finally {
-    await running.close()
-  }
-}
 
 const show: Handler = async (request: HttpRequest) => {
   const { parsed } = request.body

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import connect from 'connect'
 import express from 'express'
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { type IncomingMessage, type RequestListener } from 'node:http'
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -10,17 +10,8 @@ import { toNode, type NodeRaw } from '../../../adapters/node/index.js'
 import { DerivedRequest } from '../../../src/http/derived-request.js'
 import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
-import { listen } from '../kit/hosts.js'
+import { serving } from '../kit/hosts.js'
 import { ask, eventually, Wire } from '../kit/wire.js'
-
-async function serving(listener: RequestListener, use: (port: number) => Promise<void>): Promise<void> {
-  const running = await listen(createServer(listener))
-  try {
-    await use(running.port)
-  } finally {
-    await running.close()
-  }
-}
 
 const place: Handler = ({ path, mountPath, params, query }) => json(200, { path, mountPath, params, query: [...query] })
 

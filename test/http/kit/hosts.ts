@@ -5,7 +5,7 @@ import fastify from 'fastify'
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import Koa from 'koa'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import type { Handler, HttpRequest } from '../../../src/http/exchange.js'
@@ -41,6 +41,18 @@ export interface Host {
 export async function listen(server: Server): Promise<Running> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return { port: (server.address() as AddressInfo).port, close: () => closed(server) }
+}
+
+/** Runs `use` beside a server with this listener, and closes the server afterwards. */
+export async function serving(
+  listener: RequestListener, use: (port: number) => Promise<void>,
+): Promise<void> {
+  const running = await listen(createServer(listener))
+  try {
+    await use(running.port)
+  } finally {
+    await running.close()
+  }
 }
 
 function closed(server: Server): Promise<void> {
