@@ -7,7 +7,7 @@ import type { Connections, Query, Running } from './connections.js'
 import { connectionsOf } from './connections-of.js'
 import { faultOf, isLostConnection } from './faults.js'
 import { identitySql } from './identity.js'
-import type { ChannelAccess } from './monitored-channel.js'
+import type { ChannelAccess } from './changes/monitored-channel.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
 

@@ -1,5 +1,5 @@
 import timers from 'node:timers'
-import { MonitoredChannel } from '../monitored-channel.js'
+import { MonitoredChannel } from '../changes/monitored-channel.js'
 import type { JobDatabase } from './job-database.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.

@@ -1,5 +1,5 @@
 import timers from 'node:timers'
-import type { Database } from './database.js'
+import type { Database } from '../database.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout } = timers

@@ -1,6 +1,6 @@
 import timers from 'node:timers'
-import { newId } from '../../src/runtime/random-id.js'
-import type { Subscriber, Subscription } from './connections.js'
+import { newId } from '../../../src/runtime/random-id.js'
+import type { Subscriber, Subscription } from '../connections.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout, setImmediate } = timers

@@ -1,5 +1,5 @@
 import timers from 'node:timers'
-import type { Revision } from '../../src/stores/store.js'
+import type { Revision } from '../../../src/stores/store.js'
 import type { WatchList } from './watch-list.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
