@@ -6,8 +6,8 @@ import { drizzle } from 'drizzle-orm/node-postgres'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import createKnex from 'knex'
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely'
-import { defineTask, jsonSchema, type TaskHandle, type Transaction } from 'longhaul'
-import { PGlite } from '@electric-sql/pglite'
+import { defineTask, jsonSchema, taskEndpoints, type TaskHandle, type Transaction } from 'longhaul'
+import { inject } from 'longhaul/testing'
 import { databaseForFile } from './kit.js'
 
 const { pool, server, tasksOver } = await databaseForFile()
@@ -74,19 +74,32 @@ function fromKnex(trx: KnexTransaction): Transaction {
 }
 // #endregion
 
+// #region prisma
+interface PrismaTransaction {
+  $queryRawUnsafe(text: string, ...values: unknown[]): PromiseLike<unknown>
+}
+
+/** Lets longhaul write in a transaction of Prisma. */
+function fromPrisma(tx: PrismaTransaction): Transaction {
+  return {
+    query: async (text, values) => (
+      { rows: await tx.$queryRawUnsafe(text, ...values) as unknown[] }
+    ),
+  }
+}
+// #endregion
+
 const invoices = pgTable('invoices', { id: text('id').primaryKey(), amount: integer('amount'), task: text('task') })
 const db = drizzle({ client: pool })
 const kysely = new Kysely<{ invoices: { id: string, amount: number, task: string } }>({ dialect: new PostgresDialect({ pool }) })
 const knex = createKnex({ client: 'pg', connection: server.url, pool: { min: 0, max: 2 } })
 after(() => knex.destroy())
 
-/** Creates an invoice and submits its task; rolls back if `fail` is set. */
-type Create = (input: Invoice, fail?: Error) => Promise<TaskHandle>
-
-const failIf = (fail: Error | undefined) => { if (fail) throw fail }
+/** Creates an invoice and submits its task. Rolls back if there is an invoice of this id. */
+type Create = (input: Invoice) => Promise<TaskHandle>
 
 const recipes: Readonly<Record<string, Create>> = {
-  'pg': async (input, fail) => {
+  'pg': async (input) => {
     // #region pg
     const client = await pool.connect()
     try {
@@ -96,7 +109,6 @@ const recipes: Readonly<Record<string, Create>> = {
         'INSERT INTO invoices (id, amount, task) VALUES ($1, $2, $3)',
         [input.id, input.amount, task.taskId],
       )
-      failIf(fail) // hidden
       await client.query('COMMIT')
       return task
     } catch (error) {
@@ -107,43 +119,80 @@ const recipes: Readonly<Record<string, Create>> = {
     }
     // #endregion
   },
-  'Drizzle': (input, fail) => {
+  'Drizzle': (input) => {
     // #region drizzle-use
     return db.transaction(async (tx) => {
       const transaction = fromDrizzle(tx)
       const task = await tasks.submit(invoice, input, { owner, transaction })
       await tx.insert(invoices).values({ ...input, task: task.taskId })
-      failIf(fail) // hidden
       return task
     })
     // #endregion
   },
-  'Kysely': (input, fail) => {
+  'Kysely': (input) => {
     // #region kysely-use
     return kysely.transaction().execute(async (trx) => {
       const transaction = fromKysely(trx)
       const task = await tasks.submit(invoice, input, { owner, transaction })
       await trx.insertInto('invoices').values({ ...input, task: task.taskId }).execute()
-      failIf(fail) // hidden
       return task
     })
     // #endregion
   },
-  'Knex': (input, fail) => {
+  'Knex': (input) => {
     // #region knex-use
     return knex.transaction(async (trx) => {
       const transaction = fromKnex(trx)
       const task = await tasks.submit(invoice, input, { owner, transaction })
       await trx('invoices').insert({ ...input, task: task.taskId })
-      failIf(fail) // hidden
       return task
     })
     // #endregion
   },
+  // Prisma itself is not installed: 300 MB, and its generator downloads a program.
+  'what Prisma calls $queryRawUnsafe': async (input) => {
+    const client = await pool.connect()
+    const tx: PrismaTransaction = {
+      $queryRawUnsafe: async (text, ...values) => (await client.query(text, values)).rows,
+    }
+    try {
+      await client.query('BEGIN')
+      const task = await tasks.submit(invoice, input, { owner, transaction: fromPrisma(tx) })
+      await tx.$queryRawUnsafe('INSERT INTO invoices VALUES ($1, $2, $3)', input.id, input.amount, task.taskId)
+      await client.query('COMMIT')
+      return task
+    } catch (error) {
+      await client.query('ROLLBACK')
+      throw error
+    } finally {
+      client.release()
+    }
+  },
 }
 
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+
+// #region endpoint
+const createInvoice = endpoints.submit(invoice, {
+  transaction: (request, input, submit) => db.transaction(async (tx) => {
+    const { taskId } = await submit(fromDrizzle(tx))
+    await tx.insert(invoices).values({ ...input, task: taskId })
+  }),
+})
+// #endregion
+
+it('an endpoint writes the row and submits the task in one transaction, once for a key', async () => {
+  const send = () => inject(createInvoice, {
+    method: 'POST', path: '/', body: { id: 'posted', amount: 5 }, headers: { 'prefer': 'respond-async', 'idempotency-key': 'k1' },
+  })
+  const [first, second] = [await send(), await send()]
+  assert.deepEqual([first.status, second.status], [202, 202])
+  const { rows } = await pool.query<{ task: string }>("SELECT task FROM invoices WHERE id = 'posted'")
+  assert.deepEqual([first.headers['location'], second.headers['location']], Array(2).fill(`/tasks/${rows[0]?.task ?? ''}`))
+})
+
 for (const [title, create] of Object.entries(recipes)) {
-  describe(`a task in a transaction of ${title}`, () => {
+  describe(`a task in a transaction: ${title}`, () => {
     const id = title.toLowerCase()
 
     it('commits with the row', async () => {
@@ -155,9 +204,10 @@ for (const [title, create] of Object.entries(recipes)) {
     })
 
     it('rolls back with the row', async () => {
-      const lost = new Error('lost')
-      await assert.rejects(create({ id: `${id}-lost`, amount: 5 }, lost), (error) => error === lost || (error as Error).cause === lost)
-      const { rows } = await pool.query<{ n: string }>('SELECT count(*) AS n FROM longhaul.entries WHERE value LIKE $1', [`%${id}-lost%`])
+      const taken = `${id}-taken`
+      await pool.query('INSERT INTO invoices (id) VALUES ($1)', [taken])
+      await assert.rejects(create({ id: taken, amount: 5 }))
+      const { rows } = await pool.query<{ n: string }>('SELECT count(*) AS n FROM longhaul.entries WHERE value LIKE $1', [`%${taken}%`])
       assert.equal(rows[0]?.n, '0')
     })
 
