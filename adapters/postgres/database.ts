@@ -3,12 +3,11 @@ import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
-import type {
-  Connections, Query, Running, Subscriber, Subscription,
-} from './connections.js'
+import type { Connections, Query, Running } from './connections.js'
 import { connectionsOf } from './connections-of.js'
 import { faultOf, isLostConnection } from './faults.js'
 import { identitySql } from './identity.js'
+import type { ChannelAccess } from './changes/monitored-channel.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
 
@@ -129,14 +128,20 @@ export class Database {
     withDeadline(this.connections.start<Row>(text, values), CHECK_MS)
   )
 
-  /** Subscribes to a channel of this schema, on a connection of its own. */
-  listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
-    return this.connections.listen(this.channel(channel), subscriber)
+  /** Returns the access to a channel of this schema. */
+  channel(name: string): ChannelAccess {
+    return {
+      listen: (subscriber) => this.connections.listen(`${this.name}.${name}`, subscriber),
+      send: (payload) => this.notify(name, [payload]),
+    }
   }
 
-  /** Returns the name of a channel of this schema. */
-  channel(name: string): string {
-    return `${this.name}.${name}`
+  /** Sends notices on a channel of this schema, in a transaction of their own. */
+  async notify(channel: string, payloads: readonly string[]): Promise<void> {
+    await this.query(
+      'SELECT pg_notify($1::text, payload) FROM unnest($2::text[]) AS payload',
+      [`${this.name}.${channel}`, payloads],
+    )
   }
 
   /** Waits for the migrations. A transaction of the host must find the tables. */

@@ -1,5 +1,12 @@
+import timers from 'node:timers'
 import type { PostgresPool } from './client.js'
 import type { Subscriber, Subscription } from './connections.js'
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout, clearTimeout } = timers
+
+/** Maximum time until the connection listens, in milliseconds. */
+const OPEN_MS = 3000
 
 /** The members of a `pg.Client` that are used here. */
 interface Connection {
@@ -7,12 +14,20 @@ interface Connection {
   query(text: string): Promise<unknown>
   end(): Promise<unknown>
   on(event: string, listener: (argument: never) => void): unknown
-  readonly connection?: { readonly stream?: { destroy(): unknown, unref?(): unknown } }
+  readonly connection?: { readonly stream?: { destroy(): unknown } }
 }
 
 /** The class of the clients of a `pg.Pool`, which its types do not declare. */
 interface WithClient {
   readonly Client?: new (options: object) => Connection
+}
+
+/** A connection, and the function that closes it. */
+interface Opened {
+  readonly connection: Pick<Connection, 'query' | 'on'>
+  /** Resolves when the connection can be used. */
+  readonly ready: Promise<unknown>
+  readonly close: () => void
 }
 
 /**
@@ -22,55 +37,56 @@ interface WithClient {
 export async function openSubscription(
   pool: PostgresPool, channel: string, subscriber: Subscriber,
 ): Promise<Subscription> {
+  const { connection, ready, close } = await connect(pool)
   let isOver = false
-  const opened = await connect(pool)
-  const { connection } = opened
+  let isOpen = false
   const end = (): void => {
     if (isOver) return
     isOver = true
-    opened.close()
+    close()
   }
   const lost = (): void => {
     if (isOver) return
     end()
-    subscriber.onLost()
+    if (isOpen) subscriber.onLost()
   }
   connection.on('error', lost)
   connection.on('end', lost)
   connection.on('notification', ({ payload }: { readonly payload?: string }) => {
     if (!isOver) subscriber.onNotice(payload ?? '')
   })
+  const listening = ready.then(() => connection.query(`LISTEN "${channel}"`))
   try {
-    await connection.query(`LISTEN "${channel}"`)
+    await inTime(listening)
   } catch (error) {
     end()
     throw error
   }
+  isOpen = true
   return { close: end }
-}
-
-interface Opened {
-  readonly connection: Pick<Connection, 'query' | 'on'>
-  close(): void
 }
 
 async function connect(pool: PostgresPool): Promise<Opened> {
   const { Client } = pool as WithClient
   if (Client === undefined || pool.options === undefined) {
     const client = await pool.connect()
-    return { connection: client, close: () => { client.release(true) } }
+    return { connection: client, ready: Promise.resolve(), close: () => { client.release(true) } }
   }
   const client = new Client(pool.options)
-  client.on('error', () => undefined)
   const close = (): void => {
+    // Without waiting for the server: it may be out of reach.
     client.connection?.stream?.destroy()
     client.end().catch(() => undefined)
   }
-  try {
-    await client.connect()
-  } catch (error) {
-    close()
-    throw error
-  }
-  return { connection: client, close }
+  return { connection: client, ready: client.connect(), close }
+}
+
+function inTime(work: Promise<unknown>): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new Error(`PostgreSQL has not answered within ${String(OPEN_MS)} ms`))
+    }, OPEN_MS)
+    timer.unref()
+    work.then(resolve, reject).finally(() => { clearTimeout(timer) })
+  })
 }

@@ -2,7 +2,7 @@ import { accessSync, constants, mkdirSync } from 'node:fs'
 import { httpSender } from 'longhaul/callbacks'
 import { tunnel } from 'longhaul/node'
 import { parseTokens, type Token } from './auth.js'
-import { defaultFolder, type EngineConfig } from './engine.js'
+import { defaultFolder, isPostgres, type EngineConfig } from './engine.js'
 import { callbackSecrets, type CallbackConfig } from './callbacks.js'
 
 /** What the environment says. All of it is read and checked here, before anything starts. */
@@ -17,8 +17,6 @@ export interface Config extends CallbackConfig, EngineConfig {
   readonly rateLimit?: number
   /** How long running tasks may go on after a SIGTERM, in milliseconds. Default 10 000. */
   readonly drainMs?: number
-  /** Where the users are: `memory`, `pglite`, or a `postgres://` or `redis://` address. Default: the Redis where there is one, else `memory`. */
-  readonly database?: string
   /** Whether TRACE is answered. Default: it is a 405. */
   readonly trace?: boolean
   /** Where tunnels may lead, `host:port` each. Default: nowhere, and CONNECT is a 501. */
@@ -44,13 +42,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const redisUrl = readRedisUrl(env['REDIS_URL'] || undefined)
   const worker = env['WORKER'] || 'on'
   if (worker !== 'on' && worker !== 'off' && worker !== 'only') throw new ConfigError(`WORKER must be on, off or only, not ${JSON.stringify(worker)}.`)
-  if (worker !== 'on' && redisUrl === undefined) {
-    throw new ConfigError(`WORKER=${worker} needs REDIS_URL: without it, web and worker processes can't see each other's tasks.`)
+  const database = readDatabase(env['DATABASE'] || undefined, redisUrl)
+  if (worker !== 'on' && redisUrl === undefined && !isPostgres(database)) {
+    throw new ConfigError(`WORKER=${worker} needs REDIS_URL or DATABASE=postgres://…: without them, web and worker processes can't see each other's tasks.`)
   }
   return {
     host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker,
     drainMs: readDrain(env['DRAIN_MS'] || '10000'),
-    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database: readDatabase(env['DATABASE'] || undefined, redisUrl), blobsFolder: readBlobs(env['BLOBS_DIR'] || undefined, redisUrl),
+    rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database, blobsFolder: readBlobs(env['BLOBS_DIR'] || undefined, redisUrl),
     trace: readTrace(env['TRACE'] || 'off'), connectAllow: readConnectAllow(env['CONNECT_ALLOW']), ...readCallbacks(env),
   }
 }
@@ -133,13 +132,13 @@ function readDatabase(text: string | undefined, redisUrl: string | undefined): s
   if (redisUrl !== undefined && (text === 'memory' || text === 'pglite')) {
     throw new ConfigError(`DATABASE=${text} keeps the users in one process, and with REDIS_URL tasks may run in another one; leave DATABASE out (the users are in Redis then), or set it to a postgres:// address.`)
   }
-  if (text === 'memory' || text === 'pglite' || (/^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text))) return text
+  if (text === 'memory' || text === 'pglite' || (isPostgres(text) && URL.canParse(text))) return text
   throw new ConfigError('DATABASE must be memory, pglite or an address such as postgres://user:password@127.0.0.1:5432/name.')
 }
 
 function readBlobs(folder: string | undefined, redisUrl: string | undefined): string | undefined {
   if (redisUrl === undefined) {
-    if (folder !== undefined) throw new ConfigError('BLOBS_DIR needs REDIS_URL: without it, uploads wait in the memory of this process.')
+    if (folder !== undefined) throw new ConfigError('BLOBS_DIR needs REDIS_URL: without it, uploads wait in PostgreSQL or in the memory of this process.')
     return undefined
   }
   const used = folder ?? defaultFolder(redisUrl)

@@ -2,17 +2,24 @@ import { createHash } from 'node:crypto'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import pg from 'pg'
 import type { Blobs, Store, TaskIndex } from 'longhaul/stores'
 import type { Queue } from 'longhaul/queues'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { FolderBlobs } from 'longhaul/files'
 import { memory, MemoryQueue } from 'longhaul/memory'
+import { postgres, PostgresQueue } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 
 /** What the environment says of it. */
 export interface EngineConfig {
-  /** Where records and jobs are; without it, in this process. */
+  /** Redis with the records and jobs. Default: they are where `database` says. */
   readonly redisUrl?: string | undefined
+  /**
+   * Users: `memory`, `pglite`, or a `postgres://` or `redis://` address. Without Redis, a `postgres://` address also has the
+   * records, jobs and blobs; otherwise they are in this process. Default: the Redis if there is one, else `memory`.
+   */
+  readonly database?: string
   /** With Redis: the folder of uploads and reports, which all processes see. Default: one for this Redis in the folder for temporary files. */
   readonly blobsFolder?: string | undefined
 }
@@ -20,7 +27,7 @@ export interface EngineConfig {
 /** Where tasks are kept, and what runs them. */
 export interface Engine {
   readonly store: Store
-  readonly index: TaskIndex
+  readonly index?: TaskIndex
   readonly queue: Queue
   /** Where uploads wait for their tasks, and reports for their readers. */
   readonly blobs: Blobs
@@ -30,34 +37,73 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** One process and its memory, or with a Redis as many processes as you like. `web`: it answers polls, which share their round trips then. */
-export function openEngine({ redisUrl, blobsFolder }: EngineConfig, { web }: { readonly web: boolean }): Engine {
-  if (redisUrl === undefined) {
-    const { store, index, queue, blobs } = memory()
-    return {
-      store, index, queue, blobs, callbackQueue: new MemoryQueue(),
-      close: async () => {
-        await blobs.close()
-        await store.close()
-      },
-    }
+/** Time that closing a pool may take while PostgreSQL does not answer, in milliseconds. */
+const END_MS = 1000
+
+/** The work of a killed worker starts again within 20 s: its lock ends, and the check after that finds it. */
+const TIMES = { lockDurationMs: 8000, stalledIntervalMs: 4000 }
+
+/** True for the address of a PostgreSQL. */
+export function isPostgres(database: string): boolean {
+  return /^postgres(?:ql)?:\/\//.test(database)
+}
+
+/**
+ * Opens the parts that tasks need. With Redis or PostgreSQL, many processes share them; otherwise they are in this process.
+ * `web`: the process answers polls, which then share their round trips to Redis.
+ */
+export function openEngine({ redisUrl, database = 'memory', blobsFolder }: EngineConfig, { web }: { readonly web: boolean }): Engine {
+  if (redisUrl !== undefined) return openRedis(redisUrl, blobsFolder ?? defaultFolder(redisUrl), web)
+  return isPostgres(database) ? openPostgres(database) : openMemory()
+}
+
+function openMemory(): Engine {
+  const { store, index, queue, blobs } = memory()
+  return {
+    store, index, queue, blobs, callbackQueue: new MemoryQueue(),
+    close: async () => {
+      await blobs.close()
+      await store.close()
+    },
   }
+}
+
+function openPostgres(connectionString: string): Engine {
+  const report = reporter('PostgreSQL')
+  const pool = new pg.Pool({ connectionString, max: 10, connectionTimeoutMillis: 2000, keepAlive: true, application_name: 'longhaul reference server' })
+  pool.on('error', report)
+  const { store, blobs } = postgres({ pool })
+  const queue = new PostgresQueue({ pool, ...TIMES, onError: report })
+  const callbackQueue = new PostgresQueue({ pool, ...TIMES, onError: report, name: 'callbacks' })
+  return {
+    store, queue, blobs, callbackQueue,
+    close: async () => {
+      await blobs.close()
+      await store.close()
+      await endPool(pool)
+    },
+  }
+}
+
+/** Closes a pool. Resolves although the server does not answer; `main.ts` then ends the process. */
+export async function endPool(pool: pg.Pool): Promise<void> {
+  await Promise.race([pool.end(), new Promise((resolve) => { setTimeout(resolve, END_MS).unref() })])
+}
+
+function openRedis(redisUrl: string, blobsFolder: string, web: boolean): Engine {
   const retryStrategy = (tried: number): number => Math.min(100 * tried, 1000)
   // BullMQ's workers wait at Redis for as long as it takes.
   const jobs = new Redis(redisUrl, { maxRetriesPerRequest: null, retryStrategy })
   // A worker alone does best with one client for both.
   const records = web ? new Redis(redisUrl, { enableAutoPipelining: true, retryStrategy }) : jobs
-  const report = reporter()
+  const report = reporter('Redis')
   const clients = new Set([records, jobs])
   for (const client of clients) client.on('error', report)
-  const blobs = new FolderBlobs(blobsFolder ?? defaultFolder(redisUrl), { shared: true })
+  const blobs = new FolderBlobs(blobsFolder, { shared: true })
   const { store, index } = redis({ client: records })
-  // The work of a killed worker starts again within 20 s: its lock ends, and the look after that finds it.
-  const how = { connection: jobs, lockDurationMs: 8000, stalledIntervalMs: 4000, onError: report }
-  const queue = new BullMQQueue(how)
-  const callbackQueue = new BullMQQueue({ ...how, name: 'callbacks' })
+  const how = { connection: jobs, ...TIMES, onError: report }
   return {
-    store, index, queue, blobs, callbackQueue,
+    store, index, blobs, queue: new BullMQQueue(how), callbackQueue: new BullMQQueue({ ...how, name: 'callbacks' }),
     close: async () => {
       await blobs.close()
       await store.close()
@@ -72,11 +118,11 @@ export function defaultFolder(redisUrl: string): string {
   return join(tmpdir(), `longhaul-blobs-${name}`)
 }
 
-/** Says what is wrong with Redis once, not at every try to reach it. */
-function reporter(): (error: Error) => void {
+/** Reports what is wrong with a server once, not at every try to reach it. */
+function reporter(server: string): (error: Error) => void {
   let last = ''
   return ({ message }) => {
-    if (message !== last) console.error(`Redis: ${message}`)
+    if (message !== last) console.error(`${server}: ${message}`)
     last = message
   }
 }

@@ -8,9 +8,13 @@ try {
   const server = config.worker === 'only' ? undefined : await startServer(config)
   const running = server ?? await startWorker(config)
 
-  const stop = (): void => { void running.stop() }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
+  const stop = async (): Promise<void> => {
+    await running.stop()
+    // Without effect, unless a connection to a server that does not answer keeps the process alive.
+    setTimeout(() => { process.exit() }, 500).unref()
+  }
+  process.on('SIGTERM', () => { void stop() })
+  process.on('SIGINT', () => { void stop() })
 
   if (config.blobsFolder !== undefined) console.log(`Uploads and reports are in ${config.blobsFolder}; all processes on this Redis have to see it`)
   const demo = server ? demoTokens(config.tokens) : []

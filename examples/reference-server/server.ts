@@ -48,7 +48,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const { store, index, queue, blobs, callbackQueue } = engine
   const { ndjson, bulk, definitions } = background(users, blobs)
   const tasks = createTasks({
-    store, index, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
+    store, ...index && { index }, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
   })
   const document = new ApiDocument()
   // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.

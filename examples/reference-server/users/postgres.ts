@@ -1,5 +1,6 @@
 import { httpError } from 'longhaul'
 import pg from 'pg'
+import { endPool } from '../engine.js'
 import { sqlState, type Database, type Sql } from './database.js'
 
 /** For how long a request waits for a connection, and a statement for its answer, in milliseconds. */
@@ -42,7 +43,7 @@ export function openPostgres(connectionString: string): Database {
         client.release(broken)
       }
     },
-    close: () => pool.end(),
+    close: () => endPool(pool),
   }
 }
 

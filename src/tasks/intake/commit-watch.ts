@@ -14,6 +14,12 @@ const EXPECTED_MS = 60_000
 /** Maximum number of tasks whose commit is awaited. The sweep finds the others. */
 const MAX_EXPECTED = 10_000
 
+/** Settings of a `CommitWatch`. */
+export interface CommitWatchSettings extends EnqueueSettings {
+  /** `true` if this process runs tasks. */
+  readonly isWorker: boolean
+}
+
 /**
  * Enqueues the tasks that this process has accepted in transactions, as soon as those commit. Looks
  * for each record after 5, 10, 20, … milliseconds. A notice inside the transaction would be sooner,
@@ -25,7 +31,7 @@ export class CommitWatch {
   private readonly expected = new Map<string, ExpectedCommit>()
   private isClosed = false
 
-  constructor(private readonly settings: EnqueueSettings) {}
+  constructor(private readonly settings: CommitWatchSettings) {}
 
   /** Number of tasks whose commit is awaited. */
   get size(): number {
@@ -35,7 +41,9 @@ export class CommitWatch {
   /** Awaits the commit of a record that was written in a transaction. */
   expect(record: TaskRecord): void {
     this.expected.get(record.id)?.close()
-    if (this.isClosed || this.expected.size >= MAX_EXPECTED) return
+    const { settings: { queue, isWorker } } = this
+    // A queue in memory runs the task in this process, so another one has to take it.
+    if (this.isClosed || !(queue.durable || isWorker) || this.expected.size >= MAX_EXPECTED) return
     const expected = new ExpectedCommit(this.settings, record, () => {
       if (this.expected.get(record.id) === expected) this.expected.delete(record.id)
     })

@@ -13,6 +13,7 @@ import { pause } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { ServerProcess, startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { skewedBy, skewedByFile } from '../../servers/faketime.js'
+import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
 
 stopAfterwards()
@@ -116,23 +117,46 @@ test('issue 15.9: a wait of a second ends after a second, though the clock is se
   assert.equal(state, 'processing')
 })
 
-describe('issue 15.9: a delayed job runs when it is due,', { concurrency: true }, () => {
-  const cases = [['that took it in is behind', -HOUR, 0], ['that took it in is ahead', HOUR, 0], ['that runs it is ahead', 0, HOUR]] as const
-  for (const [at, [which, producer, worker]] of cases.entries()) {
-    test(`though the clock of the process ${which} by an hour`, async () => {
-      const name = `clock-${String(at)}`
-      const run = async (role: string, seconds: number): Promise<ServerProcess> => {
-        const child = start('queue.ts', [redis.url, role, name], seconds === 0 ? {} : skewedBy(seconds))
-        await until(child, 'ready')
-        return child
-      }
-      const working = await run('work', worker)
-      const producing = await run('enqueue', producer)
-      const taken = performance.now()
-      await until(working, 'ran delayed')
-      const took = performance.now() - taken
-      assert.ok(took > 2500 && took < 15_000, `${String(took)} ms`)
-      for (const { child } of [working, producing]) child.kill('SIGKILL')
+/** One side of a queue, with a clock that is off. */
+async function startQueue(url: string, role: 'work' | 'enqueue' | 'enqueue-long', name: string, seconds: number): Promise<ServerProcess> {
+  const child = start('queue.ts', [url, role, name], seconds === 0 ? {} : skewedBy(seconds))
+  await until(child, 'ready')
+  return child
+}
+
+const postgres = await postgresUrl()
+for (const [database, url] of [['Redis', redis.url], ['PostgreSQL', postgres]] as const) {
+  describe(`issue 15.9: on ${database} a delayed job runs when it is due,`, { concurrency: true }, () => {
+    const cases = [['that took it in is behind', -HOUR, 0], ['that took it in is ahead', HOUR, 0], ['that runs it is ahead', 0, HOUR],
+      // On Redis BullMQ finds a delayed job only by the clock of the worker.
+      ...database === 'PostgreSQL' ? [['that runs it is behind', 0, -HOUR]] as const : []] as const
+    for (const [at, [which, producer, worker]] of cases.entries()) {
+      test(`though the clock of the process ${which} by an hour`, async () => {
+        const name = `clock-${String(at)}`
+        const working = await startQueue(url, 'work', name, worker)
+        const producing = await startQueue(url, 'enqueue', name, producer)
+        const taken = performance.now()
+        await until(working, 'ran job')
+        const took = performance.now() - taken
+        assert.ok(took > 2500 && took < 15_000, `${String(took)} ms`)
+        for (const { child } of [working, producing]) child.kill('SIGKILL')
+      })
+    }
+  })
+}
+
+describe('issue 17.2: on PostgreSQL a live worker keeps its job,', { concurrency: true }, () => {
+  const cases = [['its clock is behind', -HOUR, 0], ['its clock is ahead', HOUR, 0], ['another clock is ahead', 0, HOUR], ['another clock is behind', 0, -HOUR]] as const
+  for (const [at, [which, own, others]] of cases.entries()) {
+    test(`though ${which} by an hour`, async () => {
+      const name = `lock-${String(at)}`
+      const working = await startQueue(postgres, 'work', name, own)
+      const producing = await startQueue(postgres, 'enqueue-long', name, 0)
+      await until(working, 'ran job')
+      const other = await startQueue(postgres, 'work', name, others)
+      await until(working, 'ended job')
+      assert.deepEqual([working, other].map(({ out }) => out.match(/ran job/g)?.length ?? 0), [1, 0])
+      for (const { child } of [working, producing, other]) child.kill('SIGKILL')
     })
   }
 })

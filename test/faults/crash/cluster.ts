@@ -1,26 +1,15 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { after, afterEach } from 'node:test'
-import { Redis } from 'ioredis'
-import { BullMQQueue } from 'longhaul/bullmq'
+import { afterEach } from 'node:test'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { Client, type Answer } from '../../http/kit/reference.js'
 import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
-import { redisForFile } from '../../servers/redis-server.js'
+import type { CrashDatabase } from './database.js'
 
-/** Processes that end where they are told, behind one Redis of the file. */
-export async function crashCluster() {
+/** Processes that end where they are told, on one database. */
+export async function crashCluster({ url, board }: CrashDatabase) {
   stopAfterwards()
-  const { url } = await redisForFile()
-  const redis = new Redis(url)
-  const jobs = new Redis(url, { maxRetriesPerRequest: null })
-  const board = new BullMQQueue({ connection: jobs })
-  after(async () => {
-    await board.close()
-    for (const client of [redis, jobs]) client.disconnect()
-  })
-
   const workers: ServerProcess[] = []
   // Whatever became of a test, the next one's jobs are not for its workers.
   afterEach(async () => {
@@ -43,7 +32,7 @@ export async function crashCluster() {
   }
 
   return {
-    redis, jobs, board, start,
+    start,
     /** Ended by its own hand. */
     died: async (child: ServerProcess): Promise<void> => { assert.deepEqual(await child.exited, { code: null, signal: 'SIGKILL' }, child.err) },
     /** Ends a process, which is gone when this resolves: what comes next has the queue to itself. */
@@ -51,8 +40,6 @@ export async function crashCluster() {
       child.child.kill('SIGKILL')
       await child.exited
     },
-    /** How often the work of a task was begun. */
-    runs: async (id: string): Promise<number> => Number(await redis.get(`runs:${id}`) ?? 0),
     /** Resolves when the queue holds no job any more. */
     idle: (): Promise<void> => eventually(async () => {
       const counts = await board.bull.getJobCounts('wait', 'active', 'delayed', 'failed', 'prioritized')
@@ -63,3 +50,6 @@ export async function crashCluster() {
     submit: (to: Client, body: object, key?: string): Promise<Answer> => to.ask('POST', '/tasks', { body, headers: key === undefined ? {} : { 'idempotency-key': key } }),
   }
 }
+
+/** What `crashCluster` returns. */
+export type CrashCluster = Awaited<ReturnType<typeof crashCluster>>

@@ -4,8 +4,11 @@ import { test } from 'node:test'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
 import { crashCluster } from './cluster.js'
+import { crashRedis } from './redis.js'
 
-const { redis, client, submit, start, died, end, runs, idle } = await crashCluster()
+const database = await crashRedis()
+const { redis, runs, taskIds } = database
+const { client, submit, start, died, end, idle } = await crashCluster(database)
 
 /** What the shard of the queue loses when it fails over. */
 async function loseJobs(): Promise<void> {
@@ -19,8 +22,7 @@ test('15.5: a web process that dies between record and job leaves a task that a 
   // With a key its client knows of the task before the answer: a retry would be told of it.
   await assert.rejects(submit(new Client(await crashing.url()), {}, 'before-the-job'))
   await died(crashing)
-  const [key = ''] = await redis.keys('longhaul:e:task:*')
-  const id = key.slice('longhaul:e:task:'.length)
+  const [id = ''] = await taskIds()
   assert.equal((await client.ask('GET', `/tasks/${id}`)).json.status, 'processing')
   const worker = await start('worker')
   assert.equal((await client.ended(`/tasks/${id}`)).json.status, 'completed')

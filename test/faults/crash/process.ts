@@ -1,15 +1,14 @@
-// A process that ends at one write: node crash-process.ts <redis url> <web | worker> <where, or -> [stalls that are allowed].
+// A process that ends at one write: node process.ts <url> <web | worker> <where, or -> [stalls that are allowed].
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Redis } from 'ioredis'
 import { createTasks, router, taskEndpoints } from 'longhaul'
-import type { EnqueueOptions, Job } from 'longhaul/queues'
-import type { Revision, WriteOptions } from 'longhaul/stores'
-import { BullMQQueue } from 'longhaul/bullmq'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import { toNode } from 'longhaul/node'
-import { RedisStore, RedisTaskIndex } from 'longhaul/redis'
-import { SECRET, TIMES, workOn } from './work.js'
+import type { Queue } from 'longhaul/queues'
+import type { Store } from 'longhaul/stores'
+import { openPostgres } from './postgres.js'
+import { openRedis } from './redis.js'
+import { SECRET, workOn } from './work.js'
 
 const [, , url = '', role = '', where = '-', stalls = '1'] = process.argv
 
@@ -17,39 +16,45 @@ function here(point: string): void {
   if (point === where) process.kill(process.pid, 'SIGKILL')
 }
 
-class CrashingStore extends RedisStore {
-  override async create(key: string, value: string, options: WriteOptions) {
-    const outcome = await super.create(key, value, options)
+/** Ends the process at a write of the store. */
+function crashAtWrites<S extends Store>(store: S): S {
+  const create = store.create.bind(store)
+  const replace = store.replace.bind(store)
+  store.create = async (key, value, options) => {
+    const outcome = await create(key, value, options)
     here(`created ${key.slice(0, key.indexOf(':'))}`)
     return outcome
   }
-
-  override async replace(key: string, value: string, revision: Revision, options: WriteOptions) {
+  store.replace = async (key, value, revision, options) => {
     const state = key.startsWith('task:') ? /^\["(\w+)"/.exec(value)?.[1] : undefined
     here(`before ${state ?? ''}`)
-    const outcome = await super.replace(key, value, revision, options)
+    const outcome = await replace(key, value, revision, options)
     here(`wrote ${state ?? ''}`)
     return outcome
   }
+  return store
 }
 
-class CrashingQueue extends BullMQQueue {
-  override async enqueue(job: Job, options?: EnqueueOptions) {
-    const outcome = await super.enqueue(job, options)
+/** Ends the process once a job is in the queue. */
+function crashAtJobs<Q extends Queue>(queue: Q): Q {
+  const enqueue = queue.enqueue.bind(queue)
+  queue.enqueue = async (job, options) => {
+    const outcome = await enqueue(job, options)
     here(`enqueued ${job.name}`)
     return outcome
   }
+  return queue
 }
 
-const client = new Redis(url)
-const connection = new Redis(url, { maxRetriesPerRequest: null })
-const work = workOn(client)
+const { store, index, queue, callbackQueue, count } =
+  url.startsWith('redis:') ? openRedis(url, Number(stalls)) : openPostgres(url, Number(stalls))
+const work = workOn(count)
 const tasks = createTasks({
-  store: new CrashingStore({ client }), index: new RedisTaskIndex({ client }), sweepMs: 1000, queue: new CrashingQueue({ connection, ...TIMES, maxStalledCount: Number(stalls) }),
+  store: crashAtWrites(store), queue: crashAtJobs(queue), ...index && { index, sweepMs: 1000 },
   definitions: [work], worker: role === 'worker', concurrency: 4,
   callbacks: callbacks({
     sender: httpSender({ allow: ['127.0.0.1'] }), secrets: () => [SECRET], attempts: 3, backoff: { type: 'fixed', delayMs: 100 },
-    queue: new CrashingQueue({ connection, ...TIMES, name: 'callbacks' }),
+    queue: crashAtJobs(callbackQueue),
   }),
 })
 if (role === 'worker') console.log('ready')

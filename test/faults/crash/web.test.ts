@@ -1,70 +1,20 @@
-// What a web process that ends between any two writes leaves behind, and how it heals: rows of the table of ADR 0010, on a real Redis and BullMQ.
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { test } from 'node:test'
 import { createTasks } from 'longhaul'
 import type { Job } from 'longhaul/queues'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { RedisStore } from 'longhaul/redis'
-import { eventually } from '../../../src/conformance/waiting.js'
-import { receiver } from '../../http/callbacks/kit.js'
-import { Client } from '../../http/kit/reference.js'
 import { crashCluster } from './cluster.js'
+import { crashRedis } from './redis.js'
+import { webSuite } from './web-suite.js'
 import { workOn } from './work.js'
 
-const { redis, jobs, board, client, submit, start, died, end, runs, idle } = await crashCluster()
+const database = await crashRedis()
+const { redis, jobs, board, runs } = database
+const cluster = await crashCluster(database)
+const { start, end, idle } = cluster
 
-describe('a web process that ends', () => {
-  const points = [
-    ['created idempotency', 'once the key is claimed'], ['created task', 'once the task is on record'],
-    ['enqueued work', 'once the job is in the queue'],
-  ] as const
-  for (const [where, title] of points) {
-    test(`${title}: the client has no answer, and its retry with the key gets one task that runs once`, async () => {
-      const crashing = await start('web', where)
-      const key = where.replace(' ', '-')
-      await assert.rejects(submit(new Client(await crashing.url()), {}, key))
-      await died(crashing)
-      const left = (await redis.keys('longhaul:e:task:*')).map((key) => key.slice('longhaul:e:task:'.length))
-      const { status, json } = await submit(client, {}, key)
-      assert.equal(status, 202)
-      if (where !== 'created idempotency') assert.ok(left.includes(json.taskId), 'the retry means the task that was there')
-      else assert.ok(!left.includes(json.taskId), 'there was none')
-      const again = await submit(client, {}, key)
-      assert.equal(again.json.taskId, json.taskId)
-      const worker = await start('worker')
-      assert.equal((await client.ended(`/tasks/${String(json.taskId)}`)).json.status, 'completed')
-      await idle()
-      assert.equal(await runs(json.taskId), 1)
-      await end(worker)
-    })
-  }
-
-  test('once a cancel is written, with the job still there: a worker finds the final record and does nothing', async () => {
-    const crashing = await start('web', 'wrote cancelled')
-    const { json: { taskId } } = await submit(client, {})
-    await assert.rejects(new Client(await crashing.url()).ask('DELETE', `/tasks/${String(taskId)}`))
-    await died(crashing)
-    const worker = await start('worker')
-    await idle()
-    assert.equal((await client.ask('GET', `/tasks/${String(taskId)}`)).json.status, 'cancelled')
-    assert.equal(await runs(taskId), 0)
-    await end(worker)
-  })
-
-  test('once a cancel is written, while the work runs elsewhere: that worker stops it, and tells the callback', async (t) => {
-    const { url: callbackUrl, seen } = await receiver(t)
-    const [crashing, worker] = await Promise.all([start('web', 'wrote cancelled'), start('worker')])
-    const { json: { taskId } } = await submit(client, { endless: true, callbackUrl })
-    await eventually(async () => await runs(taskId) === 1, 30_000, 'the work runs')
-    await assert.rejects(new Client(await crashing.url()).ask('DELETE', `/tasks/${String(taskId)}`))
-    await died(crashing)
-    await eventually(() => seen.length === 1, 30_000, 'the receiver is told')
-    assert.equal((JSON.parse(seen[0]?.body ?? '{}') as { type: string }).type, 'task.cancelled')
-    await idle()
-    assert.equal(await runs(taskId), 1)
-    await end(worker)
-  })
-})
+webSuite(database, cluster)
 
 test('an enqueue that timed out and lands after all: a job without a record does nothing', async (t) => {
   let landed: Promise<unknown> | undefined
@@ -76,7 +26,7 @@ test('an enqueue that timed out and lands after all: a job without a record does
   }
   const store = new RedisStore({ client: redis })
   const queue = new LateQueue({ connection: jobs })
-  const work = workOn(redis)
+  const work = workOn((taskId) => redis.incr(`runs:${taskId}`))
   const tasks = createTasks({ store, queue, definitions: [work], worker: false })
   t.after(async () => {
     await tasks.close()

@@ -1,16 +1,15 @@
-import type { Redis } from 'ioredis'
 import { defineTask } from 'longhaul'
 
 /** BullMQ's, shortened. */
 export const TIMES = { lockDurationMs: 1000, stalledIntervalMs: 500 }
 export const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
-/** Counts its runs in Redis. With `endless` it goes on until it is told to stop, with `ms` for so long. A run may take 8 s. */
-export function workOn(redis: Redis) {
+/** Counts its runs. With `endless` a run lasts until it is told to stop, with `ms` for so long. A run may take 8 s. */
+export function workOn(count: (taskId: string) => Promise<unknown>) {
   return defineTask({
     name: 'work', timeoutMs: 8000,
     run: async (input: { endless?: boolean, ms?: number } | undefined, { taskId, signal }) => {
-      await redis.incr(`runs:${String(taskId)}`)
+      await count(String(taskId))
       if (input?.endless) await new Promise((_, reject) => { signal.addEventListener('abort', reject) })
       if (input?.ms !== undefined) await new Promise((resolve) => { setTimeout(resolve, input.ms) })
       return { message: 'done' }

@@ -15,6 +15,7 @@ after(() => postgres.stop())
 worksWith('memory', { env: () => ({}) })
 worksWith('pglite', { env: () => ({ DATABASE: 'pglite' }) })
 worksWith('postgres', { env: () => ({ DATABASE: postgres.url }) })
+worksWith('postgres, workers apart', { env: () => ({ DATABASE: postgres.url }), workerApart: true })
 
 describe('issue 15: settings that cannot work stop the start', () => {
   const url = 'redis://127.0.0.1:1'
@@ -28,7 +29,7 @@ describe('issue 15: settings that cannot work stop the start', () => {
     ['users in one process beside tasks in several', { REDIS_URL: url, DATABASE: 'pglite', WORKER: 'only' }, /DATABASE=pglite keeps the users in one process/],
     ['a folder for uploads that can not be written', { REDIS_URL: url, BLOBS_DIR: '/dev/null/x' }, /BLOBS_DIR: \/dev\/null\/x can not be written to/],
     ['a folder for uploads that nobody would use', { BLOBS_DIR: '/tmp' }, /BLOBS_DIR needs REDIS_URL/],
-    ['a worker without Redis', { WORKER: 'off' }, /WORKER=off needs REDIS_URL/],
+    ['a worker apart without a shared database', { WORKER: 'off' }, /WORKER=off needs REDIS_URL or DATABASE=postgres/],
   ] as const) {
     test(what, () => {
       assert.throws(() => readConfig(env), (error) => error instanceof ConfigError && message.test(error.message))

@@ -1,9 +1,11 @@
 import timers from 'node:timers'
-import type { Database } from './database.js'
-import { CHANNEL, noticeOf } from './channel.js'
+import type { Database } from '../database.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout } = timers
+
+/** Name of the channel of change notices within a schema. */
+export const CHANNEL = 'changes'
 
 /** Minimum time between two statements with notices, in milliseconds. */
 const GATHER_MS = 5
@@ -37,12 +39,22 @@ export class Notices {
       for (const key of keys) this.waiting.delete(key)
       const pause = new Promise((resolve) => { setTimeout(resolve, GATHER_MS).unref() })
       // A lost notice is harmless: watchers also read at intervals.
-      await this.database.query(
-        'SELECT pg_notify($1, notice) FROM unnest($2::text[]) AS notice',
-        [this.database.channel(CHANNEL), keys.map(noticeOf)],
-      ).catch(() => undefined)
+      await this.database.notify(CHANNEL, keys.map(payloadOf)).catch(() => undefined)
       await pause
     }
     this.isSending = false
   }
+}
+
+/**
+ * Returns the payload of the notice of a change. Keys are far below the limit of 8000 bytes. PGlite
+ * drops a byte order mark at the start of a text, hence the sign before the key.
+ */
+function payloadOf(key: string): string {
+  return `=${key}`
+}
+
+/** Returns the key in a payload. */
+export function keyOf(payload: string): string {
+  return payload.slice(1)
 }

@@ -1,4 +1,4 @@
-import type { Unsubscribe } from '../../src/stores/store.js'
+import type { Unsubscribe } from '../../../src/stores/store.js'
 
 /** Listeners by key. */
 export class WatchList {

@@ -1,0 +1,98 @@
+// A worker process on PostgreSQL ends by itself, in time, whatever the server does.
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import pg from 'pg'
+import { PostgresQueue } from 'longhaul/postgres'
+import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
+import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
+import { said, startWorker } from './queue-processes.js'
+
+stopAfterwards()
+
+/** Drain time of the worker, and the time beyond it that this machine may need. */
+const LIMIT_MS = 1000 + 6000
+
+const FAULTS = {
+  'is well': () => undefined,
+  'has ended': (server: PostgresServer) => server.kill(),
+  'has stopped answering': (server: PostgresServer) => { server.freeze() },
+}
+
+/** Sends SIGTERM. The queue must be closed in time. */
+async function closesInTime(worker: ServerProcess): Promise<void> {
+  const began = performance.now()
+  worker.child.kill('SIGTERM')
+  await said(worker, 'closed')
+  assert.ok(performance.now() - began < LIMIT_MS, `closed after ${String(performance.now() - began)} ms`)
+  assert.doesNotMatch(worker.err, /unhandled/i)
+}
+
+async function endsInTime(worker: ServerProcess): Promise<void> {
+  const began = performance.now()
+  worker.child.kill('SIGTERM')
+  const kill = setTimeout(() => { worker.child.kill('SIGKILL') }, LIMIT_MS)
+  const exit = await worker.exited
+  clearTimeout(kill)
+  const took = `after ${String(Math.round(performance.now() - began))} ms: ${worker.out}${worker.err}`
+  assert.deepEqual(exit, { code: 0, signal: null }, took)
+  assert.doesNotMatch(worker.err, /unhandled/i, took)
+}
+
+async function serverOf(t: TestContext): Promise<PostgresServer> {
+  const server = await startPostgres()
+  t.after(() => server.stop())
+  return server
+}
+
+for (const [fault, strike] of Object.entries(FAULTS)) {
+  describe(`issue 17.2: while PostgreSQL ${fault},`, () => {
+    test('an idle worker closes in time, and then ends by itself with its pool open', async (t) => {
+      const server = await serverOf(t)
+      const worker = await startWorker(server.url, 'idle')
+      await strike(server)
+      await closesInTime(worker)
+      // Connections to a server that does not answer are for the owner of the pool to end.
+      if (fault === 'has stopped answering') worker.child.kill('SIGKILL')
+      else await endsInTime(worker)
+    })
+
+    test('a worker with a running job closes within its drain time', async (t) => {
+      const server = await serverOf(t)
+      const pool = new pg.Pool({ connectionString: server.url })
+      pool.on('error', () => undefined)
+      t.after(() => pool.end())
+      const producer = new PostgresQueue({ pool, name: 'busy' })
+      t.after(() => producer.close())
+      const worker = await startWorker(server.url, 'busy')
+      await producer.enqueue({ id: 'long', taskId: 'long', name: 'work', input: 60_000 })
+      await said(worker, 'began long')
+      await strike(server)
+      await closesInTime(worker)
+      worker.child.kill('SIGKILL')
+    })
+  })
+}
+
+test('issue 17.2: a worker ends by itself with the pool closed too', async (t) => {
+  const server = await serverOf(t)
+  await endsInTime(await startWorker(server.url, 'closed', { pool: 'closed' }))
+  assert.deepEqual(await server.query('select 1 from pg_stat_activity where application_name <> \'\' and pid <> pg_backend_pid()'), [])
+})
+
+test('issue 17.2: a queue that is closed at once leaves no connection behind', async (t) => {
+  const server = await serverOf(t)
+  const pool = new pg.Pool({ connectionString: server.url })
+  for (let at = 0; at < 5; at++) {
+    const queue = new PostgresQueue({ pool, name: `brief-${String(at)}` })
+    queue.process(async () => undefined, { concurrency: 1, onDead: () => undefined })
+    await new Promise((resolve) => { setTimeout(resolve, at * 15) })
+    await queue.close({ drainMs: 0 })
+  }
+  assert.equal(pool.totalCount, pool.idleCount, 'a client was not returned')
+  await pool.end()
+  const left = 'select 1 from pg_stat_activity where backend_type = \'client backend\' and pid <> pg_backend_pid()'
+  for (let tries = 0; (await server.query(left)).length > 0; tries++) {
+    assert.ok(tries < 100, 'a connection was left open')
+    await new Promise((resolve) => { setTimeout(resolve, 20) })
+  }
+})

@@ -1,0 +1,6 @@
+import { crashCluster } from '../crash/cluster.js'
+import { crashPostgres } from '../crash/postgres.js'
+import { webSuite } from '../crash/web-suite.js'
+
+const database = await crashPostgres()
+webSuite(database, await crashCluster(database))
