@@ -21,6 +21,7 @@ export {
   type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
+export type { ListOptions, TaskPage } from './tasks/list-options.js'
 export type { OwnedTasks } from './tasks/owned-tasks.js'
 export type { TasksOptions } from './tasks/tasks-options.js'
 export type { Callbacks } from './tasks/record/callbacks.js'

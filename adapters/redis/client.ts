@@ -26,6 +26,8 @@ export interface RedisClient {
   ping(): Promise<unknown>
   /** Closes the connection at once; with `true` the client connects again. */
   disconnect(reconnect?: boolean): void
+  /** Options of the client. */
+  readonly options?: { readonly keyPrefix?: string | undefined }
   /** State of the connection: `ready`, `connecting`, … */
   readonly status?: string
   /** The socket. */

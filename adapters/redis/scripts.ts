@@ -7,12 +7,13 @@ export interface Script {
   readonly sha: string
 }
 
-function script(source: string): Script {
+/** Returns the script of a Lua source. */
+export function script(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') }
 }
 
 /*
- * Every script touches at most one key, so all of them are safe in a Cluster. An entry is the text
+ * Every script here touches at most one key, so all of them are safe in a Cluster. An entry is the text
  * `<revision>\n<value>`. Lifetimes are durations, so that only the clock of Redis decides when a
  * key expires.
  */
@@ -62,31 +63,6 @@ if before then
 end
 redis.call('SET', KEYS[1], text, 'PX', ARGV[2])
 return {text, tonumber(ARGV[2])}
-`)
-
-/**
- * KEYS[1] sorted set of entries by their next look; ARGV: pairs of an entry and its time in ms from
- * now, `-` for one that goes. Gives nothing.
- */
-export const LIST = script(`
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for at = 1, #ARGV, 2 do
-  if ARGV[at + 1] == '-' then redis.call('ZREM', KEYS[1], ARGV[at])
-  else redis.call('ZADD', KEYS[1], now + ARGV[at + 1], ARGV[at]) end
-end
-`)
-
-/**
- * KEYS[1] as above; ARGV: 1 how many at most, 2 ms until they are due again. Gives the entries that
- * are due, earliest first.
- */
-export const TAKE = script(`
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local entries = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
-for _, entry in ipairs(entries) do redis.call('ZADD', KEYS[1], now + ARGV[2], entry) end
-return entries
 `)
 
 /** No key; ARGV: channels, each of which gets a notice. */

@@ -1,42 +1,35 @@
-import timers from 'node:timers'
 import { checkNames } from '../../src/runtime/option-names.js'
 import type { Breaker } from '../../src/stores/breaker.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
-import type { TaskIndex } from '../../src/stores/task-index.js'
+import {
+  comparePositions, LISTED_STATUSES, type ListEntry, type ListedStatus, type ListedTask,
+  type ListQuery, type TaskIndex, type Unlisted,
+} from '../../src/stores/task-index.js'
 import type { RedisClient } from './client.js'
 import { redisBreaker } from './redis-breaker.js'
-import { LIST, runScript, TAKE } from './scripts.js'
+import { runScript, type Script } from './scripts.js'
 import type { RedisStoreOptions } from './store.js'
+import { Bucket, IndexWrites } from './index-writes.js'
+import { PAGE, TAKE } from './task-index-scripts.js'
+import { TaskScan } from './task-scan.js'
 
-// Taken at once: Redis keeps real time, also under a test's fake timers, and one of those would be
-// the last when they go.
-const { setImmediate, setTimeout, clearTimeout } = timers
-
-/** Sorted sets in a Cluster, so that one node does not have all the writes. */
-const CLUSTER_SETS = 16
-/** Entries of one command at most. */
-const MOST = 500
-/** Time for which removals are batched, in milliseconds. No caller waits for them. */
-const REMOVAL_MS = 20
-/** Stands for a removal among the times. */
-const GONE = '-'
+/** Number of buckets in a Cluster, so that one server does not have all the writes. */
+const CLUSTER_BUCKETS = 16
 
 const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
- * The task index on Redis 6.2 or later: sorted sets of entries by the time of their next look, on
- * Redis' clock. One set on a single server, 16 with hash tags in a Cluster. Writes of one turn of
- * the event loop are sent in one command.
+ * Task index on Redis 6.2 or later: sorted sets in one bucket on a single server, in 16 buckets with
+ * hash tags in a Cluster. Writes of one turn of the event loop are sent in one command. Each task
+ * takes some 400 bytes until it expires.
  */
 export class RedisTaskIndex implements TaskIndex {
   readonly shared = true
   private readonly client: RedisClient
-  private readonly sets: readonly string[]
+  private readonly buckets: readonly Bucket[]
   private readonly breaker: Breaker
-  /** Pending writes: an entry and its time in milliseconds from now, or `GONE`. */
-  private pending = new Map<string, string>()
-  private sent: Promise<void> | undefined
-  private timer: ReturnType<typeof setTimeout> | undefined
+  private readonly writes: IndexWrites
+  private readonly tasks: TaskScan
 
   /** Throws a `TypeError` when an option makes no sense. */
   constructor(options: RedisStoreOptions) {
@@ -44,70 +37,107 @@ export class RedisTaskIndex implements TaskIndex {
     const { client, namespace = 'longhaul', timeoutMs = 1500 } = options
     checkNamespace('RedisTaskIndex', namespace)
     this.client = client
-    const key = `${namespace}:unfinished`
-    this.sets = client.nodes
-      ? Array.from({ length: CLUSTER_SETS }, (_, n) => `${key}:{${String(n)}}`)
-      : [key]
+    this.buckets = client.nodes
+      ? Array.from({ length: CLUSTER_BUCKETS }, (_, n) => new Bucket(namespace, `:{${String(n)}}`))
+      : [new Bucket(namespace, '')]
     this.breaker = redisBreaker(timeoutMs)
+    const run = this.run.bind(this)
+    this.writes = new IndexWrites(this.buckets, run)
+    this.tasks = new TaskScan(client, namespace, this.buckets, run, this.breaker)
   }
 
   add(entry: string, afterMs: number): Promise<void> {
-    this.pending.set(entry, String(Math.ceil(afterMs)))
-    // Requests that are read in one turn of the event loop share a command.
-    this.sent ??= new Promise((resolve, reject) => {
-      setImmediate(() => {
-        this.sent = undefined
-        this.flush().then(resolve, reject)
-      })
-    })
-    return this.sent
+    return this.writes.add(entry, afterMs)
+  }
+
+  restore(entry: string, afterMs: number): Promise<void> {
+    return this.writes.restore(entry, afterMs)
   }
 
   remove(entry: string): void {
-    this.pending.set(entry, GONE)
-    this.timer ??= setTimeout(() => {
-      this.flush().catch(() => undefined)
-    }, REMOVAL_MS).unref()
+    this.writes.remove(entry)
   }
 
   async take(limit: number, againMs: number): Promise<string[]> {
     const entries: string[] = []
-    // Not always the same set first: with many entries due, each has its turn.
-    const first = Math.floor(Math.random() * this.sets.length)
-    for (const key of [...this.sets.slice(first), ...this.sets.slice(0, first)]) {
+    // Starts at a random bucket, so that with many due entries no bucket is always the last.
+    const first = Math.floor(Math.random() * this.buckets.length)
+    for (const bucket of [...this.buckets.slice(first), ...this.buckets.slice(0, first)]) {
       if (entries.length >= limit) break
-      const left = limit - entries.length
-      entries.push(...await this.call(TAKE, key, left, Math.ceil(againMs)) as string[])
+      const args = [limit - entries.length, Math.ceil(againMs)]
+      entries.push(...await this.run(TAKE, [bucket.checks, bucket.lists], args) as string[])
     }
     return entries
   }
 
-  private async flush(): Promise<void> {
-    clearTimeout(this.timer)
-    this.timer = undefined
-    const writes = new Map<string, string[][]>()
-    for (const [entry, time] of this.pending) {
-      const key = this.setOf(entry)
-      const commands = writes.get(key) ?? []
-      writes.set(key, commands)
-      let last = commands.at(-1)
-      if (last === undefined || last.length >= 2 * MOST) commands.push(last = [])
-      last.push(entry, time)
-    }
-    this.pending = new Map()
-    await Promise.all([...writes].flatMap(([key, commands]) => (
-      commands.map((args) => this.call(LIST, key, ...args))
-    )))
+  put(task: ListedTask): Promise<void> {
+    return this.writes.put(task)
   }
 
-  private call(script: typeof LIST, key: string, ...args: (string | number)[]): Promise<unknown> {
-    const work = () => runScript(this.client, script, 1, key, ...args)
+  putSoon(task: ListedTask): void {
+    this.writes.putSoon(task)
+  }
+
+  drop(tasks: readonly ListEntry[]): Promise<void> {
+    return this.writes.drop(tasks)
+  }
+
+  async list(query: ListQuery): Promise<ListEntry[]> {
+    await this.writes.flush()
+    const { of, order, limit, after } = query
+    // The tasks of one owner are in one bucket. Those without an owner are in all.
+    const buckets = of === 'all' || of.owner === undefined
+      ? this.buckets : [this.writes.bucketOf(of.owner)]
+    const args = pageArguments(query)
+    const replies = await Promise.all(buckets.map(({ lists }) => this.run(PAGE, [lists], args)))
+    const sign = order === 'newest' ? -1 : 1
+    return replies
+      .flatMap((reply) => (reply as string[][]).flatMap((part) => entriesOf(part, of)))
+      .filter((entry) => !after || sign * comparePositions(entry, after) > 0)
+      .sort((one, other) => sign * comparePositions(one, other))
+      .slice(0, limit)
+  }
+
+  unlisted(limit: number): Promise<Unlisted> {
+    return this.tasks.next(limit)
+  }
+
+  private run(script: Script, keys: string[], args: readonly (string | number)[]): Promise<unknown> {
+    const work = () => runScript(this.client, script, keys.length, ...keys, ...args)
     return this.breaker.call(work, (reply) => reply)
   }
+}
 
-  private setOf(entry: string): string {
-    let hash = 0
-    for (let at = 0; at < entry.length; at++) hash = (hash * 31 + entry.charCodeAt(at)) | 0
-    return this.sets[Math.abs(hash) % this.sets.length] as string
+/** Returns the arguments of `PAGE`. */
+function pageArguments(
+  { of, statuses = LISTED_STATUSES, names = [], from, to, order, limit, after }: ListQuery,
+): string[] {
+  const isNewest = order === 'newest'
+  let low = from ?? -Infinity
+  let high = to === undefined ? '+inf' : `(${String(to)}`
+  if (after && isNewest && (to === undefined || to > after.createdAt)) high = String(after.createdAt)
+  if (after && !isNewest) low = Math.max(low, after.createdAt)
+  const first = low === -Infinity ? '-inf' : String(low)
+  return [
+    of === 'all' ? 'all' : `=${of.owner ?? ''}`,
+    ...isNewest ? [high, first, 'REV'] : [first, high, ''],
+    String(limit), after ? String(after.createdAt) : '',
+    statuses.map((status) => LISTED_STATUSES.indexOf(status)).join(''), ...names,
+  ]
+}
+
+/** Returns the entries of one list in a reply of `PAGE`. */
+function entriesOf([digit, name = '', ...pairs]: string[], of: ListQuery['of']): ListEntry[] {
+  const status = LISTED_STATUSES[Number(digit)] as ListedStatus
+  const entries: ListEntry[] = []
+  for (let at = 0; at < pairs.length; at += 2) {
+    const member = pairs[at] as string
+    const createdAt = Number(pairs[at + 1])
+    if (of === 'all') {
+      const end = member.indexOf('\n')
+      const owner = member.slice(end + 1) || undefined
+      entries.push({ id: member.slice(0, end), owner, name, status, createdAt })
+    } else entries.push({ id: member, owner: of.owner, name, status, createdAt })
   }
+  return entries
 }

@@ -1,8 +1,9 @@
 export { type BlobsConformanceOptions, type BlobsFixture } from './blobs-context.js'
 export { blobsConformance } from './blobs-suite.js'
 export {
-  taskIndexConformance, type TaskIndexConformanceOptions, type TaskIndexFixture,
-} from './task-index-suite.js'
+  type TaskIndexConformanceOptions, type TaskIndexFixture,
+} from './task-index/context.js'
+export { taskIndexConformance } from './task-index/suite.js'
 export { type QueueConformanceOptions, type QueueFixture } from './queue-context.js'
 export { queueConformance } from './queue-suite.js'
 export { type Runner } from './runner.js'

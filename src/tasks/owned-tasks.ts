@@ -1,6 +1,8 @@
 import { checkNames } from '../runtime/option-names.js'
+import type { ListedStatus } from '../stores/task-index.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
+import type { ListOptions, TaskPage } from './list-options.js'
 import { OWNED_SUBMIT, type OwnedSubmitOptions } from './intake/submit-options.js'
 import {
   belongsTo, countedAsOwner, countedWithoutOwner, type OwnerId,
@@ -59,6 +61,20 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
    */
   redeliver(id: string): Promise<boolean>
   /**
+   * Returns a page of the tasks of this owner, the newest first. See `Tasks.list`. Without an owner
+   * it lists the tasks that have none, which all anonymous clients share.
+   *
+   * @example
+   * const { items, next } = await tasks.ownedBy('ann').list({ status: ['completed', 'failed'] })
+   *
+   * @throws {HttpError} 400 `invalid_cursor`: the cursor is malformed, or of a list with another
+   * owner or other options
+   * @throws {TypeError} an option is unknown or makes no sense, or `createTasks` has no `index`
+   */
+  list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
+    options?: ListOptions<T, S>,
+  ): Promise<TaskPage<T, S>>
+  /**
    * Deletes a final task. `false` if this owner has no such task, or it is not final.
    *
    * @example
@@ -108,6 +124,12 @@ class ServedOwnedTasks implements OwnedTasks {
 
   redeliver(id: string): Promise<boolean> {
     return this.#calls.redeliver(id)
+  }
+
+  async list<T extends AnyTaskDefinition, S extends ListedStatus>(
+    options: ListOptions<T, S> = {},
+  ): Promise<TaskPage<T, S>> {
+    return this.#calls.list('ownedBy: list', { owner: this.#owner }, options)
   }
 
   delete(id: string): Promise<boolean> {

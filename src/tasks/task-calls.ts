@@ -1,8 +1,10 @@
 import { checkNames } from '../runtime/option-names.js'
+import type { ListedStatus } from '../stores/task-index.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { ContextOf } from './definition/task-types.js'
 import type { Accepted } from './intake/accept-task.js'
 import type { OwnedSubmitOptions } from './intake/submit-options.js'
+import { toFilter, type ListFilter, type ListOptions, type TaskPage } from './list-options.js'
 import type { TaskSnapshot } from './record/codec.js'
 import type { IsVisible } from './record/owner.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
@@ -59,6 +61,15 @@ export class TaskCalls {
 
   delete(id: string): Promise<boolean> {
     return this.service.delete(id, this.isVisible)
+  }
+
+  async list<T extends AnyTaskDefinition, S extends ListedStatus>(
+    where: string, of: ListFilter['of'], options: ListOptions<T, S>,
+  ): Promise<TaskPage<T, S>> {
+    const filter = toFilter(where, options, of, (definition) => this.service.mustHave(definition))
+    const { items, next } = await this.service.lister.page(where, filter, options.cursor)
+    // The filter has what the types say.
+    return { items: items.map(toTask), ...next !== undefined && { next } } as never
   }
 
   handle(definition: AnyTaskDefinition, { task, created }: Accepted): TaskHandle {

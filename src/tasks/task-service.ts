@@ -12,10 +12,11 @@ import type { Accepted } from './intake/accept-task.js'
 import { Intake } from './intake/intake.js'
 import type { OpenTransaction } from './intake/open-transaction.js'
 import type { AcceptOptions } from './intake/submit-options.js'
+import { TaskLister } from './list-tasks.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from './record/codec.js'
 import { Subscriptions } from './record/subscriptions.js'
-import { isTaskId, jobId, taskKey } from './record/ids.js'
+import { isTaskId, jobId } from './record/ids.js'
 import { Ledger } from './record/ledger.js'
 import type { IsVisible } from './record/owner.js'
 import type { TaskRecord } from './record/record.js'
@@ -51,6 +52,7 @@ export class TaskService {
   /** Slots for runs, shared by queued tasks and direct answers. */
   readonly runSlots: RunSlots
   readonly directHere: boolean
+  readonly lister: TaskLister
   readonly maxInputBytes: number
   readonly maxResultBytes: number
   readonly retentionMs: number
@@ -83,7 +85,8 @@ export class TaskService {
     this.subscriptions = new Subscriptions(store, this.noteRead)
     this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
-    this.ledger = new Ledger(store, holder)
+    this.lister = new TaskLister(index, (ids) => Promise.all(ids.map(async (id) => this.read(id))))
+    this.ledger = new Ledger(store, holder, index)
     const identity = new StoreIdentity(store)
     const { ledger, maxResultBytes, pendingMs } = this
     this.queue = queue
@@ -103,13 +106,13 @@ export class TaskService {
       ledger, shared: store.shared, queue, concurrency, onError, storeId: () => identity.read(),
     })
     if (holder !== undefined) {
-      const interrupt = (id: string, of: string) => executor.interrupt(id, of)
-      this.leases = new Leases(store, holder, interrupt, options.leaseMs ?? 15_000)
+      const { leaseMs = 15_000 } = options
+      this.leases = new Leases(store, holder, (...task) => executor.interrupt(...task), leaseMs)
     }
     if (!worker) return
     queue.process(this.run, { concurrency, onDead: this.onDead })
-    const { leases } = this
-    if (index) this.sweep = new Sweep({ ...this.settings, index, queue, sweepMs, executor, leases })
+    const sweepSettings = { ...this.settings, queue, sweepMs, executor, leases: this.leases }
+    if (index) this.sweep = new Sweep({ ...sweepSettings, index })
     this.dispatcher?.startProcessing(this.run, this.onDead)
   }
 
@@ -195,7 +198,7 @@ export class TaskService {
 
   /** Waits until a task is final, for up to `timeoutMs`. The process stays alive meanwhile. */
   async wait(
-    id: string, options: StoredWait, isVisible: IsVisible,
+    id: string, options: Omit<VisibleWaitOptions, 'isVisible'>, isVisible: IsVisible,
   ): Promise<TaskSnapshot | undefined> {
     if (!isTaskId(id)) return undefined
     return waitFor(this.subscriptions, id, { ...options, isVisible }, true)
@@ -207,9 +210,9 @@ export class TaskService {
     if (!found || !isVisible(found.record)) return undefined
     const finishedAt = Date.now()
     const expiresAt = finishedAt + this.executor.retentionMs(found.record.name)
+    const cancelled = { state: 'cancelled', finishedAt, expiresAt } as const
     const now = await this.ledger.move(found, (record) => (
-      isFinal(record.state) || !isVisible(record)
-        ? undefined : { state: 'cancelled', finishedAt, expiresAt }
+      isFinal(record.state) || !isVisible(record) ? undefined : cancelled
     ))
     // The id may have been deleted and used again meanwhile.
     if (!now || !isVisible(now.record)) return undefined
@@ -233,7 +236,7 @@ export class TaskService {
   async delete(id: string, isVisible: IsVisible): Promise<boolean> {
     const found = isTaskId(id) ? await this.ledger.load(id) : undefined
     if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
-    return this.store.delete(taskKey(id), found.revision)
+    return this.ledger.delete(found)
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */
@@ -286,6 +289,8 @@ export class TaskService {
   }
 
   private async afterFinal(record: TaskRecord): Promise<void> {
+    // The process that made it final may have died before its entry was written.
+    this.ledger.noteListed(record)
     if (needsCleanup(record)) {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
       await cleanUp(record, this.store, this.settings.definitions, dispatch)
@@ -293,9 +298,6 @@ export class TaskService {
     this.index?.remove(jobId(record))
   }
 }
-
-/** Limits of a wait, and what it waits for. */
-type StoredWait = Omit<VisibleWaitOptions, 'isVisible'>
 
 /** A cancelled task, or one that was final before. */
 export interface Cancelled {

@@ -1,7 +1,9 @@
 import { checkNames } from '../runtime/option-names.js'
+import type { ListedStatus } from '../stores/task-index.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Definitions, InputOf } from './definition/task-types.js'
 import { SUBMIT, type SubmitOptions } from './intake/submit-options.js'
+import type { ListOptions, TaskPage } from './list-options.js'
 import { createOwnedTasks, type OwnedTasks } from './owned-tasks.js'
 import {
   allTasks, checkOwnerId, countedAsOwner, ownerToSubmitFor, refuseOwner,
@@ -91,6 +93,25 @@ export interface Tasks<D extends Definitions = Definitions> {
    * const isSent = await tasks.redeliver('a-task-id')
    */
   redeliver(id: string): Promise<boolean>
+  /**
+   * Returns a page of the tasks of all owners, the newest first. `task` and `status` narrow the
+   * type of its items. A page may have fewer items than `limit` although there is a next one.
+   *
+   * A new task is listed once it is submitted. Another process may see a change of status in its
+   * filter some 20 milliseconds late; what a page shows of a task is always up to date.
+   *
+   * @example
+   * const { items, next } = await tasks.list({ status: 'failed', task: report, limit: 100 })
+   * for (const { taskId, error } of items) console.error(taskId, error.code)
+   * if (next !== undefined) await tasks.list({ status: 'failed', task: report, cursor: next })
+   *
+   * @throws {HttpError} 400 `invalid_cursor`: the cursor is malformed, or of a list with other
+   * options
+   * @throws {TypeError} an option is unknown or makes no sense, or `createTasks` has no `index`
+   */
+  list<T extends D[number] = D[number], S extends ListedStatus = ListedStatus>(
+    options?: ListOptions<T, S>,
+  ): Promise<TaskPage<T, S>>
   /**
    * Deletes a final task. `false` if it is unknown or not final.
    *
@@ -187,6 +208,13 @@ class ServedTasks implements Tasks {
 
   redeliver(id: string): Promise<boolean> {
     return this.#service.redeliver(id)
+  }
+
+  async list<T extends AnyTaskDefinition, S extends ListedStatus>(
+    options: ListOptions<T, S> = {},
+  ): Promise<TaskPage<T, S>> {
+    refuseOwner('list', options)
+    return this.#calls.list('tasks.list', 'all', options)
   }
 
   delete(id: string): Promise<boolean> {

@@ -5,6 +5,7 @@ import { releaseUnlessUsed } from '../record/external.js'
 import { jobId, taskKey } from '../record/ids.js'
 import { encodeWholeWork } from '../record/job.js'
 import { Ledger, type VersionedRecord } from '../record/ledger.js'
+import { toListed } from '../record/listed.js'
 import { toTaskText } from '../record/record.js'
 import {
   checkAcceptable, checkSameTask, touch, type Accepted, type AcceptSettings,
@@ -54,6 +55,7 @@ export async function acceptInTransaction(
     throw httpError('conflict', { message: 'A task of this id was accepted meanwhile; try again.' })
   }
   await transaction.index.add(jobId(record), ENQUEUE_DUE_MS)
+  await transaction.index.put(toListed(record, record.createdAt))
   if (record.startAt !== undefined) await startDelay(ledger, record)
   return { task: snapshotOf(record, text), created: true }
 }

@@ -5,9 +5,10 @@ import type { TaskIndex } from '../../stores/task-index.js'
 import { noCallbacks } from '../record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { releaseExternal, releaseUnlessUsed } from '../record/external.js'
-import { jobId, taskKey } from '../record/ids.js'
+import { jobId } from '../record/ids.js'
 import { decodeWork, encodeWork, TaskJob } from '../record/job.js'
 import type { Ledger, VersionedRecord } from '../record/ledger.js'
+import { toListed } from '../record/listed.js'
 import { toTaskText, type TaskRecord } from '../record/record.js'
 import type { StoreIdentity } from '../record/store-identity.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
@@ -99,12 +100,13 @@ class Acceptance {
     const record = this.newRecord()
     const entry = jobId(record)
     const isFresh = task.options.id === undefined
-    const listed = index?.add(entry, task.delayMs + this.settings.sweepMs)
+    const indexed = index?.add(entry, task.delayMs + this.settings.sweepMs)
     // An id that somebody knows already must have its entry before its record. Nobody knows a fresh
     // id before the answer, so its entry may be written together with the record.
-    if (!isFresh) await listed
-    // Awaited below. Without this, an early rejection would count as unhandled.
-    else listed?.catch(() => undefined)
+    if (!isFresh) await indexed
+    else indexed?.catch(ignore)
+    // An id that is not fresh may be listed as another task until its record is created.
+    const listed = isFresh ? this.list(record) : undefined
     const text = toTaskText(record)
     const outcome = await ledger.create(record, { text, isFresh })
     if (!outcome.created) {
@@ -112,17 +114,30 @@ class Acceptance {
       return undefined
     }
     const created = { record, revision: outcome.revision }
-    const failure = await this.finishCreate(listed, created)
+    const failure = await this.finishCreate(indexed, isFresh ? listed : this.list(record), created)
     return failure === undefined ? { task: snapshotOf(record, text), created: true } : this.undoCreate(created, failure)
   }
 
-  /** Enqueues the job of a new record. Returns the reason if that failed. */
+  /** Puts a new task into the lists, so that a client whose request was answered finds it there. */
+  private list(record: TaskRecord): void | Promise<void> {
+    const listed = this.settings.index?.put(toListed(record, record.createdAt))
+    // Awaited by `finishCreate`. Without this, an early rejection would count as unhandled.
+    listed?.catch(ignore)
+    return listed
+  }
+
+  /**
+   * Enqueues the job of a new record. Returns the reason if that failed, or if the index could not
+   * be written.
+   */
   private async finishCreate(
-    listed: void | Promise<void>, created: VersionedRecord,
+    indexed: void | Promise<void>, listed: void | Promise<void>, created: VersionedRecord,
   ): Promise<unknown> {
     try {
-      await listed
-      return await this.enqueue(await this.newJob(created))
+      await indexed
+      const failure = await this.enqueue(await this.newJob(created))
+      if (listed) await listed
+      return failure
     } catch (error) {
       return error
     }
@@ -155,7 +170,7 @@ class Acceptance {
    */
   private async undoCreate(created: VersionedRecord, reason: unknown): Promise<Accepted> {
     const { settings: { ledger, index } } = this
-    const deleted = await this.tryDelete(created)
+    const deleted = await ledger.delete(created).catch(() => undefined)
     // Unknown outcome: the sweep, or a retry with this id, finds out.
     if (deleted === undefined) throw mayExist(reason)
     const now = deleted ? undefined : await ledger.load(this.task.id)
@@ -164,15 +179,6 @@ class Acceptance {
     await this.releaseSlot()
     if (deleted && created.record.keeps !== undefined) await releaseExternal(this.task.definition, created.record.keeps)
     throw reason
-  }
-
-  /** Returns `undefined` if the outcome is unknown. */
-  private async tryDelete({ revision }: VersionedRecord): Promise<boolean | undefined> {
-    try {
-      return await this.settings.ledger.store.delete(taskKey(this.task.id), revision)
-    } catch {
-      return undefined
-    }
   }
 
   /** Resumes the task that has the id. Returns `undefined` if it is gone. */
@@ -229,6 +235,8 @@ class Acceptance {
     if (slot !== undefined) await releaseSlot(this.settings.ledger.store, slot, this.task.id).catch(() => undefined)
   }
 }
+
+const ignore = (): undefined => undefined
 
 /** Errors that say nothing about whether the task was accepted. */
 const UNCERTAIN = new Set(['service_unavailable', 'store_unavailable'])

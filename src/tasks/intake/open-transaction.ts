@@ -1,12 +1,12 @@
 import type { TransactionStore } from '../../stores/store.js'
-import type { TaskIndex } from '../../stores/task-index.js'
+import type { TransactionIndex } from '../../stores/task-index.js'
 import { checkTransaction, type Transaction } from '../../stores/transaction.js'
 import type { AcceptSettings } from './accept-task.js'
 
 /** The store and the index inside a transaction of the application. */
 export interface OpenTransaction {
   readonly store: TransactionStore
-  readonly index: TaskIndex
+  readonly index: TransactionIndex
 }
 
 /**

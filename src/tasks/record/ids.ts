@@ -1,5 +1,6 @@
 import type { Job } from '../../queues/queue.js'
 import { newId } from '../../runtime/random-id.js'
+import { TASK_KEY } from '../../stores/task-index.js'
 import type { TaskRecord } from './record.js'
 
 /** 48 random bits as base64url. */
@@ -12,7 +13,7 @@ export function isTaskId(id: string): boolean {
 
 /** Returns the store key of a task's record. Watchers of a task watch this key. */
 export function taskKey(id: string): string {
-  return `task:${id}`
+  return TASK_KEY + id
 }
 
 /** Returns a new name for the job of a task. Each incarnation of a task's id gets another name. */

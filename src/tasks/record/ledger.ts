@@ -1,7 +1,9 @@
 import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Created, Existing, Replaced, Conflict, Revision, Store } from '../../stores/store.js'
+import type { TaskIndex } from '../../stores/task-index.js'
 import { decode, encode, toSnapshot, type TaskSnapshot } from './codec.js'
 import { taskKey } from './ids.js'
+import { toListed } from './listed.js'
 import { change, type TaskChange, type TaskRecord } from './record.js'
 import { isFinal } from './state.js'
 import { StoreRetry } from './store-retry.js'
@@ -30,8 +32,13 @@ export class Ledger {
   /** Bounds how long moves and reads of a run wait for the store. */
   readonly retry = new StoreRetry()
 
-  /** @param holder - names this process in records whose work ends with it */
-  constructor(readonly store: Store, readonly holder?: string) {}
+  /**
+   * @param holder - names this process in records whose work ends with it
+   * @param index - lists the tasks; gets each change of a status
+   */
+  constructor(
+    readonly store: Store, readonly holder?: string, private readonly index?: TaskIndex,
+  ) {}
 
   /** Reads a record to change it. */
   async load(id: string): Promise<VersionedRecord | undefined> {
@@ -90,6 +97,19 @@ export class Ledger {
     return this.tryMove(from, decide, true)
   }
 
+  /** Deletes a record at its revision. Returns whether this call deleted it. */
+  async delete({ record, revision }: VersionedRecord): Promise<boolean> {
+    const isDeleted = await this.store.delete(taskKey(record.id), revision)
+    // Lists show no task without a record, and drop its entry, so failures do not matter.
+    if (isDeleted) await Promise.resolve(this.index?.drop([toListed(record)])).catch(() => undefined)
+    return isDeleted
+  }
+
+  /** Puts a record into the lists soon. Callers of `move` do so for a record that is final. */
+  noteListed(record: TaskRecord): void {
+    this.index?.putSoon(toListed(record))
+  }
+
   private async tryMove(
     from: VersionedRecord, decide: Decide, retries: boolean,
   ): Promise<Moved | undefined> {
@@ -102,6 +122,7 @@ export class Ledger {
         const outcome = await this.replace(current, next)
         if (outcome.replaced) {
           if (taskChannel.hasSubscribers) publishMove(current.record, next)
+          if (!isFinal(next.state) && isListedAnew(current.record, next)) this.noteListed(next)
           return { record: next, revision: outcome.revision, moved: true }
         }
         if (!outcome.entry) return undefined
@@ -121,6 +142,11 @@ export class Ledger {
     const options = { ttlMs: newLifetime(record, next), evictable: isFinal(next.state) }
     return this.store.replace(taskKey(next.id), encode(next), revision, options)
   }
+}
+
+/** Returns whether a move changes the list entry of a record. */
+function isListedAnew(before: TaskRecord, now: TaskRecord): boolean {
+  return now.state !== before.state || now.expiresAt !== before.expiresAt
 }
 
 /** Returns the new lifetime in milliseconds; `undefined` if the record keeps its expiry. */

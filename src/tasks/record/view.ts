@@ -3,6 +3,7 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import type { NameOf, ResultOf } from '../definition/task-types.js'
 import type { CallbackView } from './callback-state.js'
 import type { TaskSnapshot } from './codec.js'
+import { statusAt } from './listed.js'
 import type { TaskFailure, TaskProgress } from './record.js'
 
 /** State of the callback of a task. */
@@ -121,18 +122,13 @@ export function toTask(snapshot: TaskSnapshot): Task {
   // The record holds what its status promises, and the compiler cannot know that.
   return {
     ...rest,
-    status: statusOf(snapshot, rest.attempt),
+    status: statusAt({ ...snapshot, attempt: rest.attempt ?? 0 }, Date.now()),
     ...callback && { callback: toTaskCallback(callback) },
     createdAt: new Date(createdAt),
     ...startAt !== undefined && { startAt: new Date(startAt) },
     ...startedAt !== undefined && { startedAt: new Date(startedAt) },
     ...finishedAt !== undefined && { finishedAt: new Date(finishedAt) },
   } as Task
-}
-
-function statusOf({ state, startAt }: TaskSnapshot, attempt: number | undefined): Task['status'] {
-  const isLater = startAt !== undefined && startAt > Date.now()
-  return state === 'queued' && attempt === undefined && isLater ? 'scheduled' : state
 }
 
 function toTaskCallback({ nextAttemptAt, deliveredAt, ...rest }: CallbackView): TaskCallback {

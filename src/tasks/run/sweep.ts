@@ -5,8 +5,9 @@ import type { ExecutorSettings } from './executor-settings.js'
 import type { Executor } from './execute.js'
 import { enqueueCommitted, isEnqueuedLater } from '../intake/enqueue-committed.js'
 import { elapsed } from '../record/elapsed.js'
-import { jobId, newJobName, taskOf } from '../record/ids.js'
+import { isTaskId, jobId, newJobName, taskOf } from '../record/ids.js'
 import { decodeWork, TaskJob, type Work } from '../record/job.js'
+import { toListed } from '../record/listed.js'
 import { isAlive, type Leases } from './leases.js'
 import type { VersionedRecord } from '../record/ledger.js'
 import type { TaskRecord } from '../record/record.js'
@@ -17,6 +18,10 @@ import { reportError } from '../record/report-error.js'
 const PAGE_SIZE = 100
 /** Maximum number of entries in one sweep of one process. */
 const MAX_ENTRIES = 1000
+/** Number of tasks whose entries are restored at once. */
+const SLICE_SIZE = 500
+/** Maximum number of slices in one sweep. */
+const MAX_SLICES = 1000
 /**
  * Time between two sweeps of a store with transactions, and until the next attempt to enqueue a task
  * that was accepted in one. In milliseconds.
@@ -43,6 +48,8 @@ export class Sweep {
   private timer: ReturnType<typeof setTimeout> | undefined
   private sweeping: Promise<void> | undefined
   private closed = false
+  /** Time of the next repair of the index, on `performance.now()`. */
+  private repairAt = 0
 
   /**
    * Starts at once unless the store is in memory. That one has no task before this process accepts
@@ -90,8 +97,35 @@ export class Sweep {
         if (this.closed) return
         await this.check(entry)
       }
-      if (entries.length < PAGE_SIZE) return
+      if (entries.length < PAGE_SIZE) break
     }
+    // Sweeps of a store with transactions are more frequent than the interval of one task.
+    if (performance.now() < this.repairAt) return
+    this.repairAt = performance.now() + sweepMs / 2
+    await this.repairIndex()
+  }
+
+  /**
+   * Restores entries that the index has lost, such as those of a failed-over server. Reads one
+   * slice of the stored tasks, or up to 1000 slices if the index says that it misses many.
+   */
+  private async repairIndex(): Promise<void> {
+    const { index } = this.settings
+    for (let slice = 0; slice < MAX_SLICES && !this.closed; slice++) {
+      const { ids, isUrgent } = await index.unlisted(SLICE_SIZE)
+      for (let at = 0; at < ids.length; at += PAGE_SIZE) {
+        await Promise.all(ids.slice(at, at + PAGE_SIZE).map((id) => this.restore(id)))
+      }
+      if (!isUrgent) return
+    }
+  }
+
+  private async restore(id: string): Promise<void> {
+    const { ledger, index, sweepMs } = this.settings
+    const found = isTaskId(id) ? await ledger.load(id) : undefined
+    if (!found) return
+    await index.put(toListed(found.record))
+    if (!isFinal(found.record.state)) await index.restore(jobId(found.record), sweepMs)
   }
 
   private async check(entry: string): Promise<void> {
@@ -101,6 +135,8 @@ export class Sweep {
       // Deleted, used again, or enqueued again: the last two have entries of their own.
       if (!found || jobId(found.record) !== entry) return index.remove(entry)
       const { record } = found
+      // The write of its list entry may have failed, or its start has come.
+      index.putSoon(toListed(record))
       // Its process died, or the store failed, before the cleanup was done.
       if (isFinal(record.state)) return await onFinal(record)
       if (record.holder !== undefined && record.holder !== ledger.holder) return await this.checkHolder(record, record.holder)

@@ -13,6 +13,12 @@ export async function standInIndex(pool: pg.Pool): Promise<TaskIndex> {
     take: async (limit, againMs) => (await client.query(`UPDATE checks SET due = clock_timestamp() + $2::float8 * interval '1 ms'
       WHERE entry IN (SELECT entry FROM checks WHERE due <= clock_timestamp() ORDER BY due LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING entry`,
     [limit, againMs])).rows.map((row) => (row as { entry: string }).entry),
+    restore: () => undefined,
+    put: () => undefined,
+    putSoon: () => undefined,
+    drop: () => undefined,
+    list: () => [],
+    unlisted: () => ({ ids: [], isUrgent: false }),
     within: (transaction) => over(transaction),
   })
   return over(pool)

@@ -92,11 +92,11 @@ describe('an enqueue whose answer was lost', () => {
     assert.deepEqual([ran, (await tasks.get('one'))?.status], [['first'], 'completed'])
   })
 
-  test('a queue that is full takes it back for certain: no record, no entry, no upload', async () => {
+  test('a queue that is full leaves no record, no entry and no upload', async () => {
     const { tasks, queue, blobs, upload, index } = setUp({ sweepMs: 60_000 })
     queue.enqueue = async () => 'full' as never
     await assert.rejects(upload('first'), { code: 'queue_full' })
-    assert.deepEqual([await tasks.get('one'), [...blobs], index.size], [undefined, [], 0])
+    assert.deepEqual([await tasks.get('one'), [...blobs], index.usage.checks], [undefined, [], 0])
     await tasks.close({ drainMs: 0 })
   })
 })
@@ -109,7 +109,7 @@ describe('the sweep', () => {
     await new Promise((resolve) => { setTimeout(resolve, 100) })
     assert.equal(queue.jobs.length, 1, 'enqueued twice')
     await deliverAll()
-    assert.deepEqual([[...blobs], index.size], [[], 0])
+    assert.deepEqual([[...blobs], index.usage.checks], [[], 0])
     assert.ok(spy.calls.length > 0)
   })
 
@@ -117,6 +117,6 @@ describe('the sweep', () => {
     const { tasks, index } = setUp({ sweepMs: 20 })
     t.after(() => tasks.close({ drainMs: 0 }))
     index.add('never~was', 0)
-    await eventually(() => index.size === 0)
+    await eventually(() => index.usage.checks === 0)
   })
 })

@@ -1,0 +1,198 @@
+import { script } from './scripts.js'
+
+/*
+ * Keys of one bucket. All have its hash tag, so each script is safe in a Cluster.
+ *
+ * - checks: sorted set of entries by the time of their next check, by the clock of Redis.
+ * - lists: sorted set of all tasks. A member is `id\nname\nowner`. Its score packs the minute in
+ *   which the entry expires (26 bits), the version of the record (24) and the number of the status (3).
+ * - lists:names: set of the names of definitions.
+ * - lists:{status}:{name}: sorted set of `id\nowner` by time of creation.
+ * - lists:{status}:{name}:{owner}: sorted set of ids by time of creation.
+ *
+ * The owner is empty for tasks without an owner. The empty member of `lists` and of `names` says
+ * that a scan of the store has found all tasks. It is lost together with its set.
+ */
+
+/** Start of the scripts that change lists. */
+const CHANGE = `
+local checks, lists = KEYS[1], KEYS[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local MINUTE, LAST_MINUTE, LAST_VERSION = 134217728, 67108863, 16777215
+
+local function sets(id, name, owner, status)
+  local all = lists .. ':' .. status .. ':' .. name
+  return all, id .. '\\n' .. owner, all .. ':' .. owner
+end
+
+local function leave(id, name, owner, status)
+  local all, member, own = sets(id, name, owner, status)
+  redis.call('ZREM', all, member)
+  redis.call('ZREM', own, id)
+end
+
+local function trim(most)
+  local limit = '(' .. string.format('%.0f', (math.floor(now / 60000) + 1) * MINUTE)
+  local over = redis.call('ZRANGEBYSCORE', lists, '-inf', limit, 'WITHSCORES', 'LIMIT', 0, most)
+  for at = 1, #over, 2 do
+    local id, name, owner = string.match(over[at], '^(.-)\\n(.-)\\n(.*)$')
+    leave(id, name, owner, over[at + 1] % 8)
+    redis.call('ZREM', lists, over[at])
+  end
+end
+`
+
+/**
+ * KEYS: checks, lists. ARGV: a sequence of operations. Returns nothing.
+ *
+ * - `add`, entry, ms until its check
+ * - `restore`, entry, ms until its check; keeps an existing entry
+ * - `remove`, entry
+ * - `put`, id, owner, name, status, version, time of creation, lifetime in ms
+ * - `drop`, id, owner, name, status, time of creation
+ *
+ * Also removes up to two expired tasks for each one that is put.
+ */
+export const WRITE = script(`${CHANGE}
+local function put(id, owner, name, status, version, created, ttl)
+  local key = id .. '\\n' .. name .. '\\n' .. owner
+  local all, member, own = sets(id, name, owner, status)
+  local minute = math.min(math.ceil((now + ttl) / 60000), LAST_MINUTE)
+  version = math.min(version, LAST_VERSION)
+  local before = redis.call('ZSCORE', lists, key)
+  if before then
+    local oldStatus, oldVersion = before % 8, math.floor(before / 8) % (LAST_VERSION + 1)
+    local _, _, oldSet = sets(id, name, owner, oldStatus)
+    local oldCreated = tonumber(redis.call('ZSCORE', oldSet, id) or created)
+    if oldCreated > created or (oldCreated == created and oldVersion > version) then return end
+    if oldCreated == created and oldVersion == version then
+      minute = math.max(minute, math.floor(before / MINUTE))
+    end
+    if oldStatus ~= status then leave(id, name, owner, oldStatus) end
+  else
+    redis.call('SADD', lists .. ':names', name)
+    -- If the lists have lost this entry, its old status is unknown.
+    if version > 1 then
+      for other = 0, 5 do
+        if other ~= status then leave(id, name, owner, other) end
+      end
+    end
+  end
+  redis.call('ZADD', lists, string.format('%.0f', minute * MINUTE + version * 8 + status), key)
+  redis.call('ZADD', all, created, member)
+  redis.call('ZADD', own, created, id)
+end
+
+local function drop(id, owner, name, status, created)
+  local key = id .. '\\n' .. name .. '\\n' .. owner
+  local before = redis.call('ZSCORE', lists, key)
+  if before then
+    local _, _, set = sets(id, name, owner, before % 8)
+    if tonumber(redis.call('ZSCORE', set, id) or created) ~= created then return end
+    leave(id, name, owner, before % 8)
+    redis.call('ZREM', lists, key)
+  end
+  leave(id, name, owner, status)
+end
+
+local at, puts = 1, 0
+while at <= #ARGV do
+  local verb, id = ARGV[at], ARGV[at + 1]
+  if verb == 'add' then
+    redis.call('ZADD', checks, now + ARGV[at + 2], id)
+    at = at + 3
+  elseif verb == 'restore' then
+    redis.call('ZADD', checks, 'NX', now + ARGV[at + 2], id)
+    at = at + 3
+  elseif verb == 'remove' then
+    redis.call('ZREM', checks, id)
+    at = at + 2
+  elseif verb == 'put' then
+    put(id, ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]),
+      tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]))
+    puts = puts + 1
+    at = at + 8
+  else
+    drop(id, ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]))
+    at = at + 6
+  end
+end
+if puts > 0 then trim(2 * puts) end
+`)
+
+/**
+ * KEYS: checks, lists. ARGV: 1 maximum number of entries, 2 ms until they are due again. Returns
+ * the entries that are due, earliest first. Also removes up to 500 expired tasks.
+ */
+export const TAKE = script(`${CHANGE}
+trim(500)
+local entries = redis.call('ZRANGEBYSCORE', checks, '-inf', now, 'LIMIT', 0, ARGV[1])
+for _, entry in ipairs(entries) do redis.call('ZADD', checks, now + ARGV[2], entry) end
+return entries
+`)
+
+/**
+ * KEYS: lists. ARGV: 1 `all`, or `=` and the owner; 2 and 3 first and last time of creation in the
+ * order of the page; 4 `REV` for the newest first; 5 limit; 6 time of creation of the last task of
+ * the page before, or empty; 7 digits of the statuses; 8 and so on: names, none for all names.
+ *
+ * Returns one array for each list: status, name, then pairs of member and score. They include every
+ * task of the page, and the tasks of the time of ARGV[6] that may precede it.
+ */
+export const PAGE = script(`
+local lists = KEYS[1]
+local first, last, isNewest, limit, after = ARGV[2], ARGV[3], ARGV[4] == 'REV', tonumber(ARGV[5]), ARGV[6]
+local owner = ARGV[1] ~= 'all' and ':' .. string.sub(ARGV[1], 2) or ''
+local names = {}
+for at = 8, #ARGV do names[#names + 1] = ARGV[at] end
+if #names == 0 then names = redis.call('SMEMBERS', lists .. ':names') end
+
+local found, scores, wanted = {}, {}, limit
+for _, name in ipairs(names) do
+  for status in string.gmatch(name ~= '' and ARGV[7] or '', '%d') do
+    local key = lists .. ':' .. status .. ':' .. name .. owner
+    local ties = after ~= '' and redis.call('ZCOUNT', key, after, after) or 0
+    wanted = wanted + ties
+    local range = redis.call(isNewest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE', key, first, last,
+      'WITHSCORES', 'LIMIT', 0, limit + ties)
+    if #range > 0 then found[#found + 1] = {status, name, range} end
+    for at = 2, #range, 2 do scores[#scores + 1] = tonumber(range[at]) end
+  end
+end
+
+local edge
+if #scores > wanted then
+  table.sort(scores, function (one, other)
+    if isNewest then return one > other else return one < other end
+  end)
+  edge = scores[wanted]
+end
+local page = {}
+for _, list in ipairs(found) do
+  local part = {list[1], list[2]}
+  for at = 1, #list[3], 2 do
+    local score = tonumber(list[3][at + 1])
+    if edge and ((isNewest and score < edge) or (not isNewest and score > edge)) then break end
+    part[#part + 1] = list[3][at]
+    part[#part + 1] = list[3][at + 1]
+  end
+  page[#page + 1] = part
+end
+return page
+`)
+
+/** KEYS: lists. ARGV: 1 (optional) any text to set the mark. Returns 1 if the lists are complete. */
+export const COMPLETE = script(`
+local lists, names = KEYS[1], KEYS[1] .. ':names'
+if ARGV[1] then
+  redis.call('ZADD', lists, '+inf', '')
+  redis.call('SADD', names, '')
+end
+return redis.call('ZSCORE', lists, '') and redis.call('SISMEMBER', names, '') or 0
+`)
+
+/** No key. ARGV: 1 cursor, 2 pattern, 3 count. Returns the next cursor and keys of one server. */
+export const SCAN = script(`
+return redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+`)

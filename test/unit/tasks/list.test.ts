@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { memory, MemoryTaskIndex } from '../../../adapters/memory/index.js'
+import { createTasks, defineTask, type ListOptions } from '../../../src/index.js'
+import type { ListedTask } from '../../../src/stores/task-index.js'
+
+const report = defineTask({ name: 'report', run: ({ fails }: { fails?: boolean }) => {
+  if (fails) throw new Error('it failed')
+  return { message: 'done' }
+} })
+const mail = defineTask({ name: 'mail', run: () => ({ message: 'sent' }) })
+
+/** An index that can be told to lose what is put, as one that fails does. */
+class LossyIndex extends MemoryTaskIndex {
+  isLosing = false
+  override put(task: ListedTask): void {
+    if (!this.isLosing) super.put(task)
+  }
+
+  override putSoon(task: ListedTask): void {
+    if (!this.isLosing) super.putSoon(task)
+  }
+}
+
+function setUp(t: TestContext) {
+  const engine = memory()
+  const index = new LossyIndex()
+  const tasks = createTasks({ ...engine, index, definitions: [report, mail], onError: () => undefined })
+  t.after(() => tasks.close({ drainMs: 0 }))
+  const submit = async (owner: string | undefined, input: { fails?: boolean } = {}) => {
+    const task = await tasks.ownedBy(owner).submit(report, input)
+    await task.wait({ timeoutMs: 5000 })
+    return task.taskId
+  }
+  return { ...engine, index, tasks, submit }
+}
+
+const isInvalidCursor = { status: 400, code: 'invalid_cursor' }
+
+describe('tasks.list', () => {
+  test('shows an owner the own tasks, an anonymous client those without an owner, and the host all', async (t) => {
+    const { tasks, submit } = setUp(t)
+    const [ann, bob, nobody] = [await submit('ann'), await submit('bob'), await submit(undefined)]
+    const own = await tasks.submit(report, {})
+    await own.wait({ timeoutMs: 5000 })
+    const idsOf = async (owner: string | undefined) => (await tasks.ownedBy(owner).list()).items.map(({ taskId }) => taskId)
+    assert.deepEqual(await idsOf('ann'), [ann])
+    assert.deepEqual(await idsOf('bob'), [bob])
+    assert.deepEqual(new Set(await idsOf(undefined)), new Set([nobody, own.taskId]))
+    assert.deepEqual(await idsOf('carl'), [])
+    const all = await tasks.list({ order: 'oldest' })
+    assert.deepEqual(new Set(all.items.map(({ taskId }) => taskId)), new Set([ann, bob, nobody, own.taskId]))
+    assert.equal('next' in all, false)
+  })
+
+  test('filters by status, definition and time, and shows what `get` shows', async (t) => {
+    const { tasks, submit } = setUp(t)
+    const good = await submit('ann')
+    const bad = await submit('ann', { fails: true })
+    const later = await tasks.ownedBy('ann').submit(mail, {}, { delayMs: 3_600_000 })
+    const idsOf = async (options: ListOptions<typeof report | typeof mail>) => (
+      (await tasks.ownedBy('ann').list(options)).items.map(({ taskId }) => taskId)
+    )
+    assert.deepEqual(await idsOf({ status: 'completed' }), [good])
+    assert.deepEqual(await idsOf({ status: 'failed' }), [bad])
+    assert.deepEqual(await idsOf({ status: 'scheduled' }), [later.taskId])
+    assert.deepEqual(await idsOf({ status: ['queued', 'processing'] }), [])
+    assert.deepEqual(await idsOf({ task: mail }), [later.taskId])
+    assert.deepEqual(new Set(await idsOf({ task: [mail, report] })), new Set([good, bad, later.taskId]))
+    assert.deepEqual(await idsOf({ from: new Date(Date.now() + 1000) }), [])
+    assert.deepEqual(await idsOf({ to: new Date(Date.now() - 60_000) }), [])
+    assert.deepEqual((await tasks.ownedBy('ann').list({ status: 'failed' })).items, [await tasks.get(bad)])
+  })
+
+  test('pages have `limit` items and a cursor, except the last one', async (t) => {
+    const { tasks } = setUp(t)
+    const ids: string[] = []
+    for (let n = 0; n < 10; n++) ids.push((await tasks.ownedBy('ann').submit(mail, {}, { id: `task-${String(n)}` })).taskId)
+    const seen: string[] = []
+    const sizes: number[] = []
+    for (let cursor: string | undefined; ;) {
+      const { items, next } = await tasks.ownedBy('ann').list({ limit: 5, order: 'oldest', cursor })
+      seen.push(...items.map(({ taskId }) => taskId))
+      sizes.push(items.length)
+      if (next === undefined) break
+      cursor = next
+    }
+    assert.deepEqual([seen, sizes], [ids, [5, 5]])
+  })
+
+  test('a cursor of another owner, filter or order, or of nobody, is refused', async (t) => {
+    const { tasks, submit } = setUp(t)
+    for (let n = 0; n < 3; n++) await submit('ann')
+    await submit('bob')
+    const options = { limit: 1, status: ['completed', 'failed'] } as const
+    const { next = '' } = await tasks.ownedBy('ann').list(options)
+    assert.equal((await tasks.ownedBy('ann').list({ ...options, limit: 2, cursor: next })).items.length, 2)
+    assert.equal((await tasks.ownedBy('ann').list({ status: ['failed', 'completed'], cursor: next })).items.length, 2)
+    await assert.rejects(tasks.ownedBy('bob').list({ ...options, cursor: next }), isInvalidCursor)
+    await assert.rejects(tasks.ownedBy(undefined).list({ ...options, cursor: next }), isInvalidCursor)
+    await assert.rejects(tasks.list({ ...options, cursor: next }), isInvalidCursor)
+    for (const other of [{ status: 'completed' }, { order: 'oldest' }, { task: report }, { from: new Date(0) }, { to: new Date(1) }] as const) {
+      await assert.rejects(tasks.ownedBy('ann').list({ ...options, ...other, cursor: next }), isInvalidCursor)
+    }
+    const changed = next.slice(0, -1) + (next.endsWith('A') ? 'B' : 'A')
+    for (const cursor of ['', 'x', '%', `${next}A`, ` ${next}`, changed, next.slice(0, 16), 'A'.repeat(100_000), '\u0000é😀']) {
+      await assert.rejects(tasks.ownedBy('ann').list({ ...options, cursor }), isInvalidCursor)
+    }
+  })
+
+  test('options that make no sense are refused', async (t) => {
+    const { tasks } = setUp(t)
+    const stranger = defineTask({ name: 'report', run: () => 1 })
+    const wrong: [object, RegExp][] = [
+      [{ state: 'failed' }, /ownedBy: list: there is no option "state"; did you mean "status"\?|there is no option "state"/],
+      [{ status: 'done' }, /status must be one or several of scheduled, queued/],
+      [{ status: [] }, /status must be/],
+      [{ task: [] }, /task must be a definition/],
+      [{ task: stranger }, /report is not among the definitions of createTasks/],
+      [{ task: 'report' }, /pass a definition/],
+      [{ order: 'asc' }, /order must be 'newest' or 'oldest'/],
+      [{ limit: 0 }, /limit must be a whole number from 1 to 200/],
+      [{ limit: 201 }, /limit must be/],
+      [{ limit: '5' }, /limit must be/],
+      [{ from: 5 }, /from must be a valid Date/],
+      [{ to: new Date(Number.NaN) }, /to must be a valid Date/],
+      [{ cursor: 5 }, /cursor must be a text/],
+    ]
+    for (const [options, message] of wrong) {
+      await assert.rejects(tasks.ownedBy('ann').list(options), message)
+      await assert.rejects(tasks.list(options), TypeError)
+    }
+    await assert.rejects(tasks.list({ owner: undefined } as never), /write tasks\.ownedBy\(owner\)\.list/)
+  })
+
+  test('without an index it says what is missing', async (t) => {
+    const { store, queue } = memory()
+    const tasks = createTasks({ store, queue, definitions: [report] })
+    t.after(() => tasks.close())
+    await assert.rejects(tasks.list(), /tasks\.list: createTasks has no index, so it cannot list tasks/)
+  })
+
+  test('a task that was deleted, or whose record is gone, is not listed, and its entry is dropped', async (t) => {
+    const { tasks, store, index, submit } = setUp(t)
+    const [one, two, three] = [await submit('ann'), await submit('ann'), await submit('ann')]
+    assert.equal(await tasks.delete(one), true)
+    assert.equal(index.usage.tasks, 2)
+    await store.delete(`task:${two}`)
+    const { items, next } = await tasks.ownedBy('ann').list({ limit: 1, order: 'oldest' })
+    assert.deepEqual([items.map(({ taskId }) => taskId), next, index.usage.tasks], [[three], undefined, 1])
+  })
+
+  test('an entry with an old status is corrected, and is not shown under that status', async (t) => {
+    const { tasks, index, submit } = setUp(t)
+    const first = await submit('ann')
+    index.isLosing = true
+    const { taskId } = await tasks.ownedBy('ann').submit(report, {})
+    index.isLosing = false
+    index.put({ id: taskId, owner: 'ann', name: 'report', status: 'queued', createdAt: (await tasks.get(taskId))?.createdAt.getTime() ?? 0, version: 1, ttlMs: 60_000 })
+    await tasks.wait(taskId, { timeoutMs: 5000 })
+    index.put({ id: taskId, owner: 'ann', name: 'report', status: 'queued', createdAt: (await tasks.get(taskId))?.createdAt.getTime() ?? 0, version: 1, ttlMs: 60_000 })
+    const statuses = async () => (await tasks.ownedBy('ann').list()).items.map(({ status }) => status)
+    assert.deepEqual(await statuses(), ['completed', 'completed'])
+    assert.deepEqual((await tasks.ownedBy('ann').list({ status: 'queued' })).items, [])
+    assert.equal((await tasks.ownedBy('ann').list({ status: 'completed' })).items.length, 2)
+    assert.notEqual(first, taskId)
+  })
+
+  test('a foreign record under a listed id is not shown', async (t) => {
+    const { tasks, index, submit } = setUp(t)
+    const id = await submit('ann')
+    const createdAt = (await tasks.get(id))?.createdAt.getTime() ?? 0
+    index.drop([{ id, owner: 'ann', name: 'report', status: 'completed', createdAt }])
+    index.put({ id, owner: 'bob', name: 'report', status: 'completed', createdAt, version: 9, ttlMs: 60_000 })
+    assert.deepEqual((await tasks.ownedBy('bob').list()).items, [])
+    assert.equal(index.usage.tasks, 0)
+  })
+
+  test('a page is bounded when most entries are out of date, and has a cursor', async (t) => {
+    const { tasks, index, submit } = setUp(t)
+    const id = await submit('ann')
+    for (let n = 0; n < 100; n++) {
+      index.put({ id: `gone-${String(n)}`, owner: 'ann', name: 'report', status: 'failed', createdAt: Date.now() + 1000 + n, version: 1, ttlMs: 60_000 })
+    }
+    const { items, next } = await tasks.ownedBy('ann').list({ limit: 3 })
+    assert.deepEqual([items, typeof next], [[], 'string'])
+    let cursor = next
+    const seen: string[] = []
+    while (cursor !== undefined) {
+      const page = await tasks.ownedBy('ann').list({ limit: 3, cursor })
+      seen.push(...page.items.map(({ taskId }) => taskId))
+      cursor = page.next
+    }
+    assert.deepEqual([seen, index.usage.tasks], [[id], 1])
+  })
+})
