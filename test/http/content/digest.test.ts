@@ -64,13 +64,13 @@ describe('issue 15: Content-Digest', () => {
     })
   }
 
-  test('nothing was made by what was refused before it was written', async () => {
+  test('a refused body writes nothing', async () => {
     const all = await (await client.open('GET', '/bulk-data')).text()
     for (const tag of ['bad-post', 'bad-put', 'bad-bulk', 'bad-later', 'bad-lines', 'bad-coded', 'bad-spooled']) assert.ok(!all.includes(`"${tag}-`), tag)
     assert.ok(all.includes('good-lines-1@digest.example'))
   })
 
-  test('of an upload that was written in part lists what was', async () => {
+  test('of an upload that was written in part is a 400 that lists the written records', async () => {
     const body = lines(users(600, 'part'))
     const { status, json } = await send({ method: 'POST', path: '/upload-ndjson', type: NDJSON, body }, digestOf('other'))
     assert.deepEqual([status, json.code, json.summary], [400, 'digest_mismatch', { total: 500, succeeded: 500, failed: 0 }])
@@ -85,7 +85,7 @@ describe('issue 15: Content-Digest', () => {
     assert.equal((await send(job, `${digestOf(job.body)};p=1`)).status, 202)
   })
 
-  test('that is no digest is a 400 invalid_header, before anything is read', async () => {
+  test('that is malformed is a 400 invalid_header, before anything is read', async () => {
     for (const field of ['sha-256', 'sha-256=abc', 'sha-256=:abc:', 'sha-256=::', `sha-512=${digestOf('{}').slice(8)}`, 'sha-256=":x:"']) {
       const { status, json } = await send({ method: 'POST', path: '/start-job', type: JSON_TYPE, body: '{}' }, field)
       assert.deepEqual([field, status, json.code], [field, 400, 'invalid_header'])
