@@ -102,7 +102,7 @@ function checkFolder(from, to) {
 }
 
 /**
-* Returns the reason why the file at `path` must not import `specifier`, or `undefined` if it may.
+ * Returns the reason why the file at `path` must not import `specifier`, or `undefined` if it may.
  * @param {string} path relative to the root, with forward slashes
  * @param {string} specifier
  * @returns {string | undefined}

@@ -50,7 +50,10 @@ function isText(node) {
   return ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)
 }
 
-/** Returns the closest named function around a node, as V8 knows it. `undefined` at the top of a file. Arrow functions have no name after tsx has compiled them. */
+/**
+ * Returns the closest named function around a node, as V8 knows it. `undefined` at the top of a file. Arrow functions have no
+ * name after tsx has compiled them.
+ */
 function nameAround(node) {
   for (let at = node.parent; at !== undefined; at = at.parent) {
     if (ts.isConstructorDeclaration(at)) return at.parent.name?.text

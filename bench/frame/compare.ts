@@ -61,8 +61,8 @@ interface Batch {
 }
 
 /**
-* Measures all servers in turn (A B C, B C A, …) in each scenario, so that other load on the machine affects all
-* alike. Each batch is compared with the limit's batch of the same round.
+ * Measures all servers in turn (A B C, B C A, …) in each scenario, so that other load on the machine affects all
+ * alike. Each batch is compared with the limit's batch of the same round.
  */
 export async function compare(plan: Plan): Promise<Row[]> {
   const samples: Sample[] = []

@@ -14,8 +14,8 @@ export async function settledHeap(): Promise<number> {
 }
 
 /**
-* Creates `count` objects with `make`, `batch` at a time. Calls `settle` after each batch. Reports to the parent
-* how many bytes of the heap one of them holds.
+ * Creates `count` objects with `make`, `batch` at a time. Calls `settle` after each batch. Reports to the parent
+ * how many bytes of the heap one of them holds.
  */
 export async function tellHeld(count: number, batch: number, make: (index: number) => unknown, settle: () => Promise<void>): Promise<void> {
   // Compiles the code and fills pools before the count starts.

@@ -20,8 +20,8 @@ const wanted = (name: string): boolean => name.includes(only) && (!quick || !SLO
 const program = await buildPrograms('ndjson', { read: 'bench/ndjson/read-program.ts', write: 'bench/ndjson/write-program.ts' })
 
 /**
-* Returns the CPU time of the first subject divided by that of each. Each subject has its own process and its own garbage. No collection is
-* forced, as in production. They run in a rotating order (A B C, B C A, …), over several starts.
+ * Returns the CPU time of the first subject divided by that of each. Each subject has its own process and its own garbage. No collection is
+ * forced, as in production. They run in a rotating order (A B C, B C A, …), over several starts.
  */
 async function measure(name: string, kinds: readonly string[], subjects: (kind: string) => readonly string[]): Promise<string> {
   const cells = new Map<string, string[]>()

@@ -1,6 +1,6 @@
 /** What the store needs of a PostgreSQL, wherever it is. */
 export interface Database {
-  /** Whether other processes see it too. */
+  /** True if other processes use it too. */
   readonly shared: boolean
   /** Values stand for $1, $2, … */
   query<T>(text: string, values: readonly unknown[]): Promise<T[]>
