@@ -13,6 +13,7 @@ import type { Queue } from 'longhaul/queues'
 import type { Repository } from 'longhaul/resources'
 import type { Blobs, Store, TaskIndex } from 'longhaul/stores'
 import type { Server } from 'node:http'
+import type { Pool } from 'pg'
 
 /** A record of the application. */
 export interface User { readonly id: string, readonly name: string, readonly role: string }
@@ -25,6 +26,8 @@ export declare const app: Express
 export declare const fastifyApp: FastifyInstance
 export declare const koaApp: Koa
 export declare const server: Server
+/** The PostgreSQL of the application. */
+export declare const pool: Pool
 /** A request of Express, with the user whom the host has authenticated. */
 export declare const req: ExpressRequest & { readonly user?: User }
 export declare const user: User
