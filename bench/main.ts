@@ -22,6 +22,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   policies: { file: 'policies/main.ts', title: 'authenticated, limited, versioned' },
   redis: { file: 'redis/main.ts', title: 'with Redis' },
   bullmq: { file: 'bullmq/main.ts', title: 'with BullMQ' },
+  postgres: { file: 'postgres/main.ts', title: 'with PostgreSQL' },
   bulk: { file: 'bulk/main.ts', title: 'bulk' },
   ndjson: { file: 'ndjson/main.ts', title: 'NDJSON' },
   content: { file: 'content/main.ts', title: 'content and ranges' },

@@ -170,7 +170,7 @@ describe('appending', () => {
 })
 
 describe('lengths and limits', () => {
-  test('announced lengths that differ are a 400, and the upload goes on', async () => {
+  test('announced lengths that differ are a 400, and the upload continues', async () => {
     const { send, create, patch } = setUp()
     const both = await send('POST', '/files', { 'upload-complete': '?1', 'upload-length': '5' }, bytes)
     assert.equal(both.status, 400)
