@@ -26,8 +26,6 @@ export declare const app: Express
 export declare const fastifyApp: FastifyInstance
 export declare const koaApp: Koa
 export declare const server: Server
-/** The PostgreSQL of the application. */
-export declare const pool: Pool
 /** A request of Express, with the user whom the host has authenticated. */
 export declare const req: ExpressRequest & { readonly user?: User }
 export declare const user: User
