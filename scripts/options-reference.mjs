@@ -29,6 +29,7 @@ const GUIDE = {
   'longhaul/testing': 'testing-your-handlers.md',
   'longhaul/memory': 'getting-started.md',
   'longhaul/redis': 'redis-and-workers.md',
+  'longhaul/postgres': 'postgres.md',
   'longhaul/bullmq': 'redis-and-workers.md',
   'longhaul/node': 'embedding.md',
   'longhaul/fetch': 'embedding.md',

@@ -9,6 +9,7 @@ export const largeFileContent: Handler<Context> = content<Context>({
   type: 'application/octet-stream',
   name: 'large-file.bin',
   etag: `"large-file-1-${LARGE_FILE_BYTES}"`,
+  digests: { 'sha-256': 'lkg0ZSItZB57E1W1YqlfSQZb9iUgGppluYCrG15FqCA=' },
   lastModified: Date.UTC(2026, 0, 1),
   open: largeFile,
 }, { disposition: 'attachment', cacheControl: 'private, no-cache' })
