@@ -1,8 +1,8 @@
 import {
   PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
-  type JobsOptions, type RedisQueueBackend,
+  type Job as BullJob, type RedisQueueBackend,
 } from 'bullmq'
-import type { Backend, Processor, WorkerSettings } from '../../bullmq/backend.js'
+import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
 import { HostConnection } from './connection.js'
 import type { JobDatabase } from './job-database.js'
@@ -13,10 +13,21 @@ type Factory = BackendFactory<RedisQueueBackend, ConnectionOptions>
 /** BullMQ requires the option. The factory of the backend has the connection. */
 const UNUSED = { connection: {} }
 
+/** Adds a job as BullMQ's function `add_job` does, without its events. */
+const ADD = `INSERT INTO {schema}.job (
+  queue, id, seq, name, state, data, opts, delay_ms, max_attempts, added_at_ms, process_at_ms
+) SELECT $1, $2, nextval('{schema}.job_seq'), $3,
+  CASE WHEN $6 > 0 THEN 'delayed' ELSE 'waiting' END::{schema}.job_state,
+  $4::jsonb, $5::jsonb, $6::bigint, $7::integer, now_ms, CASE WHEN $6 > 0 THEN now_ms + $6 END
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS clock
+ON CONFLICT (queue, id) DO NOTHING`
+
 /** A queue of BullMQ in the database of the host. */
 export class PostgresBackend implements Backend {
   readonly queue: BullQueue<JobData>
   private readonly factory: Factory
+  private hasNews = false
+  private isAnnouncing = false
 
   constructor(
     private readonly database: JobDatabase, schema: string, private readonly name: string,
@@ -33,20 +44,20 @@ export class PostgresBackend implements Backend {
   }
 
   /**
-   * `jsonb` refuses some text and changes the order of members, so the input is kept as text. A
-   * board shows the id of the task beside it.
+   * Adds a job in one statement, and then notifies the workers. BullMQ's own function notifies in
+   * its transaction. PostgreSQL commits transactions with notices one after the other.
    */
-  encode({ taskId, store, ...rest }: JobData): JobData {
-    return { taskId, store, input: JSON.stringify(rest) }
+  async add(name: string, data: JobData, options: JobSettings): Promise<void> {
+    const { jobId, attempts, delay = 0 } = options
+    await this.database.query(ADD, [
+      this.name, jobId, name, JSON.stringify(toStored(data)), JSON.stringify(options), delay,
+      attempts,
+    ])
+    void this.announce()
   }
 
-  decode({ taskId, store, input }: JobData): JobData {
-    return { taskId, store, ...JSON.parse(input as string) as Omit<JobData, 'taskId' | 'store'> }
-  }
-
-  /** The server sets the timestamp. */
-  withTimestamp(options: JobsOptions): Promise<JobsOptions> {
-    return Promise.resolve(options)
+  dataOf({ data }: BullJob<JobData>): JobData {
+    return fromStored(data)
   }
 
   /** The server releases no job early. */
@@ -67,6 +78,19 @@ export class PostgresBackend implements Backend {
     return rows.length > 0
   }
 
+  /** Notifies the workers, at most once at a time. If that fails, they find the job by polling. */
+  private async announce(): Promise<void> {
+    this.hasNews = true
+    if (this.isAnnouncing) return
+    this.isAnnouncing = true
+    while (this.hasNews) {
+      this.hasNews = false
+      await this.database.query('SELECT pg_notify($1, $2)', ['bullmq_jobs', this.name])
+        .catch(() => undefined)
+    }
+    this.isAnnouncing = false
+  }
+
   onLate(): void {
     // A late statement is cancelled with its connection.
   }
@@ -82,4 +106,16 @@ export class PostgresBackend implements Backend {
   disconnect(): void {
     void this.queue.getBackend().close()
   }
+}
+
+/**
+ * `jsonb` refuses some text and changes the order of members, so the input is kept as text. A board
+ * shows the id of the task beside it.
+ */
+function toStored({ taskId, store, ...rest }: JobData): JobData {
+  return { taskId, store, input: JSON.stringify(rest) }
+}
+
+function fromStored({ taskId, store, input }: JobData): JobData {
+  return { taskId, store, ...JSON.parse(input as string) as Omit<JobData, 'taskId' | 'store'> }
 }
