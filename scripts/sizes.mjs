@@ -39,7 +39,7 @@ const PARTS = [
 ]
 
 /** KiB without dependencies, for what browsers load. On a server the size of a bundle costs nobody anything. */
-const BUDGETS = { 'longhaul/client': 12 }
+const BUDGETS = { 'longhaul/client': 13.5 }
 
 /** Bundles each part. Gives its size, its budget if it has one, and its faults. */
 export async function measure() {

@@ -60,7 +60,8 @@ export declare const cache: { get(key: string): Promise<string> }
 export declare const url: string
 export declare function secretsOf(owner: string | undefined): Promise<string[]>
 
-/** A client of the application's own API. */
+/** A file that a user has chosen, and a client of the application's own API. */
+export declare const film: Blob
 export declare const api: Client
 
 /** A test runner, and what opens a fresh adapter for each test. */
