@@ -38,6 +38,5 @@ export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngin
   const database = new Database(options)
   const parts = { store: new PostgresStore(database), blobs: new PostgresBlobs(database) }
   if (!database.shared) return parts
-  const { preparedStatements, ...others } = options
-  return { ...parts, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
+  return { ...parts, queue: new PostgresQueue({ ...options, pool: options.pool as PostgresPool }) }
 }

@@ -1,3 +1,4 @@
+import timers from 'node:timers'
 import {
   PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
   type Job as BullJob, type RedisQueueBackend,
@@ -7,11 +8,17 @@ import type { JobData } from '../../bullmq/job.js'
 import { HostConnection } from './connection.js'
 import type { JobDatabase } from './job-database.js'
 
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout } = timers
+
 /** The types of BullMQ's classes name Redis by default. Nothing here depends on it. */
 type Factory = BackendFactory<RedisQueueBackend, ConnectionOptions>
 
 /** BullMQ requires the option. The factory of the backend has the connection. */
 const UNUSED = { connection: {} }
+
+/** Shortest time between two notices, in milliseconds. */
+const ANNOUNCE_MS = 10
 
 /** Adds a job as BullMQ's function `add_job` does, without its events. */
 const ADD = `INSERT INTO {schema}.job (
@@ -27,7 +34,7 @@ export class PostgresBackend implements Backend {
   readonly queue: BullQueue<JobData>
   private readonly factory: Factory
   private hasNews = false
-  private isAnnouncing = false
+  private announcing: ReturnType<typeof setTimeout> | undefined
 
   constructor(
     private readonly database: JobDatabase, schema: string, private readonly name: string,
@@ -53,7 +60,7 @@ export class PostgresBackend implements Backend {
       this.name, jobId, name, JSON.stringify(toStored(data)), JSON.stringify(options), delay,
       attempts,
     ])
-    void this.announce()
+    this.announce()
   }
 
   dataOf({ data }: BullJob<JobData>): JobData {
@@ -78,17 +85,19 @@ export class PostgresBackend implements Backend {
     return rows.length > 0
   }
 
-  /** Notifies the workers, at most once at a time. If that fails, they find the job by polling. */
-  private async announce(): Promise<void> {
+  /** Notifies the workers at once, and then at most every few milliseconds. */
+  private announce(): void {
     this.hasNews = true
-    if (this.isAnnouncing) return
-    this.isAnnouncing = true
-    while (this.hasNews) {
-      this.hasNews = false
-      await this.database.query('SELECT pg_notify($1, $2)', ['bullmq_jobs', this.name])
-        .catch(() => undefined)
-    }
-    this.isAnnouncing = false
+    if (this.announcing !== undefined) return
+    this.hasNews = false
+    this.announcing = setTimeout(() => {
+      this.announcing = undefined
+      if (this.hasNews) this.announce()
+    }, ANNOUNCE_MS)
+    this.announcing.unref()
+    // If this fails, the workers find the job by polling.
+    this.database.query('SELECT pg_notify($1, $2)', ['bullmq_jobs', this.name])
+      .catch(() => undefined)
   }
 
   onLate(): void {
