@@ -73,7 +73,7 @@ test('issue 15.9: a rate limit of 5 lets exactly 5 of 200 requests pass, whateve
 
 describe('issue 15.9: a process whose clock is off', { concurrency: true }, () => {
   for (const seconds of [-16, 16, -600, 600]) {
-    test(`by ${String(seconds)} s keeps the work that it does, and what it has done can be read`, async (t) => {
+    test(`by ${String(seconds)} s keeps its running work, and its results can be read`, async (t) => {
       const here = tasksHere(t)
       const child = start('process.ts', redis.url, skewedBy(seconds))
       const { now, running, ended } = await said<{ now: number, running: string, ended: string }>(child)
@@ -90,7 +90,7 @@ describe('issue 15.9: a process whose clock is off', { concurrency: true }, () =
     })
   }
 
-  test('behind or ahead gives an Idempotency-Key no second run', async () => {
+  test('behind or ahead runs a request with an Idempotency-Key once', async () => {
     const env = { REDIS_URL: `${redis.url}/2`, AUTH_TOKENS: 'writer-1=will:writer' }
     const processes = [0, -600, 600].map((seconds) => startProcess({ ...env, ...seconds !== 0 && skewedBy(seconds) }))
     const clients = (await Promise.all(processes.map((each) => each.url()))).map((url) => new Client(url))
