@@ -2,6 +2,8 @@ import { bulk, type BulkOptions } from './bulk.js'
 import type { BulkReport } from './bulk-report.js'
 import { chunksOf } from './chunks.js'
 import type { Download, DownloadOptions } from './download.js'
+import { FileSender } from './file-upload/sender.js'
+import type { FileUpload, FileUploadOptions, UploadContent } from './file-upload/types.js'
 import { checkNames } from './option-names.js'
 import { resolvePath, toSettings, type ClientOptions } from './options.js'
 import { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
@@ -108,6 +110,19 @@ export interface Client {
     path: string, records: Records | (() => Records), options?: UploadOptions,
   ): Promise<UploadReport>
   /**
+   * Uploads large content to an endpoint of `resumableUpload`. After a broken connection it
+   * continues where the server has stopped. Starts at once.
+   *
+   * @throws {TypeError} An option is unknown or invalid, or `from` belongs to other content.
+   *
+   * @example
+   * const sending = api.uploadFile('/films', film, { onProgress: ({ sent }) => { console.log(sent) } })
+   * console.log(await sending.result())
+   */
+  uploadFile<R = unknown>(
+    path: string, content: UploadContent, options?: FileUploadOptions,
+  ): FileUpload<R>
+  /**
    * Downloads large content. After a broken connection it resumes while the content is unchanged
    * (Range, If-Range, a strong ETag). Its length is verified. The first read sends the first
    * request.
@@ -193,6 +208,7 @@ export function createClient(options: ClientOptions = {}): Client {
       yield* readNdjson<T>(body, rest)
     },
     upload: (path, records, options) => upload(settings, path, records, options),
+    uploadFile: (path, content, options = {}) => new FileSender(settings, path, content, options),
     download: (path, options = {}) => new Transfer(settings, path, options),
     bulk: (path, items, options) => bulk(settings, path, items, options),
   }

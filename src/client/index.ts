@@ -19,6 +19,9 @@ export type { UploadOptions, UploadReport } from './upload.js'
 export type {
   Download, DownloadOptions, DownloadPosition, DownloadProgress, DownloadResult, DownloadSink,
 } from './download.js'
+export type {
+  FileUpload, FileUploadOptions, FileUploadProgress, SavedFileUpload, UploadContent,
+} from './file-upload/types.js'
 export { BulkFailedError, isBulkFailed, type BulkOptions } from './bulk.js'
 export type { BulkItem, BulkReport } from './bulk-report.js'
 export {

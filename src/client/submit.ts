@@ -67,13 +67,14 @@ export async function start<R>(
   }
   const limits = once ? { ...settings, attempts: 1 } : settings
   const answer = await ask(limits, key === false ? 'refused' : 'keyed', call)
-  if (answer.status !== 202) return directTask(answer.json as R)
-  return accepted(settings, answer, work.statusPath)
+  return toHandle(settings, answer, work.statusPath)
 }
 
-function accepted<R>(
+/** Returns a handle for the task of a 202, or for the body of another answer. */
+export function toHandle<R>(
   settings: Settings, { headers, url, json, status }: Answer, statusPath: string | undefined,
 ): TaskHandle<R> {
+  if (status !== 202) return directTask(json as R)
   const body = isObject(json) ? json : {}
   const id = idOf(body)
   if (statusPath !== undefined && id !== undefined) {

@@ -17,6 +17,8 @@ export interface Call {
   readonly signal?: AbortSignal | undefined
   /** A status of 400 or above that is not an error of this request. */
   readonly expects?: number
+  /** Called with the header fields of the answer, also if it is an error. */
+  readonly onHeaders?: (headers: Headers) => void
 }
 
 /** An answer with a JSON body. */
@@ -61,6 +63,7 @@ export async function send<T>(
     const response = await settings.fetch(url.href, { ...init, signal: scope.signal })
     scope.touch()
     const { ok, status } = response
+    call.onHeaders?.(response.headers)
     if (!ok && status !== 304 && status !== expects) throw await toError(response, scope)
     return await read(response, scope)
   } catch (error) {

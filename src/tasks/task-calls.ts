@@ -19,7 +19,10 @@ export type SubmitArguments<T extends AnyTaskDefinition, O extends OwnedSubmitOp
   unknown extends ContextOf<T> ? [options?: O]
     : [options: Omit<O, 'context'> & { readonly context: ContextOf<T> }]
 
-/** A task that was submitted. */
+/**
+ * A task that was submitted. If it was submitted in a transaction, its calls find the task after the
+ * commit.
+ */
 export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
   readonly taskId: string
   /** `false` if a task of this id existed before: nothing new was started. */

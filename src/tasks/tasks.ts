@@ -30,18 +30,28 @@ export interface Tasks<D extends Definitions = Definitions> {
    */
   definition(name: string): D[number] | undefined
   /**
-   * Validates the input, then accepts the task. Resolves once the task is stored and enqueued.
+   * Validates the input, then accepts the task. Resolves once the task is stored and enqueued; with
+   * `transaction`, once it is written in that transaction.
    *
    * @example
    * const task = await tasks.submit(report, { year: 2025 }, { owner: 'ann' })
    * const end = await task.wait({ timeoutMs: 5000 })
    * if (end?.status === 'completed') console.log(end.result.message)
    *
+   * @example
+   * const client = await pool.connect()
+   * await client.query('BEGIN')
+   * const task = await tasks.submit(report, { year: 2025 }, { transaction: client })
+   * await client.query('INSERT INTO reports (year, task) VALUES ($1, $2)', [2025, task.taskId])
+   * await client.query('COMMIT')
+   * client.release()
+   *
    * @throws {HttpError} 400 `invalid_input`, what `check` throws, 413 `body_too_large`, 429
    * `too_many_tasks`, 400 `invalid_callback_url` and `callback_url_forbidden`, 503 `queue_full`,
    * `shutting_down`
    * @throws {StoreUnavailableError} the store does not answer
-   * @throws {TypeError} the definition is not registered, or an option is unknown
+   * @throws {TypeError} the definition is not registered, or an option is unknown; `transaction` is
+   * not open, or belongs to another database than the store
    */
   submit<T extends D[number]>(
     definition: T, input: InputOf<T>, ...options: SubmitArguments<T, SubmitOptions>

@@ -10,7 +10,7 @@ const redis = await redisForFile()
 const client = new Redis(redis.url)
 after(() => { client.disconnect() })
 
-test('longhaul:store tells of each call how long it took and what came of it', async (t) => {
+test('longhaul:store publishes the duration and the outcome of each call', async (t) => {
   const heard: StoreEvent[] = []
   const listener = (event: unknown) => { heard.push(event as StoreEvent) }
   const store = new RedisStore({ client, namespace: 'events', timeoutMs: 200 })
@@ -37,7 +37,7 @@ test('longhaul:store tells of each call how long it took and what came of it', a
   assert.ok((heard.at(-1)?.ms ?? 0) > 150, 'the caller waited for its deadline')
 })
 
-test('misuse is no sign that Redis is away: the next call is made', async (t) => {
+test('misuse does not open the breaker: the next call is sent', async (t) => {
   const store = new RedisStore({ client, namespace: 'misuse', timeoutMs: 50 })
   t.after(() => store.close())
   for (let n = 0; n < 3; n++) await assert.rejects(store.create('key', '', { ttlMs: NaN }), TypeError)

@@ -19,7 +19,7 @@ storeConformance(runner, async () => ({ store: new RedisStore({ client: one }), 
   title: 'RedisStore behind a sentinel, seen by ioredis 6 and 5',
 })
 
-test('RedisStore serves again after a failover, and its watches hear of what is written there', async (t) => {
+test('RedisStore serves again after a failover, and its watches are notified of writes', async (t) => {
   const store = new RedisStore({ client: one, timeoutMs: 500 })
   const second = new RedisStore({ client: other, timeoutMs: 500 })
   t.after(() => Promise.all([store.close(), second.close()]))

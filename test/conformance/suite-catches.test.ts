@@ -40,7 +40,7 @@ describe('The queue suite catches', { concurrency: 8 }, () => {
   for (const broken of BROKEN_QUEUES) test(broken.fault, () => isCaught(broken, queueTests))
 })
 
-describe('What catches the broken lets the whole pass', { concurrency: 8 }, () => {
+describe('The suites pass for correct implementations', { concurrency: 8 }, () => {
   const stores = storeTests(() => storeLike(new MemoryStore()))
   for (const name of new Set(BROKEN_STORES.map((broken) => broken.caughtBy))) test(name, () => stores.get(name)?.())
   const queues = queueTests(() => queueLike(new MemoryQueue({ maxQueued: 50 })))

@@ -32,32 +32,32 @@ test('each rule of an RFC that the code cites has a test near it', () => {
   assert.deepEqual([...rules].filter(([, files]) => files.flatMap(testsFor).length === 0).map(([id]) => id), [])
 })
 
-test('what cites a rule is recognised', () => {
+test('citations of rules are recognised', () => {
   assert.deepEqual(cited("(RFC 9110 section 13.1.1: x), RFC 7240 4.3. RFC 6901 and RFC 6761, 6762; RFC 9110's 12.5.1, RFC 6901"), [
     'RFC 9110 section 13.1.1', 'RFC 7240 section 4.3', 'RFC 6901', 'RFC 6761', 'RFC 9110 section 12.5.1',
   ])
 })
 
-describe('what the map notices', () => {
+describe('findings of the map', () => {
   const clauses = [{ id: '4.6.1', about: 'first' }, { id: '4.6.2', about: 'second', planned: 'later' }]
   const proof = { file: 'a.test.ts', clauses: ['4.6.1'], title: 'answers' }
   const both = ['4.6.1', '4.6.2']
 
-  test('nothing, when all is well', () => {
+  test('reports nothing if everything fits', () => {
     assert.deepEqual(problems(both, clauses, [proof]), [])
   })
-  test('a clause without a test', () => {
+  test('reports a clause without a test', () => {
     assert.deepEqual(problems(both, clauses, []), ['4.6.1 (first) has no test'])
   })
-  test('a planned clause that has a test', () => {
+  test('reports a planned clause that has a test', () => {
     const found = problems(both, clauses, [{ ...proof, clauses: both }])
     assert.deepEqual(found, ['4.6.2 has a test: take its «planned» out of clauses.ts'])
   })
-  test('a tag that names no clause', () => {
+  test('reports a tag that names no clause', () => {
     const found = problems(both, clauses, [proof, { ...proof, clauses: ['4.6.9'] }])
     assert.deepEqual(found, ['a.test.ts: «SPEC 4.6.9» names no clause'])
   })
-  test('a rule that only one side has', () => {
+  test('reports a rule that only one side has', () => {
     assert.deepEqual(problems(['4.6.1', '4.6.2', '4.6.3'], clauses, [proof]), ['docs/SPEC.md has 4.6.3, clauses.ts does not'])
     assert.deepEqual(problems(['4.6.1'], clauses, [proof]), ['clauses.ts has 4.6.2, docs/SPEC.md does not'])
   })

@@ -54,6 +54,29 @@ export async function submitting(): Promise<void> {
   await tasks.submit(report, { year: 1 }, { retries: 1 })
 }
 
+/** Submitting in a transaction: whatever has `query(text, values)`, resolving to `{ rows }`. */
+export async function inTransaction(
+  client: { query(text: string, values: unknown[]): Promise<{ rows: object[] }> },
+): Promise<void> {
+  await tasks.submit(report, { year: 1 }, { transaction: client, owner: 'ann' })
+  await tasks.ownedBy('ann').submit(mail, { to: 'ann' }, { transaction: client, context: { locale: 'en' } })
+  // @ts-expect-error a transaction is an object with a function
+  await tasks.submit(report, { year: 1 }, { transaction: 'BEGIN' })
+  // @ts-expect-error `query` must be a function
+  await tasks.submit(report, { year: 1 }, { transaction: { query: {} } })
+  // @ts-expect-error `query` must resolve to an object with rows
+  await tasks.submit(report, { year: 1 }, { transaction: { query: async (text: string) => [text] } })
+  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+  submit(report, {
+    transaction: async (_request, input, submitIn) => {
+      expectTypeOf(input).toEqualTypeOf<InputOf<typeof report>>()
+      expectTypeOf(await submitIn(client)).toEqualTypeOf<{ readonly taskId: string }>()
+    },
+  })
+  // @ts-expect-error the transaction of an endpoint is a function
+  submit(report, { transaction: client })
+}
+
 /** Reading: one union on `status`, and on `task` where the definition is not named. */
 export async function reading(): Promise<void> {
   const task = await tasks.get('a', report)

@@ -93,7 +93,7 @@ describe('a wrong import is reported', () => {
     })
   }
 
-  test('a comment can not switch it off', async () => {
+  test('a comment cannot switch it off', async () => {
     const messages = await lint('src/http/x.ts', `/* eslint-disable */\n${imports('node:http')}`)
     assert.ok(messages.some((message) => message.startsWith('longhaul/import-directions: ')))
   })
@@ -142,7 +142,7 @@ describe('the house style', () => {
     const rules = (await lint('src/http/x.ts', 'export const a = "b";\n')).map((message) => message.split(':')[0])
     assert.deepEqual(rules.sort(), ['@stylistic/quotes', '@stylistic/semi'])
   })
-  test('no globals of Node in what runs in browsers', async () => {
+  test('no globals of Node in files for browsers', async () => {
     const code = 'export const a = [Buffer.alloc(1), process.env]\n'
     const rules = (await lint('src/client/x.ts', code)).map((message) => message.split(':')[0])
     assert.deepEqual(rules, ['no-restricted-globals', 'no-restricted-globals'])
@@ -159,7 +159,7 @@ describe('the folders', () => {
       .filter((entry) => !entry.parentPath.includes('node_modules'))
       .map((entry) => ({ name: entry.name, path: join(entry.parentPath, entry.name) })))
 
-  test('none is a drawer for anything', () => {
+  test('no folder has a catch-all name', () => {
     const drawers = folders.filter(({ name }) => /^(?:utils?|helpers?|common|misc|lib)(?:\.[a-z]+)?$/.test(name))
     assert.deepEqual(drawers.map(({ path }) => path), [])
   })

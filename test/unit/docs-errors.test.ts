@@ -14,7 +14,7 @@ test('docs/errors.md has every code with its status, in the order of the table, 
   )
 })
 
-test('each entry says when it happens and what to do', () => {
+test('each entry has a reason and a remedy', () => {
   for (const [, code, , when, what, end] of rows) {
     assert.ok(when && what && end === '', `${code} has an empty cell or one too many`)
   }

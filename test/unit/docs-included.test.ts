@@ -22,7 +22,7 @@ describe('code of the guide that is taken from files', () => {
     for (const [block, , text] of page.matchAll(/(^<!-- .*-->\n)?^```typescript\n([^]*?)^```$/gm)) {
       const [, path, part] = /^<!-- (\S+)#(\S+) -->\n/.exec(block) ?? []
       shown++
-      test(`${name}: ${path ?? 'unknown'}#${part ?? ''} is what the file says`, () => {
+      test(`${name}: ${path ?? 'unknown'}#${part ?? ''} equals its file`, () => {
         assert.ok(path !== undefined && part !== undefined, 'a comment in front of the block has to say where it is from')
         assert.equal(text, region(path, part))
       })

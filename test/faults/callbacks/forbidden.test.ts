@@ -80,7 +80,7 @@ describe('a callback URL', () => {
     assert.equal(touched, 0)
   })
 
-  test('of a public host is taken', async (t) => {
+  test('of a public host is accepted', async (t) => {
     const { tasks } = site(t, { allow: [] })
     for (const url of ['https://example.com/hook', 'http://example.com:8080/', 'https://8.8.8.8/', 'https://[2606:4700:4700::1111]/', 'https://bücher.example/', 'https://example.com./',
       'https://a-b_c.example.co.uk/x?y=z#f', 'https://example.com/@user']) assert.equal(await serviceOf(tasks).checkCallback(url, undefined), url)
@@ -90,7 +90,7 @@ describe('a callback URL', () => {
 describe('a name', () => {
   const bad = ['127.0.0.1', '10.0.0.7', '169.254.169.254', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1', '64:ff9b::7f00:1', '2002:7f00:1::', '::7f00:1', 'fe80::1%lo', 'fd00::1', '0.0.0.0', '::', 'nonsense']
   for (const address of bad) {
-    test(`that resolves to ${address} is not called, nor is one that has it among others`, async (t) => {
+    test(`that resolves to ${address}, alone or among others, is not called`, async (t) => {
       const family = address.includes(':') ? 6 : 4
       for (const addresses of [[{ address, family }], [{ address: '8.8.8.8', family: 4 }, { address, family }]]) {
         const { submit, settled } = site(t, { allow: [], resolve: async () => addresses })
@@ -101,7 +101,7 @@ describe('a name', () => {
     })
   }
 
-  test('that changes its address between attempts is judged each time, and looked up once for each connection', async (t) => {
+  test('that changes its address between attempts is checked at each attempt, and looked up once for each connection', async (t) => {
     let asked = 0
     // First an address that nobody answers at, then the canary: what a rebinding name server does.
     const resolve = async () => [{ address: asked++ === 0 ? '2001:db8::1' : '127.0.0.1', family: asked === 1 ? 6 : 4 }]
@@ -112,7 +112,7 @@ describe('a name', () => {
     assert.equal(touched, 0)
   })
 
-  test('that is in the list may resolve to anything, and so may what is in an allowed range', async (t) => {
+  test('that is allowed may resolve to any address, and an address in an allowed range may be called', async (t) => {
     const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
     const before = touched
     for (const allow of [['hooks.internal'], ['127.0.0.0/8']]) {
@@ -124,7 +124,7 @@ describe('a name', () => {
     touched = before
   })
 
-  test('that has no address, or that nobody can look up, is tried again and given up', async (t) => {
+  test('that does not resolve is retried and given up', async (t) => {
     for (const resolve of [async () => [], async () => { throw new Error('no such name') }, () => { throw new Error('at once') }]) {
       const { submit, settled } = site(t, { resolve })
       const { state, fault, attempts } = await settled(await submit('http://gone.example.com/'))
@@ -133,7 +133,7 @@ describe('a name', () => {
   })
 })
 
-test('no proxy of the environment is asked', async (t) => {
+test('ignores the proxy settings of the environment', async (t) => {
   const names = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'NODE_USE_ENV_PROXY']
   const old = names.map((name) => process.env[name])
   t.after(() => {

@@ -29,7 +29,7 @@ async function rude(t: TestContext, serve: (socket: Socket) => void, host = '127
 
 describe('a receiver', () => {
   for (const status of [301, 302, 307, 308]) {
-    test(`that redirects (${status}) is not followed: it failed`, async (t) => {
+    test(`that redirects (${status}) is not followed, and counts as failed`, async (t) => {
       const canary = await receiver(t)
       const { url, seen } = await receiver(t, (res) => { res.writeHead(status, { location: canary.url }).end() })
       const { submit, settled } = site(t)
@@ -38,14 +38,14 @@ describe('a receiver', () => {
     })
   }
 
-  test('that is gone (410) is asked once', async (t) => {
+  test('that answers 410 is called once', async (t) => {
     const { url, seen } = await receiver(t, (res) => { res.writeHead(410).end() })
     const { submit, settled } = site(t)
     const { state, fault, attempts } = await settled(await submit(url))
     assert.deepEqual([state, fault, attempts, seen.length], ['failed', 'gone', 1, 1])
   })
 
-  test('that says Retry-After is left alone for at least as long, and the status says until when', async (t) => {
+  test('that sends Retry-After is not called before that time, and the status shows the time', async (t) => {
     const { url, seen } = await receiver(t, (res, nth) => {
       if (nth === 1) res.writeHead(503, { 'retry-after': '1' }).end()
       else res.end()
@@ -70,7 +70,7 @@ describe('a receiver', () => {
     }
   })
 
-  test('that resets, speaks nonsense, sends endless interim answers or a head without end is unreachable', async (t) => {
+  test('that resets, sends invalid HTTP, endless interim answers or an endless head is unreachable', async (t) => {
     const kinds: ((socket: Socket) => void)[] = [
       (socket) => { socket.resetAndDestroy() },
       (socket) => { socket.once('data', () => { socket.resetAndDestroy() }) },
@@ -89,7 +89,7 @@ describe('a receiver', () => {
     }
   })
 
-  test('that nobody is at is unreachable', async (t) => {
+  test('that does not listen is unreachable', async (t) => {
     const { url } = await rude(t, () => undefined)
     const free = createServer()
     await new Promise<void>((resolve) => { free.listen(0, '127.0.0.1', resolve) })
@@ -100,7 +100,7 @@ describe('a receiver', () => {
     assert.deepEqual([state, fault], ['failed', 'unreachable'])
   })
 
-  test('that sends 200 MB is cut off after some kilobytes; its status counts', async (t) => {
+  test('that sends 200 MB is cut off after some kilobytes, and its status counts', async (t) => {
     let written = 0
     const { url, sockets } = await rude(t, (socket) => {
       socket.once('data', () => {
@@ -122,7 +122,7 @@ describe('a receiver', () => {
     assert.ok(process.memoryUsage().rss - before < 60_000_000, 'its body was kept')
   })
 
-  test('that sends a gzip bomb wastes its own time: nothing is decompressed', async (t) => {
+  test('that sends a gzip bomb gets nothing decompressed', async (t) => {
     const bomb = gzipSync(Buffer.alloc(50_000_000))
     const { url, seen } = await receiver(t, (res) => { res.writeHead(500, { 'content-encoding': 'gzip', 'content-length': bomb.length }).end(bomb) })
     const { submit, settled } = site(t, { attempts: 1 })
@@ -132,7 +132,7 @@ describe('a receiver', () => {
     assert.ok(process.memoryUsage().arrayBuffers - before.arrayBuffers < 10_000_000)
   })
 
-  test('that answers 200 and then dribbles for ever has its callback, and its socket is let go', async (t) => {
+  test('that answers 200 and then sends for ever counts as called, and its socket is closed', async (t) => {
     const { url, sockets } = await rude(t, (socket) => {
       socket.once('data', () => {
         socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
@@ -145,14 +145,14 @@ describe('a receiver', () => {
     await eventually(() => sockets.size === 0)
   })
 
-  test('that leaves while the body is being sent may have said what it thinks', async (t) => {
+  test('that disconnects while the body is sent may have answered before', async (t) => {
     const { url } = await rude(t, (socket) => { socket.end('HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n') })
     const sender = httpSender({ allow: ['127.0.0.1'] })
     const reply = await sender.send({ url, headers: {}, body: 'x'.repeat(1_000_000), signal: new AbortController().signal, admit: () => true })
     assert.ok('status' in reply ? reply.status === 410 : reply.fault === 'unreachable', JSON.stringify(reply))
   })
 
-  test('is left at once when the process stops', async (t) => {
+  test('is disconnected at once when the process stops', async (t) => {
     const { url, sockets } = await rude(t, () => undefined)
     const stop = new AbortController()
     const sender = httpSender({ allow: ['127.0.0.1'] })
@@ -168,7 +168,7 @@ describe('a receiver', () => {
 
 describe('receivers that are slow', () => {
   for (const ownQueue of [true, false]) {
-    test(`hold up neither others nor tasks, with ${ownQueue ? 'a queue of their own' : 'the queue of the tasks'}`, async (t) => {
+    test(`delay neither other receivers nor tasks, with ${ownQueue ? 'a queue of their own' : 'the queue of the tasks'}`, async (t) => {
       const slow = await rude(t, () => undefined, '127.0.0.2')
       let most = 0
       const counting = setInterval(() => { most = Math.max(most, slow.sockets.size) }, 5)
@@ -192,7 +192,7 @@ describe('receivers that are slow', () => {
     })
   }
 
-  test('are put off, not forgotten: in the end each has its callback', async (t) => {
+  test('are delayed and not forgotten: each gets its callback in the end', async (t) => {
     const { url, seen } = await receiver(t, (res) => { setTimeout(() => { res.end() }, 30) })
     const { submit, settled } = site(t, { maxInFlight: 3, maxPerHost: 2 })
     const ids = await Promise.all(Array.from({ length: 12 }, () => submit(url)))
@@ -201,7 +201,7 @@ describe('receivers that are slow', () => {
     assert.equal(seen.length, 12)
   })
 
-  test('are given up where no room is left for them in memory, and the status says so', async (t) => {
+  test('are given up if memory has no room left for them, and the status shows it', async (t) => {
     const { url } = await rude(t, () => undefined)
     const { submit, tasks, heard } = site(t, { maxWaiting: 4, timeoutMs: 60_000 })
     const ids: string[] = []
@@ -217,7 +217,7 @@ describe('callbacks are fair (15.12)', () => {
   /** Holds connections open without an answer; gives its URL on a host of its own. */
   const dead = async (t: TestContext, host: string) => rude(t, () => undefined, host)
 
-  test('two dead ports of one machine hold none of another owner\'s callbacks', async (t) => {
+  test('two dead ports of one machine delay no callback of another owner', async (t) => {
     const ports = [await dead(t, '127.0.0.2'), await dead(t, '127.0.0.2')]
     const good = await receiver(t, undefined, '127.0.0.3')
     const { submit, settled } = site(t, { ownQueue: false, concurrency: 10, timeoutMs: 60_000, allow: ['127.0.0.0/8'] })
@@ -230,7 +230,7 @@ describe('callbacks are fair (15.12)', () => {
     assert.ok(held <= 4, `${held} requests to one machine, whatever the ports`)
   })
 
-  test('dead receivers of one owner on many machines leave places for another owner', async (t) => {
+  test('dead receivers of one owner on many machines leave slots for another owner', async (t) => {
     const machines = await Promise.all(Array.from({ length: 20 }, (_, n) => dead(t, `127.0.1.${n + 1}`)))
     const good = await receiver(t, undefined, '127.0.0.3')
     const { submit, settled } = site(t, { timeoutMs: 60_000, maxInFlight: 8, allow: ['127.0.0.0/8'] })

@@ -52,19 +52,19 @@ const send = (url: string, ca?: string | string[]) => httpSender({
 }).send({ url, headers: {}, body: '{"a":1}', signal: new AbortController().signal, admit: () => true })
 
 describe('a receiver behind TLS', () => {
-  test('whose certificate is among `ca` is called by its name, though its address is pinned', async (t) => {
+  test('gets its callback by its name, though its address is pinned, if its certificate is in `ca`', async (t) => {
     const { url, seen } = await receiver(t, own)
     for (const ca of [own.cert, [other.cert, own.cert]]) assert.deepEqual(await send(url, ca), { status: 200, retryAfter: undefined })
     assert.deepEqual(seen, [{ body: '{"a":1}', name: NAME }, { body: '{"a":1}', name: NAME }])
   })
 
-  test('whom nobody vouches for is sent nothing', async (t) => {
+  test('gets nothing if its certificate is not trusted', async (t) => {
     const { url, seen } = await receiver(t, own)
     for (const ca of [undefined, other.cert]) assert.deepEqual(await send(url, ca), { fault: 'unreachable' })
     assert.deepEqual(seen, [])
   })
 
-  test('whose certificate is another name\'s is sent nothing', async (t) => {
+  test('gets nothing if its certificate is for another name', async (t) => {
     const { url, seen } = await receiver(t, other)
     assert.deepEqual(await send(url, other.cert), { fault: 'unreachable' })
     assert.deepEqual(seen, [])

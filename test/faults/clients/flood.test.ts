@@ -12,7 +12,7 @@ import { eventually } from '../../unit/tasks/kit.js'
 const SUBMISSIONS = 10_000
 const CONNECTIONS = 200
 
-test('10,000 submissions over 200 connections against a queue of 1,000: every 202 ends completed, the rest are told to come back', async (t) => {
+test('10,000 submissions over 200 connections against a queue of 1,000: every 202 ends completed, the others get 503 with Retry-After', async (t) => {
   const { store, queue } = memory({ maxQueued: 1000 })
   const failures: unknown[] = []
   let runs = 0

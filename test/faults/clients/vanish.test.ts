@@ -37,7 +37,7 @@ async function assertQuiet({ site: { tasks, store, noise, heard }, site: made }:
 }
 
 for (const [when, sent] of [['before the body', post()], ['in the middle of the body', `${post('Prefer: respond-async\r\n', 100)}{"a":`]] as const) {
-  test(`a client that goes ${when} starts nothing, and nobody hears of it`, async (t) => {
+  test(`a client that disconnects ${when} starts nothing, and nothing is reported`, async (t) => {
     const made = await vanishing(t)
     for (let n = 0; n < 20; n++) {
       const socket = await made.open()
@@ -51,7 +51,7 @@ for (const [when, sent] of [['before the body', post()], ['in the middle of the 
   })
 }
 
-test('a client that goes while its direct answer is worked on: the run is told, and nothing is kept', async (t) => {
+test('a client that disconnects during its direct answer aborts the run, and nothing is kept', async (t) => {
   const made = await vanishing(t)
   const socket = await made.open()
   socket.write(`${post()}{}`)
@@ -78,7 +78,7 @@ test('with an Idempotency-Key the run does not follow its client: cut connection
   assert.deepEqual(made.signals.map(({ aborted }) => aborted), [false])
 })
 
-test('a client that goes while its direct answer waits in a queue cancels the task, which is forgotten', async (t) => {
+test('a client that disconnects while its direct answer waits in a queue cancels the task, and its record is deleted', async (t) => {
   const made = await vanishing(t, { direct: 'queue' })
   const socket = await made.open()
   socket.write(`${post()}{}`)
@@ -89,7 +89,7 @@ test('a client that goes while its direct answer waits in a queue cancels the ta
   await assertQuiet(made)
 })
 
-test('a client that goes once its task is accepted leaves the task alone', async (t) => {
+test('a client that disconnects after its task was accepted does not stop the task', async (t) => {
   for (const prefer of ['respond-async', 'respond-async, wait=20']) {
     const made = await vanishing(t)
     const { tasks, store } = made.site
@@ -108,7 +108,7 @@ test('a client that goes once its task is accepted leaves the task alone', async
 })
 
 for (const [what, headers] of [['a long poll', 'Prefer: wait=20\r\n'], ['an event stream', 'Accept: text/event-stream\r\n']] as const) {
-  test(`clients that leave ${what} give their places back, one by one and all at once`, async (t) => {
+  test(`clients that leave ${what} release their slots, one by one and all at once`, async (t) => {
     const made = await vanishing(t, { maxWaiters: 50, maxWaitersPerOwner: 50 })
     const { start, tasks, store } = made.site
     const { taskId } = await members(await start())
@@ -150,7 +150,7 @@ test('many polls over one connection leave no listeners behind', async (t) => {
   made.gate.resolve()
 })
 
-test('a client that does not read its answer holds nothing but its connection', async (t) => {
+test('a client that does not read its answer holds its connection only', async (t) => {
   const made = await vanishing(t)
   const { start, tasks, store } = made.site
   made.gate.resolve()

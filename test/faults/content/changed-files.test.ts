@@ -42,7 +42,7 @@ async function midway(port: number, change: () => Promise<void>): Promise<{ stat
   return { status: response.statusCode ?? 0, bytes: Buffer.concat(chunks), whole, etag: response.headers.etag ?? '' }
 }
 
-test('a file that is truncated while it is sent cuts the connection, and the next request gets what there is', async (t) => {
+test('a file that is truncated while it is sent cuts the connection, and the next request gets the shorter file', async (t) => {
   const { port, path, base, bytes } = await large(t)
   const cut = await midway(port, () => truncate(path, 1000))
   assert.equal(cut.status, 200)
@@ -78,7 +78,7 @@ test('a file that grows while it is sent cuts the connection', async (t) => {
   assert.equal(cut.whole, false)
 })
 
-test('a file that another one takes the place of, or that is deleted, is sent to its end as it was', async (t) => {
+test('a file that is replaced or deleted while it is sent is sent to its end as it was', async (t) => {
   const { port, path, base, bytes } = await large(t)
   const newer = randomBytes(1000)
   const old = await midway(port, async () => {
@@ -97,7 +97,7 @@ test('a file that another one takes the place of, or that is deleted, is sent to
   await closed(base)
 })
 
-test('a file that changes, or goes, after it was found and before it is read, is not served as what it was', async (t) => {
+test('a file that changes or is deleted between lookup and read is not served under its former ETag', async (t) => {
   const { path, base } = await large(t)
   const handler = content(fileSource(path))
   const firstOf = async (change: () => Promise<void>): Promise<unknown> => {
@@ -129,7 +129,7 @@ test('a hundred clients that leave at any time leave no descriptor behind', asyn
   assert.deepEqual(noise, [], 'a client that leaves is no failure')
 })
 
-test('clients that do not read hold a bounded amount of memory, and go on when they like', async (t) => {
+test('clients that do not read hold a bounded amount of memory, and may continue later', async (t) => {
   const { port, bytes } = await large(t)
   gc()
   const before = process.memoryUsage()

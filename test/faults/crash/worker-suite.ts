@@ -21,7 +21,7 @@ export function workerSuite({ runs }: CrashDatabase, { client, submit, start, di
       await end(worker)
     })
 
-    test('once the end is written, before its job is acknowledged: the job runs into the final record, and no work is done twice', async () => {
+    test('once the end is written, before its job is acknowledged: the job finds the final record, and no work is done twice', async () => {
       const { json: { taskId } } = await submit(client, {})
       await died(await start('worker', 'wrote completed'))
       const before = await client.ask('GET', `/tasks/${String(taskId)}`)
@@ -49,7 +49,7 @@ export function workerSuite({ runs }: CrashDatabase, { client, submit, start, di
       ['wrote completed', 'once the end is written, before its callback is enqueued'],
       ['enqueued longhaul.callback', 'once the callback is enqueued, before the task\'s job is acknowledged'],
     ] as const) {
-      test(`${title}: the callback is made, once`, async (t) => {
+      test(`${title}: the callback is sent once`, async (t) => {
         const { url: callbackUrl, seen } = await receiver(t)
         const { json: { taskId } } = await submit(client, { callbackUrl })
         await died(await start('worker', where))
@@ -61,7 +61,7 @@ export function workerSuite({ runs }: CrashDatabase, { client, submit, start, di
       })
     }
 
-    test('while a receiver has its callback: it is made again, with the same id and bytes', async (t) => {
+    test('while a receiver has its callback: it is sent again, with the same id and bytes', async (t) => {
       let first: (() => void) | undefined
       const { url: callbackUrl, seen } = await receiver(t, (res, nth) => {
         if (nth === 1) first?.()

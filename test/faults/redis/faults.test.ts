@@ -77,7 +77,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('does not answer for 5 s refuses meanwhile, and loses nothing', async () => {
+  test('does not answer for 5 s refuses requests meanwhile, and loses nothing', async () => {
     const path = await begun(2000)
     redis.freeze()
     // However long the refusals take on this machine, Redis answers after them.
@@ -98,7 +98,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('is 150 ms away serves, slower', async () => {
+  test('answers after 150 ms serves, more slowly', async () => {
     proxy.latencyMs = 150
     await works()
     proxy.latencyMs = 0
@@ -114,7 +114,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('is full says so, shows what there is, and serves when there is room', async () => {
+  test('is full answers writes with 503 and reads with 200, and serves again when there is room', async () => {
     const { json: { taskId } } = await works()
     await admin.config('SET', 'maxmemory', '1')
     await refused(/store_full/)
@@ -123,7 +123,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('was flushed knows nothing any more, and serves', async () => {
+  test('was flushed answers 404 for earlier tasks, and serves', async () => {
     const { json: { taskId } } = await works()
     const running = await begun(400)
     await admin.flushall()
@@ -132,7 +132,7 @@ describe('a server whose Redis', () => {
     await works()
   })
 
-  test('drops all its clients is asked again, and those who wait are told', async () => {
+  test('drops all its clients is reconnected, and waiting requests are answered', async () => {
     const path = await begun(1500)
     const waiting = client.ended(path)
     await pause(300)

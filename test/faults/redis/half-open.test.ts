@@ -31,7 +31,7 @@ function clientOf(t: TestContext, proxy: TcpProxy): Redis {
 }
 
 describe('issue 15.10: a connection that is half-open is replaced:', () => {
-  test('that of the store', async (t) => {
+  test('the connection of the store', async (t) => {
     const proxy = await proxyTo(t)
     const store = new RedisStore({ client: clientOf(t, proxy) })
     t.after(() => store.close())
@@ -43,7 +43,7 @@ describe('issue 15.10: a connection that is half-open is replaced:', () => {
     assert.ok(performance.now() - failed < HEALED_MS)
   })
 
-  test('not where Redis itself has stopped answering: nothing is gained by it', async (t) => {
+  test('is not replaced if Redis itself has stopped answering', async (t) => {
     const proxy = await proxyTo(t)
     const client = clientOf(t, proxy)
     const store = new RedisStore({ client, timeoutMs: 100 })
@@ -59,7 +59,7 @@ describe('issue 15.10: a connection that is half-open is replaced:', () => {
     assert.ok(proxy.opened > opened, 'a new connection was tried')
   })
 
-  test('that of the change notices', async (t) => {
+  test('the connection of the change notices', async (t) => {
     const proxy = await proxyTo(t)
     const near = new RedisStore({ client: clientOf(t, proxy) })
     const direct = new Redis(redis.url)
@@ -83,7 +83,7 @@ describe('issue 15.10: a connection that is half-open is replaced:', () => {
   })
 
   for (const how of ['a client of the host', 'one that BullMQ makes'] as const) {
-    test(`that of a queue, and of its worker: ${how}`, async (t) => {
+    test(`the connections of a queue and of its worker: ${how}`, async (t) => {
       const proxy = await proxyTo(t)
       const connection = () => (how === 'a client of the host' ? clientOf(t, proxy) : { host: '127.0.0.1', port: proxy.port })
       const name = `half-open-${how.replaceAll(' ', '-')}`
@@ -125,7 +125,7 @@ test('issue 15.10: in a cluster the connection of each silent node is replaced',
   }, 2 * HEALED_MS, 'all nodes answer again')
 })
 
-test('issue 15.10: two web processes behind it answer again within seconds, and what they had accepted goes on', async (t) => {
+test('issue 15.10: two web processes behind it answer again within seconds, and their accepted tasks continue', async (t) => {
   const proxy = await proxyTo(t)
   const env = { REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/2`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' }
   const processes = [startProcess(env), startProcess(env)]

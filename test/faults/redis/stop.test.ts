@@ -69,7 +69,7 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
       await endInTime({ web, worker, server, 'worker of the reference server': serverWorker, bare })
     })
 
-    test('processes whose work goes on end within their drain time', async () => {
+    test('processes whose work continues end within their drain time', async () => {
       const redis = await RedisServer.start()
       after(() => redis.stop())
       const web = exampleProcess('web', redis.url)

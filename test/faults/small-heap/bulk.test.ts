@@ -47,7 +47,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     return { status: result.status, answer: JSON.parse(result.body) as Answer, written: (written ?? 0) - had }
   }
 
-  test('SPEC 4.3: takes an array much larger than itself, and tells of those that failed', async () => {
+  test('SPEC 4.3: reads an array much larger than its heap, and reports the items that failed', async () => {
     const { status, answer, written } = await send('/users?only=failed', users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index))))
     const failed = ITEMS / 1000
     assert.equal(status, 207)
@@ -57,14 +57,14 @@ describe('many records for a process with a heap of 64 MiB', () => {
     assert.equal(written, ITEMS - failed)
   })
 
-  test('tells of each item where nothing is left out', async () => {
+  test('reports each item if nothing is left out', async () => {
     const { status, answer, written } = await send('/users', users(ITEMS))
     assert.deepEqual([status, answer.summary, written], [201, { total: ITEMS, succeeded: ITEMS, failed: 0 }, ITEMS])
     assert.ok(answer.items?.every((item, at) => item.index === at && item.status === 201 && item.id !== undefined))
     assert.equal(answer.items?.length, ITEMS)
   })
 
-  test('issue 19: takes an array deep in the body, among other members, and tells of those that failed', async () => {
+  test('issue 19: reads an array deep in the body, among other members, and reports the items that failed', async () => {
     function* body(): Generator<Buffer> {
       yield Buffer.from(`{"meta":{"of":"crm","tags":[1,2]},"list":"${'x'.repeat(100_000)}","data":{"total":${ITEMS},"users":`)
       yield* users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index)))
@@ -87,7 +87,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     })
   }
 
-  test('one malformed item ends the batch: all before it is written and told, and where it is', async () => {
+  test('one malformed item ends the batch: all items before it are written and reported, and its position is shown', async () => {
     const { status, answer, written } = await send('/users', users(100_000, (index) => (index === 70_000 ? '{"name":"User", email:1}' : userText(index))))
     assert.deepEqual([status, answer.code], [400, 'malformed_json'])
     assert.deepEqual([answer.position?.item, answer.position?.line, answer.position?.column], [70_000, 70_001, 17])
@@ -96,7 +96,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     assert.deepEqual([answer.items?.length, answer.items?.at(-1)?.index], [70_000, 69_999])
   })
 
-  test('a body that is cut off tells what was written', async () => {
+  test('the answer to a body that is cut off reports the items that were written', async () => {
     const { status, answer, written } = await send('/users?only=failed', [...users(50_000)].slice(0, -1))
     assert.deepEqual([status, answer.code], [400, 'malformed_json'])
     assert.ok(written > 40_000 && written === answer.summary.succeeded, `${written}`)
@@ -104,7 +104,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
   })
 
   for (const [name, piece] of [['a text of 200 MB', 'a'], ['nesting without end', '[']] as const) {
-    test(`${name} is refused, and what came before it is told`, async () => {
+    test(`${name} is refused, and the items before it are reported`, async () => {
       function* pieces(): Generator<Uint8Array> {
         yield Buffer.concat([...users(30_000)]).subarray(0, -1)
         yield Buffer.from(piece === 'a' ? ',{"name":"' : ',')
@@ -115,7 +115,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     })
   }
 
-  test('items that are none are told by their number alone where the client wants no more', async () => {
+  test('invalid items are reported by their number alone if the client wants no more', async () => {
     const { status, answer } = await send('/users', [Buffer.from(`[${'1,'.repeat(ITEMS)}1]`)], { prefer: 'return=minimal' })
     assert.deepEqual([status, answer.summary], [422, { total: ITEMS + 1, succeeded: 0, failed: ITEMS + 1 }])
   })

@@ -60,7 +60,7 @@ describe(`issue 15, C11: ${String(STREAMS)} clients wait for a result of 0.9 MB,
     for (const { tail } of await watch(t, 'Accept: text/event-stream\r\n')) assert.match(tail, /x"\},"createdAt":[^\n]*\}\n\n\r\n0\r\n\r\n$/)
   })
 
-  test('so do long polls', async (t) => {
+  test('long polls share one buffer of each version', async (t) => {
     for (const { tail } of await watch(t, 'Prefer: wait=600\r\n')) assert.match(tail, /x"\},"createdAt":[^\n]*\}$/)
   })
 })

@@ -80,23 +80,23 @@ async function hold(headers: (at: number) => Record<string, string>): Promise<vo
 describe('issue 15, C11: accepted bodies of 0.25 MiB of empty objects, in a process with a heap of 96 MiB', () => {
   const async = { prefer: 'respond-async' }
 
-  test('tasks that wait for their turn are bounded by bytes: 503 queue_full, and all that was accepted ends', async () => {
+  test('waiting tasks are bounded by bytes: more get 503 queue_full, and all accepted tasks end', async () => {
     await fill('/once', [async])
   })
 
-  test('so are tasks that wait for their next attempt', async () => {
+  test('tasks that wait for their next attempt are bounded by bytes', async () => {
     await fill('/again', [async])
   })
 
-  test('requests that wait for their task keep no body of their own', async () => {
+  test('requests that wait for their task hold no body in memory', async () => {
     await hold(() => ({ prefer: 'respond-async, wait=600' }))
   })
 
-  test('nor do direct answers that wait for their turn', async () => {
+  test('waiting direct answers hold no body in memory', async () => {
     await hold(() => ({}))
   })
 
-  test('nor those with a key', async () => {
+  test('waiting direct answers with a key hold no body in memory', async () => {
     await hold((at) => ({ 'idempotency-key': `"${String(at)}"` }))
   })
 })

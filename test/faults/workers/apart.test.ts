@@ -20,7 +20,7 @@ describe('two web processes and a worker', () => {
     return headers.get('location') ?? ''
   }
 
-  test('a task taken in by one shows at the other, and a long poll there is woken by its end', async () => {
+  test('a task that one accepts is visible at the other, and its end answers a long poll there', async () => {
     const path = await submit(800)
     const first = await other.client.ask('GET', path)
     assert.equal(first.json.status, 'processing')
@@ -31,7 +31,7 @@ describe('two web processes and a worker', () => {
     assert.ok(answered - Date.parse(final.json.finishedAt) < 1000, 'the change itself wakes the poll')
   })
 
-  test('its events arrive at the other as they happen', async () => {
+  test('the other sends its events as they happen', async () => {
     const path = await submit(1500)
     const response = await other.client.open('GET', path, { headers: { accept: 'text/event-stream' } })
     const text = await response.text()
@@ -40,7 +40,7 @@ describe('two web processes and a worker', () => {
     assert.ok(events.filter(({ progress }) => progress).length >= 4, `${String(events.length)} events came`)
   })
 
-  test('a cancel at the other reaches the running function in the worker', async () => {
+  test('a cancel at the other aborts the running function in the worker', async () => {
     const path = await submit(20_000)
     while (!(await other.client.ask('GET', path)).json.progress) continue
     assert.equal((await other.client.ask('DELETE', path)).json.status, 'cancelled')

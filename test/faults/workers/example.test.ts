@@ -32,7 +32,7 @@ async function running(path: string): Promise<void> {
   await eventually(async () => (await client.ask('GET', path)).json.progress !== undefined, 15_000, 'the task runs')
 }
 
-test('a worker on SIGTERM finishes what runs within its limit, and takes nothing new', async () => {
+test('a worker on SIGTERM finishes runs within its limit, and starts nothing new', async () => {
   const path = await begin()
   const worker = await startWorker({ DRAIN_MS: '15000' })
   await running(path)
@@ -43,7 +43,7 @@ test('a worker on SIGTERM finishes what runs within its limit, and takes nothing
   assert.equal(worker.err, '')
 })
 
-test('a busy worker whose limit is over hands back what runs, and another one starts it at once', async () => {
+test('a busy worker whose limit is over hands back its runs, and another worker starts them at once', async () => {
   const paths = await Promise.all([begin(), begin()])
   const worker = await startWorker({ DRAIN_MS: '200' })
   for (const path of paths) await running(path)

@@ -36,7 +36,7 @@ test('a worker killed with twenty tasks in flight loses none: all finish after a
   assert.deepEqual(await next.exited, { code: 0, signal: null })
 })
 
-test('a worker that froze past its lock comes back too late: the other one\'s final state stands', async (t) => {
+test('a worker that froze longer than its lock changes nothing: the final state of the other worker stays', async (t) => {
   const [web, frozen] = await Promise.all([startWeb(url), startWorker(url)])
   const submitted = await web.client.submit('wait', { ms: 3000 })
   const path = submitted.headers.get('location') ?? ''

@@ -12,7 +12,7 @@ import { innocent, poison } from './poison.js'
 stopAfterwards()
 const { url } = await redisForFile()
 
-test('a task that kills its process ends failed after bounded attempts, and others have their turn', async (t) => {
+test('a task that kills its process ends failed after bounded attempts, and other tasks run', async (t) => {
   const connection = new Redis(url, { maxRetriesPerRequest: null })
   const client = new Redis(url)
   const store = new RedisStore({ client })

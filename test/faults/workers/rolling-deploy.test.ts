@@ -10,7 +10,7 @@ stopAfterwards()
 const { url } = await redisForFile()
 const numbers = Array.from({ length: 20 }, (_, n) => n)
 
-test('15.7: in a rolling deploy an old worker hands back what only a new one can run: all 20 tasks complete, and onError hears of each once', async (t) => {
+test('15.7: in a rolling deploy an old worker hands back jobs that only a new one can run: all 20 tasks complete, and onError receives each once', async (t) => {
   const web = webOf(t, url, 'new')
   const old = await startWorker(t, url, 'old')
   const ids = await Promise.all(numbers.map((n) => (n % 2 === 0 ? web.submit('audit', {}) : web.submit('report', { year: n, currency: 'EUR' }))))

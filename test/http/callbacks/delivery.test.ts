@@ -12,7 +12,7 @@ import { serviceOf } from '../../../src/tasks/service-of.js'
 const OTHER = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD'
 
 describe('a callback', () => {
-  test('SPEC 4.8, 6.1: is a POST that the standardwebhooks package verifies, and tells of the result', async (t) => {
+  test('SPEC 4.8, 6.1: is a POST that the standardwebhooks package verifies, with the result', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     const id = await submit(url)
@@ -31,7 +31,7 @@ describe('a callback', () => {
     assert.throws(() => new Webhook(SECRET).verify(`${first.body} `, first.headers), 'other bytes must not verify')
   })
 
-  test('of a task that failed tells the masked error, of a cancelled one that it was', async (t) => {
+  test('of a failed task has the masked error, of a cancelled one its state', async (t) => {
     const { url, seen } = await receiver(t)
     const { submit, settled, tasks } = site(t)
     await settled(await submit(url, { fail: true }))
@@ -106,7 +106,7 @@ describe('a callback', () => {
 
 describe('without callbacks', () => {
   const work = defineTask({ name: 'work', run: () => 1 })
-  test('a callback URL is a mistake that shows, never dropped', async (t) => {
+  test('a callback URL is an error, and is never dropped', async (t) => {
     const { store, queue } = memory()
     const tasks = createTasks({ store, queue, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
@@ -117,7 +117,7 @@ describe('without callbacks', () => {
     assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
   })
 
-  test('an owner without a usable secret is found out when the task comes in', async (t) => {
+  test('a submission for an owner without a usable secret is refused', async (t) => {
     for (const secrets of [[], ['whsec_%%%'], ['']]) {
       const { submit } = site(t, { secrets: () => secrets })
       await assert.rejects(submit('http://127.0.0.1:1/'), TypeError, secrets.join())

@@ -35,7 +35,7 @@ after(async () => {
 })
 
 describe('in a browser', () => {
-  test('a task: events, progress, result, resume, cancel', async () => {
+  test('follows a task by events, resumes and cancels it', async () => {
     const seen = await page.evaluate(async () => {
       const done: number[] = []
       const task = await client.submit<{ ms: number }>('/api/long-running-task', { task: 'wait', data: { ms: 1500 } })
@@ -50,7 +50,7 @@ describe('in a browser', () => {
     assert.deepEqual([seen.ms, seen.status, seen.failed], [[1500, 1500], 'cancelled', 'told_to_fail'])
   })
 
-  test('a long poll, and a refusal', async () => {
+  test('polls, and reports a refusal', async () => {
     const seen = await page.evaluate(async () => {
       const polling = longhaul.createClient({ headers: { authorization: 'Bearer writer-1' }, events: false, poll: { baseMs: 1 } })
       const statuses: string[] = []
@@ -62,7 +62,7 @@ describe('in a browser', () => {
     assert.deepEqual([seen.statuses.at(-1), seen.code], ['completed', 'unknown_task'])
   })
 
-  test('records in both directions', async () => {
+  test('sends and reads records', async () => {
     const seen = await page.evaluate(async () => {
       let count = 0
       for await (const user of client.records<{ id: number }>('/bulk-data')) if (user.id > 0) count++
@@ -74,7 +74,7 @@ describe('in a browser', () => {
     assert.equal(seen.background.summary?.total, 2000)
   })
 
-  test('a download: paused, gone on with, the same bytes', async () => {
+  test('pauses and resumes a download, with the same bytes', async () => {
     const seen = await page.evaluate(async () => {
       const parts: Uint8Array[] = []
       const first = client.download('/api/files/large-file')
@@ -96,7 +96,7 @@ describe('in a browser', () => {
     assert.equal(seen.hex, hash.digest('hex'))
   })
 
-  test('an abort has its reason', async () => {
+  test('rejects with the reason of an abort', async () => {
     const message = await page.evaluate(async () => {
       const controller = new AbortController()
       const task = await client.submit('/start-job', { ms: 60_000 })
@@ -108,7 +108,7 @@ describe('in a browser', () => {
     assert.equal(message, 'enough')
   })
 
-  test('without an error of the page', () => {
+  test('causes no error of the page', () => {
     assert.deepEqual(problems, [])
   })
 })

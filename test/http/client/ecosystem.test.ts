@@ -90,7 +90,7 @@ describe('jq', () => {
     assert.equal(await jq(text, '[inputs | fromjson | objects] | length', '-n', '-R'), String(lines))
   })
 
-  test('SPEC 4.9: what it writes is taken in, and it reads the report', async () => {
+  test('SPEC 4.9: its output is accepted, and it reads the report', async () => {
     const { text } = await client.ask('GET', '/bulk-data')
     const changed = await jq(text, 'select(.id <= 3) | {id, name: ("Dr. " + .name)}')
     const answer = await client.ask('POST', '/upload-ndjson', {
@@ -101,7 +101,7 @@ describe('jq', () => {
     assert.equal(await jq(now, 'select(.name | startswith("Dr. ")) | .id'), '1\n2\n3')
   })
 
-  test('SPEC 4.9: the same as one JSON array', async () => {
+  test('SPEC 4.9: reads the same records as one JSON array', async () => {
     const { text } = await client.ask('GET', '/bulk-data', { headers: { accept: 'application/json' } })
     assert.equal(await jq(text, 'type, (length >= 1000)'), '"array"\ntrue')
   })

@@ -34,7 +34,7 @@ after(async () => {
 const waiting = (from: Client) => from.task<typeof wait>('/api/long-running-task', { body: (data) => ({ task: 'wait', data }) })
 
 describe('tasks', () => {
-  test('by events, with progress', async () => {
+  test('are followed by events, with progress', async () => {
     const task = await waiting(client).submit({ ms: 1500 })
     const done: number[] = []
     const result = await task.result({ onProgress: ({ progress }) => { done.push(progress?.done ?? 0) } })
@@ -43,14 +43,14 @@ describe('tasks', () => {
     assert.deepEqual([...done].sort((a, b) => a - b), done)
   })
 
-  test('by long polls', async () => {
+  test('are followed by long polls', async () => {
     const polling = createClient({ baseUrl: server.url, headers, events: false, poll: { baseMs: 1 } })
     const done: number[] = []
     await waiting(polling).run({ ms: 2500 }, { onProgress: ({ progress }) => { done.push(progress?.done ?? 0) } })
     assert.ok(done.length >= 3, String(done))
   })
 
-  test('a reset in the middle of the events is not noticed', async () => {
+  test('survive a reset in the middle of the events', async () => {
     const task = await waiting(far).submit({ ms: 600 })
     let resets = 0
     const result = await task.result({
@@ -62,7 +62,7 @@ describe('tasks', () => {
     assert.ok(resets >= 3)
   })
 
-  test('with the result in the first answer', async () => {
+  test('may have their result in the first answer', async () => {
     for (const how of [{ wait: 5 }, { background: false }]) {
       const task = await waiting(client).submit({ ms: 20 }, how)
       assert.equal(task.statusUrl, undefined)
@@ -70,12 +70,12 @@ describe('tasks', () => {
     }
   })
 
-  test('the same key is the same task', async () => {
+  test('are one task for one key', async () => {
     const ids = await Promise.all([1, 2].map(async () => (await waiting(client).submit({ ms: 10 }, { idempotencyKey: 'twice' })).taskId))
     assert.equal(ids[0], ids[1])
   })
 
-  test('taken up elsewhere, cancelled there, and noticed here', async () => {
+  test('are resumed and cancelled by another client, which the first one notices', async () => {
     const task = await waiting(client).submit({ ms: 60_000 })
     const failed = task.result().then(() => assert.fail(), (error: unknown) => error)
     const other = createClient({ baseUrl: server.url, headers }).resume(JSON.stringify(task))
@@ -86,7 +86,7 @@ describe('tasks', () => {
     assert.equal(error.code, 'task_cancelled')
   })
 
-  test('work that fails, and work that is refused', async () => {
+  test('reject if their work fails or is refused', async () => {
     await assert.rejects(waiting(client).run({ ms: 1, fail: true }), { name: 'TaskFailedError', code: 'told_to_fail' })
     await assert.rejects(waiting(client).run({ ms: -1 }), { name: 'ClientError', status: 400, code: 'invalid_input', details: [{ pointer: '/data/ms', message: 'must be >= 0' }] })
     await assert.rejects(client.run('/api/long-running-task', { task: 'none', data: {} }), { status: 422, code: 'unknown_task' })
@@ -123,7 +123,7 @@ describe('tasks', () => {
 describe('records', () => {
   const users = (count: number) => Array.from({ length: count }, (_, at) => ({ name: `Newcomer ${at}`, email: `newcomer${at}-${count}@example.com` }))
 
-  test('down and up', async () => {
+  test('are downloaded and uploaded', async () => {
     let count = 0
     for await (const { id } of client.records<{ id: number }>('/bulk-data')) if (Number.isInteger(id)) count++
     assert.ok(count >= 1000, String(count))
@@ -132,7 +132,7 @@ describe('records', () => {
     assert.equal(report.errors?.[0]?.line, 4)
   })
 
-  test('up in the background', async () => {
+  test('are uploaded in the background', async () => {
     const report = await client.upload('/upload-ndjson', () => users(1500), { background: true })
     assert.deepEqual(report.summary, { total: 1500, succeeded: 1500, failed: 0 })
   })
@@ -164,7 +164,7 @@ describe('the large file', () => {
     assert.equal(hash.digest('hex'), checksum)
   })
 
-  test('is paused and taken up by another client', async () => {
+  test('is paused, and resumed by another client', async () => {
     const hash = createHash('sha256')
     const first = client.download('/api/files/large-file')
     for await (const bytes of first) {

@@ -49,14 +49,14 @@ describe('the client on a server that knows no more than SPEC', () => {
     await assert.rejects(other.resume({ statusUrl: `${server.url}/api/status/none` }).result(), { status: 404, code: 'http_404', message: 'Task not found.' })
   })
 
-  test('records in both directions', async () => {
+  test('sends and reads records', async () => {
     assert.deepEqual(await all(client.records('/bulk-data')), [{ id: 1 }, { id: 2 }])
     assert.deepEqual(await client.upload('/upload-ndjson', [{ id: 1 }, { id: 2 }, { id: 3 }]), { message: 'Read 3 lines.' })
   })
 })
 
 describe('faults', () => {
-  test('a connection that is reset while it submits, and while it polls', async () => {
+  test('survives a connection that is reset while it submits, and while it polls', async () => {
     let faults = 0
     server.intercept = (request) => {
       if (++faults % 2 === 0) return false
@@ -67,7 +67,7 @@ describe('faults', () => {
     assert.equal(server.seen.length, 8)
   })
 
-  test('a connection that is reset in the middle of events', async () => {
+  test('survives a connection that is reset in the middle of events', async () => {
     const ids: (string | undefined)[] = []
     const event = (id: number, body: object) => `id: ${id}\ndata: ${JSON.stringify(body)}\n\n`
     server.intercept = (request, response) => {
@@ -86,7 +86,7 @@ describe('faults', () => {
     assert.deepEqual(ids, [undefined, '1', '2', '3'])
   })
 
-  test('a server that restarts between polls', async () => {
+  test('survives a server that restarts between polls', async () => {
     const task = await client.submit('/api/long-running-task', { task: 'x', data: { polls: 2 } })
     let restarted: Promise<void> | undefined
     const result = task.result({
@@ -99,7 +99,7 @@ describe('faults', () => {
     await restarted
   })
 
-  test('503 with Retry-After', async () => {
+  test('waits after a 503 with Retry-After', async () => {
     const at: number[] = []
     server.intercept = (_, response) => {
       at.push(performance.now())
@@ -112,7 +112,7 @@ describe('faults', () => {
     assert.ok((at[1] ?? 0) - (at[0] ?? 0) >= 990)
   })
 
-  test('records that break off', async () => {
+  test('rejects if records break off', async () => {
     server.intercept = (request, response) => {
       response.writeHead(200, { 'Content-Type': 'application/x-ndjson' })
       response.write('{"id":1}\n{"id":2}\n{"id"', () => setImmediate(() => request.socket.destroy()))
@@ -139,7 +139,7 @@ describe('faults', () => {
     await closed
   })
 
-  test('a server that takes the request and says nothing', async () => {
+  test('gives up on a server that does not answer', async () => {
     const silent: unknown[] = []
     server.intercept = (_, response) => {
       silent.push(response)

@@ -52,7 +52,7 @@ async function violations(page: Page): Promise<string[]> {
 const overflow = (page: Page): Promise<number> => page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
 describe('accessibility', () => {
-  test('axe-core finds nothing, in the light, in the dark, in a window of 320 pixels, and nothing sticks out', async () => {
+  test('axe-core finds no fault in light and dark mode and in a window of 320 pixels, and nothing overflows', async () => {
     // Colours that are on their way to others would be judged.
     const page = await filled({ reducedMotion: 'reduce' })
     for (const [width, colorScheme] of [[1280, 'light'], [1280, 'dark'], [320, 'dark'], [320, 'light']] as const) {
@@ -63,13 +63,13 @@ describe('accessibility', () => {
     }
   })
 
-  test('without a token, too', async () => {
+  test('axe-core finds no fault without a token', async () => {
     const page = await kit.open({ token: null, viewport: { width: 320, height: 640 } })
     assert.deepEqual(await violations(page), [])
     assert.equal(await overflow(page), 0)
   })
 
-  test('who wants no motion gets none', async () => {
+  test('prefers-reduced-motion is obeyed', async () => {
     const moving = "[...document.querySelectorAll('*')].flatMap((each) => [getComputedStyle(each), getComputedStyle(each, '::-webkit-progress-value')]).filter((style) => style.transitionDuration.split(', ').some((time) => time !== '0s') || style.animationName !== 'none' || style.scrollBehavior === 'smooth').length"
     const [still, usual] = [await kit.open({ token: null, reducedMotion: 'reduce' }), await kit.open({ token: null, reducedMotion: 'no-preference' })]
     assert.equal(await still.evaluate(moving), 0)

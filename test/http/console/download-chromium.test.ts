@@ -9,7 +9,7 @@ import { between, hashOfFile, share, useConsole } from './kit.js'
 const kit = useConsole()
 
 describe('download', () => {
-  test('paused, resumed where it was, and the bytes of the server', async () => {
+  test('is paused and resumed, and has the bytes of the server', async () => {
     const page = await kit.open()
     const asked: Request[] = []
     page.on('request', (request) => { if (request.url().endsWith('/large-file')) asked.push(request) })
@@ -50,7 +50,7 @@ describe('download', () => {
   const OTHER = { status: 206, headers: { 'etag': '"x"', 'content-range': 'bytes 0-4/5' }, body: 'other' }
   const otherHash = createHash('sha256').update('other').digest('hex')
 
-  test('other bytes are told from those of the server', async () => {
+  test('detects bytes that differ from those of the server', async () => {
     const page = await kit.open()
     await page.route('**/api/files/large-file', (route) => route.fulfill(OTHER))
     await page.getByRole('button', { name: 'Start', exact: true }).click()
@@ -67,7 +67,7 @@ describe('download', () => {
     assert.equal(await page.getByRole('link', { name: 'Save the file' }).count(), 1)
   })
 
-  test('content that changes while it is paused begins anew', async () => {
+  test('restarts if the content changes while it is paused', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     await page.getByLabel('Speed').selectOption('2097152')
     await page.getByRole('button', { name: 'Start', exact: true }).click()

@@ -6,7 +6,7 @@ import { useConsole } from './kit.js'
 const kit = useConsole()
 
 describe('tokens', () => {
-  test('are kept for the tab, asked for before anything is sent, and forgotten', async () => {
+  test('are kept for the tab, required before anything is sent, and deleted', async () => {
     const page = await kit.open({ token: null })
     const sent: string[] = []
     page.on('request', (request) => { sent.push(request.url()) })
@@ -36,7 +36,7 @@ describe('tokens', () => {
 })
 
 describe('the policy of the page', () => {
-  test('is in force: nothing inline, nothing from elsewhere, no markup from texts', async () => {
+  test('is in force: nothing inline, nothing from other origins, no markup from texts', async () => {
     const page = await kit.open({ token: null })
     const blocked = await page.evaluate<string[]>(`(async () => {
       const seen = []
@@ -57,7 +57,7 @@ describe('the policy of the page', () => {
     assert.deepEqual(expected.filter((problem) => !about.test(problem)), [])
   })
 
-  test('texts of others stay texts', async () => {
+  test('texts of other users stay texts', async () => {
     const page = await kit.open()
     await page.getByLabel('Lines').fill('{"id": 4, "name": "<img src=x onerror=alert(1)>"}\n<b>bold</b>\n')
     await page.getByRole('button', { name: 'Upload the lines' }).click()

@@ -15,7 +15,7 @@ async function failedLines(page: Page): Promise<string[][]> {
 }
 
 describe('NDJSON upload', () => {
-  test('pasted lines: those that failed are in a table, and the list of users is up to date', async () => {
+  test('pasted lines are sent: failed ones are in a table, and the list of users is up to date', async () => {
     const page = await kit.open()
     await page.getByLabel('Lines').fill(LINES)
     await page.getByRole('button', { name: 'Upload the lines' }).click()
@@ -28,7 +28,7 @@ describe('NDJSON upload', () => {
     await page.locator('#users-table', { hasText: 'Changed here' }).waitFor()
   })
 
-  test('a file from the picker, and one that is dropped', async () => {
+  test('a file is picked or dropped', async () => {
     const page = await kit.open()
     await page.getByLabel('NDJSON file').setInputFiles({ name: 'users.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(LINES) })
     assert.deepEqual(await failedLines(page), FAILED)
@@ -59,7 +59,7 @@ describe('NDJSON upload', () => {
     assert.deepEqual(await failedLines(page), FAILED)
   })
 
-  test('an upload is cancelled; the focus does not go with the button', async () => {
+  test('an upload is cancelled, and the focus is kept', async () => {
     const page = await kit.open()
     // Never answered.
     await page.route('**/upload-ndjson', () => undefined)
@@ -84,7 +84,7 @@ describe('NDJSON upload', () => {
 const marks = (page: Page): Promise<string[]> => page.locator('.mark').evaluateAll((all) => all.map((mark) => mark.textContent ?? ''))
 
 describe('bulk create', () => {
-  test('each item has its mark; what was created is not sent again', async () => {
+  test('each item has its mark, and created items are not sent again', async () => {
     const page = await kit.open()
     const bodies: unknown[] = []
     page.on('request', (request) => { if (request.url().endsWith('/api/users/bulk')) bodies.push(request.postDataJSON()) })
@@ -130,7 +130,7 @@ describe('bulk create', () => {
 })
 
 describe('users', () => {
-  test('pages, there and back, by the links of the server', async () => {
+  test('are paged forwards and backwards by the links of the server', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     const now = page.locator('#users-state')
     const button = (name: string): Locator => page.locator('.pager').getByRole('button', { name })
@@ -156,7 +156,7 @@ describe('users', () => {
 })
 
 describe('versions', () => {
-  test('each with its dates, as the server tells them', async () => {
+  test('are listed with the dates of the server', async () => {
     const page = await kit.open({ token: 'demo-reader', locale: 'en-GB', timezoneId: 'Pacific/Auckland' })
     const rows = page.locator('#versions-table tbody tr')
     await rows.nth(1).waitFor()

@@ -26,7 +26,7 @@ async function raw(path: string, headers: Record<string, string> = {}): Promise<
 const FILES = readdirSync(CONSOLE_FOLDER).filter((name) => /\.(?:js|css|svg)$/.test(name))
 
 describe('the front page', () => {
-  test('a browser gets the console, a client that asks for text an overview, and what has neither is a 406', async () => {
+  test('a browser gets the console, a client that accepts text an overview, and others a 406', async () => {
     const [browser, anything, text, json] = await Promise.all([BROWSER, '*/*', 'text/plain', 'application/json'].map((accept) => open('GET', '/', { accept })))
     assert.equal(browser?.headers.get('content-type'), 'text/html; charset=utf-8')
     assert.match(browser.text, /^<!doctype html>/)
@@ -48,7 +48,7 @@ describe('the front page', () => {
     }
   })
 
-  test('it may load its own files only, in no frame, and nothing that stands in the page', async () => {
+  test('it may load its own files only, nothing inline, and in no frame', async () => {
     const { headers, text } = await open('GET', '/', { accept: BROWSER })
     assert.equal(headers.get('content-security-policy'), "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
       + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
@@ -57,7 +57,7 @@ describe('the front page', () => {
     assert.doesNotMatch(text, /<style|<script>| on[a-z]+=| style=|(?:src|href)="(?:https?:)?\/\//)
   })
 
-  test('it is sent again only when it has changed; HEAD, OPTIONS, 405 and parts are what they are elsewhere', async () => {
+  test('it is sent again only if it has changed; HEAD, OPTIONS, 405 and ranges work', async () => {
     const whole = await open('GET', '/', { 'accept': BROWSER, 'accept-encoding': 'identity' })
     const etag = whole.headers.get('etag') ?? ''
     assert.match(etag, /^"[\w-]{22}"$/)
@@ -80,7 +80,7 @@ describe('the front page', () => {
     assert.equal((await open('POST', '/')).status, 405)
   })
 
-  test('the name that a client gives the server can do nothing in the page', async () => {
+  test('the Host field of a client cannot inject anything into the page', async () => {
     assert.match((await raw('/', { host: 'api.example:8080' })).text, / http:\/\/api\.example:8080\/api\/long-running-task</)
     for (const host of ['x"><script>alert(1)</script>', "a' b", '$&', '\xe9']) {
       const { status, text } = await raw('/', { accept: BROWSER, host })
@@ -91,7 +91,7 @@ describe('the front page', () => {
 })
 
 describe('the files of the console', () => {
-  test('each is there for everybody, with its type, and comes once', async () => {
+  test('each is public, has its type, and is cached', async () => {
     assert.ok(FILES.length > 10)
     for (const name of [...FILES, 'longhaul-client.js']) {
       const { status, headers, text } = await open('GET', `/console/${name}`, { 'accept-encoding': 'identity' })
@@ -106,7 +106,7 @@ describe('the files of the console', () => {
     assert.equal((await open('HEAD', '/console/longhaul-client.js')).status, 200)
   })
 
-  test('what the page names is there, and no script names another host', async () => {
+  test('every file that the page names exists, and no script names another host', async () => {
     const { text } = await open('GET', '/', { accept: BROWSER })
     const named = [...text.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, path]) => path ?? '')
     assert.ok(named.length >= 5)
@@ -118,7 +118,7 @@ describe('the files of the console', () => {
     }
   })
 
-  test('there is nothing else, and no way out', async () => {
+  test('nothing else is served, and no path leads outside', async () => {
     for (const name of ['index.html', 'overview.txt', 'none.js', '..%2fauth.ts', '%2e%2e', '.git', 'Dom.js', 'dom.js.map', '../auth.ts', '..', 'style.css%00.js', '']) {
       const { status, text } = await raw(`/console/${name}`)
       assert.ok(status === 404 || status === 400, `${name}: ${status}`)
@@ -137,11 +137,11 @@ describe('demo tokens', () => {
     }
   }
 
-  test('are offered where they are in use', async () => {
+  test('are offered if they are in use', async () => {
     assert.equal(await offered(DEMO_TOKENS), 'demo-reader demo-writer demo-admin')
   })
 
-  test('are offered nowhere else; a token that only begins like one is nobody\'s business', async () => {
+  test('are offered nowhere else, nor tokens that only begin like one', async () => {
     assert.equal(await offered('s3cret=ann:writer,demo-of-ours=bob:admin,demo-reader=eve:reader'), 'demo-reader')
     assert.match((await open('GET', '/')).text, /data-tokens=""/)
     assert.deepEqual(publicTokens(parseTokens('demo-writer-2=x:writer')), [])

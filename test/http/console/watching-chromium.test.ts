@@ -33,7 +33,7 @@ describe('following tasks', () => {
     }
   })
 
-  test('a page that is loaded again takes its tasks up again; those of another token are not shown', async () => {
+  test('a reloaded page shows its tasks again, and not those of another token', async () => {
     const page = await kit.open()
     const row = await submitWait(page, 60)
     await state(row, 'runs')
@@ -50,7 +50,7 @@ describe('following tasks', () => {
     await page.getByText('No tasks yet.').waitFor()
   })
 
-  test('a task that the server has forgotten is not asked for again', async () => {
+  test('a task that the server has deleted is not requested again', async () => {
     const page = await kit.open()
     await page.evaluate('sessionStorage.setItem(\'longhaul.tasks\', JSON.stringify({ \'demo-writer\': [{ task: \'wait\', handle: { id: \'gone\', statusUrl: \'/api/status/gone\' } }] }))')
     await page.reload()
@@ -61,7 +61,7 @@ describe('following tasks', () => {
     await page.getByText('No tasks yet.').waitFor()
   })
 
-  test('a task that could not be watched is watched again when one says so', async () => {
+  test('a task that could not be watched is watched again on request', async () => {
     const page = await kit.open()
     await page.route('**/api/status/*', (route) => route.fulfill({ status: 400, contentType: 'application/json', body: '{"error": "Not like this.", "code": "made_up"}' }))
     const row = await submitWait(page, 3)

@@ -54,7 +54,7 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'PUT', '/files/a.txt')).status, 405)
   })
 
-  test('no path leads out of it', async (t) => {
+  test('serves no path outside of it', async (t) => {
     const { status } = await tree(t, { hidden: true, symlinks: 'inside' })
     assert.equal(await status('/files/a.txt'), 200)
     const targets = [
@@ -70,14 +70,14 @@ describe('a folder', () => {
     assert.equal(await status('/files/%c3'), 400)
   })
 
-  test('what is hidden is not there, unless it is wanted', async (t) => {
+  test('answers 404 for hidden files, unless the option allows them', async (t) => {
     const shy = await tree(t)
     for (const path of ['/files/.env', '/files/.git/config', '/files/..odd', '/files/%2eenv']) assert.equal(await shy.status(path), 404, path)
     const open = await tree(t, { hidden: true })
     for (const path of ['/files/.env', '/files/.git/config', '/files/..odd']) assert.equal(await open.status(path), 200, path)
   })
 
-  test('symbolic links as configured', async (t) => {
+  test('follows symbolic links as configured', async (t) => {
     const seen = async (symlinks: 'refuse' | 'inside' | 'follow'): Promise<number[]> => {
       const { status } = await tree(t, { symlinks })
       return Promise.all(['/files/in/er/b.json', '/files/out/secret.txt', '/files/secret.txt', '/files/loop'].map(status))
@@ -102,21 +102,21 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'GET', '/a.txt')).body, 'version 2')
   })
 
-  test('only regular files are there: a pipe keeps nobody waiting', async (t) => {
+  test('serves regular files only: a pipe is a 404', async (t) => {
     const { root, status } = await tree(t)
     execFileSync('mkfifo', [join(root, 'pipe')])
     assert.ok(lstatSync(join(root, 'pipe')).isFIFO())
     assert.equal(await status('/files/pipe'), 404)
   })
 
-  test('has to be one', async (t) => {
+  test('throws at construction if it is no folder', async (t) => {
     const base = await folder(t)
     assert.throws(() => folderSource(join(base, 'none')), /is no folder/)
     await writeFile(join(base, 'file'), '')
     assert.throws(() => folderSource(join(base, 'file')), TypeError)
   })
 
-  test('names, types and tags of the host', async (t) => {
+  test('uses names, types and tags of the host', async (t) => {
     const { port } = await tree(t, {
       path: ({ query }) => query.get('f') ?? undefined, types: { txt: 'text/x-own' }, etag: ({ path, stats }) => `"${path.length > 0 ? 'own' : ''}-${stats.size}"`,
     })
@@ -129,7 +129,7 @@ describe('a folder', () => {
     assert.equal((await ask(port, 'GET', '/files/')).status, 404)
   })
 
-  test('a name that is exchanged for a link all the time never leads out', async (t) => {
+  test('never serves a file outside if a name is replaced by a link all the time', async (t) => {
     const { port, root, outside } = await tree(t, { symlinks: 'refuse' })
     const good = join(root, 'flip')
     await mkdir(join(root, 'good'))
@@ -161,7 +161,7 @@ describe('a folder', () => {
 })
 
 describe('a file', () => {
-  test('is looked at anew each time', async (t) => {
+  test('is read anew for each request', async (t) => {
     const path = join(await folder(t), 'x.bin')
     const { port } = await serve(t, content(fileSource(path, { type: 'application/x-own', name: 'other name.bin' }), { disposition: 'attachment' }))
     assert.equal((await ask(port, 'GET', '/')).status, 404)
@@ -194,7 +194,7 @@ describe('a file', () => {
     assert.equal(tags.size, 10)
   })
 
-  test('what was changed in between comes whole, by tag or by date', async (t) => {
+  test('that was changed since is sent as a whole, by tag or by date', async (t) => {
     const path = join(await folder(t), 'x.bin')
     const { port } = await serve(t, content(fileSource(path)))
     await writeFile(path, 'old content')
@@ -208,7 +208,7 @@ describe('a file', () => {
   })
 })
 
-test('positions past 2^32 are what they are, and a file with a hole of 6 GiB is served like any other', async (t) => {
+test('has positions beyond 2^32, also as a sparse file of 6 GiB', async (t) => {
   const path = join(await folder(t), 'x.bin')
   const size = 6 * 1024 ** 3
   const file = await openFile(path, 'w')
@@ -224,7 +224,7 @@ test('positions past 2^32 are what they are, and a file with a hole of 6 GiB is 
   assert.equal((await ask(port, 'HEAD', '/')).headers['content-length'], String(size))
 })
 
-test('the same below a fetch-style server', async (t) => {
+test('is served in the same way by a fetch-style server', async (t) => {
   const base = await folder(t)
   await writeFile(join(base, 'a.txt'), '0123456789')
   const handle = toFetch(content(folderSource(base)), { mountPath: '/files' })

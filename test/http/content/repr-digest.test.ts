@@ -73,7 +73,7 @@ describe('issue 18: Repr-Digest of files', () => {
     }
   })
 
-  test('keeps apart files to which the host gives the same tag', async (t) => {
+  test('distinguishes files to which the host gives the same ETag', async (t) => {
     const path = await folder(t)
     for (const seed of [1, 2]) await writeFile(join(path, `${seed}.txt`), bytesOf(seed))
     const { port } = await serve(t, content(folderSource(path, { digests: {}, etag: () => '"v1"' })))
@@ -99,7 +99,7 @@ describe('issue 18: Repr-Digest of files', () => {
 })
 
 describe('issue 18: the digests that are kept', () => {
-  test('are computed once for all who wait, and again only when they were dropped', async (t) => {
+  test('are computed once for all waiting requests, and again only after they were dropped', async (t) => {
     const path = await folder(t)
     const files = await Promise.all([1, 2, 3].map(async (seed) => {
       const name = join(path, `${seed}`)

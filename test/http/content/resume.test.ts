@@ -41,7 +41,7 @@ test('a client that is cut at 20 random places ends with the same bytes, and no 
   await closed(path)
 })
 
-test('curl -C -: Range alone, and 416 when there is no more to get', async (t) => {
+test('curl -C - resumes with Range alone, and gets 416 at the end', async (t) => {
   const { port, bytes } = await large(t)
   const first = await piece(port, '/', {}, 1_000_000)
   const second = await piece(port, '/', { range: 'bytes=1000000-' })
@@ -53,7 +53,7 @@ test('curl -C -: Range alone, and 416 when there is no more to get', async (t) =
   assert.equal(third.headers['content-range'], `bytes */${SIZE}`)
 })
 
-test('a file that is replaced between two parts comes whole and new, whatever was had of the old one', async (t) => {
+test('a file that is replaced between two parts is sent anew as a whole', async (t) => {
   const { port, path } = await large(t)
   const first = await piece(port, '/', {}, 1_234_567)
   const newer = randomBytes(SIZE)
@@ -64,7 +64,7 @@ test('a file that is replaced between two parts comes whole and new, whatever wa
   assert.equal(sha256(second.bytes), sha256(newer))
 })
 
-test('parts of several at the same time are parts of one', async (t) => {
+test('parts that several clients request at the same time come from one version', async (t) => {
   const { port, bytes, path } = await large(t)
   const parts = await Promise.all(Array.from({ length: 16 }, async (_, index) => {
     const start = index * 200_000
@@ -93,7 +93,7 @@ test('multipart/byteranges of a file: each part where it says', async (t) => {
   }
 })
 
-test('curl itself resumes what was cut', async (t) => {
+test('curl resumes a download that was cut', async (t) => {
   const { port, path, bytes } = await large(t)
   const out = `${path}.out`
   await writeFile(out, bytes.subarray(0, 777_777))
@@ -101,7 +101,7 @@ test('curl itself resumes what was cut', async (t) => {
   assert.equal(sha256(await readFile(out)), sha256(bytes))
 })
 
-test('the reader for fetch in the guide gets there, over cuts and a change', async (t) => {
+test('the fetch example of the guide completes its download over cuts and a change', async (t) => {
   const base = await folder(t)
   const path = join(base, 'x.bin')
   const versions = [randomBytes(2_000_000), randomBytes(1_900_000)] as const

@@ -13,6 +13,7 @@ import type { Queue } from 'longhaul/queues'
 import type { Repository } from 'longhaul/resources'
 import type { Blobs, Store, TaskIndex } from 'longhaul/stores'
 import type { Server } from 'node:http'
+import type { Pool } from 'pg'
 
 /** A record of the application. */
 export interface User { readonly id: string, readonly name: string, readonly role: string }
@@ -48,6 +49,7 @@ export declare const store: Store
 export declare const blobs: Blobs
 export declare const queue: Queue
 export declare const client: Redis
+export declare const pool: Pool
 
 /** The application's records, and the rules for them. */
 export declare const repository: Required<Repository<User, Omit<User, 'id'>>>
@@ -60,7 +62,8 @@ export declare const cache: { get(key: string): Promise<string> }
 export declare const url: string
 export declare function secretsOf(owner: string | undefined): Promise<string[]>
 
-/** A client of the application's own API. */
+/** A file that a user has chosen, and a client of the application's own API. */
+export declare const film: Blob
 export declare const api: Client
 
 /** A test runner, and what opens a fresh adapter for each test. */

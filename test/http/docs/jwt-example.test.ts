@@ -51,14 +51,14 @@ function api(): (authorization: string) => Promise<HttpResponse> {
 }
 
 describe('JSON Web Tokens', () => {
-  test('SPEC 5.2: a valid one says who it is, and what it may', async () => {
+  test('SPEC 5.2: a valid token names the user and the roles', async () => {
     const ask = api()
     const { status, body } = await ask(`Bearer ${await sign({ scope: 'read write' })}`)
     assert.deepEqual([status, JSON.parse(body as string)], [200, { subject: 'ann', scopes: ['read', 'write'] }])
     assert.equal((await ask(`bearer ${await sign({ sub: 'eve' })}`)).status, 403)
   })
 
-  test('SPEC 5.2: one that is not valid is nobody\'s, whatever is wrong with it, and no failure of ours', async () => {
+  test('SPEC 5.2: an invalid token is a 401, whatever is wrong with it', async () => {
     const ask = api()
     heard.length = 0
     const good = await sign()
@@ -87,7 +87,7 @@ describe('JSON Web Tokens', () => {
     assert.equal((await ask(`Bearer ${good}`)).status, 200)
   })
 
-  test('SPEC 7.502, 7.504: a provider that fails is no 401, and only onError hears why', { timeout: 20_000 }, async () => {
+  test('SPEC 7.502, 7.504: a provider that fails is a 502 or 504, and only onError receives the reason', { timeout: 20_000 }, async () => {
     for (const [how, status] of [['broken', 502], ['silent', 504]] as const) {
       heard.length = 0
       provider = how

@@ -62,7 +62,7 @@ for (const host of HOSTS) {
         assert.deepEqual(JSON.parse((await ask(port, 'POST', '/api/x', sent)).body), { a: [2] })
       }))
 
-    test('go on to the host when they answer undefined', () =>
+    test('continue with the host when they return undefined', () =>
       running(host, { fallback: true, handler: async () => undefined }, async (port) => {
         const { status, body } = await ask(port, 'GET', '/api/x')
         assert.deepEqual([status, body], [200, 'host'])
@@ -140,7 +140,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('are told when the client leaves, and their source is closed', () => {
+    test('are aborted when the client disconnects, and their source is closed', () => {
       let aborted = false
       let closed = false
       return running(host, (request) => {
@@ -162,7 +162,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('are told when the client leaves before there is an answer', () => {
+    test('are aborted when the client disconnects before there is an answer', () => {
       const { promise: asked, resolve: arrived } = gate()
       const { promise: aborted, resolve: abort } = gate()
       return running(host, async (request) => {
@@ -178,7 +178,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('are not told that the client left when it has its answer', () => {
+    test('are not aborted when the client disconnects after its answer', () => {
       let signal: AbortSignal | undefined
       return running(host, (request) => {
         signal = request.signal
@@ -190,7 +190,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('produce no more than a slow client takes', { timeout: 20_000 }, () => {
+    test('produce no more than a slow client reads', { timeout: 20_000 }, () => {
       let produced = 0
       return running(host, () => ({
         status: 200, headers: { 'content-type': 'application/octet-stream' },
@@ -253,7 +253,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('are masked when they throw, reject, or make a header that can not be sent', () => {
+    test('are masked when they throw, reject, or make a header that cannot be sent', () => {
       const seen: unknown[] = []
       return running(host, {
         onError: (error) => seen.push(error),
@@ -273,7 +273,7 @@ for (const host of HOSTS) {
       })
     })
 
-    test('get a broken body as a plain 400, which nobody is alarmed about', () => {
+    test('answer a broken body with 400, which is not reported', () => {
       const seen: unknown[] = []
       const caught: unknown[] = []
       const { promise: asked, resolve: arrived } = gate()
@@ -326,7 +326,7 @@ for (const host of HOSTS) {
           }
         }))
     } else {
-      test('get 404 not_found when nobody answers', () =>
+      test('answer 404 not_found if the host has no answer', () =>
         running(host, () => undefined, async (port) => {
           const { status, headers, body } = await ask(port, 'GET', '/api/x')
           assert.deepEqual([status, headers['content-type'], JSON.parse(body).code], [404, 'application/json', 'not_found'])

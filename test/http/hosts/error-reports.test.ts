@@ -47,7 +47,7 @@ function warnings(t: TestContext): string[] {
   return seen
 }
 
-describe('reportErrorsTo hears of every masked error, in one place for all handlers', () => {
+describe('reportErrorsTo receives every masked error of all handlers', () => {
   const hosts: Record<string, (answered: string[]) => RequestListener | Promise<RequestListener>> = {
     'express, whose own error middleware must not answer as well': (answered) => {
       const app = express()
@@ -112,7 +112,7 @@ describe('reportErrorsTo hears of every masked error, in one place for all handl
   })
 })
 
-test('what is meant for clients is not reported, and a listener that was removed hears nothing', async (t) => {
+test('errors that are meant for clients are not reported, and a removed listener is not called', async (t) => {
   const heard = listen()
   assert.equal(await statusOf(t, toNode(() => { throw httpError('forbidden') })), 403)
   stop?.()
@@ -123,7 +123,7 @@ test('what is meant for clients is not reported, and a listener that was removed
   assert.equal(seen.length, 1)
 })
 
-test('a listener that throws harms no answer, and is a warning', async (t) => {
+test('a listener that throws changes no answer, and causes a warning', async (t) => {
   const seen = warnings(t)
   stop = reportErrorsTo(() => { throw new Error('Sentry is away') })
   assert.equal(await statusOf(t, toNode(broken)), 500)

@@ -11,14 +11,14 @@ const place: Handler = ({ method, path, mountPath, params, query, context, peerA
   json(200, { method, path, mountPath, params, query: [...query], context, peerAddress, accept: headers['accept'] })
 
 describe('toFetch: requests', () => {
-  test('are values of their own', async () => {
+  test('are independent values', async () => {
     const response = await toFetch(place)(new Request('http://h/a%20b/?x=1&x=2#y?z', { headers: { Accept: 'a/b' } }))
     assert.deepEqual(await response.json(), {
       method: 'GET', path: '/a%20b/', mountPath: '', params: {}, query: [['x', '1'], ['x', '2']], context: {}, accept: 'a/b'
     })
   })
 
-  test('have what the host says of them', async () => {
+  test('have the facts that the host passes', async () => {
     const handle = toFetch(place, { mountPath: '/api', context: (request) => ({ url: request.url }) })
     assert.deepEqual(await (await handle(new Request('http://h/x#y'))).json(),
       { method: 'GET', path: '/api/x', mountPath: '/api', params: {}, query: [], context: { url: 'http://h/x#y' } })
@@ -27,7 +27,7 @@ describe('toFetch: requests', () => {
       { method: 'GET', path: '/m/x', mountPath: '/m', params: { id: '1' }, query: [], context: { url: 'u' }, peerAddress: '::1' })
   })
 
-  test('a mount path that is none is refused at once, or masked when it comes with a call', async () => {
+  test('an invalid mount path is refused at construction, or masked in a call', async () => {
     assert.throws(() => toFetch(place, { mountPath: 'api' }), /write "\/api"/)
     assert.throws(() => toFetch(undefined as never), /has to be a function/)
     const errors: unknown[] = []
@@ -70,7 +70,7 @@ describe('toFetch: bodies', () => {
     assert.equal(await (await handle(new Request('http://h/'))).json(), 0)
   })
 
-  test('that do not end are not read on', async () => {
+  test('that do not end are not read to the end', async () => {
     const { body, pulled } = endless()
     const request = post(body)
     assert.equal(await (await toFetch(async ({ body }) => json(200, await size(body, 5000) ?? 'more'))(request)).json(), 'more')
@@ -78,7 +78,7 @@ describe('toFetch: bodies', () => {
     assert.equal(request.body?.locked, false)
   })
 
-  test('are streamed as they are asked for, and let go of', async () => {
+  test('are streamed on request, and released', async () => {
     const { body, pulled } = endless()
     const request = post(body)
     await toFetch(async (request) => {
@@ -90,14 +90,14 @@ describe('toFetch: bodies', () => {
     assert.equal(request.body?.locked, false)
   })
 
-  test('that break off are a plain 400', async () => {
+  test('that break off are a 400', async () => {
     const errors: unknown[] = []
     const broken = new ReadableStream<Uint8Array>({ pull(controller) { controller.error(new Error('reset')) } })
     const response = await toFetch(async ({ body }) => json(200, await size(body, 10)), { onError: (error) => errors.push(error) })(post(broken))
     assert.deepEqual([response.status, (await response.json() as { code: string }).code, errors], [400, 'incomplete_body', []])
   })
 
-  test('that were read before are taken from the host, else fail with what to do', async () => {
+  test('that were read before are taken from the host; without its value an error says what to do', async () => {
     const errors: unknown[] = []
     const handle = toFetch(async (request) => json(200, await readJson(request, { maxBodyBytes: 100 })), { onError: (error) => errors.push(error) })
     const used = async (): Promise<Request> => {
@@ -113,7 +113,7 @@ describe('toFetch: bodies', () => {
     assert.deepEqual(await (await handle(post('{"a":3}', { 'content-type': 'application/json' }), { body: {} })).json(), { a: 3 })
   })
 
-  test('can be asked for once', async () => {
+  test('can be read once', async () => {
     const errors: unknown[] = []
     await toFetch(async ({ body }) => json(200, [await size(body, 10), await size(body, 10)]), { onError: (error) => errors.push(error) })(post('x'))
     assert.match(String(errors[0]), /only once/)
@@ -121,7 +121,7 @@ describe('toFetch: bodies', () => {
 })
 
 describe('toFetch: answers', () => {
-  test('undefined goes on to the host, and is a 404 when it has nothing', async () => {
+  test('undefined continues with the host, and is a 404 if the host has no answer', async () => {
     const handle = toFetch(() => undefined)
     assert.equal(await (await handle(new Request('http://h/'), { next: () => new Response('host') })).text(), 'host')
     for (const extra of [{}, { next: async () => undefined }]) {
@@ -130,7 +130,7 @@ describe('toFetch: answers', () => {
     }
   })
 
-  test('what the host does after undefined is its own', async () => {
+  test('an error of the host after undefined is not masked', async () => {
     await assert.rejects(toFetch(() => undefined)(new Request('http://h/'), { next: () => { throw new Error('host') } }), /^Error: host$/)
   })
 
@@ -148,7 +148,7 @@ describe('toFetch: answers', () => {
     }
   })
 
-  test('errors are masked, and a status that can not be sent is one', async () => {
+  test('errors are masked; so is a status that cannot be sent', async () => {
     const errors: unknown[] = []
     for (const handler of [
       () => { throw new Error('secret') }, () => ({ status: 99, headers: {} }), () => ({ status: 200, headers: { 'x y': 'z' } })
@@ -195,7 +195,7 @@ describe('toFetch: answers', () => {
     await eventually(() => closed, 'closed')
   })
 
-  test('what a source says when it fails stays here', async () => {
+  test('the message of a source that fails is not sent', async () => {
     const errors: unknown[] = []
     const response = await toFetch(() => ({
       status: 200, headers: {}, body: (async function * () { yield 'x'; throw new Error('secret') })()

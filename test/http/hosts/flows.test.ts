@@ -80,7 +80,7 @@ for (const host of HOSTS) {
       assert.deepEqual((JSON.parse(refused.body) as Body)['details'], [{ pointer: '/name', message: 'is required' }])
     })
 
-    test('a client that goes aborts direct work, and not a task', async (t) => {
+    test('a client that disconnects aborts direct work, and not a task', async (t) => {
       const { port, begun, end } = await site(host)
       t.after(end)
       const wire = new Wire(port, 'POST /api/wait HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}')

@@ -35,7 +35,7 @@ describe('longhaul/fastify', () => {
     assert.ok(sent.includes('/t/acme/me/7 200'), 'onResponse hooks hear of our answers')
   })
 
-  test('a failure is masked to the client and whole in the log', async () => {
+  test('a failure is masked for the client, and complete in the log', async () => {
     const lines: string[] = []
     const app = fastify({ logger: { level: 'error', stream: { write: (line: string) => { lines.push(line) } } } })
     app.register(longhaul, { handler: api })
@@ -45,7 +45,7 @@ describe('longhaul/fastify', () => {
     await app.close()
   })
 
-  test('a single route takes what Fastify has parsed', async () => {
+  test('a single route uses the body that Fastify has parsed', async () => {
     const app = fastify()
     app.post('/echo', toFastify(async (request) => json(200, await readJson(request, { maxBodyBytes: 1000 }))))
     app.get('/refuses', toFastify(() => { throw httpError('conflict') }))
@@ -55,7 +55,7 @@ describe('longhaul/fastify', () => {
     await app.close()
   })
 
-  test('a handler that is none fails when the app is made ready', async () => {
+  test('an invalid handler fails when the app becomes ready', async () => {
     const app = fastify()
     app.register(longhaul, { handler: undefined as never })
     await assert.rejects(async () => { await app.ready() }, /pass a handler/)
@@ -63,7 +63,7 @@ describe('longhaul/fastify', () => {
 })
 
 describe('longhaul/koa', () => {
-  test('middleware in front gets its turn again, failures reach the app', async () => {
+  test('middleware in front continues after the answer, and failures reach the app', async () => {
     const app = new Koa()
     const seen: unknown[] = []
     app.on('error', (error: Error, ctx: Koa.Context) => { seen.push(error.message, ctx.path) })
@@ -83,7 +83,7 @@ describe('longhaul/koa', () => {
     assert.deepEqual(seen, ['secret', '/fails', 500, true, 404, false])
   })
 
-  test('in a route of @koa/router the handler is told of the prefix', async () => {
+  test('in a route of @koa/router the handler knows the prefix', async () => {
     const router = new Router({ prefix: '/api' })
     const shows: Handler = ({ path, mountPath, params }) => json(200, { path, mountPath, params })
     router.get('/things/:id', toKoa(shows, { mountPath: '/api/' }))

@@ -38,7 +38,7 @@ describe('limitSending: the rule', () => {
     return { server, socket, stop }
   }
 
-  test('SPEC 8.3: what waits and does not move is cut, from the limit on and soon after it', (t) => {
+  test('SPEC 8.3: a connection whose bytes do not move is cut soon after the limit', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     for (const event of ['connection', 'secureConnection']) {
       const { socket } = serving(event)
@@ -50,7 +50,7 @@ describe('limitSending: the rule', () => {
     }
   })
 
-  test('a connection that has ended is not looked at any more', (t) => {
+  test('a connection that has ended is not checked any more', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const { socket } = serving()
     let looks = 0
@@ -62,7 +62,7 @@ describe('limitSending: the rule', () => {
     assert.equal(looks, 2)
   })
 
-  test('one that has nothing to send is left alone, however long', (t) => {
+  test('a connection without bytes to send is never cut', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const { socket } = serving()
     t.mock.timers.tick(60_000)
@@ -74,7 +74,7 @@ describe('limitSending: the rule', () => {
     assert.equal(socket.destroyed, false)
   })
 
-  test('one that takes a little again and again is slow, not gone: by writes, or within one', (t) => {
+  test('a connection that reads slowly is not cut, between writes or within one', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const [writes, within] = [serving().socket, serving().socket]
     for (const socket of [writes, within]) socket.write(100)
@@ -89,7 +89,7 @@ describe('limitSending: the rule', () => {
     assert.deepEqual([writes.destroyed, within.destroyed], [true, true])
   })
 
-  test('that ever more waits for it does not save one', (t) => {
+  test('a connection is cut even if more and more bytes wait for it', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const { socket } = serving()
     socket._handle = undefined
@@ -100,7 +100,7 @@ describe('limitSending: the rule', () => {
     assert.equal(socket.destroyed, true)
   })
 
-  test('it ends, and misuse throws', (t) => {
+  test('the limit can be removed, and invalid options throw', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const { server, socket, stop } = serving()
     socket.write(1)
@@ -114,7 +114,7 @@ describe('limitSending: the rule', () => {
 describe('slow clients', () => {
   const megabyte = Buffer.alloc(1024 * 1024)
 
-  test('SPEC 8.3: one that stops reading is cut, its source closed, and holds up nobody; one that waits for its answer is not', async () => {
+  test('SPEC 8.3: a client that stops reading is cut, its source is closed, and others are not delayed; a client that waits for its answer is not cut', async () => {
     let closed: () => void = () => {}
     const sourceClosed = new Promise<void>((resolve) => { closed = resolve })
     let answerLate: (() => void) | undefined
@@ -152,7 +152,7 @@ describe('slow clients', () => {
     await close()
   })
 
-  test('one that reads slowly gets all of it', async () => {
+  test('a client that reads slowly gets the whole answer', async () => {
     const server = createServer((_, res) => { res.end(Buffer.alloc(8 * 1024 * 1024)) })
     limitSending(server, 1000)
     const { port, close } = await listen(server)
@@ -166,7 +166,7 @@ describe('slow clients', () => {
     await close()
   })
 
-  test('one that sends slowly holds up nobody', async () => {
+  test('a client that sends slowly delays nobody', async () => {
     const server = createServer()
     attach(server, async (request) => request.method === 'POST' ? json(200, (await request.body.bytes(100))?.byteLength) : json(200, 'here'))
     const { port, close } = await listen(server)

@@ -117,7 +117,7 @@ describe('toNode: whole answers', () => {
     })
   })
 
-  test('what comes back from a handler that has answered by itself is nothing', () => {
+  test('the result of a handler that has answered by itself is ignored', () => {
     const handle = toNode((request) => {
       (request.raw as NodeRaw).res.end('mine')
       return undefined

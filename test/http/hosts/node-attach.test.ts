@@ -89,7 +89,7 @@ describe('attach: what Node refuses', () => {
     })
   })
 
-  test('a client that resets the connection harms nobody', () =>
+  test('a client that resets the connection affects no other client', () =>
     serving(hello, {}, async (port) => {
       const wire = new Wire(port, 'GET / HTTP/1.1\r\nHo')
       await new Promise((resolve) => wire.socket.once('connect', resolve))
@@ -107,7 +107,7 @@ describe('attach: what Node refuses', () => {
 })
 
 describe('attach: Expect', () => {
-  test('what nobody can meet gets 417 with the error body, and the connection goes on', () =>
+  test('an unknown expectation gets 417 with the error body, and the connection stays open', () =>
     serving(hello, {}, async (port) => {
       const wire = new Wire(port, 'GET / HTTP/1.1\r\nHost: a\r\nExpect: a-cup-of-tea\r\n\r\n')
       await wire.until(/\}$/)
@@ -187,7 +187,7 @@ describe('attach: Expect: 100-continue', () => {
       wire.socket.destroy()
     }))
 
-  test('a refusal comes instead of 100, and closes the connection', () =>
+  test('a refusal is sent in place of 100, and closes the connection', () =>
     serving(() => { throw httpError('unauthorized') }, {}, async (port) => {
       const wire = new Wire(port, head)
       const answer = parse(await wire.end())
@@ -217,8 +217,8 @@ describe('attach: Expect: 100-continue', () => {
   })
 })
 
-describe('attach: living beside the host', () => {
-  test('what the handler declines goes to the listeners that were there', () =>
+describe('attach: listeners of the host', () => {
+  test('a request that the handler declines goes to the former listeners', () =>
     serving((request) => request.path === '/ours' ? json(200, {}) : undefined, {}, async (port) => {
       assert.equal((await ask(port, 'GET', '/ours')).status, 200)
       assert.equal((await ask(port, 'GET', '/theirs')).body, 'theirs')
@@ -230,7 +230,7 @@ describe('attach: living beside the host', () => {
       assert.deepEqual([answer.status, JSON.parse(answer.body).code], [404, 'not_found'])
     }))
 
-  test('detach puts the server back as it was', async () => {
+  test('detach restores the server', async () => {
     const server = createServer((_req, res) => { res.end('theirs') })
     const events = ['request', 'checkContinue', 'connect', 'clientError', 'upgrade']
     const before = events.map((event) => server.rawListeners(event))
@@ -241,7 +241,7 @@ describe('attach: living beside the host', () => {
     assert.deepEqual(events.map((event) => server.rawListeners(event)), before)
   })
 
-  test('a handler that is none, and a mount path that is none, are refused at once', () => {
+  test('an invalid handler and an invalid mount path are refused at construction', () => {
     assert.throws(() => attach(createServer(), null as never), /has to be a function/)
     assert.throws(() => attach(createServer(), hello, { mountPath: 'api' }), /write "\/api"/)
   })

@@ -91,7 +91,7 @@ describe('toNode: bodies that a parser saw first', () => {
     })
   })
 
-  test('asking after the client left fails at once', () => {
+  test('reading after the client has disconnected fails at once', () => {
     let code: unknown
     const handle = toNode(async (request) => {
       const { res } = request.raw as NodeRaw
@@ -129,7 +129,7 @@ describe('toNode: bodies that a parser saw first', () => {
     })
   })
 
-  test('a slow reader of a stream slows its sender down', () => {
+  test('a slow reader of a stream slows down its sender', () => {
     let go = (): void => {}
     const gate = new Promise<void>((resolve) => { go = resolve })
     let size = 0
@@ -193,7 +193,7 @@ describe('toNode: bodies that are not wanted', () => {
   const total = 400 * 256 * 1024
   for (const [what, handler, status] of [['over the cap', capped, 413], ['unread', unread, 401], ['half read', half, 202]] as const) {
     for (const head of [`Content-Length: ${total}`, 'Transfer-Encoding: chunked']) {
-      test(`a client that writes 100 MB first gets its ${status} (${what}, ${head.split(':')[0]})`, { timeout: 20_000 }, () =>
+      test(`a client that writes 100 MB before it reads gets its ${status} (${what}, ${head.split(':')[0]})`, { timeout: 20_000 }, () =>
         serving(toNode(handler), async (port) => {
           const before = process.memoryUsage().rss
           const text = await stubborn(port, head, total)

@@ -62,7 +62,7 @@ describe('toNode: where a request is', () => {
     })
   })
 
-  test('behind a proxy that takes a prefix away', async () => {
+  test('behind a proxy that removes a prefix', async () => {
     await serving(toNode(place, { mountPath: '/ext/' }), async (port) => {
       assert.deepEqual(await seen(port, '/x'), { path: '/ext/x', mountPath: '/ext', params: {}, query: [] })
       assert.deepEqual(await seen(port, '/ext/x'), { path: '/ext/x', mountPath: '/ext', params: {}, query: [] })
@@ -84,7 +84,7 @@ describe('toNode: where a request is', () => {
     })
   })
 
-  test('the facts of one call win', () => {
+  test('the facts of one call take precedence', () => {
     const handle = toNode<{ a: number }>(({ path, mountPath, params, context }) => json(200, { path, mountPath, params, context }), { context: () => ({ a: 0 }) })
     return serving((req, res) => handle(req, res, { mountPath: '/m', params: { id: '1', gone: undefined }, context: { a: 1 } }), async (port) => {
       assert.deepEqual(await seen(port, '/x'), { path: '/m/x', mountPath: '/m', params: { id: '1' }, context: { a: 1 } })
@@ -115,7 +115,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('the peer, the headers and the host objects', () => {
+  test('it has the peer, the headers and the objects of the host', () => {
     let same = false
     const listener: RequestListener = (req, res) => toNode((request) => {
       const raw = request.raw as NodeRaw
@@ -128,7 +128,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('a request that waits behind another is told when the connection goes', () => {
+  test('a request that waits behind another is aborted when the connection closes', () => {
     const aborted: string[] = []
     const handle = toNode((request) => new Promise(() => {
       request.signal.addEventListener('abort', () => aborted.push(request.path))
@@ -162,7 +162,7 @@ describe('toNode: what a request carries', () => {
     })
   })
 
-  test('a derived request with a signal of its own has gone when that says so', async () => {
+  test('a derived request with a signal of its own is gone when that signal aborts', async () => {
     const controller = new AbortController()
     const request = { signal: new AbortController().signal, gone: false } as HttpRequest
     const derived = new DerivedRequest(request, { signal: () => controller.signal })

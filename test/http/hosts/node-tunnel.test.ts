@@ -121,13 +121,13 @@ describe('a tunnel', () => {
     two.socket.resetAndDestroy()
     await eventually(() => others[1]?.destroyed === true, 'the other side gone')
   })
-  test('one in which nothing moves is closed', async () => {
+  test('a tunnel without traffic is closed', async () => {
     const target = await tcp(() => {})
     const { port } = await proxy({ allow: [`127.0.0.1:${target}`], idleTimeoutMs: 50 })
     const wire = open(port, `127.0.0.1:${target}`)
     assert.match(await wire.end(), /^HTTP\/1\.1 200 /)
   })
-  test('so many at one time; those that end make room', async () => {
+  test('maxTunnels bounds the open tunnels, and one that ends makes room', async () => {
     const { port } = await proxy({ maxTunnels: 1 })
     const first = open(port, await echo())
     await first.until(/200/)
@@ -144,14 +144,14 @@ describe('a tunnel', () => {
 })
 
 describe('no tunnel', () => {
-  test('leads where it is not allowed to', async () => {
+  test('is opened to a target that is not allowed', async () => {
     const { port } = await proxy({ allow: [await echo(), 'example.com:443'] })
     for (const target of ['127.0.0.1:1', 'example.com:80', 'localhost:80', '[::1]:443', 'example.com.:443']) {
       assert.deepEqual((await refused(port, target)).code, 'forbidden', target)
     }
     for (const target of ['127.0.0.1', 'example.com:0', 'example.com:99999', 'a@b:1', '/x']) assert.equal((await refused(port, target)).status, 400, target)
   })
-  test('leads to a private address by a public name', async () => {
+  test('is opened to a private address by a public name', async () => {
     let asked = 0
     const resolve = async () => [{ address: asked++ === 0 ? '127.0.0.1' : '169.254.169.254', family: 4 }]
     const { port } = await proxy({ allow: ['public.example:80'], resolve })
@@ -167,7 +167,7 @@ describe('no tunnel', () => {
       wire.socket.destroy()
     }
   })
-  test('SPEC 7.502: what can not be reached is 502, and says nothing of the network', async () => {
+  test('SPEC 7.502: an unreachable target is a 502 without details of the network', async () => {
     const gone = await tcp(() => {})
     servers.at(-1)?.close()
     const { port, errors } = await proxy({ allow: [`127.0.0.1:${gone}`, 'nowhere.example:80'], resolve: async () => { throw new Error('ENOTFOUND 10.1.2.3') } })
@@ -177,11 +177,11 @@ describe('no tunnel', () => {
     }
     assert.equal(errors.length, 2)
   })
-  test('SPEC 7.504: what does not answer in time is 504', async () => {
+  test('SPEC 7.504: a target that does not answer in time is a 504', async () => {
     const { port } = await proxy({ allow: ['slow.example:80'], resolve: () => new Promise(() => {}), connectTimeoutMs: 50 })
     assert.deepEqual((await refused(port, 'slow.example:80')).code, 'gateway_timeout')
   })
-  test('against the policies, which see who asks and where to', async () => {
+  test('is opened against the policies, which see the caller and the target', async () => {
     const seen: unknown[] = []
     const policy: Policy = (request, next) => {
       seen.push([request.method, request.path, request.headers['authorization'], request.peerAddress, request.context])
@@ -217,14 +217,14 @@ describe('no tunnel', () => {
     assert.match(await last.end(), /plain/)
     assert.deepEqual([connections.length, errors], [0, []])
   })
-  test('is made with options that make no sense', () => {
+  test('is configured with invalid options', () => {
     for (const options of [{ allow: [] }, { allow: ['example.com'] }, { allow: ['https://example.com:443'] }, { allow: ['a:1'], idleTimeoutMs: 0 }, { allow: ['a:1'], maxTunnels: 1.5 }]) {
       assert.throws(() => tunnel(options), TypeError, JSON.stringify(options))
     }
   })
 })
 
-test('authorities', () => {
+test('authorities are read, and malformed ones are refused', () => {
   assert.deepEqual(readAuthority('Example.COM:443'), { host: 'example.com', port: 443 })
   assert.deepEqual(readAuthority('[2001:DB8::1]:80'), { host: '2001:db8::1', port: 80 })
   for (const text of ['', 'a', ':1', 'a:', 'a:1:2', '[::1]', '[a]:1', '[1.2.3.4]:1', 'a b:1', 'a:1 ', '2001:db8::1:80', 'a:65536', 'a/b:1']) {

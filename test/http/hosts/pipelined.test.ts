@@ -65,7 +65,7 @@ function together(): { readonly handler: Handler, readonly signals: AbortSignal[
 }
 
 describe(`${COUNT} pipelined requests warn of no leak of listeners (issue 15, D19)`, () => {
-  test('that are watched for their clients\' going, and nothing stays on the connection', async () => {
+  test('that watch for a disconnect, and leave no listener on the connection', async () => {
     await withoutWarnings(async () => {
       const { handler, signals } = together()
       const { client, socket } = await listen((server) => { attach(server, handler) })
@@ -81,7 +81,7 @@ describe(`${COUNT} pipelined requests warn of no leak of listeners (issue 15, D1
     })
   })
 
-  test('that nobody takes', async () => {
+  test('that no handler answers', async () => {
     await withoutWarnings(async () => {
       const { client } = await listen((server) => { attach(server, ({ signal }) => (signal.aborted ? { status: 500, headers: {} } : undefined)) })
       send(client)
@@ -103,7 +103,7 @@ describe(`${COUNT} pipelined requests warn of no leak of listeners (issue 15, D1
     })
   })
 
-  test('whose client leaves: each of them is told', async () => {
+  test('whose client disconnects abort each of them', async () => {
     await withoutWarnings(async () => {
       let told = 0
       let all: (() => void) | undefined

@@ -77,7 +77,7 @@ after(() => stop())
 
 describe('an upstream that fails', () => {
   for (const [path, status, code] of UPSTREAMS) {
-    test(`SPEC 7.502, 7.504: ${path}: ${status} ${code}, and only onError hears why`, async () => {
+    test(`SPEC 7.502, 7.504: ${path}: ${status} ${code}, and only onError receives the reason`, async () => {
       const post = { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ path }) }
       for (const answer of [await ask(ours.port, 'GET', `/handler/${path}`), await ask(ours.port, 'GET', `/repository/${path}`), await ask(ours.port, 'POST', '/task', post)]) {
         heard.splice(0, heard.length - 1)
@@ -101,7 +101,7 @@ describe('an upstream that fails', () => {
 describe('upstreamError', () => {
   const late = (code: string): Error => Object.assign(new Error('no'), { code })
 
-  test('what took too long is a 504, however deep it is hidden; the rest is a 502', () => {
+  test('a time-out is a 504, however deep in the causes; others are a 502', () => {
     const rows: [unknown, string][] = [
       [new DOMException('', 'TimeoutError'), 'gateway_timeout'], [late('ETIMEDOUT'), 'gateway_timeout'], [late('UND_ERR_HEADERS_TIMEOUT'), 'gateway_timeout'],
       [late('UND_ERR_BODY_TIMEOUT'), 'gateway_timeout'], [late('UND_ERR_CONNECT_TIMEOUT'), 'gateway_timeout'], [late('ESOCKETTIMEDOUT'), 'gateway_timeout'],
@@ -119,7 +119,7 @@ describe('upstreamError', () => {
     assert.equal(upstreamError(ring).code, 'bad_gateway', 'it ends')
   })
 
-  test('an HttpError is what it is, and a message of your own may be said', () => {
+  test('an HttpError is unchanged, and may have a message of the application', () => {
     const own = httpError('conflict')
     assert.equal(upstreamError(own), own)
     const made = upstreamError(new Error('secret'), { message: 'The rates can not be had.', headers: { 'retry-after': '5' } })

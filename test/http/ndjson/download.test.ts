@@ -54,7 +54,7 @@ describe('downloads over a socket', () => {
       assert.deepEqual(answer.body.trimEnd().split('\n').map((line) => JSON.parse(line) as object), people)
     }
   })
-  test('fetch reads it as it comes, decoded, by the reader that README.md and the guide show', async () => {
+  test('the reader of README.md and of the guide reads a decoded download as it arrives', async () => {
     for (const name of ['README.md', 'docs/guide/ndjson.md']) {
       const page = await readFile(join(import.meta.dirname, '../../..', name), 'utf8')
       const snippet = blocks(page, 'js').find((block) => block.startsWith('async function* records')) ?? ''
@@ -86,7 +86,7 @@ describe('downloads over a socket', () => {
     assert.equal((await ask(server.port, 'HEAD', '/endless')).status, 200)
     assert.equal(given, before)
   })
-  test('a client that leaves stops the source, coded or not', async () => {
+  test('a client that disconnects stops the source, coded or not', async () => {
     for (const headers of [{}, { 'accept-encoding': 'gzip' }]) {
       opened = closed = given = 0
       const response = await open(server.port, 'GET', '/endless', { headers })
@@ -98,7 +98,7 @@ describe('downloads over a socket', () => {
       assert.deepEqual([opened, given], [1, before])
     }
   })
-  test('a client that does not read stops the source, without ending it', async () => {
+  test('a client that does not read pauses the source', async () => {
     opened = closed = given = 0
     const response = await open(server.port, 'GET', '/endless')
     response.pause()
@@ -112,7 +112,7 @@ describe('downloads over a socket', () => {
     response.destroy()
     await eventually(() => closed === 1, 'the source is closed')
   })
-  test('a source that fails midway cuts the connection: nobody takes it for whole', async () => {
+  test('a source that fails midway cuts the connection, so that the client notices', async () => {
     for (const headers of [{}, { 'accept-encoding': 'gzip' }]) {
       const response = await open(server.port, 'GET', '/failing', { headers })
       assert.equal(response.statusCode, 200)
@@ -122,7 +122,7 @@ describe('downloads over a socket', () => {
       assert.equal(response.complete, false)
     }
   })
-  test('one that fails before the first record is a 500', async () => {
+  test('a source that fails before the first record is a 500', async () => {
     const { status, body } = await ask(server.port, 'GET', '/at-once')
     assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [500, 'internal_error'])
   })

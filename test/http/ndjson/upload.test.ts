@@ -102,7 +102,7 @@ describe('uploads over a socket', () => {
     const cut = await post(frames.subarray(0, -1), { ...coded, prefer: 'respond-async' })
     assert.equal((await ended(cut.headers.location as string)).error?.code, 'incomplete_body')
   })
-  test('results come while the upload goes on', async () => {
+  test('results are sent during the upload', async () => {
     const wire = new Wire(server.port, [
       'POST /upload-ndjson HTTP/1.1', 'Host: x', 'Content-Type: application/x-ndjson', 'Accept: application/x-ndjson', 'Transfer-Encoding: chunked', '', '',
     ].join('\r\n'))
@@ -117,7 +117,7 @@ describe('uploads over a socket', () => {
     await wire.until(/"summary":\{"total":3,"succeeded":2,"failed":1\}/)
     wire.socket.destroy()
   })
-  test('a client that goes away midway ends its upload alone', async () => {
+  test('a client that disconnects midway ends its own upload only', async () => {
     const req = httpRequest({ port: server.port, host: '127.0.0.1', method: 'POST', path: '/upload-ndjson', headers: NDJSON, agent: false })
     req.on('error', () => undefined)
     seen.length = 0
@@ -128,7 +128,7 @@ describe('uploads over a socket', () => {
     req.destroy()
     assert.equal((await post('{"id":2}')).status, 200)
   })
-  test('issue 15: a client that leaves while its records are written is no failure, also behind some that were taken', async () => {
+  test('issue 15: a client that disconnects while its records are written is not reported as a failure', async () => {
     for (const taken of [0, 500]) {
       errors.length = 0
       waiting = stopped = false
@@ -142,7 +142,7 @@ describe('uploads over a socket', () => {
       assert.deepEqual(errors, [])
     }
   })
-  test('a write that fails: 500 with what was taken before, the reason for the host alone', async () => {
+  test('a write that fails is a 500 with the records that were written before, and onError receives the reason', async () => {
     errors.length = 0
     const { status, body } = await post(`${'{"id":1}\n'.repeat(500)}{"id":-1}\n`)
     const answer = JSON.parse(body) as { code: string; summary: object }
@@ -180,7 +180,7 @@ describe('uploads over a socket', () => {
       assert.deepEqual([result?.summary, result?.errors[0]?.line], [{ total: 3, succeeded: 2, failed: 1 }, 2])
       assert.deepEqual(seen, [{ id: 1 }, { id: 2 }])
     })
-    test('once for one Idempotency-Key; another body is a 422', async () => {
+    test('reads an upload once for each Idempotency-Key; another body is a 422', async () => {
       seen.length = 0
       const headers = { ...prefer, 'idempotency-key': '"one"' }
       const first = await post('{"id":5}\n', headers)
@@ -195,12 +195,12 @@ describe('uploads over a socket', () => {
       await ended(first.headers.location as string)
       assert.deepEqual(seen, [{ id: 5 }])
     })
-    test('what can be seen from the head is refused at once', async () => {
+    test('refuses at once what the head of the request shows', async () => {
       assert.equal((await post('x', { ...prefer, 'content-type': 'text/plain' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'content-encoding': 'compress' })).status, 415)
       assert.equal((await post('x', { ...prefer, 'idempotency-key': '' })).status, 400)
     })
-    test('an upload that breaks off fails its task, and says how far it came', async () => {
+    test('an upload that breaks off fails its task, with the number of lines that were read', async () => {
       const whole = gzipSync(Array.from({ length: 100_000 }, (_, id) => `{"id":${id}}\n`).join(''))
       const { headers } = await post(whole.subarray(0, -9), { ...prefer, 'content-encoding': 'gzip' })
       const { status, error } = await ended(headers.location as string)
@@ -217,7 +217,7 @@ describe('uploads over a socket', () => {
         await goes(keys[0])
       }
     })
-    test('nothing stays of an upload that is cancelled while it is read, and its write is told', async () => {
+    test('a cancelled upload leaves nothing, and the signal of its write aborts', async () => {
       stopped = false
       const keys = await spooled(async () => {
         const { headers } = await post('{"id":-2}\n', prefer)
@@ -229,7 +229,7 @@ describe('uploads over a socket', () => {
       await goes(keys[0])
       await eventually(() => stopped, 'the signal of the write aborts')
     })
-    test('blobs without room are a 503 that says so, and nothing is written', async () => {
+    test('full blobs are a 503 store_full, and nothing is written', async () => {
       seen.length = 0
       const small = new MemoryBlobs({ maxBytes: 10 })
       const put = blobs.put.bind(blobs)
@@ -252,14 +252,14 @@ describe('uploads over a socket', () => {
         assert.deepEqual(seen, [{ id: 1 }])
       }
     })
-    test('its key stands for it with respond-async too: what was written is not written again', async () => {
+    test('its key names it with respond-async too, and nothing is written twice', async () => {
       seen.length = 0
       const headers = { 'idempotency-key': '"either"' }
       const first = await post('{"id":1}\n', headers)
       const again = await post('{"id":1}\n', { ...prefer, ...headers })
       assert.deepEqual([again.status, again.body, again.headers['idempotent-replayed'], seen], [200, first.body, 'true', [{ id: 1 }]])
     })
-    test('a direct upload above 1 MiB that has one is refused before any of it is written', async () => {
+    test('a direct upload above 1 MiB with a key is refused before anything is written', async () => {
       seen.length = 0
       const { status, body } = await post('{"id":1}\n'.repeat(120_000), { 'idempotency-key': '"two"' })
       assert.deepEqual([status, (JSON.parse(body) as { code: string }).code], [400, 'idempotency_needs_async'])

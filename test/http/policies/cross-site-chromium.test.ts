@@ -178,7 +178,7 @@ describe('with the cookie of a user, a page of another site starts nothing', () 
   })
 })
 
-test('the own page starts what it will, also without a body', async () => {
+test('a page of the same site starts tasks, also without a body', async () => {
   const answers = await own.evaluate(async () => {
     const [start, empty, guarded] = [
       await fetch('/start', { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }),

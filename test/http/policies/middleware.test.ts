@@ -152,7 +152,7 @@ for (const site of SITES) {
       }
     }))
 
-    test('what both say of a field: lists are joined, of others the host has the last word', () => {
+    test('a field that both set: lists are joined, of others the host\'s value stays', () => {
       const guard = toMiddleware([
         adding({ vary: 'Accept, Origin', link: '</v2>; rel="successor-version"', 'x-both': 'policy', 'content-length': '3', 'set-cookie': 'p=1' }),
         adding({ vary: 'Prefer', 'x-mine': 'policy' }),
@@ -170,7 +170,7 @@ for (const site of SITES) {
       })
     })
 
-    test('SPEC 5.2: a refusal is ours, and the host does not run; who came in is handed on', () => {
+    test('SPEC 5.2: a refusal has longhaul\'s error body, and the host does not run; the principal is passed on', () => {
       let runs = 0
       const guard = toMiddleware([requestId(), who, authorize({ allow: (_, { method }) => method === 'GET', reason: 'read_only' })])
       return serving(site, guard, (req, res) => {
@@ -202,7 +202,7 @@ for (const site of SITES) {
       })
     })
 
-    test('bounded concurrency: a turn lasts to the head of the answer, or to the end of the client', () => {
+    test('limitConcurrency: a slot is held until the head of the answer is sent or the client disconnects', () => {
       const held: ServerResponse[] = []
       const seen: ((res: ServerResponse) => void)[] = []
       const next = (): Promise<ServerResponse> => new Promise((resolve) => { seen.push(resolve) })
@@ -300,7 +300,7 @@ describe('toMiddleware', () => {
     return serving(site, toMiddleware(instead), hello, async (port) => { assert.equal((await ask(port, 'GET', '/own')).body, '"instead"') })
   })
 
-  test('a failure of a policy is masked and heard of; a field that can not be sent is one', async () => {
+  test('a failure of a policy is masked and reported; so is a field that cannot be sent', async () => {
     for (const bad of [() => { throw new Error('secret') }, async () => { throw new Error('secret') }, adding({ 'x-bad': 'a\nb' }), adding({ 'bad name': '1' })] as Policy[]) {
       const heard: unknown[] = []
       let runs = 0
@@ -312,7 +312,7 @@ describe('toMiddleware', () => {
     }
   })
 
-  test('a host that has to write its head twice gets the fields into the one that counts', () => serving(site, toMiddleware([old, adding({ vary: 'Accept' })]), (_, res) => {
+  test('a host that writes its head twice sends the fields with the final one', () => serving(site, toMiddleware([old, adding({ vary: 'Accept' })]), (_, res) => {
     assert.throws(() => res.writeHead(99), RangeError)
     for (const name of res.getHeaderNames()) res.removeHeader(name)
     res.writeHead(500).end()
@@ -323,7 +323,7 @@ describe('toMiddleware', () => {
     assert.ok(headers['deprecation'])
   }))
 
-  test('misuse throws when it is made', () => {
+  test('invalid options throw at construction', () => {
     for (const [make, what] of [
       [() => toMiddleware([]), /at least one policy/],
       [() => toMiddleware([authorize({ allow: () => true, reason: 'r' }), who]), /authorize stands before authenticate/],

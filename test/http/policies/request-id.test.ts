@@ -16,7 +16,7 @@ const failing: Handler = () => ({
 })
 const onError = (): void => {}
 
-describe('issue 15: policies speak on every answer', () => {
+describe('issue 15: fields of policies are on every answer', () => {
   for (const [name, status, inner] of [['declined', 404, () => undefined], ['failing before its head is out', 500, failing]] as const) {
     test(`of a handler that is ${name}: node and fetch`, async () => {
       const handler = compose<unknown>(requestId(), cors({ origins: '*' }), inner)
@@ -36,7 +36,7 @@ describe('issue 15: policies speak on every answer', () => {
     })
   }
 
-  test('but not where the host goes on', async () => {
+  test('a request that the host answers has none', async () => {
     const handler = compose<unknown>(requestId(), () => undefined)
     const server = createServer((req, res) => { toNode(handler)(req, res, () => { res.end('host') }) })
     await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
@@ -46,7 +46,7 @@ describe('issue 15: policies speak on every answer', () => {
     assert.equal(answer.headers.get('x-request-id'), null)
   })
 
-  test('onError can ask for the id that the answer has', async () => {
+  test('onError can read the id that the answer has', async () => {
     let told: string | undefined
     const handler = compose<unknown>(requestId(), () => { throw new Error('x') })
     const answer = await guard(handler, { onError: (_, request) => { told = requestIdOf(request) } })(fakeRequest())

@@ -14,7 +14,7 @@ const PROTECTED: readonly [method: string, path: string][] = [
   ['GET', '/users'], ['GET', '/v1/users'], ['GET', '/v2/users']
 ]
 
-describe('who may come in', () => {
+describe('access', () => {
   for (const [method, path] of PROTECTED) {
     test(`SPEC 5.2, 7.401: ${method} ${path} without valid credentials is a 401`, async () => {
       const nobody = await client.ask(method, path, { token: null })
@@ -59,8 +59,8 @@ describe('who may come in', () => {
   })
 })
 
-describe('whose task it is', () => {
-  test('somebody else sees the very same bytes as for a task that there is not', async () => {
+describe('the owner of a task', () => {
+  test('another user gets the same bytes as for an unknown task', async () => {
     for (const [begun, unknown] of [
       [await client.submit('wait', { ms: 60_000 }), '/api/status/AAAAAAAAAAAAAAAAAAAAAA'],
       [await client.ask('POST', '/start-job', { body: { ms: 60_000 } }), '/job-status/AAAAAAAAAAAAAAAAAAAAAA']
@@ -90,7 +90,7 @@ describe('whose task it is', () => {
   })
 })
 
-describe('the settings', () => {
+describe('invalid settings stop the start', () => {
   test('AUTH_TOKENS: tokens, subjects and roles', () => {
     assert.deepEqual(parseTokens('s3cret=alice:writer, dG9rZW4===bob@example.com:reader'), [
       { token: 's3cret', subject: 'alice', role: 'writer' },
@@ -118,7 +118,7 @@ describe('the settings', () => {
     assert.throws(() => readConfig({ AUTH_TOKENS: 'hunter2=ann' }), (error: Error) => !error.message.includes('hunter2'))
   })
 
-  test('PORT and HOST', () => {
+  test('PORT and HOST are checked', () => {
     assert.deepEqual([readConfig({}).port, readConfig({}).host], [3000, '127.0.0.1'])
     assert.deepEqual([readConfig({ PORT: '0' }).port, readConfig({ PORT: '65535', HOST: '::1' }).host], [0, '::1'])
     for (const PORT of ['65536', '-1', '3000.5', '0x10', 'http', ' 1', '999999']) {
@@ -126,7 +126,7 @@ describe('the settings', () => {
     }
   })
 
-  test('the demo tokens are for trying things out', () => {
+  test('the demo tokens are used if AUTH_TOKENS is unset, and refused in production', () => {
     assert.deepEqual(demoTokens(readConfig({}).tokens), ['demo-reader', 'demo-writer', 'demo-admin'])
     assert.deepEqual(demoTokens(readConfig({ AUTH_TOKENS: 'a=ann:reader' }).tokens), [])
     assert.throws(() => readConfig({ NODE_ENV: 'production' }), { name: 'ConfigError', message: /set AUTH_TOKENS/ })

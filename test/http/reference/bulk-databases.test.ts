@@ -126,7 +126,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
       }
     })
   }
-  test('SPEC 4.3, 4.4.1: a streamed body that breaks off: exactly what is told was written, or nothing', async () => {
+  test('SPEC 4.3, 4.4.1: the report of a streamed body that breaks off lists exactly what was written, or nothing', async () => {
     const users = await open()
     const body = drafts(3000)
     const text = JSON.stringify(body).slice(0, 150_000)
@@ -142,7 +142,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     assert.deepEqual(some.items.map(({ index, status }) => [index, status]), body.slice(0, some.position?.item).map((_, at) => [at, 201]))
     assert.deepEqual(await added(users, before), emailsOf(body.slice(0, some.items.length)))
   })
-  test('SPEC 7.4: many in one statement: those of the one that fails are unknown, all others are written', async () => {
+  test('SPEC 7.4: items of a statement that fails are unknown, all others are written', async () => {
     const users = await open()
     const [before, body] = [await everybody(users), thousand()]
     const { status, items } = await send(bulkCreate<User, UserDraft>({ ...common, repository: { createMany: users.createMany.bind(users) }, batchSize: 100 }), body)
@@ -152,7 +152,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     const there = await added(users, before)
     assert.deepEqual(there, emailsOf(body.filter((_, at) => !unknown(at) || (!statement && at < AT))))
   })
-  test('SPEC 4.3.1, 7.4: a mixture of all kinds is told item by item, once and in order', async () => {
+  test('SPEC 4.3.1, 7.4: a mixture of all kinds is reported item by item, once and in order', async () => {
     const users = await open()
     const before = await everybody(users)
     const fresh = drafts(300)
@@ -168,7 +168,7 @@ function bulkSuite(open: () => Promise<Users>, statement: boolean): void {
     assert.deepEqual(items.map(({ index, status: its }) => [index, its]), order.map((its, at) => [at, its.status]))
     assert.deepEqual(await added(users, before), emailsOf(fresh))
   })
-  test('SPEC 4.4.1, 4.4.2: a thousand updates of which one is of nobody: none or 999 have changed', async () => {
+  test('SPEC 4.4.1, 4.4.2: of a thousand updates with one unknown user, none or 999 are written', async () => {
     const users = await open()
     const handler = (atomic: boolean) => bulkUpdate<UserRoleChange, Partial<User>, number>({
       schema: userRole, repository: users, atomic, id: ({ userId }) => userId, change: ({ role }) => ({ role }),

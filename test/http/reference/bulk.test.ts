@@ -55,7 +55,7 @@ describe('bulk on the reference server', () => {
     assert.deepEqual((missing.json as BulkReport).items?.map((item) => [item.status, item.error?.code]), [[424, 'not_applied'], [404, 'not_found']])
     assert.deepEqual(await users(), before)
   })
-  test('SPEC 8.1: what is too large, and of another kind, is refused', async () => {
+  test('SPEC 8.1: a body that is too large or of another type is refused', async () => {
     const size = (await users()).size
     assert.equal((await create('x', { 'content-type': 'application/x-ndjson' })).status, 415)
     assert.equal((await create([])).json.code, 'empty_batch')
@@ -100,7 +100,7 @@ describe('bulk on the reference server', () => {
     assert.deepEqual([status, json], [201, { summary: { total: 20_000, succeeded: 20_000, failed: 0 }, items: [] }])
     assert.equal((await users()).size, size + 20_000)
   })
-  test('SPEC 5.1, 5.2, 5.3: writers only', async () => {
+  test('SPEC 5.1, 5.2, 5.3: only writers may create users', async () => {
     for (const [method, path] of [['POST', '/api/users/bulk'], ['PATCH', '/api/users/bulk-update']] as const) {
       assert.equal((await client.ask(method, path, { token: null, body: [] })).status, 401)
       assert.equal((await client.ask(method, path, { token: 'reader-1', body: [] })).status, 403)

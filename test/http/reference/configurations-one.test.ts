@@ -17,9 +17,9 @@ worksWith('pglite', { env: () => ({ DATABASE: 'pglite' }) })
 worksWith('postgres', { env: () => ({ DATABASE: postgres.url }) })
 worksWith('postgres, workers apart', { env: () => ({ DATABASE: postgres.url }), workerApart: true })
 
-describe('issue 15: what can not work is said at start', () => {
+describe('issue 15: settings that cannot work stop the start', () => {
   const url = 'redis://127.0.0.1:1'
-  test('and nothing else, and the process ends', async () => {
+  test('prints one message, and the process ends', async () => {
     const server = startProcess({ REDIS_URL: url, DATABASE: 'memory' })
     assert.deepEqual(await server.exited, { code: 1, signal: null })
     assert.match(server.err, /^DATABASE=memory keeps the users in one process.*leave DATABASE out.*\n$/)

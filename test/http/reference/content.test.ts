@@ -59,7 +59,7 @@ describe('the large file', () => {
     assert.equal(hash.digest('hex'), SHA256, `cut at ${cuts.join(', ')}`)
   })
 
-  test('any part, near the end as quick as near the start', async () => {
+  test('any range is read as fast near the end as near the start', async () => {
     const bytes = Buffer.concat([...largeFile(50_000_001, 50_100_000)])
     const response = await client.open('GET', PATH, { headers: { range: 'bytes=50000001-50099999' } })
     assert.equal(response.status, 206)
@@ -69,7 +69,7 @@ describe('the large file', () => {
     assert.match(several.headers.get('content-type') ?? '', /^multipart\/byteranges; boundary=/)
   })
 
-  test('conditions', async () => {
+  test('answers conditional requests', async () => {
     const etag = (await client.open('HEAD', PATH)).headers.get('etag') ?? ''
     const status = async (headers: Record<string, string>): Promise<number> => {
       const response = await client.open('GET', PATH, { headers })
@@ -92,7 +92,7 @@ describe('the large file', () => {
     assert.equal(sha256(await readFile(join(cwd, 'large.bin'))), SHA256)
   })
 
-  test('for readers only, and for reading only', async () => {
+  test('is served to readers, and only for GET and HEAD', async () => {
     assert.equal((await client.ask('GET', PATH, { token: null })).status, 401)
     assert.equal((await client.ask('HEAD', PATH, { token: 'nobody' })).status, 401)
     const refused = await client.ask('POST', PATH, { body: {} })

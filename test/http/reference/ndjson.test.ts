@@ -43,7 +43,7 @@ describe('NDJSON on the reference server', () => {
     assert.deepEqual([...now.keys()].slice(0, 2), [0, 1])
     assert.ok([...now.values()].some(({ name }) => name === 'No id'))
   })
-  test('SPEC 4.9.upload.3: gzip', async () => {
+  test('SPEC 4.9.upload.3: reads gzip', async () => {
     const body = gzipSync('{"id":2,"name":"From gzip"}\n')
     const response = await fetch(`${client.url}/upload-ndjson`, {
       method: 'POST', body, headers: { ...NDJSON, 'content-encoding': 'gzip', 'authorization': 'Bearer writer-1' },
@@ -51,7 +51,7 @@ describe('NDJSON on the reference server', () => {
     assert.equal(response.status, 200)
     assert.equal((await users()).get(2)?.name, 'From gzip')
   })
-  test('one result a line for a client that asks for it', async () => {
+  test('sends one result per line to a client that asks for it', async () => {
     const { text } = await upload('{"id":3,"name":"Three"}\nx\n', { accept: 'application/x-ndjson' })
     const [first, second, last] = text.trimEnd().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>)
     assert.deepEqual([first, second?.['line'], last?.['summary']], [{ line: 1, status: 200, id: 3 }, 2, { total: 2, succeeded: 1, failed: 1 }])

@@ -7,21 +7,21 @@ import { useReference } from '../kit/reference.js'
 const server = useReference()
 
 describe('GET /openapi.json', () => {
-  test('is public, and not sent twice to one who has it', async () => {
+  test('is public, and a 304 for a client that has it', async () => {
     const { status, headers } = await server.ask('GET', '/openapi.json', { token: null })
     assert.deepEqual([status, headers.get('content-type')], [200, 'application/json'])
     const etag = headers.get('etag') ?? ''
     assert.equal((await server.ask('GET', '/openapi.json', { token: null, headers: { 'if-none-match': etag } })).status, 304)
   })
 
-  test('a linter has nothing to say against it', async () => {
+  test('passes a linter', async () => {
     const { text } = await server.ask('GET', '/openapi.json')
     const config = await createConfig({ extends: ['recommended-strict'] })
     const found = await lintFromString({ source: text, config })
     assert.deepEqual(found.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${String(location[0]?.pointer)}`), [])
   })
 
-  test('it names everything that this server answers to, and who may ask', async () => {
+  test('names every route and who may call it', async () => {
     const { json } = await server.ask('GET', '/openapi.json')
     const paths = json.paths as Record<string, Record<string, { security: unknown }>>
     for (const path of [
@@ -42,7 +42,7 @@ describe('GET /openapi.json', () => {
     assert.deepEqual(['/v1/users', '/v2/users', '/users'].map((path) => paths[path]?.get.deprecated), [true, undefined, false])
   })
 
-  test('an answer that it does not foresee is found', async (t) => {
+  test('an answer that it does not describe is found', async (t) => {
     const document = (await server.ask('GET', '/openapi.json')).json
     delete document.paths['/bulk-data'].get.responses['200'].headers
     t.mock.method(globalThis, 'fetch', () => Promise.resolve(new Response(JSON.stringify(document))), { times: 1 })

@@ -27,7 +27,7 @@ describe('starting', () => {
     assert.deepEqual(await server.exited, { code: 0, signal: null })
   })
 
-  test('several at once do not disturb each other', async () => {
+  test('several servers run at once', async () => {
     const servers = Array.from({ length: 3 }, () => startProcess())
     const clients = await Promise.all(servers.map(ready))
     assert.equal(new Set(clients.map(({ url }) => url)).size, 3)
@@ -41,7 +41,7 @@ describe('starting', () => {
     for (const { exited } of servers) assert.deepEqual(await exited, { code: 0, signal: null })
   })
 
-  test('HOST, and tokens of one\'s own, which are not printed', async () => {
+  test('HOST and own tokens are used, and the tokens are not printed', async () => {
     const server = startProcess({ HOST: '::1', AUTH_TOKENS: 's3cret=ann:writer', NODE_ENV: 'production' })
     const client = await ready(server)
     assert.match(client.url, /^http:\/\/\[::1\]:[0-9]+$/)

@@ -40,12 +40,12 @@ before(async () => {
 const show = ({ method, path }: Route): string => `${method} ${path}`
 
 describe('every route of the reference server', () => {
-  test('there are as many as there should be', () => {
+  test('have the expected number', () => {
     assert.ok(routes.length >= 25, routes.map(show).join(', '))
     for (const path of ['/upload-ndjson', '/start-job', '/api/long-running-task', '/api/users']) assert.ok(routes.some((route) => route.path === path), path)
   })
 
-  test('SPEC 5.1, 5.2: none does anything without valid credentials', async () => {
+  test('SPEC 5.1, 5.2: do nothing without valid credentials', async () => {
     for (const { method, path } of routes) {
       for (const headers of [{}, { authorization: 'Bearer nobody' }, { authorization: 'Basic d3JpdGVyLTE6' }]) {
         const body = CHANGES.has(method) ? {} : undefined
@@ -56,7 +56,7 @@ describe('every route of the reference server', () => {
     }
   })
 
-  test('SPEC 5.1, 5.3: none that changes something does so for a reader', async () => {
+  test('SPEC 5.1, 5.3: change nothing for a reader', async () => {
     for (const route of routes.filter(({ method }) => CHANGES.has(method))) {
       const answer = await client.ask(route.method, route.path, { token: 'reader-1', body: {} })
       assert.deepEqual([answer.status, answer.json.code, answer.json.reason], [403, 'forbidden', 'needs_writer'], show(route))
@@ -80,7 +80,7 @@ describe('every route of the reference server', () => {
   ]
   const QUERIES = ['', '?batch_size=-1&start=x&version=x&cursor=%00', '?version=999', '?only=%ff']
 
-  test('SPEC 2.9, 7.1, 7.2, 7.3: whatever is wrong, an error has one shape and tells nothing, as JSON and as a problem', async () => {
+  test('SPEC 2.9, 7.1, 7.2, 7.3: every error has one shape and no internal detail, as JSON and as a problem', async () => {
     const seen = new Map<number, number>()
     const tell = async (method: string, path: string, what: Ask, problem: boolean): Promise<void> => {
       const asked = { ...what.headers, ...problem && { accept: 'application/problem+json' } }

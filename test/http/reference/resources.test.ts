@@ -62,7 +62,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const other = await send('admin-1')
     assert.deepEqual([other.status, other.headers.get('idempotent-replayed')], [201, null])
   })
-  test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email is a 400, and so is what is no JSON', async () => {
+  test('SPEC 1.5, 2.1, 4.1.POST, 7.400: a user without email is a 400, and so is malformed JSON', async () => {
     const { status, json } = await ask('POST', '/api/users', { body: { name: 'Nobody' } })
     assert.deepEqual([status, json.code, json.details], [400, 'invalid_input', [{ pointer: '/email', message: 'is required' }]])
     for (const body of ['{', '[]', { email: 5 }, { email: 'a@b', age: 5 }, { email: 'no-at' }, { email: 'a\u0000@b' }, { email: 'a@b', name: '\ud800' }]) {
@@ -105,7 +105,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const { id } = await create('delete@resources.example')
     assert.deepEqual([(await ask('DELETE', `/api/users/${id}`)).status, (await ask('GET', `/api/users/${id}`)).status, (await ask('DELETE', `/api/users/${id}`)).status], [204, 404, 404])
   })
-  test('of many that change the same version at once, one does', async () => {
+  test('of many concurrent changes of one version, one succeeds', async () => {
     const user = await create('race@resources.example')
     const path = `/api/users/${user.id}`
     const etag = (await ask('GET', path)).headers.get('etag') ?? ''
@@ -114,7 +114,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     const made = await Promise.all(Array.from({ length: 8 }, (_, at) => ask('PUT', '/api/users/80001', { body: { email: `made-${at}@resources.example` }, headers: { 'if-none-match': '*' } })))
     assert.deepEqual(made.map(({ status }) => status).sort(), [201, ...Array.from({ length: 7 }, () => 412)])
   })
-  test('SPEC 4.1.OPTIONS: OPTIONS and preflights need nobody, and say what is allowed', async () => {
+  test('SPEC 4.1.OPTIONS: OPTIONS and preflights need no credentials, and list what is allowed', async () => {
     const { status, headers } = await ask('OPTIONS', '/api/users/1', { token: null })
     assert.deepEqual([status, headers.get('allow'), headers.get('accept-patch')], [200, 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS, TRACE', 'application/merge-patch+json, application/json'])
     const preflight = await ask('OPTIONS', '/api/users', {
@@ -124,7 +124,7 @@ function resourcesSuite(database: () => Promise<string>): void {
       [200, '*', 'GET, HEAD, POST, OPTIONS', 'authorization, content-type'])
     assert.deepEqual((await ask('GET', '/api/users', { token: null, headers: { origin: 'https://app.example.com' } })).headers.get('access-control-allow-origin'), '*')
   })
-  test('SPEC 5.1, 5.2, 5.3: readers read, writers write, others neither', async () => {
+  test('SPEC 5.1, 5.2, 5.3: readers read, writers write, others do neither', async () => {
     for (const [method, path] of [['GET', '/api/users'], ['POST', '/api/users'], ['GET', '/api/users/1'], ['PUT', '/api/users/1'], ['PATCH', '/api/users/1'], ['DELETE', '/api/users/1']] as const) {
       const body = method === 'GET' ? {} : { body: { email: 'x@resources.example' } }
       assert.equal((await ask(method, path, { token: null, ...body })).status, 401, method)
@@ -133,7 +133,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     }
     assert.equal((await ask('GET', '/api/users/1')).status, 200)
   })
-  test('SPEC 7.405, 7.501: other methods', async () => {
+  test('SPEC 7.405, 7.501: other methods are refused', async () => {
     const { status, headers } = await ask('DELETE', '/api/users')
     assert.deepEqual([status, headers.get('allow')], [405, 'GET, HEAD, POST, OPTIONS, TRACE'])
     assert.equal((await ask('SEARCH', '/api/users')).status, 501)
@@ -205,7 +205,7 @@ describe('diagnosis and tunnels', () => {
   })
 })
 
-test('the settings', () => {
+test('DATABASE, TRACE and CONNECT_ALLOW are read, and invalid values are refused', () => {
   const { database, trace, connectAllow } = readConfig({})
   assert.deepEqual([database, trace, connectAllow], ['memory', false, []])
   const set = readConfig({ DATABASE: 'postgres://a:b@c:5432/d', TRACE: 'on', CONNECT_ALLOW: 'a:1, [::1]:2' })

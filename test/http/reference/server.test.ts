@@ -55,7 +55,7 @@ describe('a long-running task with the preference', () => {
     assert.notEqual(begun.json.taskId, '')
   })
 
-  test('SPEC 4.6.4, 1.3: the work goes on in the background, after the client has gone', async () => {
+  test('SPEC 4.6.4, 1.3: the work continues in the background, after the client has gone', async () => {
     const begun = await client.submit('wait', { ms: 200 }, { headers: { connection: 'close' } })
     const ended = await client.ended(statusPath(begun))
     assert.equal(ended.json.status, 'completed')
@@ -104,7 +104,7 @@ describe('a long-running task without the preference', () => {
     assert.match(done.headers.get('vary') ?? '', /\bPrefer\b/)
   })
 
-  test('SPEC 4.6.5: another preference is none for an asynchronous answer', async () => {
+  test('SPEC 4.6.5: another preference does not make the answer asynchronous', async () => {
     for (const prefer of ['wait=5', 'return=minimal', 'x-respond-async', 'handling=lenient; respond-async']) {
       const done = await client.ask('POST', TASKS, { body: { task: 'wait', data: { ms: 0 } }, headers: { prefer } })
       assert.equal(done.status, 200, prefer)
@@ -119,7 +119,7 @@ describe('a long-running task without the preference', () => {
   })
 })
 
-describe('what may be asked for', () => {
+describe('the body of a submission', () => {
   test('SPEC 4.6, 2.8: task is a string and data an object', async () => {
     for (const headers of [{}, { prefer: 'respond-async' }]) {
       const done = await client.ask('POST', TASKS, { body: { task: 'wait', data: {} }, headers })
@@ -150,7 +150,7 @@ describe('what may be asked for', () => {
     })
   }
 
-  test('SPEC 7.400: malformed JSON and a missing body', async () => {
+  test('SPEC 7.400: malformed JSON and a missing body are a 400', async () => {
     assert.equal((await client.ask('POST', TASKS, { body: '{"task":' })).json.code, 'malformed_json')
     assert.equal((await client.ask('POST', TASKS)).json.code, 'missing_body')
   })
@@ -164,7 +164,7 @@ describe('what may be asked for', () => {
     }
   })
 
-  test('SPEC 7.422: an unknown role is a business rule', async () => {
+  test('SPEC 7.422: an unknown role violates a business rule, which is a 422', async () => {
     const refused = await client.submit('export-users', { role: 'king' })
     assert.equal(refused.status, 422)
     assert.equal(refused.json.code, 'unprocessable')
@@ -246,13 +246,13 @@ describe('the job queue', () => {
     assert.equal(missing.text, '{"error":"No such job.","code":"job_not_found"}')
   })
 
-  test('SPEC 4.7: a job is a job whatever is preferred', async () => {
+  test('SPEC 4.7: the answer of a job does not depend on the preference', async () => {
     for (const prefer of ['respond-async', 'wait=5', 'return=minimal']) {
       assert.equal((await client.ask('POST', '/start-job', { body: { ms: 0 }, headers: { prefer } })).status, 202)
     }
   })
 
-  test('SPEC 7.422, 7.400: unknown tasks, and data that is none', async () => {
+  test('SPEC 7.422, 7.400: unknown tasks and invalid data are refused', async () => {
     assert.equal((await client.ask('POST', '/start-job', { body: { task: 'nope' } })).json.code, 'unknown_task')
     for (const [body, pointer] of [[{ task: 3 }, '/task'], [{ ms: -1 }, '/ms'], [{ task: 'wait', msec: 1 }, '/msec'], [{ task: 'checksum', data: {} }, '/data']] as const) {
       const refused = await client.ask('POST', '/start-job', { body })
@@ -314,8 +314,8 @@ describe('what the tasks do', () => {
   })
 })
 
-describe('the rest of the house', () => {
-  test('SPEC 7.404: an unknown path, with and without a token', async () => {
+describe('other paths and methods', () => {
+  test('SPEC 7.404: an unknown path is a 404, with and without a token', async () => {
     for (const token of [null, 'writer-1']) {
       const missing = await client.ask('GET', '/nowhere', { token })
       assert.equal(missing.status, 404)
@@ -323,7 +323,7 @@ describe('the rest of the house', () => {
     }
   })
 
-  test('SPEC 7.405: a method that the path does not support, with Allow', async () => {
+  test('SPEC 7.405: a method that the path does not support is a 405 with Allow', async () => {
     const refused = await client.ask('PUT', '/start-job')
     assert.equal(refused.status, 405)
     assert.equal(refused.headers.get('allow'), 'POST, OPTIONS')
@@ -332,7 +332,7 @@ describe('the rest of the house', () => {
     assert.equal(status.headers.get('allow'), 'GET, HEAD, DELETE, OPTIONS')
   })
 
-  test('OPTIONS is public and tells what is supported', async () => {
+  test('OPTIONS is public and lists what is supported', async () => {
     for (const path of ['/api/long-running-task', '/start-job']) {
       const options = await client.ask('OPTIONS', path, { token: null })
       assert.equal(options.status, 200)
@@ -340,13 +340,13 @@ describe('the rest of the house', () => {
     }
   })
 
-  test('SPEC 7.501: a method that nobody knows', async () => {
+  test('SPEC 7.501: an unknown method is a 501', async () => {
     const unknown = await client.ask('BREW', '/start-job')
     assert.equal(unknown.status, 501)
     assert.equal(unknown.json.code, 'not_implemented')
   })
 
-  test('SPEC 7.1, 7.2, 7.3: every refusal has error and code, and nothing of the inside', async () => {
+  test('SPEC 7.1, 7.2, 7.3: every refusal has error and code, and no internal detail', async () => {
     const refusals = await Promise.all([
       client.ask('GET', '/api/status/nope'), client.ask('GET', '/nowhere'), client.ask('PUT', '/start-job'),
       client.ask('BREW', '/'), client.ask('GET', '/api/status/nope', { token: null }), client.ask('POST', TASKS, { token: 'reader-1' }),

@@ -26,7 +26,7 @@ async function serve(t: TestContext, listener: RequestListener): Promise<{ serve
 }
 
 describe('connections when the server stops', () => {
-  test('an idle one, and one with half a request, go at once', PROMPT, async (t) => {
+  test('an idle one, and one with half a request, are closed at once', PROMPT, async (t) => {
     const { port, connections } = await serve(t, (_req, res) => { res.end('done') })
     const idle = new Wire(port, GET)
     const half = new Wire(port, GET + 'GET / HTTP/1.1\r\n')
@@ -36,7 +36,7 @@ describe('connections when the server stops', () => {
     await Promise.all([idle.end(), half.end()])
   })
 
-  test('an answer under way ends, says that it is the last, and closes its connection', PROMPT, async (t) => {
+  test('an answer under way is completed, has Connection: close, and its connection is closed', PROMPT, async (t) => {
     let release = (): void => {}
     const { server, port, connections } = await serve(t, (_req, res) => { release = () => res.end('done') })
     const wire = new Wire(port, GET)
@@ -47,7 +47,7 @@ describe('connections when the server stops', () => {
     await drained
   })
 
-  test('an answer that has begun ends too', PROMPT, async (t) => {
+  test('an answer that has begun is completed', PROMPT, async (t) => {
     let release = (): void => {}
     const { port, connections } = await serve(t, (_req, res) => {
       res.write('be')
@@ -61,7 +61,7 @@ describe('connections when the server stops', () => {
     await drained
   })
 
-  test('one whose bytes are still on their way to a slow reader is not cut', PROMPT, async (t) => {
+  test('a connection with a slow reader is not cut before its answer is complete', PROMPT, async (t) => {
     const body = Buffer.alloc(32 * 1024 * 1024, 'x')
     const { server, port, connections } = await serve(t, (_req, res) => { res.end(body) })
     const wire = new Wire(port, GET)
@@ -74,7 +74,7 @@ describe('connections when the server stops', () => {
     await drained
   })
 
-  test('the next of two requests in one go is answered as well', PROMPT, async (t) => {
+  test('the second of two pipelined requests is answered', PROMPT, async (t) => {
     const releases: (() => void)[] = []
     const { server, port, connections } = await serve(t, (req, res) => { releases.push(() => res.end(`for ${req.url}`)) })
     const wire = new Wire(port, GET + GET.replace('/', '/two'))
@@ -86,7 +86,7 @@ describe('connections when the server stops', () => {
     await drained
   })
 
-  test('one that never ends is cut in the end', async (t) => {
+  test('an endless answer is cut when the time is over', async (t) => {
     const { server, port, connections } = await serve(t, () => {})
     const wire = new Wire(port, GET)
     await once(server, 'request')
@@ -95,7 +95,7 @@ describe('connections when the server stops', () => {
   })
 })
 
-test('a task that does not end in time is stopped, and said to be interrupted', async () => {
+test('a task that does not end in time is stopped, and its status is task_interrupted', async () => {
   const server = await startServer({ host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), drainMs: 50 })
   const client = new Client(server.url)
   const task = (await client.submit('wait', { ms: 60_000 })).headers.get('location') ?? ''

@@ -5,8 +5,8 @@ import { useReference } from '../kit/reference.js'
 
 const client = useReference()
 
-describe('issue 15: nothing of a body passes unnoticed', () => {
-  test('a member that nobody knows is a 400 that points at it', async () => {
+describe('issue 15: bodies with unknown parts are refused', () => {
+  test('an unknown member is a 400 with its pointer', async () => {
     for (const [method, path, body, pointer] of [
       ['POST', '/api/long-running-task', { task: 'wait', data: {}, dta: {} }, '/dta'], ['POST', '/api/long-running-task', { 'task': 'wait', 'data': {}, 'a/~b': 1 }, '/a~1~0b'],
       ['POST', '/api/long-running-task', { task: 'wait', data: { sec: 5 } }, '/data/sec'], ['POST', '/api/long-running-task', { task: 'checksum', data: { of: 'x' } }, '/data/of'],
@@ -39,14 +39,14 @@ describe('issue 15: nothing of a body passes unnoticed', () => {
   })
 })
 
-describe('issue 15: nothing of a query passes unnoticed', () => {
+describe('issue 15: queries with unknown parts are refused', () => {
   const strict: readonly (readonly [method: string, path: string])[] = [
     ['GET', '/api/users'], ['HEAD', '/api/users'], ['POST', '/api/users'], ['GET', '/api/users/1'], ['PUT', '/api/users/1'], ['PATCH', '/api/users/1'], ['DELETE', '/api/users/1'],
     ['GET', '/users'], ['GET', '/v1/users'], ['GET', '/v2/users'], ['POST', '/api/users/bulk'], ['PATCH', '/api/users/bulk-update'], ['GET', '/api/status/x/items'],
     ['GET', '/api/files/large-file'], ['POST', '/api/long-running-task'], ['GET', '/api/status/x'], ['DELETE', '/api/status/x'], ['POST', '/start-job'], ['GET', '/job-status/x'],
     ['POST', '/start-task'], ['GET', '/task-status/x'], ['GET', '/bulk-data'], ['POST', '/upload-ndjson'],
   ]
-  test('a parameter that nobody knows is a 400, everywhere, and nothing has happened', async () => {
+  test('an unknown parameter is a 400 at every endpoint, and nothing is changed', async () => {
     for (const [method, path] of strict) {
       const { status, json } = await client.ask(method, `${path}?batchsize=2`, ['POST', 'PUT', 'PATCH'].includes(method) ? { body: {} } : {})
       assert.deepEqual([method, path, status], [method, path, 400])
@@ -57,7 +57,7 @@ describe('issue 15: nothing of a query passes unnoticed', () => {
     assert.equal((await client.ask('GET', '/api/users?batchsize=2', { token: null })).status, 401)
   })
 
-  test('one that is known has a value that can be, and stands there once', async () => {
+  test('a known parameter needs a valid value, and may occur once', async () => {
     for (const query of ['batch_size=', 'batch_size=0', 'batch_size=-1', 'batch_size=1e2', 'start=-1', 'start=', 'start=1&start=1', 'start=%201', 'cursor=x']) {
       for (const path of ['/api/users', '/v2/users']) {
         const { status, json } = await client.ask('GET', `${path}?${query}`)
@@ -66,7 +66,7 @@ describe('issue 15: nothing of a query passes unnoticed', () => {
     }
   })
 
-  test('SPEC 4.2: version 2 is in pages, which keep the version', async () => {
+  test('SPEC 4.2: version 2 has pages whose links keep the version', async () => {
     for (const [path, accept] of [['/v2/users?', '*/*'], ['/users?version=2&', '*/*'], ['/users?', 'application/vnd.longhaul.v2+json']] as const) {
       const { status, json } = await client.ask('GET', `${path}batch_size=2&start=3`, { headers: { accept } })
         .then(async (answer) => ({ ...answer, json: JSON.parse(answer.text) as { items: { id: number }[], next: string } }))
@@ -78,7 +78,7 @@ describe('issue 15: nothing of a query passes unnoticed', () => {
 })
 
 describe('issue 15: one rule for Accept', () => {
-  test('every GET and HEAD is a 406 where the client takes none of what there is', async () => {
+  test('every GET and HEAD is a 406 if the client accepts none of the types', async () => {
     const { headers } = await client.submit('wait', { ms: 1 })
     const status = headers.get('location') ?? ''
     const id = status.split('/').at(-1) ?? ''
@@ -96,13 +96,13 @@ describe('issue 15: one rule for Accept', () => {
     }
   })
 
-  test('what is done by a POST is told as JSON, whatever Accept says', async () => {
+  test('a POST is answered as JSON, whatever Accept says', async () => {
     const { status } = await client.ask('POST', '/start-job', { body: { ms: 1 }, headers: { accept: 'application/vnd.other.v1+json' } })
     assert.equal(status, 202)
   })
 })
 
-test('issue 15: what is behind credentials says how it may be kept', async () => {
+test('issue 15: answers behind credentials have Cache-Control', async () => {
   const { headers } = await client.submit('wait', { ms: 1 })
   for (const path of ['/users', '/v1/users', '/v2/users', '/api/users', '/api/users/1', '/api/files/large-file', headers.get('location') ?? '', '/bulk-data']) {
     const response = await client.open('HEAD', path)

@@ -64,7 +64,7 @@ describe('a long poll', () => {
 })
 
 describe('events', () => {
-  test('SPEC 6.2: server-sent events tell the state at once, then progress, then the end', async () => {
+  test('SPEC 6.2: server-sent events show the state at once, then progress, then the end', async () => {
     const path = await begin(600)
     const response = await client.open('GET', path, { headers: SSE })
     assert.equal(response.status, 200)
@@ -84,7 +84,7 @@ describe('events', () => {
     assert.equal(again.status, 204)
   })
 
-  test('both formats have them', async () => {
+  test('both formats have events', async () => {
     const path = await begin(50, 'job', true)
     const seen: Event['data'][] = []
     for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)
@@ -124,7 +124,7 @@ describe('cancelling', () => {
     assert.equal((await client.ask('GET', path)).json.status, 'completed')
   })
 
-  test('ends the work itself: the place in the queue is free again', async () => {
+  test('DELETE stops the run, and its slot in the queue is free again', async () => {
     const paths = await Promise.all(Array.from({ length: 10 }, () => begin(60_000)))
     const next = await begin(0)
     await Promise.all(paths.map((path) => client.ask('DELETE', path)))

@@ -70,7 +70,7 @@ for (const binding of BINDINGS) {
         if (!viaLocation) assert.equal(outcome['status'], 'Succeeded')
       })
 
-      test('goes on from what it was serialised to', async (t) => {
+      test('resumes from its serialised state', async (t) => {
         const gate = deferred()
         const { operation, sent } = await bench(t, async () => {
           await gate.promise
@@ -92,13 +92,13 @@ for (const binding of BINDINGS) {
         assert.equal(poller.operationState?.status, 'failed')
       })
 
-      test('masks what was not meant for clients', async (t) => {
+      test('masks errors that are not meant for clients', async (t) => {
         const { operation, sent } = await bench(t, () => { throw new Error('secret') })
         await assert.rejects(Promise.resolve(createHttpPoller(operation, { intervalInMs: 1 }).pollUntilDone()))
         assert.doesNotMatch(JSON.stringify(sent), /secret/)
       })
 
-      test('learns of a cancel', async (t) => {
+      test('reports a cancel', async (t) => {
         const { operation, sent, call } = await bench(t, (_, { signal }) => new Promise((_resolve, reject) => {
           signal.addEventListener('abort', () => { reject(new Error('aborted')) })
         }))
@@ -146,7 +146,7 @@ describe('the azure format', () => {
     }
   })
 
-  test('a condition is heard where the answer is a success, and not where the task failed', async (t) => {
+  test('a condition applies to a successful answer, and not to that of a failed task', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', run: async () => { await gate.promise; throw new Error('no') } })
     const { start, call } = await site(t, 'fetch', work, { endpoints: { format: azureFormat({ via: 'location' }) } })
@@ -160,7 +160,7 @@ describe('the azure format', () => {
     assert.equal((await call('HEAD', path)).status, 422)
   })
 
-  test('the document says what it answers', () => {
+  test('the OpenAPI document describes its answers', () => {
     const tasks = createTasks({ ...memory(), definitions: [defineTask({ name: 'work', run: () => 1 })] })
     const describes = (options: AzureFormatOptions) => {
       const { submit, status } = taskEndpoints(tasks, { statusPath: '/operations/{id}', owner: 'anyone', format: azureFormat(options) })
@@ -177,7 +177,7 @@ describe('the azure format', () => {
     return tasks.close({ drainMs: 0 })
   })
 
-  test('an origin that is none is refused', () => {
+  test('an invalid origin is refused', () => {
     for (const origin of ['api.example.com', 'https://api.example.com/', 'https://a.example/base', 'ftp://a.example', 'https://u:p@a.example', 'nonsense']) {
       assert.throws(() => azureFormat({ origin }), /origin must be like/, origin)
     }

@@ -38,7 +38,7 @@ function spyOnTimers(t: TestContext): number[] {
 
 for (const binding of BINDINGS) {
   describe(`closing with direct runs under way, over ${binding}`, () => {
-    test('lets them finish, counts them, and takes no more', async (t) => {
+    test('lets them finish, counts them, and accepts no more', async (t) => {
       const { gate, signals, order, work } = gated()
       const { call, start, tasks } = await site(t, binding, work)
       const answer = call('POST', '/api/work', { body: {} })
@@ -56,7 +56,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(await tasks.health(), { ok: false, running: 0, waiting: 0 })
     })
 
-    test('aborts them when the drain is over, waits for what they do then, and tells their clients', async (t) => {
+    test('aborts them when the drain is over, waits for their end, and answers their clients', async (t) => {
       const order: string[] = []
       const cleaned = deferred()
       const reasons: unknown[] = []
@@ -83,7 +83,7 @@ for (const binding of BINDINGS) {
       assert.equal(noise.filter(isQueueClosing).length, 0)
     })
 
-    test('one that does not listen is left behind', async (t) => {
+    test('does not wait for a run that ignores its signal', async (t) => {
       const begun = deferred()
       const deaf = defineTask({ name: 'deaf', run: () => { begun.resolve(); return new Promise(() => undefined) } })
       const { call, tasks } = await site(t, binding, deaf)
@@ -94,7 +94,7 @@ for (const binding of BINDINGS) {
       assert.equal((await tasks.health()).running, 0)
     })
 
-    test('one with an Idempotency-Key that was stopped is a task that was interrupted, and a retry is told the same', async (t) => {
+    test('stops a run with an Idempotency-Key, whose task is then interrupted, and a retry gets the same answer', async (t) => {
       const { gate, signals, work } = gated()
       const { call, tasks, store } = await site(t, binding, work)
       t.after(() => { gate.resolve() })
@@ -116,7 +116,7 @@ for (const binding of BINDINGS) {
 }
 
 describe('closing', () => {
-  test('one that had not begun yet, since the store was slow, does not begin, and leaves no claim', async (t) => {
+  test('does not start a run that waits for a slow store, and leaves no claim', async (t) => {
     const { signals, work } = gated()
     const { call, tasks, spy, store } = await site(t, 'fetch', work)
     const [asked, answered] = [deferred(), deferred()]
@@ -136,7 +136,7 @@ describe('closing', () => {
     assert.deepEqual([signals.length, store.usage().entries], [0, 0])
   })
 
-  test('the queue and direct runs have the same time, side by side', async (t) => {
+  test('gives the queue and direct runs the same time, side by side', async (t) => {
     for (const [drainMs, each] of [[12_345, 12_345], [Infinity, 2 ** 31 - 1]] as const) {
       const { gate, signals, work } = gated()
       const { call, start, tasks } = await site(t, 'fetch', work)
@@ -153,7 +153,7 @@ describe('closing', () => {
     }
   })
 
-  test('a client that has gone gets what nobody reads', async (t) => {
+  test('answers a client that has disconnected', async (t) => {
     const { gate, signals, work } = gated()
     const { call } = await site(t, 'fetch', work)
     t.after(() => { gate.resolve() })

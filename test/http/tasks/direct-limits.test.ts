@@ -45,7 +45,7 @@ async function codeOf(response: Response): Promise<unknown> {
 
 describe('concurrency', () => {
   for (const direct of ['here', 'queue'] as const) {
-    test(`holds for direct answers and queued work together; direct: ${direct}`, async (t) => {
+    test(`limits direct answers and queued work together; direct: ${direct}`, async (t) => {
       const { work, gate, seen } = counted()
       const { send, tasks } = api(t, work, { concurrency: 3, direct })
       const answers = Array.from({ length: 6 }, () => send())
@@ -62,7 +62,7 @@ describe('concurrency', () => {
     })
   }
 
-  test('what finds no place in time was not begun, and is asked to come again; one more than may wait is refused', async (t) => {
+  test('a direct answer without a slot in time is a 503 with Retry-After and did not start; one above the waiting limit is refused', async (t) => {
     const { work, gate, seen } = counted()
     const { send } = api(t, work, { concurrency: 1, maxWaiters: 1, syncTimeoutMs: 100 })
     const first = send()
@@ -78,7 +78,7 @@ describe('concurrency', () => {
     gate.resolve()
   })
 
-  test('the work of a client that goes while it waits never begins', async (t) => {
+  test('the work of a client that disconnects while it waits never starts', async (t) => {
     const { work, gate, seen } = counted()
     const { send, tasks } = api(t, work, { concurrency: 1 })
     const first = send()
@@ -95,7 +95,7 @@ describe('concurrency', () => {
     assert.equal(seen.begun, 1)
   })
 
-  test('a queue that closes lets its work wait for direct answers no longer than it may', async (t) => {
+  test('a queue that closes does not wait longer than its drain time for direct answers', async (t) => {
     const { work, gate, seen } = counted()
     const { send, tasks } = api(t, work, { concurrency: 1 })
     const first = send()
@@ -110,7 +110,7 @@ describe('concurrency', () => {
 })
 
 describe('worker: false', () => {
-  test('a direct answer is worked on by a worker: where nobody works, nothing runs', async (t) => {
+  test('a worker runs the direct answer: without a worker nothing runs', async (t) => {
     const { work, gate, seen } = counted()
     gate.resolve()
     const { send, store } = api(t, work, { worker: false, syncTimeoutMs: 100 })
@@ -128,7 +128,7 @@ describe('worker: false', () => {
 })
 
 describe('limits that are counted on record', () => {
-  test('maxPerOwner: one direct answer too many is 429, for this owner', async (t) => {
+  test('maxPerOwner: one direct answer too many is a 429 for this owner', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', maxPerOwner: 1, run: () => gate.promise })
     const { send, store, tasks } = api(t, work)
@@ -163,6 +163,6 @@ describe('limits that are counted on record', () => {
   })
 })
 
-test('direct: anything else throws at construction', () => {
+test('any other value of direct throws at construction', () => {
   assert.throws(() => createTasks({ ...memory(), definitions: [], direct: 'there' as 'here' }), { name: 'TypeError', message: /here.*queue/ })
 })

@@ -116,7 +116,7 @@ for (const [name, owner, options, policies] of WAYS) {
   })
 }
 
-describe('a req.user that nobody has made a principal passes as nobody nowhere: 500, and onError says what to do', () => {
+describe('a req.user without a principal is never treated as anonymous: 500, and onError says what to do', () => {
   const says = /context\.user \(req\.user\), but there is no context\.principal\. Say which subject/
 
   test("owner: 'principal'", async (t) => {
@@ -127,7 +127,7 @@ describe('a req.user that nobody has made a principal passes as nobody nowhere: 
     assert.equal((await call('GET', '/api/tasks/x', undefined)).status, 401)
   })
 
-  test('an owner that is a number', async (t) => {
+  test('an owner that is a number is a 500', async (t) => {
     const { post, heard } = await site(t, (({ context }: { context: Context }) => context.user?.id) as never)
     assert.equal((await post('/secret', 'ann', {}, { prefer: 'respond-async' })).status, 500)
     assert.match(String(heard[0]), /it is a number: write String\(id\)/)

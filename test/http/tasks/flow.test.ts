@@ -80,7 +80,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('respond: always gives 202 without being asked, and applies no preference then', async (t) => {
+    test('respond: always answers 202 without a preference, and sends no Preference-Applied', async (t) => {
       const { call } = await site(t, binding, quick, { submit: { respond: 'always' } })
       const plain = await call('POST', '/api/work', { body: {} })
       assert.deepEqual([plain.status, plain.headers.get('preference-applied')], [202, null])
@@ -167,7 +167,7 @@ for (const binding of BINDINGS) {
       assert.equal((await call('GET', anonymous)).status, 200)
     })
 
-    test('with owner anyone, tasks without owner are all that there is', async (t) => {
+    test('with owner anyone, only tasks without an owner are visible', async (t) => {
       const { call, tasks } = await site(t, binding, quick, { endpoints: { owner: 'anyone' } })
       const [anns, nobodys] = [await tasks.submit(quick, 1, { owner: 'ann' }), await tasks.submit(quick, 1)]
       assert.equal((await call('GET', `/api/status/${anns.taskId}`)).status, 404)
@@ -212,7 +212,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([response.status, (await members(response))['code']], [500, 'result_too_large'])
     })
 
-    test('SPEC 7.400, 7.422: schema failures are 400 with pointers, business rules 422, both before anything is taken in', async (t) => {
+    test('SPEC 7.400, 7.422: schema failures are 400 with pointers, business rules 422, both before a task is accepted', async (t) => {
       const strict = defineTask({
         name: 'strict', input: jsonSchema<{ role: string }>({ type: 'object', required: ['role'], properties: { role: { type: 'string' } } }),
         check: ({ role }) => { if (role === 'king') throw httpError('unprocessable', { message: 'No such role.' }) }, run: () => ({ message: 'done' }),
@@ -238,7 +238,7 @@ for (const binding of BINDINGS) {
       assert.equal((await call('POST', '/api/other')).status, 400)
     })
 
-    test('a body, or a queue, that is too large', async (t) => {
+    test('a body that is too large is a 413, a full queue is a 503', async (t) => {
       const { gate, work } = gated()
       const { start } = await site(t, binding, work, { maxInputBytes: 50, concurrency: 1, maxQueued: 1 })
       const large = await start({ text: 'x'.repeat(100) })
@@ -267,7 +267,7 @@ for (const binding of BINDINGS) {
       assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
-    test('respond-async, wait=N: else 202 with what a GET shows now, and the same run goes on', async (t) => {
+    test('respond-async, wait=N: else 202 with what a GET shows now, and the same run continues', async (t) => {
       const gate = deferred()
       let runs = 0
       const work = defineTask({ name: 'work', run: async (_, { progress }) => { runs++; progress(1, 2); await gate.promise; return { message: 'late' } } })
@@ -283,7 +283,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs, 1)
     })
 
-    test('above maxWaiters nobody waits', async (t) => {
+    test('requests above maxWaiters do not wait', async (t) => {
       const { gate, work } = gated()
       const { start, call, tasks } = await site(t, binding, work, { maxWaiters: 0 })
       const response = await within(start({}, { prefer: 'respond-async, wait=20' }), 2000)
@@ -297,7 +297,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('issue 15, C13: one caller takes no more than its own places of those who wait', async (t) => {
+    test('issue 15, C13: one caller takes no more than its share of the waiting slots', async (t) => {
       const { gate, work } = gated()
       const { start, call, tasks } = await site(t, binding, work, {
         maxWaiters: 100, maxWaitersPerOwner: 2, endpoints: { owner: ({ headers }) => String(headers['x-user']) },
@@ -332,7 +332,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('a direct answer that takes too long: 503 that invites no retry, since the work may have happened; the run is told', async (t) => {
+    test('a direct answer that takes too long is a 503 without Retry-After, because the work may have happened, and its run aborts', async (t) => {
       const { work, signals } = gated()
       const { call } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 30 } })
       const response = await call('POST', '/api/work', { body: {} })
@@ -343,7 +343,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([answer.status, (await members(answer))['code']], [504, 'task_timeout'])
     })
 
-    test('cancel: queued, running (its signal hears), final (409)', async (t) => {
+    test('cancel ends a queued task and a running one, whose signal aborts; a final one is a 409', async (t) => {
       const { gate, work, signals, runs } = gated()
       const { start, call, tasks } = await site(t, binding, work, { concurrency: 1 })
       const running = (await start()).headers.get('location') ?? ''
@@ -367,7 +367,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('a store that fails is a 503 with Retry-After, and says nothing', async (t) => {
+    test('a store that fails is a 503 with Retry-After, without details', async (t) => {
       const { start, call, spy, noise } = await site(t, binding, quick)
       spy.fault = () => 'before'
       for (const response of [await start(), await start({}, { 'idempotency-key': 'k' }), await call('GET', '/api/status/x'), await call('DELETE', '/api/status/x')]) {

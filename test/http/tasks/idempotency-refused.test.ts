@@ -49,7 +49,7 @@ describe('a refused request leaves no claim', () => {
     })
   }
 
-  test('1,000 refusals of each: too many tasks of one owner, bad input, too many who wait', async (t) => {
+  test('1,000 refusals of each kind: too many tasks of one owner, bad input, too many waiting requests', async (t) => {
     const gate = deferred()
     const work = defineTask({ name: 'work', maxPerOwner: 1, input: jsonSchema({ type: 'object', required: ['n'] }), run: () => gate.promise })
     const { store, send, tasks } = api(t, work, { maxWaiters: 0 })
@@ -64,7 +64,7 @@ describe('a refused request leaves no claim', () => {
     gate.resolve()
   })
 
-  test('a key that was refused is free: the retry is taken, with another body too', async (t) => {
+  test('a key whose request was refused is free: a retry is accepted, with another body too', async (t) => {
     const gate = deferred()
     const { send, tasks } = api(t, defineTask({ name: 'work', run: () => gate.promise }), { maxQueued: 0 })
     await send('first')

@@ -21,7 +21,7 @@ function counted() {
 
 for (const binding of BINDINGS) {
   describe(`Idempotency-Key over ${binding}`, () => {
-    test('quoted or bare, the same key and body: the same task, 202 and Idempotent-Replayed', async (t) => {
+    test('the same key and body, quoted or bare, get the same task, 202 and Idempotent-Replayed', async (t) => {
       const { work, runs } = counted()
       const { start, tasks } = await site(t, binding, work)
       const first = await start({ a: 1 }, key('k1'))
@@ -40,7 +40,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('malformed is 400, on direct work too, and starts nothing', async (t) => {
+    test('a malformed key is a 400, for a direct answer too, and starts nothing', async (t) => {
       const { work, runs } = counted()
       const { start, spy } = await site(t, binding, work)
       for (const value of ['""', '"a', 'a b', 'a, b', 'x'.repeat(256)]) {
@@ -65,7 +65,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('another body is 422, whatever was asked for', async (t) => {
+    test('another body with the same key is a 422, whatever the preference', async (t) => {
       const { work, runs } = counted()
       const { start } = await site(t, binding, work)
       await start({ a: 1 }, key('async'))
@@ -79,7 +79,7 @@ for (const binding of BINDINGS) {
       await eventually(() => runs.length === 2)
     })
 
-    test('the scope is caller, method and path', async (t) => {
+    test('a key belongs to its caller, method and path', async (t) => {
       const { work, runs } = counted()
       const { start, call } = await site(t, binding, work)
       const ids = new Set<unknown>()
@@ -150,7 +150,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('direct failures are told again as they were', async (t) => {
+    test('a retry of a failed direct answer gets the same failure', async (t) => {
       for (const thrown of [
         new HttpError(409, 'mine', { message: 'Mine.', details: [{ pointer: '/a', message: 'm' }], headers: { 'x-more': '1' } }), new Error('secret'),
       ]) {
@@ -166,7 +166,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('direct work that takes too long goes on, and a retry gets its result (issue 15, A1)', async (t) => {
+    test('direct work that takes too long continues, and a retry gets its result (issue 15, A1)', async (t) => {
       const gate = deferred()
       const signals: AbortSignal[] = []
       const slow = defineTask({ name: 'slow', run: async (_, { signal }) => { signals.push(signal); await gate.promise; return { message: 'done' } } })
@@ -183,7 +183,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(signals.map(({ aborted }) => aborted), [false])
     })
 
-    test('direct work that is done is not done again, though the store fails at its end', async (t) => {
+    test('direct work that is done does not run again if the store fails at its end', async (t) => {
       const { work, runs } = counted()
       const { start, spy } = await site(t, binding, work, { endpoints: { syncTimeoutMs: 200 } })
       const direct = () => start({}, { ...key('k'), prefer: 'x' })
@@ -199,7 +199,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('direct work under the key of a task means that task, also when its maker died before it was on record', async (t) => {
+    test('direct work with the key of a task returns that task, even if its process died before it was recorded', async (t) => {
       const { work, runs } = counted()
       const { start, tasks, spy } = await site(t, binding, work)
       spy.fault = (call) => (call.startsWith('create task') ? 'before' : undefined)
@@ -213,7 +213,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('a task that was accepted and is lost is 410, not a second one', async (t) => {
+    test('a retry of a task that was accepted and is lost gets 410, and no second task', async (t) => {
       const { work, runs } = counted()
       const { start, store } = await site(t, binding, work, { worker: false })
       const { taskId } = await members(await start({}, key('k')))
@@ -223,7 +223,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual(runs, [])
     })
 
-    test('a task that was refused for want of room is taken in by a retry', async (t) => {
+    test('a retry of a task that was refused by a full queue is accepted', async (t) => {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: () => gate.promise })
       const { start, tasks } = await site(t, binding, slow, { concurrency: 1, maxQueued: 0 })
@@ -244,7 +244,7 @@ for (const binding of BINDINGS) {
 describe('a process that dies', () => {
   /** A process: from the n-th call on its store and queue answer nothing. Its record and claim stay. */
   for (const when of ['before', 'after'] as const) {
-    test(`${when} any of its calls: a retry makes no second task, and nothing acknowledged is lost`, async (t) => {
+    test(`${when} any of its calls: a retry creates no second task, and nothing acknowledged is lost`, async (t) => {
       let longest = 0
       for (let n = 1; n <= Math.max(longest, 4); n++) {
         const { work, runs } = counted()

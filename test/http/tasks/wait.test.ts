@@ -87,7 +87,7 @@ for (const binding of BINDINGS) {
       assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
-    test('a record that goes while it is waited for is a 404', async (t) => {
+    test('a long poll for a record that is deleted gets 404', async (t) => {
       const { work } = stepped()
       const { start, call, store, tasks } = await site(t, binding, work)
       const { taskId } = await members(await start())
@@ -98,7 +98,7 @@ for (const binding of BINDINGS) {
       assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
-    test('closing answers those who wait, and ends the streams', async (t) => {
+    test('closing answers waiting requests, and ends the streams', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -111,7 +111,7 @@ for (const binding of BINDINGS) {
       assert.equal(serviceOf(tasks).waiters.size, 0)
     })
 
-    test('a process that only takes tasks in answers those who wait when it closes', async (t) => {
+    test('a process without a worker answers waiting requests when it closes', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work, { worker: false })
       const path = (await start()).headers.get('location') ?? ''
@@ -187,7 +187,7 @@ for (const binding of BINDINGS) {
       await eventually(() => serviceOf(tasks).waiters.size === 0)
     })
 
-    test('events only for those who ask for them', async (t) => {
+    test('events are sent only to clients that ask for them', async (t) => {
       const { work } = stepped()
       const { start, call, tasks } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -200,7 +200,7 @@ for (const binding of BINDINGS) {
       assert.equal((await call('GET', '/api/status/x', { headers: { accept: 'text/event-stream' } })).status, 404)
     })
 
-    test('a stream that its reader leaves gives its place back', async (t) => {
+    test('a stream whose client disconnects releases its slot', async (t) => {
       const { work } = stepped()
       const { start, call, tasks, store, noise } = await site(t, binding, work)
       const path = (await start()).headers.get('location') ?? ''
@@ -222,7 +222,7 @@ for (const binding of BINDINGS) {
 }
 
 describe('events over a real connection', () => {
-  test('EventSource reads them, and stops at the end', async (t) => {
+  test('EventSource reads the events, and stops at the end', async (t) => {
     const { work, step } = stepped()
     const { start, port, tasks } = await site(t, 'node', work)
     const { taskId } = await members(await start())
@@ -246,7 +246,7 @@ describe('events over a real connection', () => {
     assert.equal(serviceOf(tasks).waiters.size, 0)
   })
 
-  test('the head comes at once, and a heartbeat while nothing happens', async (t) => {
+  test('the head is sent at once, and a heartbeat while nothing happens', async (t) => {
     const { work } = stepped()
     const { start, port } = await site(t, 'node', work)
     const path = (await start()).headers.get('location') ?? ''

@@ -1,46 +1,20 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect as connect2, createServer as createServer2 } from 'node:http2'
-import { connect, type AddressInfo, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
-import { memory } from '../../../adapters/memory/index.js'
-import { toNode } from '../../../adapters/node/index.js'
-import type { Handler } from '../../../src/http/exchange.js'
-import { router } from '../../../src/resources/router.js'
-import { resumableUpload, type ResumableUploadOptions } from '../../../src/uploads/index.js'
-import { digester, PARTIAL, sha256 } from '../../unit/uploads/kit.js'
+import { PARTIAL, sha256 } from '../../unit/uploads/kit.js'
+import { listen, open as openSite, site } from './kit.js'
 
 const servers: { close(): unknown }[] = []
 after(() => { for (const server of servers) server.close() })
 
-function site(options: Partial<ResumableUploadOptions> = {}, own?: Handler) {
-  const { handler, seen } = digester()
-  const engine = memory()
-  const files = resumableUpload(own ?? handler as Handler, {
-    ...engine.store && { store: engine.store }, blobs: engine.blobs, owner: 'anyone',
-    uploadPath: '/uploads/{id}', ...options,
-  })
-  const api = router({
-    'POST|OPTIONS /files': files.create,
-    'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': files.resource,
-  })
-  return { listener: toNode(api, { mountPath: '/api' }), seen }
-}
-
-async function listen(server: { listen(port: number, host: string): unknown, address(): unknown }): Promise<number> {
-  server.listen(0, '127.0.0.1')
-  await once(server as Server, 'listening')
-  return (server.address() as AddressInfo).port
-}
-
-async function open(options?: Partial<ResumableUploadOptions>, own?: Handler) {
-  const { listener, seen } = site(options, own)
-  const server = createServer((req, res) => { listener(req, res) })
-  servers.push(server)
-  const port = await listen(server)
-  return { port, seen, base: `http://127.0.0.1:${port}` }
+async function open(...how: Parameters<typeof openSite>) {
+  const opened = await openSite(...how)
+  servers.push(opened)
+  return opened
 }
 
 const head = (path: string, fields: Record<string, string>, method = 'PATCH') =>

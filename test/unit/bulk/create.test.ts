@@ -320,7 +320,7 @@ describe('concurrency', () => {
   })
 })
 
-test('options that make no sense are refused at construction', () => {
+test('invalid options are refused at construction', () => {
   const users = new Users()
   assert.throws(() => handlerOf(only(users, 'create'), { atomic: true }), /atomic needs a repository with transaction/)
   assert.throws(() => handlerOf({}), /needs createMany or create/)

@@ -55,7 +55,7 @@ describe('bulk update', () => {
     const answer = await patch(handlerOf(users, { atomic: false }), [...to('editor', 1), ...to('admin', 1)])
     assert.deepEqual([statuses(answer), codes(answer), rolesOf(users)], [[200, 409], [undefined, 'duplicate_item'], ['editor', 'viewer']])
   })
-  test('a body of another shape is a 400, and says where; POST is not ours', async () => {
+  test('a body of another shape is a 400 with a pointer; POST is declined', async () => {
     const users = new Users(2)
     for (const [body, pointer] of [[[], '/updates'], [{}, '/updates'], [{ updates: {} }, '/updates'], [7, '/updates']] as const) {
       const answer = await ask(handlerOf(users), { method: 'PATCH', body })
@@ -80,7 +80,7 @@ describe('bulk update', () => {
       assert.deepEqual([unsafe.status, unsafe.json.code], [400, 'unsafe_key'])
     }
   })
-  test('another member, and a streamed body', async () => {
+  test('the array may be another member, and the body may be streamed', async () => {
     const users = new Users(100)
     const handler = handlerOf(users, { items: '/changes', streamAboveBytes: 50, batchSize: 7 })
     const changes = [...users.users.keys()].map((userId) => ({ userId, role: 'admin' }))

@@ -97,7 +97,7 @@ describe('a crash', () => {
     assert.equal(sent.length, 1, 'sent again')
   })
 
-  test('after an attempt was noted, before it was acknowledged: it is not made again', async () => {
+  test('after an attempt was recorded, before it was acknowledged: it is not repeated', async () => {
     const { tasks, queue, sent, submit } = setUp([{ status: 500 }])
     const id = await submit()
     await queue.work(id)
@@ -109,7 +109,7 @@ describe('a crash', () => {
     assert.deepEqual([view?.state, view?.attempts, view?.lastStatus, view?.fault], ['pending', 1, 500, 'status'], 'not shown')
   })
 
-  test('before an attempt was noted: it is made again under the same id, and there is one next', async (t) => {
+  test('before an attempt was recorded: it is repeated with the same id, and one further attempt follows', async (t) => {
     // The store is asked again for minutes.
     const real = setTimeout
     t.mock.method(globalThis, 'setTimeout', (work: () => void) => real(work, 1))
@@ -124,7 +124,7 @@ describe('a crash', () => {
     assert.deepEqual([sent.length, sent[0]?.headers['webhook-id'] === sent[1]?.headers['webhook-id'], sent[0]?.body === sent[1]?.body], [2, true, true], 'not the same message')
   })
 
-  test('that was none, of a worker that goes on: what it notes late takes nothing back', async () => {
+  test('that was only presumed, of a worker that continues: its late record changes nothing', async () => {
     let end: ((reply: CallbackReply) => void) | undefined
     const { tasks, queue, submit } = setUp([new Promise((resolve) => { end = resolve }), { status: 500 }, { status: 502 }])
     const id = await submit()
@@ -138,7 +138,7 @@ describe('a crash', () => {
     assert.deepEqual([view?.state, view?.attempts, view?.lastStatus], ['pending', 2, 502], 'taken back')
   })
 
-  test('after all was told: a process without callbacks can end the job', async () => {
+  test('after the callback was sent: a process without callbacks can end the job', async () => {
     const { store, work, queue, submit } = setUp()
     const id = await submit()
     await queue.work(id, { crash: true })
@@ -150,7 +150,7 @@ describe('a crash', () => {
     assert.equal(await other.work(id), true, 'there is nothing left to tell')
   })
 
-  test('of whoever cancelled, before it told: the job that is still there does', async (t) => {
+  test('of the process that cancelled, before it sent the callback: the remaining job sends it', async (t) => {
     const { tasks, queue, submit } = setUp()
     const real = setTimeout
     t.mock.method(globalThis, 'setTimeout', (run: () => void) => real(run, 1))
@@ -198,7 +198,7 @@ describe('a callback', () => {
     assert.equal((await callback(tasks, id))?.state, 'delivered', 'not delivered')
   })
 
-  test('that waits for its time is made at once when it is redelivered', async () => {
+  test('that waits for its next attempt is sent at once if it is redelivered', async () => {
     const { tasks, queue, submit } = setUp([{ status: 500 }])
     const id = await submit()
     assert.equal(await tasks.redeliver(id), false, 'there is nothing to tell of yet')
@@ -209,7 +209,7 @@ describe('a callback', () => {
   })
 })
 
-test('15.4: the callback of a later task of an id is a job of its own, and what an earlier one comes to is not noted for it', async () => {
+test('15.4: the callback of a later task of an id is a separate job, and does not get the outcome of an earlier one', async () => {
   const queue = new HandQueue(true)
   const sent: CallbackRequest[] = []
   const work = defineTask({ name: 'work', run: (input) => ({ message: String(input) }) })

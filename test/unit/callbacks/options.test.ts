@@ -64,7 +64,7 @@ const make = (made: unknown, { queue = new Line(), store = new MemoryStore() }: 
 )
 
 describe('callbacks()', () => {
-  test('refuses options that make no sense by themselves, and says which', () => {
+  test('refuses each invalid option, and names it', () => {
     const wrong: [options: object, says: RegExp][] = [
       [{}, /secrets must be a function/], [{ sender }, /secrets must be a function/], [{ secrets: 'whsec_' }, /secrets must be a function/],
       [{ secrets, sender: null }, /sender must be a CallbackSender, such as httpSender\(\)/], [{ secrets, sender: {} }, /sender must be/],
@@ -79,7 +79,7 @@ describe('callbacks()', () => {
     }
   })
 
-  test('takes any option as undefined, for its default', () => {
+  test('uses the default of each option that is undefined', () => {
     make(callbacks({ secrets, sender, ...{ queue: undefined, attempts: undefined, backoff: undefined, maxInFlight: undefined, maxPerHost: undefined } } as never))
   })
 
@@ -93,7 +93,7 @@ describe('callbacks()', () => {
 })
 
 describe('httpSender()', () => {
-  test('refuses what can not be allowed, and times that make no sense', () => {
+  test('refuses invalid entries of allow, and invalid times', () => {
     for (const allow of ['10.0.0.0/33', '1.2.3', 'a b', '999.1.1.1', '*']) assert.throws(() => httpSender({ allow: [allow] }), TypeError, allow)
     for (const timeoutMs of [0, -1, 600_001, NaN]) assert.throws(() => httpSender({ timeoutMs }), TypeError, String(timeoutMs))
     assert.throws(() => httpSender({ maxAnswerBytes: -1 }), TypeError)
@@ -101,12 +101,12 @@ describe('httpSender()', () => {
 })
 
 describe('createTasks', () => {
-  test('says what to write to those who give the options themselves, or what makes callbacks of them', () => {
+  test('says what to write if it gets options in place of callbacks()', () => {
     const write = /^TypeError: createTasks: callbacks must be what callbacks\(\) of longhaul\/callbacks makes: write callbacks: callbacks\(\{ secrets, … \}\)/
     for (const old of [{ sender, secrets }, { secrets }, callbacks, true]) assert.throws(() => make(old), write)
   })
 
-  test('refuses queues and stores that do not go together', () => {
+  test('refuses queues and stores that do not fit', () => {
     const store = new Shared()
     const lost = callbacks({ secrets, queue: new Line() })
     assert.throws(() => make(lost, { store, queue: new Line(true) }), /^TypeError: createTasks: the queue of the callbacks is not durable, but the queue of the tasks is/)
@@ -117,7 +117,7 @@ describe('createTasks', () => {
     make(lost)
   })
 
-  test('has callbacks in a queue of their own run twice as many as may be under way, and in a shared one none beside the tasks', () => {
+  test('runs twice maxConcurrent callbacks in their own queue, and none beside the tasks in a shared one', () => {
     for (const [options, expected] of [[{}, 40], [{ maxInFlight: 3 }, 6]] as const) {
       const [queue, own] = [new Line(), new Line()]
       make(callbacks({ secrets, queue: own, ...options }), { queue })
@@ -138,7 +138,7 @@ describe('createTasks', () => {
     assert.deepEqual(told, ['tasks', 'callbacks', 'shared'])
   })
 
-  test('gives the queue of callbacks what the tasks left of the time', async () => {
+  test('gives the queue of callbacks the rest of the drain time', async () => {
     for (const [drainMs, least, most] of [[5, 0, 0], [60_000, 50_000, 59_999]] as const) {
       const own = new Line()
       const queue = new Line()
@@ -149,7 +149,7 @@ describe('createTasks', () => {
     }
   })
 
-  test('waits for no room in a queue that closes, but for room in one that is still open', async (t) => {
+  test('waits for room in an open queue, and not in one that closes', async (t) => {
     const real = setTimeout
     t.mock.method(globalThis, 'setTimeout', (run: () => void) => real(run, 1))
     for (const [shared, asked, fault] of [[true, 1, 'interrupted'], [false, 5, 'no_room']] as const) {
@@ -163,7 +163,7 @@ describe('createTasks', () => {
     }
   })
 
-  test('makes callbacks of one value for any number of tasks, each with its own queue', async (t) => {
+  test('accepts one callbacks() for several createTasks, each with its own queue', async (t) => {
     const made = callbacks({ secrets, sender })
     for (const queue of [new MemoryQueue(), new MemoryQueue()]) {
       const tasks = make(made, { queue })

@@ -38,7 +38,7 @@ async function whole(items: readonly User[]) {
 }
 
 describe('bulk', () => {
-  test('the same report whatever the pieces are', async () => {
+  test('returns the same report for any division into requests', async () => {
     const all = users(50)
     for (const options of [{}, { maxItems: 7 }, { maxItems: 1 }, { maxBodyBytes: 300 }, { maxItems: 7, concurrency: 5 }]) {
       const { client, seen } = site()
@@ -48,7 +48,7 @@ describe('bulk', () => {
     }
   })
 
-  test('each request has a key of its own, the same when it is sent again', async () => {
+  test('each request has its own key, which a retry repeats', async () => {
     let first = true
     const { client, seen } = site({}, () => {
       if (!first) return undefined
@@ -65,7 +65,7 @@ describe('bulk', () => {
     assert.equal(none.seen[0]?.headers['idempotency-key'], undefined)
   })
 
-  test('413 makes smaller pieces, and the later ones are so from the start', async () => {
+  test('a 413 makes this request and later ones smaller', async () => {
     const { client, seen } = site({ items: 10 })
     const all = users(60)
     assert.deepEqual(await client.bulk('/bulk', all, { maxItems: 30 }), await whole(all))
@@ -83,7 +83,7 @@ describe('bulk', () => {
     assert.deepEqual(items[1], { index: 1, status: 413, error: { code: 'body_too_large', message: 'Too much.' } })
   })
 
-  test('a piece without one good item is a report too, and so is one that names failures only', async () => {
+  test('reads reports without a success, and reports of failures only', async () => {
     const bad = Array.from({ length: 4 }, () => ({ name: 'no email' }))
     const { client } = site()
     assert.deepEqual((await client.bulk('/bulk', bad, { maxItems: 2 })).summary, { total: 4, succeeded: 0, failed: 4 })
@@ -92,7 +92,7 @@ describe('bulk', () => {
     assert.deepEqual(items.map(({ index }) => index), [3, 10, 17])
   })
 
-  test('a member and a method for updates', async () => {
+  test('sends updates with another member and method', async () => {
     const { client, seen } = fakeServer(({ body }) => report(JSON.parse(body).updates))
     await client.bulk('/update', users(2), { method: 'PATCH', items: '/updates' })
     assert.equal(seen[0]?.method, 'PATCH')
@@ -109,7 +109,7 @@ describe('bulk', () => {
     assert.equal(seen[0]?.headers['prefer'], 'respond-async')
   })
 
-  test('a request that fails as a whole ends it, with what was done', async () => {
+  test('a request that fails as a whole rejects, with the report so far', async () => {
     const { client, seen } = site({}, (_, at) => at === 2 ? json({ error: 'No.', code: 'forbidden' }, 403) : undefined)
     const error = await client.bulk('/bulk', users(50), { maxItems: 10 }).then(() => assert.fail(), (error: unknown) => error)
     assert.ok(isBulkFailed(error))
@@ -121,7 +121,7 @@ describe('bulk', () => {
     assert.ok(many.seen.length <= 5, String(many.seen.length))
   })
 
-  test('an abort, and an answer that is no report', async () => {
+  test('rejects after an abort, and for an answer that is no report', async () => {
     const controller = new AbortController()
     const stopping = site({}, (_, at) => {
       if (at === 1) controller.abort(new Error('enough'))
@@ -132,7 +132,7 @@ describe('bulk', () => {
     await assert.rejects(fakeServer(() => json({ message: 'fine' })).client.bulk('/bulk', [1]), (error: BulkFailedError) => (error.cause as { code: string }).code === 'bad_answer')
   })
 
-  test('no more requests at a time than were allowed, and progress', async () => {
+  test('limits concurrent requests, and reports progress', async () => {
     let running = 0
     let most = 0
     const { client } = site({}, async () => {
@@ -148,7 +148,7 @@ describe('bulk', () => {
     assert.deepEqual([...heard].sort((a, b) => a - b), heard)
   })
 
-  test('a request that is cut in two while others run is done all the same', async () => {
+  test('completes a request that is divided while others run', async () => {
     let release = (): void => undefined
     const held = new Promise<void>((resolve) => { release = resolve })
     const { client } = site({ items: 4 }, async (_, at) => {
@@ -159,7 +159,7 @@ describe('bulk', () => {
     assert.deepEqual(await client.bulk('/bulk', users(16), { maxItems: 8, concurrency: 2 }), await whole(users(16)))
   })
 
-  test('nothing is nothing, and options that make no sense', async () => {
+  test('sends nothing for an empty list, and refuses invalid options', async () => {
     const { client, seen } = site()
     assert.deepEqual(await client.bulk('/bulk', []), { summary: { total: 0, succeeded: 0, failed: 0 }, items: [] })
     assert.equal(seen.length, 0)

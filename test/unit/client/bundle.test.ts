@@ -14,12 +14,12 @@ async function sizeOf(...names: string[]): Promise<number> {
 }
 
 describe('the client in a bundle for browsers', () => {
-  test('all of it is small', async () => {
+  test('stays within its size', async () => {
     const bytes = await sizeOf('createClient', 'verifyCallback', 'writeNdjson', 'readNdjson', 'isClientError', 'isTaskFailed', 'isBulkFailed')
-    assert.ok(bytes < 11.5 * KIB && bytes > 4 * KIB, `${bytes} bytes`)
+    assert.ok(bytes < 13.5 * KIB && bytes > 4 * KIB, `${bytes} bytes`)
   })
 
-  test('what is not used is left out', async () => {
+  test('unused parts are left out', async () => {
     for (const [name, limit] of [['readNdjson', 1.75], ['writeNdjson', 0.75], ['verifyCallback', 1.5], ['isClientError', 0.5]] as const) {
       const bytes = await sizeOf(name)
       assert.ok(bytes < limit * KIB, `${name}: ${bytes} bytes`)

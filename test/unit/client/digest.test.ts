@@ -66,7 +66,7 @@ for (const place of ['Node', 'a browser']) {
       await assert.rejects(site({ digest: WRONG }).get().blob(), mismatch)
     })
 
-    test('is checked over all parts of a download that was broken', async (t) => {
+    test('is checked over all parts of a resumed download', async (t) => {
       if (place === 'a browser') inBrowser(t)
       for (const ranges of [true, false]) {
         assert.equal(await received(site({ digest: RIGHT, breakAfter: [300, 450], ranges }).get()), 1000)
@@ -74,7 +74,7 @@ for (const place of ['Node', 'a browser']) {
       }
     })
 
-    test('is not checked where it is not of the bytes that were received', async (t) => {
+    test('is not checked if it is of other bytes than the received ones', async (t) => {
       if (place === 'a browser') inBrowser(t)
       assert.equal(await received(site({ digest: WRONG }).get({ from: { received: 400, etag: '"a"' } })), 600)
       assert.equal(await received(site({ digest: WRONG, coding: 'x-own' }).get()), 1000)

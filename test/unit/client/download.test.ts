@@ -46,7 +46,7 @@ async function bytesOf(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
 const ranges = (seen: readonly Seen[]) => seen.map(({ headers }) => headers['range'])
 
 describe('download', () => {
-  test('gives all bytes and tells how far it is', async () => {
+  test('returns all bytes and reports progress', async () => {
     const { get, seen } = site()
     const heard: unknown[] = []
     const download = get({ onProgress: ({ received, total }) => { heard.push([received, total]) } })
@@ -57,20 +57,20 @@ describe('download', () => {
     assert.deepEqual([download.received, download.total, download.etag, download.type], [1000, 1000, '"old"', 'application/octet-stream'])
   })
 
-  test('goes on where the connection broke, as often as it takes while bytes come', async () => {
+  test('resumes a broken connection as long as bytes arrive', async () => {
     const { get, seen } = site({ breakAfter: [100, 100, 100, 0, 0, 100, 100, 0, 100] })
     assert.deepEqual(await bytesOf(get()), Buffer.from(OLD))
     assert.deepEqual(ranges(seen), ['bytes=0-', 'bytes=100-', 'bytes=200-', 'bytes=300-', 'bytes=300-', 'bytes=300-', 'bytes=400-', 'bytes=500-', 'bytes=500-', 'bytes=600-'])
     assert.deepEqual(seen.slice(1).map(({ headers }) => headers['if-range']), Array(9).fill('"old"'))
   })
 
-  test('gives up when no more bytes come', async () => {
+  test('gives up if no more bytes arrive', async () => {
     const { get, seen } = site({ breakAfter: [100, 0, 0, 0, 0, 0, 0, 0] })
     await assert.rejects(bytesOf(get()), { code: 'network_error' })
     assert.equal(seen.length, 4)
   })
 
-  test('an answer that ends cleanly but too early is gone on with', async () => {
+  test('resumes an answer that ends cleanly but too early', async () => {
     const { get, seen } = site({
       lie: (response, { headers }) => headers['range'] === 'bytes=0-' ? new Response(OLD.slice(0, 300), { status: 206, headers: response.headers }) : response,
     })
@@ -78,7 +78,7 @@ describe('download', () => {
     assert.deepEqual(ranges(seen), ['bytes=0-', 'bytes=300-'])
   })
 
-  test('content that changed begins anew where that is wanted, and is an error where not', async () => {
+  test('restarts if the content has changed, or rejects, as the option says', async () => {
     const changing = () => {
       const made = site({ breakAfter: [100] })
       made.now.lie = (response) => {
@@ -108,7 +108,7 @@ describe('download', () => {
     await assert.rejects(bytesOf(changing().get()), { code: 'content_changed' })
   })
 
-  test('a part of something else is not taken for the rest', async () => {
+  test('refuses a part of another content', async () => {
     // A server that ignores If-Range, and says so by its tag only.
     const made = site({ breakAfter: [100] })
     made.now.lie = (response, { headers }) => {
@@ -121,7 +121,7 @@ describe('download', () => {
     assert.deepEqual(ranges(made.seen), ['bytes=0-', 'bytes=100-', 'bytes=0-'])
   })
 
-  test('a part that begins elsewhere is not taken either', async () => {
+  test('refuses a part that starts elsewhere', async () => {
     const made = site({ breakAfter: [100] })
     let once = true
     made.now.lie = (response, { headers }) => {
@@ -132,13 +132,13 @@ describe('download', () => {
     assert.deepEqual(Buffer.from(await (await made.get().blob()).arrayBuffer()), Buffer.from(OLD))
   })
 
-  test('a server without ranges: the same content is passed over, another begins anew', async () => {
+  test('from a server without ranges, skips the known bytes of the same content, and restarts for another', async () => {
     const same = site({ ranges: false, breakAfter: [100, 500] })
     assert.deepEqual(await bytesOf(same.get()), Buffer.from(OLD))
     assert.equal(same.seen.length, 3)
   })
 
-  test('without a strong tag nothing is gone on with', async () => {
+  test('does not resume without a strong ETag', async () => {
     for (const etag of [undefined, 'W/"weak"']) {
       const { get, seen } = site({ etag, breakAfter: [100] })
       assert.deepEqual(Buffer.from(await (await get().blob()).arrayBuffer()), Buffer.from(OLD))
@@ -147,7 +147,7 @@ describe('download', () => {
     }
   })
 
-  test('restarts have an end', async () => {
+  test('bounds the restarts', async () => {
     const stuck = site({ etag: undefined, breakAfter: Array(50).fill(100) })
     await assert.rejects(stuck.get().blob(), { code: 'network_error' })
     assert.equal(stuck.seen.length, 4)
@@ -156,7 +156,7 @@ describe('download', () => {
     assert.equal(further.seen.length, 6)
   })
 
-  test('can be taken up later, also when all was there', async () => {
+  test('can be resumed later, also if all bytes were there', async () => {
     const { get, seen } = site()
     const first = get()
     const parts: Uint8Array[] = []
@@ -172,7 +172,7 @@ describe('download', () => {
     assert.deepEqual(ranges(seen), ['bytes=0-', 'bytes=256-', 'bytes=1000-'])
   })
 
-  test('what is shorter now than what is there begins anew', async () => {
+  test('restarts if the content is shorter than the known bytes', async () => {
     const { get } = site({ content: NEW, etag: '"old"' })
     const parts: Uint8Array[] = []
     let restarts = 0
@@ -181,19 +181,19 @@ describe('download', () => {
     assert.deepEqual(Buffer.concat(parts), Buffer.from(NEW))
   })
 
-  test('nothing at all is a content too', async () => {
+  test('accepts an empty content', async () => {
     assert.equal((await bytesOf(site({ content: new Uint8Array() }).get())).length, 0)
     assert.equal((await bytesOf(site({ content: new Uint8Array(), ranges: false }).get())).length, 0)
   })
 
-  test('more than was said is an error, a length of compressed bytes is not held against it', async () => {
+  test('refuses more bytes than announced, and ignores the length of compressed bytes', async () => {
     const long = site({ lie: (response) => new Response(OLD, { status: 200, headers: { ...Object.fromEntries(response.headers), 'content-length': '500' } }), ranges: false })
     await assert.rejects(bytesOf(long.get()), { code: 'length_mismatch' })
     const coded = site({ lie: () => new Response(OLD, { headers: { 'content-length': '500', 'content-encoding': 'gzip' } }), ranges: false })
     assert.equal((await bytesOf(coded.get())).length, 1000)
   })
 
-  test('refusals and odd answers', async () => {
+  test('rejects for refusals and unexpected answers', async () => {
     await assert.rejects(bytesOf(fakeServer(() => json({ error: 'No.', code: 'not_found' }, 404)).client.download('/x')), { code: 'not_found' })
     await assert.rejects(bytesOf(fakeServer(() => new Response('x', { status: 206 })).client.download('/x')), { code: 'bad_answer' })
     await assert.rejects(bytesOf(fakeServer(() => new Response(null, { status: 416, headers: { 'content-range': 'bytes */10' } })).client.download('/x')), { code: 'bad_answer' })
@@ -201,7 +201,7 @@ describe('download', () => {
     await assert.rejects(site().get({ from: { received: 5, etag: '"old"' } }).blob(), TypeError)
   })
 
-  test('a consumer that is slow or breaks', async () => {
+  test('handles a consumer that is slow or fails', async () => {
     const error = new Error('disk full')
     const { get, seen } = site()
     await assert.rejects(get().to({ write: () => Promise.reject(error) }), error)

@@ -9,7 +9,7 @@ const read = (pieces: readonly string[], maxUnits = 1000): ServerEvent[] => {
 }
 
 describe('server-sent events', () => {
-  test('fields, comments, several lines of data, ids that stay', () => {
+  test('reads fields, comments, several lines of data, and ids that persist', () => {
     assert.deepEqual(read([': hello\nid: 1\ndata: a\ndata:b\nevent: x\nretry: 5\n\n', 'data\n\n', 'nothing: here\n\n', 'id\ndata: c\n\n', 'data: cut off\n']), [
       { id: '1', data: 'a\nb' }, { id: '1', data: '' }, { id: '', data: 'c' },
     ])
@@ -19,7 +19,7 @@ describe('server-sent events', () => {
     for (const end of ['\n', '\r', '\r\n']) assert.deepEqual(read([['id: 1', 'data: a', 'data: c', '', 'data: b', '', ''].join(end)]), [{ id: '1', data: 'a\nc' }, { id: '1', data: 'b' }])
   })
 
-  test('the same however it is cut', () => {
+  test('reads the same events however the bytes are cut', () => {
     const line = fc.constantFrom('data: a', 'data', 'data:  b', 'id: 7', 'id', ': c', 'x', '', '')
     fc.assert(fc.property(fc.array(fc.tuple(line, fc.constantFrom('\n', '\r', '\r\n')), { maxLength: 20 }), fc.array(fc.nat(6)), (lines, cuts) => {
       const text = lines.flat().join('')
@@ -33,7 +33,7 @@ describe('server-sent events', () => {
     }), { numRuns: 500 })
   })
 
-  test('one that has no end is not held for ever, and many short ones are fine', () => {
+  test('refuses an endless event, and reads many short ones', () => {
     assert.throws(() => read(Array(200).fill('aaaaaa')), { code: 'answer_too_large' })
     assert.throws(() => read(Array(300).fill('data: aaaa\n')), { code: 'answer_too_large' })
     assert.equal(read(Array(500).fill('data: a\n\n')).length, 500)

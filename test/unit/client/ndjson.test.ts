@@ -31,7 +31,7 @@ async function read(parts: readonly Uint8Array[], maxLineBytes?: number): Promis
 }
 
 describe('readNdjson', () => {
-  test('the same records and the same bad lines as on the server, however the bytes are cut', async () => {
+  test('reads the same records and bad lines as the server, however the bytes are cut', async () => {
     const good = fc.json().map((text) => `{"ä€😀":${text.replaceAll('__proto__', 'p')}}`)
     const line = fc.oneof(
       good, fc.constantFrom('', '  ', '{"a":', '[1]', '7', '"x"', '\ufeff{}', ' {"a":1} \r', '{} {}', '{"long":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}'),
@@ -51,14 +51,14 @@ describe('readNdjson', () => {
     }), { numRuns: 300 })
   })
 
-  test('a bad line is thrown when nobody is told', async () => {
+  test('throws for a bad line without onError', async () => {
     for (const [line, code] of [['{"a"', 'line_malformed'], ['[]', 'line_not_object'], ['null', 'line_not_object']] as const) {
       await assert.rejects(all(readNdjson(pieces([`{}\n${line}\n`]))), { name: 'ClientError', code, message: /^Line 2 is / })
     }
     await assert.rejects(all(readNdjson(pieces([Uint8Array.of(0x7b, 0xff, 0x7d, 10)]))), { code: 'line_not_utf8' })
   })
 
-  test('the cap is exact, counts bytes, and holds nothing of a longer line', async () => {
+  test('the limit is exact, counts bytes, and keeps nothing of a longer line', async () => {
     const line = '{"a":"äöü"}'
     const size = bytes(line).length
     assert.deepEqual((await read([bytes(`${line}\n`)], size)).faults, [])
@@ -70,12 +70,12 @@ describe('readNdjson', () => {
     await assert.rejects(all(readNdjson(pieces([bytes('x'.repeat(20))]), { maxLineBytes: 10 })), { code: 'line_too_long' })
   })
 
-  test('a byte at a time is fine', async () => {
+  test('reads byte by byte', async () => {
     const text = `{"a":"${'😀'.repeat(3000)}"}\n`
     assert.deepEqual((await read([...bytes(text)].map((byte) => Uint8Array.of(byte)))).records, [JSON.parse(text)])
   })
 
-  test('an answer, a body and any iterable of bytes can be read', async () => {
+  test('reads a response, a body and any iterable of bytes', async () => {
     const one = [{ a: 1 }]
     assert.deepEqual(await all(readNdjson(new Response('{"a":1}\n'))), one)
     assert.deepEqual(await all(readNdjson(new Response('{"a":1}').body ?? assert.fail())), one)
@@ -84,7 +84,7 @@ describe('readNdjson', () => {
     await assert.rejects(all(readNdjson(new Response('{}', { status: 404 }))), { code: 'http_404', status: 404 })
   })
 
-  test('leaving the loop lets go of the body', async () => {
+  test('leaving the loop closes the body', async () => {
     let cancelled = false
     const body = new ReadableStream<Uint8Array>({
       pull(controller) { controller.enqueue(bytes('{"a":1}\n')) },
@@ -97,7 +97,7 @@ describe('readNdjson', () => {
     assert.equal(cancelled, true)
   })
 
-  test('a connection that breaks is an error, after what came before', async () => {
+  test('rejects after a broken connection, and yields the records before it', async () => {
     const found: object[] = []
     await assert.rejects(async () => { for await (const record of readNdjson(pieces(['{"a":1}\n{"b"'], true))) found.push(record) }, { code: 'network_error' })
     assert.deepEqual(found, [{ a: 1 }])
@@ -105,14 +105,14 @@ describe('readNdjson', () => {
 })
 
 describe('writeNdjson', () => {
-  test('what is written is read', async () => {
+  test('a written text is read back', async () => {
     await fc.assert(fc.asyncProperty(fc.array(fc.dictionary(fc.string(), fc.jsonValue())), async (records) => {
       const found = await all(readNdjson(writeNdjson(records)))
       assert.equal(JSON.stringify(found), JSON.stringify(records))
     }), { numRuns: 100 })
   })
 
-  test('records are made as they are read', async () => {
+  test('creates records as they are read', async () => {
     let made = 0
     let returned = false
     const records = function* () {
@@ -131,7 +131,7 @@ describe('writeNdjson', () => {
     assert.equal(returned, true)
   })
 
-  test('async sources too, and what they throw', async () => {
+  test('reads async sources, and passes on their errors', async () => {
     const source = async function* () {
       yield { a: 1 }
       throw new Error('the cursor broke')
@@ -139,7 +139,7 @@ describe('writeNdjson', () => {
     await assert.rejects(new Response(writeNdjson(source())).text(), /the cursor broke/)
   })
 
-  test('what is no record is refused', async () => {
+  test('refuses values that are no records', async () => {
     for (const bad of [[1], null, 7, new Date(), { toJSON: () => undefined }]) {
       await assert.rejects(new Response(writeNdjson([bad as object])).text(), TypeError)
     }
@@ -149,7 +149,7 @@ describe('writeNdjson', () => {
 describe('upload', () => {
   const report = { message: 'Read 2 records: 1 succeeded, 1 failed.', summary: { total: 2, succeeded: 1, failed: 1 }, errors: [{ line: 2, code: 'record_invalid', message: 'no' }] }
 
-  test('sends lines and gives the report', async () => {
+  test('sends lines and returns the report', async () => {
     const { client, seen } = fakeServer(() => json(report))
     assert.deepEqual(await client.upload('/upload', [{ a: 1 }, { b: 2 }]), report)
     assert.equal(seen[0]?.body, '{"a":1}\n{"b":2}\n')
@@ -157,7 +157,7 @@ describe('upload', () => {
     assert.equal('prefer' in (seen[0]?.headers ?? {}), false)
   })
 
-  test('as a blob where streams can not be sent', async () => {
+  test('sends a blob if streams cannot be sent', async () => {
     const bodies: unknown[] = []
     const fetch = (async (_: string, init: RequestInit) => {
       bodies.push(init.body)
@@ -169,7 +169,7 @@ describe('upload', () => {
     assert.equal(await bodies[0].text(), '{"a":1}\n')
   })
 
-  test('in the background: the report is the result of a task', async () => {
+  test('in the background, the report is the result of a task', async () => {
     const { client, seen } = fakeServer(script(
       lost, () => json({ taskId: 't' }, 202, { location: '/s' }), () => json({ status: 'processing', progress: { done: 1 } }), () => json({ status: 'completed', result: report }),
     ))
@@ -181,7 +181,7 @@ describe('upload', () => {
     assert.equal(seen[0]?.headers['idempotency-key'], seen[1]?.headers['idempotency-key'])
   })
 
-  test('what may have been read in part is not sent again; what can be read once only neither', async () => {
+  test('does not resend an upload that may have been read in part, nor a source that can be read once', async () => {
     const first = fakeServer(lost)
     await assert.rejects(first.client.upload('/upload', [{ a: 1 }]), { code: 'network_error' })
     assert.equal(first.seen.length, 1)
@@ -193,7 +193,7 @@ describe('upload', () => {
     assert.equal(third.seen.length, 2)
   })
 
-  test('what the source throws is thrown', async () => {
+  test('rejects with the error of the source', async () => {
     const error = new Error('the cursor broke')
     const { client } = fakeServer(() => json(report))
     await assert.rejects(client.upload('/upload', (function* () { yield {}; throw error })()), error)
@@ -201,14 +201,14 @@ describe('upload', () => {
 })
 
 describe('records', () => {
-  test('asks for NDJSON, again where it may, and says what is refused', async () => {
+  test('requests NDJSON, retries if it may, and rejects for a refusal', async () => {
     const { client, seen } = fakeServer(script(lost, () => json({}, 503), () => new Response('{"a":1}\n{"a":2}')))
     assert.deepEqual(await all(client.records<{ a: number }>('/bulk-data')), [{ a: 1 }, { a: 2 }])
     assert.equal(seen[2]?.headers['accept'], 'application/x-ndjson')
     await assert.rejects(all(fakeServer(() => json({ error: 'No.', code: 'forbidden' }, 403)).client.records('/x')), { code: 'forbidden', message: 'No.' })
   })
 
-  test('an abort in the middle rejects with its reason', async () => {
+  test('rejects with the reason of an abort', async () => {
     const controller = new AbortController()
     const { client } = fakeServer(() => new Response(new ReadableStream({ start(stream) { stream.enqueue(bytes('{"a":1}\n')) } })))
     await assert.rejects(async () => {

@@ -8,7 +8,7 @@ const processing = (done: number) => ({ taskId: 't1', status: 'processing', mess
 const completed = { taskId: 't1', status: 'completed', message: 'done', result: { message: 'Here.', n: 3 } }
 
 describe('submit', () => {
-  test('asks for work in the background, with a key, and reads the place of the status', async () => {
+  test('sends respond-async with a key, and reads the path of the status', async () => {
     const { client, seen } = fakeServer(accepted)
     const task = await client.submit('/work', { a: 1 })
     assert.equal(task.taskId, 't1')
@@ -22,7 +22,7 @@ describe('submit', () => {
     assert.match(request?.headers['idempotency-key'] ?? '', /^[0-9a-f]{32}$/)
   })
 
-  test('wait and background are preferences', async () => {
+  test('sends wait and background as preferences', async () => {
     const { client, seen } = fakeServer(() => json({ message: 'at once', n: 1 }))
     const task = await client.submit('/work', {}, { wait: 5, idempotencyKey: 'mine', headers: { 'x-a': 'b' } })
     assert.equal(seen[0]?.headers['prefer'], 'respond-async, wait=5')
@@ -42,7 +42,7 @@ describe('submit', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('finds the status in the body, in a template, or says that it can not', async () => {
+  test('finds the status path in the body or by a template, or throws', async () => {
     const { client } = fakeServer(({ url }) => {
       if (url.endsWith('/job')) return json({ jobId: 7, statusUrl: '/job-status/7' }, 202)
       return json({ taskId: 'a/b', message: 'ok' }, 202)
@@ -53,20 +53,20 @@ describe('submit', () => {
     await assert.rejects(client.submit('/task', {}), { name: 'ClientError', code: 'no_status_url', status: 202 })
   })
 
-  test('a place that is not of the web is refused', async () => {
+  test('refuses a Location that is not http or https', async () => {
     const { client } = fakeServer(() => json({ taskId: 't' }, 202, { location: 'data:application/json,{}' }))
     await assert.rejects(client.submit('/work', {}), { code: 'bad_answer' })
     assert.throws(() => client.resume({ statusUrl: 'file:///etc/passwd' }), { code: 'bad_answer' })
   })
 
-  test('a lost request is sent again under the same key', async () => {
+  test('resends a lost request with the same key', async () => {
     const { client, seen } = fakeServer(script(lost, () => json({}, 503), accepted))
     await client.submit('/work', {})
     assert.equal(seen.length, 3)
     assert.equal(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, 1)
   })
 
-  test('a lost request without a key is not sent again, a refused one is', async () => {
+  test('does not resend a lost request without a key, but a refused one', async () => {
     const first = fakeServer(script(lost, accepted))
     await assert.rejects(first.client.submit('/work', {}, { idempotencyKey: false }), { code: 'network_error' })
     assert.equal(first.seen.length, 1)
@@ -75,7 +75,7 @@ describe('submit', () => {
     assert.equal(second.seen.length, 2)
   })
 
-  test('a request with this key that still runs is waited for', async () => {
+  test('waits for a request with this key that still runs', async () => {
     const { client, seen } = fakeServer(script(() => json({ error: 'busy', code: 'idempotent_request_running' }, 409), accepted))
     await client.submit('/work', {})
     assert.equal(seen.length, 2)
@@ -100,7 +100,7 @@ describe('submit', () => {
     }
   })
 
-  test('gives up after so many failures, with the last one', async () => {
+  test('gives up after retry.attempts failures, with the last one', async () => {
     const { client, seen } = fakeServer(() => new Response('<h1>Bad gateway</h1>', { status: 502 }))
     await assert.rejects(client.submit('/work', {}), { code: 'http_502', status: 502, message: 'The server answered with 502.', body: '<h1>Bad gateway</h1>' })
     assert.equal(seen.length, 4)
@@ -111,7 +111,7 @@ describe('submit', () => {
     await assert.rejects(client.submit('/work', {}), { code: 'http_409', message: 'It is taken.' })
   })
 
-  test('Retry-After is waited for, as seconds and as a date', async (t) => {
+  test('obeys Retry-After, as seconds and as a date', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: Date.UTC(2026, 0, 1) })
     for (const field of ['7', 'Thu, 01 Jan 2026 00:00:07 GMT']) {
       t.mock.timers.setTime(Date.UTC(2026, 0, 1))
@@ -127,7 +127,7 @@ describe('submit', () => {
     }
   })
 
-  test('a server that asks for more than is waited for gets its error thrown', async () => {
+  test('throws the error if Retry-After is longer than retry.maxMs', async () => {
     const { client, seen } = fakeServer(() => json({ error: 'Later.', code: 'needs_shared_database' }, 503, { 'retry-after': '3600' }))
     await assert.rejects(client.submit('/work', {}), { code: 'needs_shared_database', retryAfter: 3600 })
     assert.equal(seen.length, 1)
@@ -152,7 +152,7 @@ describe('submit', () => {
     await assert.rejects(failing.client.submit('/work', {}, { signal: pausing.signal }), reason)
   })
 
-  test('silence is a failure', async () => {
+  test('silence of the server is a failure', async () => {
     const { client, seen } = fakeServer(({ signal }) => new Promise((_, reject) => {
       signal.addEventListener('abort', () => { reject(new DOMException('aborted', 'AbortError')) })
     }), { timeoutMs: 5 })
@@ -162,7 +162,7 @@ describe('submit', () => {
 })
 
 describe('paths', () => {
-  test('begin at the base, and an absolute URL is its own', async () => {
+  test('are relative to the base; an absolute URL is used unchanged', async () => {
     const { client, seen } = fakeServer(accepted, { baseUrl: 'https://api.test/v1/' })
     for (const path of ['/work', 'work', '//evil.test/work', 'https://other.test/work?a=b', '/work?a=b']) await client.submit(path, {})
     assert.deepEqual(seen.map(({ url }) => url), [
@@ -170,7 +170,7 @@ describe('paths', () => {
     ])
   })
 
-  test('what makes no sense is refused when the client is made', () => {
+  test('invalid options are refused at construction', () => {
     for (const options of [{}, { baseUrl: '/api' }, { baseUrl: 'ftp://x' }, { baseUrl: 'https://x', retry: { attempts: 0 } }, { baseUrl: 'https://x', timeoutMs: NaN }]) {
       assert.throws(() => createClient(options), TypeError)
     }
@@ -178,14 +178,14 @@ describe('paths', () => {
 })
 
 describe('credentials', () => {
-  test('are asked for at each try', async () => {
+  test('are read for each attempt', async () => {
     let count = 0
     const { client, seen } = fakeServer(script(lost, accepted), { headers: async () => ({ Authorization: `Bearer ${++count}` }) })
     await client.submit('/work', {})
     assert.deepEqual(seen.map(({ headers }) => headers['authorization']), ['Bearer 1', 'Bearer 2'])
   })
 
-  test('go to the own origin only', async () => {
+  test('are sent to the origin of baseUrl only', async () => {
     const { client, seen } = fakeServer(({ method }) => method === 'POST'
       ? json({ taskId: 't' }, 202, { location: 'https://evil.test/status' })
       : json({ status: 'completed', result: { message: '' } }), { headers: { authorization: 'Bearer s3cret' } })
@@ -194,7 +194,7 @@ describe('credentials', () => {
     assert.deepEqual(seen.map(({ headers }) => headers['authorization']), ['Bearer s3cret', undefined, undefined])
   })
 
-  test('what the function throws is thrown as it is, and nothing is sent', async () => {
+  test('an error of the function is thrown unchanged, and nothing is sent', async () => {
     const error = new Error('signed out')
     const { client, seen } = fakeServer(accepted, { headers: () => { throw error } })
     await assert.rejects(client.submit('/work', {}), error)
@@ -208,7 +208,7 @@ describe('result', () => {
     return { task: client.resume<{ message: string, n?: number }>({ taskId: 't1', statusUrl: `${BASE}/api/status/t1` }), seen }
   }
 
-  test('by events: one request, each change once', async () => {
+  test('by events: one request shows each change once', async () => {
     const { task, seen } = resumed(() => events(['retry: 2000\n\n', event('1', processing(1)), ': still here\n\n', event('1', processing(1)), event('2', processing(2)), event('3', completed)]))
     const heard: (number | undefined)[] = []
     assert.deepEqual(await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } }), { message: 'Here.', n: 3 })
@@ -217,7 +217,7 @@ describe('result', () => {
     assert.match(seen[0]?.headers['accept'] ?? '', /^text\/event-stream/)
   })
 
-  test('by events: a reset is taken up where it was', async () => {
+  test('by events: resumes after a reset', async () => {
     const { task, seen } = resumed(script(() => events([event('1', processing(1))], true), lost, () => json({}, 502), () => events([event('2', processing(2)), event('3', completed)])))
     const heard: (number | undefined)[] = []
     await task.result({ onProgress: ({ progress }) => { heard.push(progress?.done) } })
@@ -225,28 +225,28 @@ describe('result', () => {
     assert.deepEqual(seen.map(({ headers }) => headers['last-event-id']), [undefined, '1', '1', '1'])
   })
 
-  test('by events: any number of resets, as long as something came in between', async () => {
+  test('by events: survives any number of resets if events arrive between them', async () => {
     const resets = Array.from({ length: 9 }, (_, at) => () => events([event(String(at), processing(at))], true))
     const { task, seen } = resumed(script(...resets, () => events([event('9', completed)])))
     assert.equal((await task.result()).n, 3)
     assert.equal(seen.length, 10)
   })
 
-  test('by events: streams that bring nothing are given up for polls', async () => {
+  test('by events: polls after streams without events', async () => {
     const { task, seen } = resumed(script(() => events(['retry: 1\n\n']), () => events([]), () => json(completed)))
     await task.result()
     assert.deepEqual(seen.map(({ headers }) => headers['accept']?.startsWith('text/event-stream')), [true, true, false])
   })
 
   for (const status of [406, 503]) {
-    test(`by events: ${status} is answered by polling`, async () => {
+    test(`by events: polls after a ${status}`, async () => {
       const { task, seen } = resumed(script(() => json({}, status), () => json(completed)))
       await task.result()
       assert.equal(seen[1]?.headers['accept'], 'application/json')
     })
   }
 
-  test('by long polls: told apart by ETag, without a pause', async () => {
+  test('by long polls: uses ETag, without a pause', async () => {
     const waited = { 'preference-applied': 'wait=25', 'retry-after': '9' }
     const { task, seen } = resumed(script(
       () => json(processing(1), 200, { etag: '"1"', ...waited }), () => json(undefined, 304, { etag: '"1"', ...waited }),
@@ -261,7 +261,7 @@ describe('result', () => {
     assert.deepEqual(seen.map(({ headers }) => headers['prefer']), [undefined, 'wait=25', 'wait=25', 'wait=25'])
   })
 
-  test('by polls: Retry-After is kept to', async (t) => {
+  test('by polls: obeys Retry-After', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
     const { task, seen } = resumed(script(() => json(processing(1), 200, { 'retry-after': '2' }), () => json(completed)), { retry: {} })
     const result = task.result()
@@ -274,7 +274,7 @@ describe('result', () => {
     assert.equal(seen.length, 2)
   })
 
-  test('by polls: without a word from the server, pauses grow', async (t) => {
+  test('by polls: pauses grow without Retry-After', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
     t.mock.method(Math, 'random', () => 0)
     const at: number[] = []
@@ -292,27 +292,27 @@ describe('result', () => {
     assert.ok([100, 150, 225, 338, 500, 500, 500, 500].every((gap, index) => Math.abs(gap - (gaps[index] ?? 0)) <= 1), String(gaps))
   })
 
-  test('a server that is away for a while is waited for', async () => {
+  test('waits for a server that is away for a while', async () => {
     const { task, seen } = resumed(script(() => json(processing(1)), lost, lost, lost, () => json(processing(2)), lost, lost, lost, () => json(completed)))
     assert.equal((await task.result()).n, 3)
     assert.equal(seen.length, 9)
   })
 
-  test('and given up in the end', async () => {
+  test('gives up on a server that stays away', async () => {
     const { task, seen } = resumed(lost)
     await assert.rejects(task.result(), { code: 'network_error' })
     assert.equal(seen.length, 4)
   })
 
   for (const status of [401, 403, 404, 410]) {
-    test(`${status} ends the waiting at once`, async () => {
+    test(`${status} ends the wait at once`, async () => {
       const { task, seen } = resumed(() => json({ error: 'no', code: 'c' }, status))
       await assert.rejects(task.result(), { status, code: 'c' })
       assert.equal(seen.length, 1)
     })
   }
 
-  test('a failed task', async () => {
+  test('rejects for a failed task', async () => {
     const { task } = resumed(() => json({ taskId: 't1', status: 'failed', error: { code: 'no_stock', message: 'None left.' } }))
     const error = await task.result().then(() => assert.fail(), (error: unknown) => error)
     assert.ok(isTaskFailed(error))
@@ -320,7 +320,7 @@ describe('result', () => {
     assert.equal(isClientError(error), false)
   })
 
-  test('a cancelled task, and failures that say little', async () => {
+  test('rejects for a cancelled task, and for failures with few details', async () => {
     for (const [body, code, message] of [
       [{ status: 'cancelled' }, 'task_cancelled', 'The task was cancelled.'],
       [{ state: 'failed' }, 'task_failed', 'The task failed.'],
@@ -330,14 +330,14 @@ describe('result', () => {
     }
   })
 
-  test('a job of a server that knows SPEC only', async () => {
+  test('follows a job of a server that implements SPEC only', async () => {
     const { task } = resumed(script(() => json({ id: 1, state: 'waiting' }), () => json({ id: 1, state: 'active' }), () => json({ id: 1, state: 'completed' })))
     const statuses: string[] = []
     assert.deepEqual(await task.result({ onProgress: ({ status }) => { statuses.push(status) } }), { message: '' })
     assert.deepEqual(statuses, ['processing', 'processing', 'completed'])
   })
 
-  test('a status has the members of the wire, without those of a wrong type', async () => {
+  test('has the members of the wire, without those of a wrong type', async () => {
     const times = { createdAt: '2026-01-01T00:00:00.000Z', startedAt: '2026-01-01T00:00:01.000Z' }
     const callback = { state: 'waiting', attempts: 0 }
     const running = { taskId: 't1', status: 'processing', message: 'ok', task: 'work', attempt: 2, progress: { done: 1 }, callback, ...times }
@@ -350,13 +350,13 @@ describe('result', () => {
     assert.deepEqual(await resumed(() => json(wrong)).task.status(), { taskId: '7', status: 'processing', body: wrong })
   })
 
-  test('an answer that is no status', async () => {
+  test('rejects for an answer that is no status', async () => {
     for (const reply of [() => json([1]), () => json({ status: 1 }), () => new Response('<html>'), () => events(['data: {\n\n'])]) {
       await assert.rejects(resumed(reply).task.result(), { code: 'bad_answer' })
     }
   })
 
-  test('what onProgress throws is thrown, and the stream is let go of', async () => {
+  test('rejects with the error of onProgress, and closes the stream', async () => {
     let cancelled = false
     const body = new ReadableStream<Uint8Array>({
       start(controller) { controller.enqueue(new TextEncoder().encode(event('1', processing(1)))) },
@@ -368,7 +368,7 @@ describe('result', () => {
     assert.equal(cancelled, true)
   })
 
-  test('an abort ends a stream that says nothing', async () => {
+  test('an abort ends a silent stream', async () => {
     const controller = new AbortController()
     const { task } = resumed(() => {
       setImmediate(() => { controller.abort(new Error('enough')) })
@@ -377,7 +377,7 @@ describe('result', () => {
     await assert.rejects(task.result({ signal: controller.signal }), { message: 'enough' })
   })
 
-  test('a stream that has gone silent is opened anew', async () => {
+  test('reopens a stream that has become silent', async () => {
     const { task, seen } = resumed(script(
       () => new Response(new ReadableStream({ start(controller) { controller.enqueue(new TextEncoder().encode(event('1', processing(1)))) } }), { headers: { 'content-type': 'text/event-stream' } }),
       () => events([event('2', completed)]),
@@ -386,7 +386,7 @@ describe('result', () => {
     assert.equal(seen[1]?.headers['last-event-id'], '1')
   })
 
-  test('changes can be left', async () => {
+  test('the loop over changes may be left', async () => {
     const { task, seen } = resumed(() => json(processing(1)))
     for await (const { status } of task.changes()) {
       assert.equal(status, 'processing')
@@ -402,7 +402,7 @@ describe('cancel', () => {
     return { handle: client.resume({ statusUrl: `${BASE}/s` }), seen }
   }
 
-  test('gives the status then', async () => {
+  test('returns the status', async () => {
     const { handle, seen } = task(() => json({ status: 'cancelled' }))
     assert.equal((await handle.cancel()).status, 'cancelled')
     assert.deepEqual(seen.map(({ method }) => method), ['DELETE'])
@@ -414,12 +414,12 @@ describe('cancel', () => {
     assert.deepEqual(seen.map(({ method }) => method), ['DELETE', 'GET'])
   })
 
-  test('an answer without a body is followed by a question', async () => {
+  test('polls after an answer without a body', async () => {
     const { handle } = task(script(() => json(undefined, 204), () => json(processing(1))))
     assert.equal((await handle.cancel()).status, 'processing')
   })
 
-  test('a server that can not', async () => {
+  test('rejects if the server cannot cancel', async () => {
     await assert.rejects(task(() => json({ error: 'no' }, 405)).handle.cancel(), (error: ClientError) => error.status === 405)
   })
 })

@@ -34,7 +34,7 @@ interface paths {
   '/users': { get: { responses: { 200: { content: { 'application/json': string[] } } } } }
 }
 
-test('what a definition takes and gives flows to the client, without a cast', async () => {
+test('the input and the result of a definition type the client, without a cast', async () => {
   const { client, seen } = fakeServer(() => json({ message: 'Here.', pages: 3 }))
   const typed = client.task<typeof report>('/reports', { body: (data) => ({ task: 'report', data }) })
   const result = await typed.run({ year: 2025 })
@@ -53,7 +53,7 @@ test('what a definition takes and gives flows to the client, without a cast', as
   holds<Same<Awaited<ReturnType<typeof ofList.run>>, { message: string, value: string[] }>>()
 })
 
-test('and so does what an OpenAPI document says', async () => {
+test('an OpenAPI document types the client', async () => {
   const { client } = fakeServer(() => json({ message: 'Here.', pages: 3 }))
   const typed = client.task<OpenApiTask<paths, '/reports'>>('/reports')
   const result = await typed.run({ year: 2025 })

@@ -22,7 +22,7 @@ const KINDS: Record<string, Record<string, string>> = {
 
 for (const [kind, headers] of Object.entries(KINDS)) {
   describe(`the body of ${kind}`, () => {
-    test('opens nothing before it is read, and nothing when it never is', async () => {
+    test('opens nothing before it is read, and nothing if it is never read', async () => {
       const source = textSource(TEXT)
       const body = await bodyOf(source, headers)
       const iterator = body[Symbol.asyncIterator]()
@@ -32,7 +32,7 @@ for (const [kind, headers] of Object.entries(KINDS)) {
       assert.deepEqual(source.log, [])
     })
 
-    test('closes what it opened when its reader leaves', async () => {
+    test('closes its source when its reader stops', async () => {
       const source = textSource(TEXT)
       const iterator = (await bodyOf(source, headers))[Symbol.asyncIterator]()
       assert.equal((await iterator.next()).done, false)
@@ -62,7 +62,7 @@ for (const [kind, headers] of Object.entries(KINDS)) {
       await assert.rejects(textOf(await bodyOf(refused, headers)), failure)
     })
 
-    test('fails when there is less or more than was promised', async () => {
+    test('fails if there is less or more than announced', async () => {
       const short = textSource(TEXT, { open: () => [Buffer.from('xxx')] })
       await assert.rejects(textOf(await bodyOf(short, headers)), /before the end/)
       const long = textSource(TEXT, { open: () => [Buffer.alloc(TEXT.length + 1)] })
@@ -71,13 +71,13 @@ for (const [kind, headers] of Object.entries(KINDS)) {
   })
 }
 
-test('a source may give its bytes at once, later, or as a plain list', async () => {
+test('a source may return its bytes synchronously, asynchronously, or as an array', async () => {
   const bytes = Buffer.from('abc')
   const opens: ContentSource['open'][] = [() => [bytes], async () => [bytes], async () => (async function* () { yield bytes })()]
   for (const open of opens) assert.equal(await textOf(await bodyOf({ size: 3, open })), 'abc')
 })
 
-test('a blob as a source: ranges, its tag, and nothing of the blob that came after it', async (t) => {
+test('a blob is a source with ranges and an ETag, and never mixes with its successor', async (t) => {
   const blobs = new MemoryBlobs()
   t.after(() => blobs.close())
   const put = async (text: string): Promise<string> => (

@@ -15,8 +15,8 @@ async function get(headers: RequestHeaders = {}, source: Partial<ContentSource> 
   return seen
 }
 
-describe('all of it', () => {
-  test('200 with length, type, validators, the units that are understood, and for no cache that users share (issue 15, C17)', async () => {
+describe('the whole content', () => {
+  test('is a 200 with length, type, validators, the range units, and a private Cache-Control (issue 15, C17)', async () => {
     const { status, headers, body } = await get()
     assert.equal(status, 200)
     assert.equal(body, TEXT)
@@ -25,19 +25,19 @@ describe('all of it', () => {
     })
   })
 
-  test('HEAD has the fields of GET, opens nothing, and knows no Range', async () => {
+  test('HEAD has the fields of GET, opens nothing, and ignores Range', async () => {
     const source = textSource(TEXT)
     const seen = await see(content(source), 'HEAD', { range: 'bytes=0-1' })
     assert.deepEqual(seen, { status: 200, headers: (await get()).headers, body: '' })
     assert.deepEqual(source.log, [])
   })
 
-  test('a source with little to say', async () => {
+  test('a source may have few facts', async () => {
     const { headers } = await get({}, { type: undefined, etag: undefined, lastModified: undefined } as unknown as Partial<ContentSource>)
     assert.deepEqual(headers, { 'content-type': 'application/octet-stream', 'content-length': '16', 'accept-ranges': 'bytes', ...PRIVATE })
   })
 
-  test('nothing at all is 200 with a length of 0, and no range of it can be had', async () => {
+  test('an empty content is a 200 with length 0, and any range of it is a 416', async () => {
     const empty = textSource('')
     assert.deepEqual(await see(content(empty)), { status: 200, headers: { ...(await get()).headers, 'content-length': '0' }, body: '' })
     assert.equal((await see(content(empty), 'GET', { range: 'bytes=0-' }))?.status, 416)
@@ -51,7 +51,7 @@ describe('all of it', () => {
   })
 })
 
-describe('parts', () => {
+describe('ranges', () => {
   const cases: [string, string, string][] = [
     ['bytes=0-3', '0123', 'bytes 0-3/16'], ['bytes=10-', 'abcdef', 'bytes 10-15/16'], ['bytes=-2', 'ef', 'bytes 14-15/16'],
     ['bytes=-99', TEXT, 'bytes 0-15/16'], ['bytes=15-99', 'f', 'bytes 15-15/16'], ['bytes=4-6,5-9', '456789', 'bytes 4-9/16'],
@@ -67,7 +67,7 @@ describe('parts', () => {
     })
   }
 
-  test('206 with several parts, in the order asked for, and the length that they have', async () => {
+  test('several ranges are a 206 with parts in the requested order, and their length', async () => {
     const { status, headers, body } = await get({ range: 'bytes=14-,0-1,99-' })
     assert.equal(status, 206)
     const [, boundary] = /^multipart\/byteranges; boundary=([0-9a-f]{32})$/.exec(headers['content-type'] as string) ?? []
@@ -82,7 +82,7 @@ describe('parts', () => {
     assert.equal(headers['etag'], '"v1"')
   })
 
-  test('416 says how much there is', async () => {
+  test('a 416 names the size', async () => {
     const { status, headers, body } = await get({ range: 'bytes=16-' })
     assert.equal(status, 416)
     assert.equal(headers['content-range'], 'bytes */16')
@@ -93,13 +93,13 @@ describe('parts', () => {
     test(`${range.slice(0, 30)} is ignored`, async () => assert.equal((await get({ range })).status, 200))
   }
 
-  test('maxRanges is heard', async () => {
+  test('maxRanges limits the ranges', async () => {
     assert.equal((await get({ range: 'bytes=0-0,2-2' }, {}, { maxRanges: 1 })).status, 200)
     assert.equal((await get({ range: 'bytes=0-0,2-2' }, {}, { maxRanges: 2 })).status, 206)
   })
 })
 
-describe('conditions', () => {
+describe('answers conditional requests', () => {
   const range = 'bytes=0-3'
   const cases: [string, RequestHeaders, number, Partial<ContentSource>?][] = [
     ['If-Range names what is there', { range, 'if-range': '"v1"' }, 206],
@@ -125,12 +125,12 @@ describe('conditions', () => {
     test(`${name}: ${status}`, async () => assert.equal((await get(headers, source)).status, status))
   }
 
-  test('If-Range is a date whose second is not over, so that it may have changed again: 200', async () => {
+  test('If-Range with a date whose second is not over is a 200, because the content may have changed again', async () => {
     const lastModified = Date.now() + 5000
     assert.equal((await get({ range, 'if-range': new Date(lastModified).toUTCString() }, { lastModified })).status, 200)
   })
 
-  test('304 has the tag and what is said of caches, and nothing of the content', async () => {
+  test('a 304 has the ETag and Cache-Control, and no field of the content', async () => {
     const options = { cacheControl: 'max-age=60', disposition: 'attachment' } as const
     assert.deepEqual(await get({ 'if-none-match': '*' }, {}, options), { status: 304, headers: { 'etag': '"v1"', 'cache-control': 'max-age=60' }, body: '' })
     assert.deepEqual((await get({ 'if-modified-since': CHANGED_TEXT }, { etag: undefined })).headers, { 'last-modified': CHANGED_TEXT, ...PRIVATE })
@@ -161,7 +161,7 @@ describe('content codings', () => {
     })
   }
 
-  test('a request with Range is answered from the identity, parts or whole', async () => {
+  test('a request with Range is answered without a coding, parts or whole', async () => {
     const part = await see(handler, 'GET', { 'accept-encoding': 'gzip', 'range': 'bytes=4-8' })
     assert.equal(part?.status, 206)
     assert.equal(part.body, 'quick')
@@ -173,7 +173,7 @@ describe('content codings', () => {
     assert.equal(whole.body, text)
   })
 
-  test('the identity where it is wanted, where nothing is said, and where a coding is not worth it', async () => {
+  test('the content is not coded if the client wants that, sends no Accept-Encoding, or if a coding is not worth it', async () => {
     for (const headers of [{}, { 'accept-encoding': 'identity' }, { 'accept-encoding': 'gzip;q=0' }, { 'accept-encoding': 'zip' }]) {
       const seen = await see(handler, 'GET', headers)
       assert.equal(seen?.headers['content-encoding'], undefined)
@@ -190,13 +190,13 @@ describe('content codings', () => {
     assert.equal((await see(odd, 'GET', asked))?.headers['content-encoding'], 'gzip')
   })
 
-  test('the same bytes each time, as a strong tag says', async () => {
+  test('the bytes are the same each time, as a strong ETag promises', async () => {
     const asked = { 'accept-encoding': 'gzip' }
     assert.equal((await see(handler, 'GET', asked))?.body, (await see(handler, 'GET', asked))?.body)
   })
 })
 
-describe('what is said of the whole', () => {
+describe('fields of every answer', () => {
   test('Content-Disposition', async () => {
     const value = async (name: string | undefined, disposition: 'inline' | 'attachment' = 'attachment'): Promise<unknown> => (
       (await get({ range: 'bytes=0-1' }, { name }, { disposition })).headers['content-disposition']
@@ -216,18 +216,18 @@ describe('what is said of the whole', () => {
   })
 })
 
-describe('finding', () => {
-  test('nothing found is nothing answered, for any method', async () => {
+describe('lookup', () => {
+  test('an unknown content is declined, for any method', async () => {
     for (const method of ['GET', 'HEAD', 'POST']) assert.equal(await see(content(() => undefined), method), undefined)
     assert.equal(await see(content(async () => undefined)), undefined)
   })
 
-  test('at once or later', async () => {
+  test('the lookup may be synchronous or asynchronous', async () => {
     assert.equal((await see(content(() => textSource(TEXT))))?.body, TEXT)
     assert.equal((await see(content(async () => textSource(TEXT))))?.body, TEXT)
   })
 
-  test('another method on what is there is 405', async () => {
+  test('another method on an existing content is a 405', async () => {
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
       const seen = await see(content(textSource(TEXT)), method)
       assert.equal(seen?.status, 405)
@@ -235,21 +235,21 @@ describe('finding', () => {
     }
   })
 
-  test('it describes itself', () => {
+  test('the handler has an OpenAPI description', () => {
     assert.deepEqual(content(textSource(TEXT)).operations?.map(({ method }) => method), ['GET', 'HEAD'])
     const { openapi } = content(textSource(TEXT)).operations?.[0] ?? {}
     assert.deepEqual(Object.keys(openapi?.['responses'] as object), ['200', '206', '304', '404', '406', '412', '416'])
   })
 })
 
-describe('what is of no use is refused', () => {
+describe('invalid values are refused', () => {
   for (const size of [-1, 0.5, Number.NaN, Infinity, 2 ** 53, '5' as unknown as number]) {
     test(`a size of ${String(size)}`, async () => {
       assert.throws(() => content(textSource('', { size })), /size/)
       assert.equal((await see(content(() => textSource('', { size }))))?.status, 500)
     })
   }
-  test('tags, types and times', () => {
+  test('invalid tags, types and times', () => {
     assert.throws(() => content(textSource('', { etag: 'v1' })), /"a1"/)
     assert.throws(() => content(textSource('', { etag: '"a"b"' })), TypeError)
     assert.throws(() => content(textSource('', { type: 'a\r\nb' })), TypeError)
@@ -257,7 +257,7 @@ describe('what is of no use is refused', () => {
     content(textSource('', { size: 2 ** 53 - 1, etag: 'W/"a"' }))
     content(textSource('', { lastModified: CHANGED }))
   })
-  test('options', () => {
+  test('invalid options', () => {
     for (const maxRanges of [0, 101, 1.5]) assert.throws(() => content(textSource(''), { maxRanges }), /maxRanges/)
     assert.throws(() => content(textSource(''), { codings: ['zip' as 'gzip'] }), /gzip/)
     assert.throws(() => content(textSource(''), { cacheControl: 'a\nb' }), /cacheControl/)

@@ -24,7 +24,7 @@ async function ask(
 }
 
 describe('issue 18: digests that a source brings', () => {
-  test('are sent with all of it, with parts, and to HEAD', async () => {
+  test('are sent with the whole content, with parts, and to HEAD', async () => {
     const source = { digests: KNOWN }
     assert.deepEqual(await ask(source), [200, `${SHORT}, ${LONG}`])
     assert.deepEqual(await ask(source, {}, 'HEAD'), [200, `${SHORT}, ${LONG}`])
@@ -32,7 +32,7 @@ describe('issue 18: digests that a source brings', () => {
     assert.deepEqual(await ask(source, { range: 'bytes=5-9,100-109' }), [206, `${SHORT}, ${LONG}`])
   })
 
-  test('are not sent with 304, 412, 416 or with a content coding, of which they are not the digest', async () => {
+  test('are not sent with 304, 412, 416 or with a content coding', async () => {
     const source = { digests: KNOWN }
     assert.deepEqual(await ask(source, { 'if-none-match': '"v1"' }), [304, undefined])
     assert.deepEqual(await ask(source, { 'if-match': '"v2"' }), [412, undefined])
@@ -54,7 +54,7 @@ describe('issue 18: digests that a source brings', () => {
     ] as const) assert.deepEqual(await ask({ digests }, { 'want-repr-digest': want }), [200, expected], want)
   })
 
-  test('are checked: what is no digest is a mistake of the host', async () => {
+  test('are checked: a malformed digest is an error of the host', async () => {
     for (const digests of [{ 'sha-256': 'abc' }, { 'sha-512': KNOWN['sha-256'] }, { md5: 'YWJj' }, { 'sha-256': `${KNOWN['sha-256']}\r\nx: y` }] as object[]) {
       assert.throws(() => content(textSource(TEXT, { digests })), TypeError, JSON.stringify(digests))
     }
@@ -69,7 +69,7 @@ describe('issue 18: digests that a source computes', () => {
     },
   })
 
-  test('are computed only for clients that want them, of the algorithm that they prefer', async () => {
+  test('are computed only for clients that want them, with the algorithm that they prefer', async () => {
     for (const late of [false, true]) {
       const asked: DigestAlgorithm[] = []
       const source = computing(asked, late)
@@ -85,14 +85,14 @@ describe('issue 18: digests that a source computes', () => {
     }
   })
 
-  test('are not computed where one that the client wants is known', async () => {
+  test('are not computed if a wanted one is known', async () => {
     const asked: DigestAlgorithm[] = []
     const source = { ...computing(asked), digests: { 'sha-256': KNOWN['sha-256'] } }
     assert.deepEqual(await ask(source, { 'want-repr-digest': 'sha-512=10, sha-256=1' }), [200, SHORT])
     assert.deepEqual(asked, [])
   })
 
-  test('may be missing; what is no digest is a 500', async () => {
+  test('may be missing; a malformed digest is a 500', async () => {
     const want = { 'want-repr-digest': 'sha-256=1' }
     assert.deepEqual(await ask({ digest: () => undefined }, want), [200, undefined])
     assert.deepEqual((await ask({ digest: () => 'nonsense' }, want))[0], 500)

@@ -45,7 +45,7 @@ describe('parseAccept', () => {
     ])
   })
 
-  test('empty members count for nothing, nor does the white space behind them', () => {
+  test('ignores empty members and the white space after them', () => {
     assert.deepEqual(plain(', a/b ,, ,\tc/d,').map(({ type, subtype }) => `${type}/${subtype}`), ['a/b', 'c/d'])
   })
 
@@ -55,7 +55,7 @@ describe('parseAccept', () => {
     }
   })
 
-  test('any text means what the grammar says', () => {
+  test('reads any text as the grammar says', () => {
     const unit = fc.constantFrom('a', 'B', '*', '/', 'a/b', ';q=', '0', '1', '.', '5', '=', '"', ';', ',', ' ', '\t', '\\', '\u0001')
     fc.assert(fc.property(fc.string({ unit, maxLength: 20 }), (header) => { assert.deepEqual(plain(header), reference(header)) }), { numRuns: 3000 })
   })
@@ -64,7 +64,7 @@ describe('parseAccept', () => {
 describe('negotiate', () => {
   const offers = ['application/json', 'application/x-ndjson', 'text/event-stream']
 
-  test('without a wish the first offer is given', () => {
+  test('without Accept the first offer is chosen', () => {
     for (const header of [undefined, '', '*/*', '*/*;q=0.1', ',,', 'nonsense', []]) assert.equal(negotiate(header, offers), offers[0])
   })
 
@@ -108,13 +108,13 @@ describe('negotiate', () => {
     }
   })
 
-  test('an offer that is no media type is the host\'s mistake', () => {
+  test('an offer that is no media type is an error of the host', () => {
     assert.throws(() => negotiate('text/plain', ['json']), { name: 'TypeError', message: /"json" is no media type/ })
   })
 })
 
 describe('prefersProblem', () => {
-  test('only for a client that names the type with a q not below that of application/json', () => {
+  test('is true only for a client that names the type with a q not below that of application/json', () => {
     const cases: [string | string[] | undefined, boolean][] = [
       ['application/problem+json', true],
       ['Application/Problem+JSON; charset=utf-8', true],
@@ -155,7 +155,7 @@ describe('negotiateCoding', () => {
 })
 
 describe('parseMediaType', () => {
-  test('type and parameters, or nothing', () => {
+  test('returns type and parameters, or undefined', () => {
     const found = parseMediaType(' Application/Json ; Charset="UTF-8";charset=x;')
     assert.deepEqual([found?.type, [...(found?.params ?? [])]], ['application/json', [['charset', 'UTF-8']]])
     for (const text of ['', 'json', 'a/b, c/d', 'a/b;c="', 'a/b c', '/', 'a/b;=']) assert.equal(parseMediaType(text), undefined, text)

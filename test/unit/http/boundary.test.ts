@@ -33,7 +33,7 @@ async function told(error: unknown): Promise<{ status: number | undefined; seen:
 }
 
 describe('guard', () => {
-  test('stays direct where the handler is, and passes on what is not its own', async () => {
+  test('is synchronous if the handler is, and passes declined requests on', async () => {
     assert.equal(guard(() => response)(request), response)
     assert.equal(guard(() => undefined)(request), undefined)
     assert.equal(await guard(async () => response)(request), response)
@@ -60,7 +60,7 @@ describe('guard', () => {
     for (const [error, expected] of cases) assert.deepEqual(await told(error), { status: expected, seen: [error] })
   })
 
-  test('what is no response is a failure of the handler', async () => {
+  test('a value that is no response is a failure of the handler', async () => {
     for (const value of [null, 'text', 7, {}, { status: '200' }]) {
       for (const handler of [() => value, async () => value]) {
         const seen: unknown[] = []
@@ -71,13 +71,13 @@ describe('guard', () => {
     }
   })
 
-  test('a response that fails as soon as it is looked at is answered, at once and late', async () => {
+  test('a response whose members throw is answered with 500, at once and late', async () => {
     const trap = Object.defineProperty({}, 'status', { get: thrower(httpError('gone')) as () => unknown }) as HttpResponse
     assert.equal((guard(() => trap)(request) as HttpResponse).status, 410)
     assert.equal((await guard(async () => trap)(request))?.status, 410)
   })
 
-  test('thenables of any make are waited for', async () => {
+  test('thenables of any kind are awaited', async () => {
     const thenable = (settle: (resolve: (value: unknown) => void, reject: (error: unknown) => void) => void): Handler =>
       (() => ({ then: settle })) as never
     assert.equal(await guard(thenable((resolve) => { resolve(response) }))(request), response)
@@ -86,7 +86,7 @@ describe('guard', () => {
     assert.equal((guard(() => trap as never)(request) as HttpResponse).status, 410)
   })
 
-  test('an onError that throws or rejects changes nothing for the client, and is told as a warning', async () => {
+  test('an onError that throws or rejects changes nothing for the client, and causes a warning', async () => {
     const failing = [
       () => { throw new Error('logger broke') },
       async () => { throw new Error('logger broke') },
@@ -113,7 +113,7 @@ describe('guard', () => {
     }
   })
 
-  test('a description stays', () => {
+  test('the description is kept', () => {
     const operations = [{ method: 'GET', openapi: {} }]
     assert.equal(guard(describeHandler(() => response, operations)).operations, operations)
     assert.equal(guard(() => response).operations, undefined)

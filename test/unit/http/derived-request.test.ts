@@ -10,7 +10,7 @@ const plain = (): HttpRequest<{ user: string }> => ({
 })
 
 describe('a derived request', () => {
-  it('keeps what others have changed when more goes into its context', () => {
+  it('keeps earlier changes when its context gets more members', () => {
     const derived = new DerivedRequest<{ user: string }>(plain(), { mountPath: '/v1', headers: { accept: '*/*' }, params: { id: '7' } })
     const { mountPath, headers, params, path, search, context } = withContext(derived, { requestId: 'r1' })
     assert.deepEqual({ mountPath, headers, params, path, search, context }, {
@@ -18,7 +18,7 @@ describe('a derived request', () => {
     })
   })
 
-  it('tells all that nobody has changed as the request underneath does', () => {
+  it('shows all unchanged members of the request underneath', () => {
     const members = ({ method, path, mountPath, params, query, search, headers, body: source, signal, gone, context, peerAddress, raw }: HttpRequest): unknown => (
       { method, path, mountPath, params, query, search, headers, body: source, signal, gone, context, peerAddress, raw }
     )
@@ -32,7 +32,7 @@ describe('a derived request', () => {
     assert.deepEqual([first.context, second.context], [{ user: 'ann', a: 1 }, { user: 'ann', a: 2, b: 2 }])
   })
 
-  it('makes its signal once, however many ask on top of it', () => {
+  it('creates its signal once, however often it is read', () => {
     let made = 0
     const derived = new DerivedRequest<{ user: string }>(plain(), { signal: () => { made++; return AbortSignal.abort() } })
     const later = withContext(derived, { a: 1 })
@@ -41,7 +41,7 @@ describe('a derived request', () => {
     assert.equal(made, 1)
   })
 
-  it('tells the context underneath, and an undefined one of its own', () => {
+  it('shows the context underneath, or its own undefined one', () => {
     assert.deepEqual(new DerivedRequest(plain(), {}).context, { user: 'ann' })
     assert.equal(new DerivedRequest<undefined>(plain(), { context: { value: undefined } }).context, undefined)
   })

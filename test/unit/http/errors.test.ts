@@ -11,7 +11,7 @@ describe('HttpError', () => {
     assert.throws(() => new HttpError('404' as unknown as number, 'own_code'), RangeError)
   })
 
-  test('says its code where it has no sentence, and nothing that it was not given', () => {
+  test('has its code as message if none is given', () => {
     const error = new HttpError(418, 'teapot')
     assert.deepEqual([error.name, error.message, error.details, error.members, error.headers], ['HttpError', 'teapot', undefined, undefined, {}])
     assert.ok(!('cause' in error))
@@ -23,7 +23,7 @@ describe('HttpError', () => {
     assert.deepEqual({ message, details, members, headers, cause }, given)
   })
 
-  test('is known by its mark, of whatever copy of the package it is', () => {
+  test('is recognised by its mark, from any copy of the package', () => {
     assert.equal(isHttpError(httpError('not_found')), true)
     assert.equal(isHttpError({ [Symbol.for('longhaul.HttpError')]: true }), true)
     for (const other of [new Error('x'), { status: 404 }, null, undefined, 'HttpError', 404]) assert.equal(isHttpError(other), false)

@@ -7,17 +7,17 @@ const plain: Policy = (request, next) => next(request)
 const named = (name: string): Policy => Object.assign<Policy, object>((request, next) => next(request), { place: { name } })
 
 describe('compose', () => {
-  test('tells the places of its policies, outermost first, also through others', () => {
+  test('lists the places of its policies, outermost first, also of composed handlers', () => {
     const places = (composed: Handler): unknown => composed.places?.map(({ name }) => name)
     assert.deepEqual(places(compose(named('one'), plain, named('two'), handler)), ['one', 'two'])
     assert.deepEqual(places(compose(named('zero'), compose(plain, named('one'), handler))), ['zero', 'one'])
   })
 
-  test('tells no places and no operations where there are none', () => {
+  test('lists no places and no operations if there are none', () => {
     assert.deepEqual(Object.keys(compose(plain, plain, handler)), [])
   })
 
-  test('a handler alone is given back as it is', () => {
+  test('returns a single handler unchanged', () => {
     assert.equal(compose(handler), handler)
   })
 })

@@ -4,7 +4,7 @@ import { HttpError, httpError } from '../../../src/http/errors.js'
 import { readFailure } from '../../../src/http/failure.js'
 
 describe('readFailure', () => {
-  test('of Boom it needs both signs, the mark and the output', () => {
+  test('recognises Boom by both its mark and its output', () => {
     const output = { statusCode: 404, payload: { message: 'No such user' } }
     assert.deepEqual([readFailure({ isBoom: true, output }).status, readFailure({ isBoom: true, output }).message], [404, 'No such user'])
     for (const half of [{ output }, { isBoom: 'true', output }, { isBoom: true }, { isBoom: true, output: 404 }]) {
@@ -32,7 +32,7 @@ describe('readFailure', () => {
     }
   })
 
-  test('issue 15, C11: a message of 5 MB, a long code and many details are cut, and one says so', () => {
+  test('issue 15, C11: a message of 5 MB, a long code and many details are cut visibly', () => {
     const details = Array.from({ length: 10_000 }, (_, at) => ({ pointer: `/${at}`, message: 'x'.repeat(300) }))
     const failure = readFailure(new HttpError(422, 'c'.repeat(10_000), { message: 'm'.repeat(5_000_000), details }))
     assert.equal(failure.message, `${'m'.repeat(2047)}…`)
@@ -45,7 +45,7 @@ describe('readFailure', () => {
     assert.deepEqual(one.details, [{ pointer: '', message: '… and 1 more' }])
   })
 
-  test('what fits stays as it is, and details that JSON can not write are left out', () => {
+  test('values that fit are unchanged, and details that JSON cannot write are left out', () => {
     const details = [{ pointer: '/a', message: 'is wrong' }]
     assert.equal(readFailure(new HttpError(422, 'c', { details })).details, details)
     assert.equal(readFailure(new HttpError(422, 'c', { details: [{ pointer: 1n }] as never })).details, undefined)

@@ -19,7 +19,7 @@ describe('HTTP dates', () => {
     assert.equal(httpDate(SUNDAY), 'Sun, 06 Nov 1994 08:49:37 GMT')
   })
 
-  test('a time that can not be written becomes the nearest that can; NaN is a mistake', () => {
+  test('a time outside the range becomes the nearest in it; NaN throws', () => {
     assert.equal(httpDate(Infinity), 'Fri, 31 Dec 9999 23:59:59 GMT')
     assert.equal(httpDate(-1), 'Thu, 01 Jan 1970 00:00:00 GMT')
     assert.throws(() => httpDate(Number.NaN), RangeError)
@@ -49,7 +49,7 @@ describe('HTTP dates', () => {
     }
   })
 
-  test('what is no such date is nothing', () => {
+  test('other texts are undefined', () => {
     for (const text of [
       '', '0', '1994-11-06T08:49:37Z', 'Sun, 6 Nov 1994 08:49:37 GMT', 'Sun, 06 Nov 1994 08:49:37 UTC', 'sun, 06 nov 1994 08:49:37 gmt',
       'Sun, 06 Nov 1994 24:00:00 GMT', 'Sun, 06 Nov 1994 08:60:00 GMT', 'Sun, 06 Nov 1994 08:49:61 GMT', 'Sun, 31 Nov 1994 08:49:37 GMT', 'Sun, 00 Nov 1994 08:49:37 GMT',
@@ -58,7 +58,7 @@ describe('HTTP dates', () => {
     ]) assert.equal(parseHttpDate(text), undefined, text.slice(0, 40))
   })
 
-  test('what is written is read back', () => {
+  test('a written date is read back', () => {
     fc.assert(fc.property(fc.integer({ min: 0, max: 253402300799 }), (second) => {
       assert.equal(parseHttpDate(httpDate(second * 1000)), second * 1000)
     }))
@@ -93,7 +93,7 @@ describe('linkValue', () => {
     assert.equal(linkValue([{ target: '/ä>,<', rel: 'next', title: '€\r\nX: y' }]), "</%C3%A4%3E,%3C>; rel=\"next\"; title*=UTF-8''%E2%82%AC%0D%0AX%3A%20y")
   })
 
-  test('whatever the texts, the value is one line whose parts can be told apart', () => {
+  test('any text gives one line whose parts can be parsed', () => {
     const any = fc.string({ unit: 'binary' })
     fc.assert(fc.property(any, any, (target, title) => {
       const value = linkValue([{ target, rel: 'next', title }])
@@ -105,14 +105,14 @@ describe('linkValue', () => {
     }))
   })
 
-  test('a relation or a name that can not be written is the host\'s mistake', () => {
+  test('a relation or a name that cannot be written is an error of the host', () => {
     for (const rel of ['', ' ', 'a"b', 'a\nb', 'a\\b', 'ä', 'a  b']) assert.throws(() => linkValue([{ target: '/', rel }]), TypeError)
     for (const name of ['a b', 'a\r\nb', 'a=']) assert.throws(() => linkValue([{ target: '/', rel: 'next', [name]: 'x' }]), TypeError)
   })
 })
 
 describe('isFieldValue', () => {
-  test('line breaks, controls and wide characters are none', () => {
+  test('refuses line breaks, controls and wide characters', () => {
     for (const text of ['', 'a b\tc', 'é', '"x"']) assert.equal(isFieldValue(text), true, text)
     for (const text of ['a\r\nb', '\n', '\r', '\0', '\x7f', '€']) assert.equal(isFieldValue(text), false, text)
   })
@@ -131,7 +131,7 @@ describe('etagMatches', () => {
     }
   })
 
-  test('lists, lines, the star, and what is malformed', () => {
+  test('reads lists, several lines, the star, and malformed members', () => {
     for (const field of ['"a"', ' "b" ,"a"\t', ',,"a",', 'x, "a"', 'a, "b c", "a"', ['"b"', '"a"'], '*', ' * ', '"b"x, "a"']) {
       assert.equal(etagMatches(field, '"a"', 'strong'), true, String(field))
     }
@@ -150,7 +150,7 @@ describe('etagMatches', () => {
     for (const none of ['"a b"', '"a\tb"', '"\x1f"', '"\x7f"']) assert.equal(etagMatches(`"b", ${none}`, none, 'weak'), false, none)
   })
 
-  test('any text means what the grammar says', () => {
+  test('reads any text as the grammar says', () => {
     const unit = fc.constantFrom('"', 'a', 'b', ',', ' ', 'W/', '"a"', '*', '\t', '\u0001')
     fc.assert(fc.property(fc.string({ unit, maxLength: 16 }), (field) => {
       const tags = entityTags(field)

@@ -22,14 +22,14 @@ function plain(header: string | string[]): ReturnType<typeof reference> {
 }
 
 describe('parsePrefer', () => {
-  test('respond-async is understood however it is written', () => {
+  test('reads respond-async in every notation', () => {
     for (const header of [
       'respond-async', 'Respond-Async', 'RESPOND-ASYNC', ' respond-async ', 'respond-async; x=1', 'respond-async=""', 'respond-async=',
       'wait=10, respond-async', 'a, ,,\trespond-async', ['return=minimal', 'respond-async'], 'foo="a, b\\", c", respond-async',
     ]) assert.equal(parsePrefer(header).respondAsync, true, String(header))
   })
 
-  test('what is not the preference is not taken for it', () => {
+  test('does not mistake other texts for the preference', () => {
     for (const header of [
       undefined, '', ',', 'respond-asynch', 'x="respond-async"', 'x; respond-async', 'respond-async=false', 'respond-async x',
       'respond-async;"', '"respond-async"', 'x="open, respond-async', 'respond-async=1, respond-async', [],
@@ -60,13 +60,13 @@ describe('parsePrefer', () => {
     })
   })
 
-  test('an absent header costs nothing, a repeated one is remembered', () => {
+  test('an absent header costs nothing, a repeated one is cached', () => {
     assert.equal(parsePrefer(undefined), parsePrefer(undefined))
     assert.equal(parsePrefer('respond-async, wait=3'), parsePrefer('respond-async, wait=3'))
     assert.throws(() => Object.assign(parsePrefer('respond-async'), { respondAsync: false }), TypeError)
   })
 
-  test('any text means what the grammar says', () => {
+  test('reads any text as the grammar says', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'B', '=', '"', ';', ',', ' ', '\t', '\\', '\u0001', 'é', '(', 'wait', '7'), maxLength: 24 })
     fc.assert(fc.property(text, (header) => { assert.deepEqual(plain(header), reference(header)) }), { numRuns: 3000 })
     fc.assert(fc.property(fc.string({ unit: 'binary' }), (header) => { assert.deepEqual(plain(header), reference(header)) }))

@@ -6,7 +6,7 @@ const CONTROLS = [0x00, 0x08, 0x0a, 0x0d, 0x1f, 0x7f].map((code) => String.fromC
 const OTHERS = ['\t', ' ', '!', '~', '\x80', 'ÿ', ',', ';', '=']
 
 describe('tokens, RFC 9110 section 5.6.2', () => {
-  test('every character of ASCII, and those beside it', () => {
+  test('are read for every character of ASCII and its neighbours', () => {
     const chars = Array.from({ length: 0x101 }, (_, code) => String.fromCharCode(code))
     assert.equal(chars.filter(isToken).join(''), "!#$%&'*+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ^_`abcdefghijklmnopqrstuvwxyz|~")
     for (const char of chars) assert.equal(isToken(`a${char}b`), isToken(char))
@@ -35,7 +35,7 @@ describe('quoted strings, RFC 9110 section 5.6.4', () => {
 })
 
 describe('lists, RFC 9110 section 5.6.1', () => {
-  test('an item is left behind its comma, unless that is quoted', () => {
+  test('an item ends at its comma, unless that is quoted', () => {
     const behind = (text: string): string => {
       const reader = new FieldReader(text)
       reader.skipItem()

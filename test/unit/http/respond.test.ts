@@ -19,7 +19,7 @@ function answer(error: unknown, accept?: string): { status: number; headers: Rec
 const MASKED = { error: 'Something went wrong.', code: 'internal_error' }
 
 describe('answers', () => {
-  test('json, jsonText, empty and stream make fresh headers', () => {
+  test('json, jsonText, empty and stream create new headers', () => {
     const given = Object.freeze({ location: '/x' })
     assert.deepEqual(json(201, { a: 'ä' }, given), { status: 201, headers: { 'content-type': 'application/json', location: '/x' }, body: '{"a":"ä"}' })
     assert.deepEqual(json(200, undefined), { status: 200, headers: { 'content-type': 'application/json' }, body: 'null' })
@@ -32,7 +32,7 @@ describe('answers', () => {
     assert.deepEqual(stream(200, body, { 'content-type': 'text/plain' }), { status: 200, headers: { 'content-type': 'text/plain' }, body })
   })
 
-  test('compileJson writes what JSON.stringify writes, without what the schema does not name', () => {
+  test('compileJson writes what JSON.stringify writes, without members that the schema does not name', () => {
     const write = compileJson<{ id: string; n?: number; secret?: string }>({
       type: 'object', required: ['id'], properties: { id: { type: 'string' }, n: { type: 'integer' } },
     })
@@ -44,7 +44,7 @@ describe('answers', () => {
 })
 
 describe('errorResponse', () => {
-  test('SPEC 7.1: every code of ours is answered with its status, a sentence in error, and the code', () => {
+  test('SPEC 7.1: every code is answered with its status, a sentence in error, and the code', () => {
     for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
       const { status, headers, body } = answer(httpError(code))
       assert.equal(status, ERROR_CODES[code][0])
@@ -75,7 +75,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('SPEC 7.3: a store that failed is 503 with Retry-After, and its own words stay inside', () => {
+  test('SPEC 7.3: a store that failed is a 503 with Retry-After, and its message is not sent', () => {
     const cause = new Error('ECONNREFUSED 10.0.0.7')
     const down = answer(new StoreUnavailableError('redis at 10.0.0.7 is down', { cause }))
     assert.deepEqual([down.status, down.headers['retry-after'], down.body], [503, '5', { error: 'The service is not available now.', code: 'store_unavailable' }])
@@ -106,7 +106,7 @@ describe('errorResponse', () => {
     assert.equal(answer(boom(401, 'x', { 'WWW-Authenticate': ['Basic', 'Bearer'], 'x-n': 3 })).headers['www-authenticate'], 'Basic, Bearer')
   })
 
-  test('SPEC 7.3: everything else is masked', () => {
+  test('SPEC 7.3: every other error is masked', () => {
     const upstream = Object.assign(new Error('secret'), { status: 404, code: 'ERR_BAD_REQUEST', response: { status: 404 } })
     const values: unknown[] = [
       new Error('secret'), 'secret', undefined, null, 42, 10n, Symbol('secret'), () => 'secret', [], { message: 'secret' }, { status: 404, message: 'secret' }, upstream,
@@ -120,7 +120,7 @@ describe('errorResponse', () => {
     }
   })
 
-  test('nothing that is thrown can break the answer', () => {
+  test('no thrown value can break the answer', () => {
     const trap = (): never => {
       throw new Error('trap')
     }
@@ -135,20 +135,20 @@ describe('errorResponse', () => {
     for (const value of [hostile, revoked.proxy, circular, getter, broken]) assert.deepEqual(answer(value), { ...answer(undefined), body: MASKED })
   })
 
-  test('nor can a request that throws when it is asked what it accepts', () => {
+  test('a request whose headers throw cannot break the answer', () => {
     const request = { get headers(): never { throw new Error('trap') } } as unknown as ReturnType<typeof fakeRequest>
     const { status, headers } = errorResponse(httpError('conflict'), request)
     assert.deepEqual([status, headers['content-type']], [409, 'application/json'])
   })
 
-  test('details that JSON can not write are left out, odd headers too', () => {
+  test('details that JSON cannot write are left out, odd headers too', () => {
     const details = [{ pointer: '', message: 'm', extra: 10n }]
     assert.deepEqual(answer(httpError('conflict', { details })).body, { error: ERROR_CODES.conflict[1], code: 'conflict' })
     const headers = { 'x-a': 'a\r\nset-cookie: b=1', 'x\r\nb': '1', 'x-c': '\0', 'x-d': '€', 'Content-Length': '3', 'content-type': 'text/html', 'transfer-encoding': 'chunked', 'x-ok': 'fine', __proto__: null }
     assert.deepEqual(Object.keys(answer(httpError('conflict', { headers: headers as never })).headers).sort(), ['cache-control', 'content-type', 'vary', 'x-ok'])
   })
 
-  test('no text gets a line break into a header', () => {
+  test('no text can put a line break into a header', () => {
     fc.assert(fc.property(fc.dictionary(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' })), (headers) => {
       for (const [name, value] of Object.entries(answer(httpError('conflict', { headers })).headers)) {
         assert.match(name, /^[!#$%&'*+.^_`|~0-9a-z-]+$/)

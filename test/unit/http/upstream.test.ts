@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { upstreamError } from '../../../src/http/upstream.js'
 import { telling, warn } from '../../../src/runtime/warning.js'
 
-test('a time limit is seen behind four others, and causes that go round end', () => {
+test('a time-out is found behind four causes, and circular causes end', () => {
   const behind = (count: number): Error => {
     let error = Object.assign(new Error('late'), { code: 'ETIMEDOUT' })
     for (let at = 0; at < count; at++) error = Object.assign(new Error('failed', { cause: error }), { code: 'x' })
@@ -16,7 +16,7 @@ test('a time limit is seen behind four others, and causes that go round end', ()
   for (const error of [round, undefined, null, 'late', { code: 7 }]) assert.equal(upstreamError(error).status, 502)
 })
 
-test('what nobody hears is a warning with its stack, or as a text where it has none', async () => {
+test('an unreported error is a warning with its stack, or with its text', async () => {
   const heard = async (work: () => unknown): Promise<string> => {
     const warning = once(process, 'warning')
     work()

@@ -64,7 +64,7 @@ describe('idempotent', () => {
     assert.equal(work.runs, 6)
   })
 
-  test('a key belongs to the caller: credentials, a principal, or whom the host names', async (t) => {
+  test('a key belongs to its caller: credentials, a principal, or the one that the host names', async (t) => {
     const work = counter()
     const store = new MemoryStore()
     const { send } = site(t, work.handler, {}, store)
@@ -78,7 +78,7 @@ describe('idempotent', () => {
     assert.equal((await told(await named.send({ headers: { cookie: 'user=ann; n=1', authorization: 'Bearer new' } })))[1], 'true')
   })
 
-  test('what the client sends counts: JSON by its values, the query, the media type, other bodies by their bytes', async (t) => {
+  test('the fingerprint covers JSON by its values, the query, the media type, and other bodies by their bytes', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler)
     const sent = (more: Sent) => send({ ...more, headers: { 'idempotency-key': 'k', ...more.headers } }).then(({ status }) => status)
@@ -95,7 +95,7 @@ describe('idempotent', () => {
     assert.equal(await sent({ path: '/deep', body: '['.repeat(300_000) + ']'.repeat(300_000) }), 413, 'the handler has its say')
   })
 
-  test('the run does not follow its client, and retries wait for it', async (t) => {
+  test('the run continues after its client disconnects, and retries wait for it', async (t) => {
     const gate = deferred()
     const signals: AbortSignal[] = []
     const { send, store } = site(t, async ({ signal }) => { signals.push(signal); await gate.promise; return json(200, { run: signals.length }) })
@@ -121,7 +121,7 @@ describe('idempotent', () => {
     assert.equal((await first).status, 200)
   })
 
-  test('what it came to is kept, errors too; only a refusal is tried again', async (t) => {
+  test('the outcome is kept, errors too; only a refusal may be retried', async (t) => {
     for (const [status, headers, again] of [
       [200, {}, false], [409, {}, false], [422, {}, false], [500, {}, false], [503, {}, false], [410, {}, false], [504, {}, false],
       [400, {}, true], [401, {}, true], [403, {}, true], [404, {}, true], [413, {}, true], [429, {}, true], [503, { 'retry-after': '1' }, true], [501, {}, true],
@@ -143,7 +143,7 @@ describe('idempotent', () => {
     }
   })
 
-  test('an unknown error is masked, kept, and told once', async (t) => {
+  test('an unknown error is masked, kept, and reported once', async (t) => {
     const { send, noise } = site(t, () => { throw new Error('secret') })
     for (const replayed of [null, 'true']) {
       assert.deepEqual(await told(await send()), [500, replayed, { error: 'Something went wrong.', code: 'internal_error' }])
@@ -170,7 +170,7 @@ describe('idempotent', () => {
     for (let n = 0; n < 2; n++) assert.deepEqual([...new Uint8Array(await (await send()).arrayBuffer())], [0, 255, 1])
   })
 
-  test('no clock of this process ends a claim whose work goes on (issue 15, A1)', async (t) => {
+  test('no clock of this process ends a claim whose work continues (issue 15, A1)', async (t) => {
     const gate = deferred()
     let runs = 0
     const { send, store } = site(t, async () => { runs++; await gate.promise; return json(200, {}) }, { waitMs: 20 })
@@ -185,7 +185,7 @@ describe('idempotent', () => {
     assert.deepEqual([(await send()).status, runs, store.usage().entries], [200, 1, 1])
   })
 
-  test('a claim is renewed for as long as its work goes on, and ends with its process', async (t) => {
+  test('a claim is renewed for as long as its work continues, and ends with its process', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     let time = 0
     const store = new MemoryStore({ now: () => time })
@@ -208,7 +208,7 @@ describe('idempotent', () => {
     assert.deepEqual([(await first).status, (await second).status], [200, 200])
   })
 
-  test('an answer that the store would not take at once is kept once it does', async (t) => {
+  test('an answer that the store refuses at first is stored later', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] })
     const store = new MemoryStore()
     const replace = store.replace.bind(store)
@@ -224,7 +224,7 @@ describe('idempotent', () => {
     assert.deepEqual(await told(await send()), [200, 'true', { run: 1 }])
   })
 
-  test('a key that is none is 400, a body that is too large 413; nothing runs', async (t) => {
+  test('a malformed key is a 400, a body that is too large a 413; nothing runs', async (t) => {
     const work = counter()
     const { send } = site(t, work.handler, { maxBodyBytes: 10 })
     assert.equal((await send({ headers: { 'idempotency-key': 'a b' } })).status, 400)
@@ -232,7 +232,7 @@ describe('idempotent', () => {
     assert.equal(work.runs, 0)
   })
 
-  test('makes POST of a collection safe to send again', async (t) => {
+  test('makes POST of a collection safe to retry', async (t) => {
     const things: object[] = []
     const repository = { create: async (thing: object) => { things.push(thing); return { id: String(things.length), ...thing } } }
     const handler = collection<{ id: string }, object>({ repository, schema: jsonSchema({ type: 'object' }), path: '/things' })
@@ -242,7 +242,7 @@ describe('idempotent', () => {
     assert.equal(things.length, 1)
   })
 
-  test('options that make no sense throw', () => {
+  test('invalid options throw', () => {
     const store = new MemoryStore()
     for (const options of [{}, { store, caller: 'x' }, { store, methods: [] }, { store, retentionMs: 1 }, { store, waitMs: -1 }, { store, maxBodyBytes: NaN }]) {
       assert.throws(() => idempotent(options as never), TypeError, JSON.stringify(options))

@@ -130,7 +130,7 @@ describe('issue 19: an array anywhere in a body', () => {
     }
   })
 
-  test('with something beside it that is refused names what it is', async () => {
+  test('names the member beside it that is refused', async () => {
     for (const [text, steps, pointer] of [
       ['{"data":{"users":[1],"more":1}}', ['data', 'users'], '/data/more'],
       ['{"meta":{},"data":{"users":[1]}}', ['data', 'users'], '/meta'],
@@ -144,7 +144,7 @@ describe('issue 19: an array anywhere in a body', () => {
     assert.deepEqual(await read('{"data":[{"users":[1]}]}', { path: ['data', '0', 'users'], alone: true }), { items: [1], error: undefined })
   })
 
-  test('that stands there twice is refused at any level, also by an escaped name', async () => {
+  test('is refused if it occurs twice at any level, also by an escaped name', async () => {
     for (const [text, pointer] of [
       ['{"data":{"users":[1],"users":[2]}}', '/data/users'],
       ['{"data":{"users":[1]},"data":{"users":[2]}}', '/data'],

@@ -86,7 +86,7 @@ const broken = fc.tuple(array, fc.nat(), fc.constantFrom('', '', ',', '}', ']', 
 })
 
 describe('a large array', () => {
-  test('gives what JSON.parse and StreamArray give, however it is cut', async () => {
+  test('gives the values of JSON.parse and StreamArray, however it is cut', async () => {
     await fc.assert(fc.asyncProperty(array, bounds, sizes, async (text, options, cuts) => {
       const bytes = bytesOf(text)
       const { items, fault } = await read(bytes, options, cuts)
@@ -192,7 +192,7 @@ describe('the bounds of a large array', () => {
     }
   }
 
-  test('an element may be as large as it may be, with the white space around it', async () => {
+  test('an element may have exactly the maximum size, with the white space around it', async () => {
     const body = bytesOf('["aaaa", "bbbbb" ,"cccccc"]')
     for (const cuts of [[1], [5], [65_536]]) {
       const { items, fault } = await read(body, { maxElementBytes: 8 }, cuts)
@@ -204,7 +204,7 @@ describe('the bounds of a large array', () => {
     }
   })
 
-  test('a string of 200 MB ends the reading behind the elements before it, unread', async () => {
+  test('a string of 200 MB ends the reading after the elements before it', async () => {
     let asked = 0
     async function* counted(): AsyncGenerator<Buffer> {
       for await (const piece of pieces('[{"a":1},{"b":"', Buffer.alloc(65_536, 0x61), 200_000_000)) {
@@ -226,14 +226,14 @@ describe('the bounds of a large array', () => {
     assert.equal(items.length, 3)
   })
 
-  test('a large element that is so only for a missing quote is told as malformed', async () => {
+  test('an element that is large because a quote is missing is reported as malformed', async () => {
     const { items, fault } = await readAll(pieces('[{"a":1},{"b":x', Buffer.alloc(65_536, 0x61), 3_000_000))
     assert.deepEqual(items, [{ a: 1 }])
     assert.equal(fault?.code, 'malformed_json')
     assert.deepEqual(position(fault), { item: 1, line: 1, column: 15, offset: 14 })
   })
 
-  test('one item too many ends the reading behind those that may be', async () => {
+  test('one item too many ends the reading after the allowed ones', async () => {
     for (const batchBytes of [1, 65_536]) {
       const { items, fault } = await read(bytesOf('[{"a":1},{"a":2}, {"a":3},{"a":4}]'), { maxElements: 2, batchBytes })
       assert.deepEqual(items, [{ a: 1 }, { a: 2 }])
@@ -255,7 +255,7 @@ describe('the bounds of a large array', () => {
     assert.equal((await read(bytesOf('[{"proto":1,"constructor":2,"a":"__proto__ \\u005f"}]'))).fault, undefined)
   })
 
-  test('what is no array says so', async () => {
+  test('a value that is no array is reported as such', async () => {
     for (const [body, member, code] of [
       ['', undefined, 'missing_body'], [' ', undefined, 'malformed_json'], ['\uFEFF', undefined, 'malformed_json'], ['x', undefined, 'malformed_json'],
       ['{"a":1}', undefined, 'invalid_input'], ['5', undefined, 'invalid_input'], ['[1]', 'updates', 'invalid_input'], ['{}', 'updates', 'invalid_input'],
@@ -270,7 +270,7 @@ describe('the bounds of a large array', () => {
     assert.equal(fault?.details?.[0]?.pointer, '/updates/1')
   })
 
-  test('a byte order mark in front is stepped over, in pieces too; an empty array is one', async () => {
+  test('a byte order mark is skipped, in pieces too; an empty array is valid', async () => {
     for (const cuts of [[1], [2], [100]]) {
       assert.deepEqual(await read(bytesOf('\uFEFF [1]'), {}, cuts), { items: [1], fault: undefined })
       assert.deepEqual(await read(bytesOf(' [ ] '), {}, cuts), { items: [], fault: undefined })
@@ -284,7 +284,7 @@ describe('the bounds of a large array', () => {
     assert.deepEqual(position(fault), { item: 1, line: 2, column: 2, offset: 13 })
   })
 
-  test('elements are exact unless a number or a text of theirs may not be what was sent', async () => {
+  test('elements are marked inexact if a number or a text may differ from the sent one', async () => {
     const exact = async (item: string): Promise<boolean> => {
       const found: boolean[] = []
       for (const body of [`[{"a":1},${item}]`, `[${item},{"a":1},{"b":2}]`]) {
@@ -302,7 +302,7 @@ describe('the bounds of a large array', () => {
     await fc.assert(fc.asyncProperty(jsonText, async (item) => { assert.ok(!(await exact(item)) || inexactValues(JSON.parse(item)).length === 0) }))
   })
 
-  test('others get a turn while there is much to read, and the source is closed when the reading stops', async () => {
+  test('other work runs during a long read, and the source is closed when the reading stops', async () => {
     let turns = 0
     const ticking = setInterval(() => { turns++ }, 1)
     const items = bytesOf('{"name":"Somebody","email":"somebody@example.com"},'.repeat(1285))
@@ -321,7 +321,7 @@ describe('the bounds of a large array', () => {
     assert.ok(closed)
   })
 
-  test('options that make no sense throw at once', () => {
+  test('invalid options throw at once', () => {
     for (const options of [{ maxElementBytes: 0 }, { maxElementBytes: 1.5 }, { batchBytes: 0 }, { batchBytes: 2 ** 30 }, { maxElements: -1 }, { maxElements: Number.NaN }]) {
       assert.throws(() => readElements(cut(bytesOf('[]'), [1]), options), TypeError)
     }

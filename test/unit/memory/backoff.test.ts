@@ -5,7 +5,7 @@ import { retryDelay } from '../../../src/queues/backoff.js'
 const never = () => { throw new Error('no random number is needed') }
 
 describe('retryDelay', () => {
-  test('none, fixed and exponential', () => {
+  test('delays are none, fixed or exponential', () => {
     assert.equal(retryDelay(undefined, 3), 0)
     assert.deepEqual([1, 2, 3].map((n) => retryDelay({ type: 'fixed', delayMs: 70 }, n)), [70, 70, 70])
     assert.deepEqual([1, 2, 3, 4].map((n) => retryDelay({ type: 'exponential', delayMs: 70 }, n)), [70, 140, 280, 560])
@@ -18,7 +18,7 @@ describe('retryDelay', () => {
     assert.equal(retryDelay({ type: 'exponential', delayMs: 0 }, 5000), 0)
   })
 
-  test('jitter takes off its share of the bounded delay', () => {
+  test('jitter reduces the bounded delay by its share', () => {
     const backoff = { type: 'fixed', delayMs: 1000, jitter: 0.5 } as const
     assert.deepEqual([0, 0.5, 1].map((random) => retryDelay(backoff, 1, () => random)), [1000, 750, 500])
     assert.equal(retryDelay({ ...backoff, maxDelayMs: 100, jitter: 1 }, 1, () => 0.25), 75)

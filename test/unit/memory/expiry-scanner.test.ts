@@ -6,7 +6,7 @@ import { MemoryStore } from '../../../adapters/memory/index.js'
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 describe('ExpiryScanner', () => {
-  test('works in slices, so that a walk of a million steps holds up nothing', async () => {
+  test('works in slices, so that a million steps do not block the event loop', async () => {
     let steps = 0
     const stretches: number[] = []
     let entered = 0
@@ -46,7 +46,7 @@ describe('ExpiryScanner', () => {
     scanner.stop()
   })
 
-  test('goes on after fake timers that it was started under', async (t) => {
+  test('x', async (t) => {
     let walked: () => void = () => undefined
     const scanner = new ExpiryScanner(function* () {
       walked()
@@ -77,7 +77,7 @@ describe('ExpiryScanner', () => {
     assert.equal(walks, 0)
   })
 
-  test('advance goes round no more than once and takes no more steps than it may', () => {
+  test('advance makes at most one round and the given number of steps', () => {
     let steps = 0
     const scanner = new ExpiryScanner(function* () {
       for (let i = 0; i < 100; i++) {
@@ -93,7 +93,7 @@ describe('ExpiryScanner', () => {
     empty.advance(1_000_000_000)
   })
 
-  test('a store of 200,000 entries that expire together never holds up the loop for long', async () => {
+  test('200,000 entries that expire together do not block the event loop for long', async () => {
     let time = 1000
     const store = new MemoryStore({ now: () => time })
     for (let i = 0; i < 200_000; i++) void store.create(`k${i}`, 'v', { ttlMs: 1000, evictable: i % 2 === 0 })

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { LruMap } from '../../../adapters/memory/lru-map.js'
 
 describe('LruMap', () => {
-  test('emptying it costs no more after it was large', () => {
+  test('a former large size does not slow it down', () => {
     const list = new LruMap<object>(1_000_000, () => 1)
     for (let i = 0; i < 200_000; i++) list.set(`k${i}`, {})
     for (let i = 0; i < 200_000; i++) list.delete(`k${i}`)
@@ -18,7 +18,7 @@ describe('LruMap', () => {
     assert.ok(performance.now() - start < 400, `${performance.now() - start} ms`)
   })
 
-  test('the last of many is only dropped by its own key', () => {
+  test('a key is deleted only by itself', () => {
     const list = new LruMap<object>(10_000, () => 1)
     for (let i = 0; i < 5000; i++) list.set(`k${i}`, {})
     for (let i = 1; i < 5000; i++) list.delete(`k${i}`)
@@ -28,7 +28,7 @@ describe('LruMap', () => {
     assert.equal(list.size, 0)
   })
 
-  test('a walk survives changes in between, and ends', () => {
+  test('an iteration survives changes, and ends', () => {
     const list = new LruMap<{ n: number }>(1000, () => 1)
     for (let i = 0; i < 100; i++) list.set(`k${i}`, { n: i })
     let steps = 0
@@ -41,7 +41,7 @@ describe('LruMap', () => {
     assert.ok(steps > 10, `${steps} steps`)
   })
 
-  test('says which one was evicted, and nothing of those deleted or replaced', () => {
+  test('reports evicted entries, and not deleted or replaced ones', () => {
     const evicted: string[] = []
     const list = new LruMap<object>(2, () => 1, (key) => evicted.push(key))
     list.set('a', {})

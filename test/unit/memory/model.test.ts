@@ -109,7 +109,7 @@ describe('MemoryStore beside a model of the contract', () => {
     }), { numRuns: 400 })
   })
 
-  test('with little room: live pinned entries stay, bounds hold, and full is said only when it is so', async () => {
+  test('with little room: live pinned entries stay, bounds hold, and full is reported only if it is full', async () => {
     const write = fc.record({
       at: fc.integer({ min: 0, max: 11 }), size: fc.integer({ min: 0, max: 900 }), life: fc.integer({ min: 1, max: 30 }),
       evictable: fc.boolean(), verb: fc.constantFrom('create', 'replace', 'delete'), wait: fc.integer({ min: 0, max: 3 })
@@ -165,7 +165,7 @@ describe('MemoryStore beside a model of the contract', () => {
     }), { numRuns: 400 })
   })
 
-  test('with little room: an entry that goes with another one never goes before it, and bounds hold', async () => {
+  test('with little room: an entry that is tied to another is never evicted before it, and bounds hold', async () => {
     const write = fc.record({
       at: fc.integer({ min: 0, max: 7 }), size: fc.integer({ min: 0, max: 900 }), life: fc.integer({ min: 1, max: 60 }),
       how: fc.oneof(fc.boolean(), fc.integer({ min: 0, max: 7 })),

@@ -25,7 +25,7 @@ describe('MemoryQueue', () => {
     assert.throws(() => queue.process(async () => undefined, { concurrency: 1, onDead }), /already/)
   })
 
-  test('runs in the order of arrival, also after jobs were taken out', async () => {
+  test('runs in the order of arrival, also after jobs were removed', async () => {
     const queue = new MemoryQueue()
     const ran: string[] = []
     for (let i = 0; i < 8; i++) await queue.enqueue(job(i))
@@ -52,7 +52,7 @@ describe('MemoryQueue', () => {
     await queue.close()
   })
 
-  test('starts a job after the caller of enqueue went on', async () => {
+  test('starts a job after the caller of enqueue has continued', async () => {
     const queue = new MemoryQueue()
     const order: string[] = []
     queue.process(async () => { order.push('run') }, { concurrency: 1, onDead })
@@ -196,13 +196,13 @@ describe('MemoryQueue', () => {
     assert.deepEqual(ran, ['a.1', 'a.2', 'b.1', 'b.2'])
   })
 
-  test('a job that is no JSON and may be tried again is refused, and takes no place', async () => {
+  test('a job that is not JSON and may be retried is refused, and takes no slot', async () => {
     const queue = new MemoryQueue({ maxQueued: 1 })
     await assert.rejects(async () => queue.enqueue(job(1, 1n), { attempts: 2 }), TypeError)
     assert.equal(await queue.enqueue(job(1, 'fine'), { attempts: 2 }), 'accepted')
   })
 
-  test('a run that never settles holds its place and no other', async () => {
+  test('a run that never settles holds one slot only', async () => {
     const queue = new MemoryQueue()
     const ran: string[] = []
     queue.process(({ id }) => {
@@ -216,7 +216,7 @@ describe('MemoryQueue', () => {
     await queue.close({ drainMs: 0 })
   })
 
-  test('a slow onDead holds the place of its job', async () => {
+  test('a slow onDead holds the slot of its job', async () => {
     const queue = new MemoryQueue()
     let reported: () => void = () => undefined
     const ran: string[] = []
@@ -235,7 +235,7 @@ describe('MemoryQueue', () => {
     await queue.close()
   })
 
-  test('close without process() drops what waits at once', async () => {
+  test('close without process() drops waiting jobs at once', async () => {
     const queue = new MemoryQueue()
     await queue.enqueue(job(1))
     await queue.enqueue(job(2), { delayMs: 1e6 })
@@ -245,7 +245,7 @@ describe('MemoryQueue', () => {
     assert.deepEqual(waitingIn(queue), [0, 0])
   })
 
-  test('close does not wait for what is delayed beyond its drainMs', async () => {
+  test('close does not wait for jobs that are delayed beyond its drainMs', async () => {
     const queue = new MemoryQueue()
     const dead: string[] = []
     const ran: string[] = []
@@ -266,7 +266,7 @@ describe('MemoryQueue', () => {
     await first
   })
 
-  test('fake timers of a test hold up nothing, and leave nothing behind', async (t) => {
+  test('fake timers of a test block nothing, and leave nothing behind', async (t) => {
     const fakes: [string, () => () => void][] = [
       ['of node:test', () => { t.mock.timers.enable(); return () => { t.mock.timers.reset() } }],
       ['put in place of the global ones', () => {

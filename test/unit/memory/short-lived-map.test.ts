@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ShortLivedMap } from '../../../adapters/memory/short-lived-map.js'
 
-test('a map is a map, also when it has been begun anew', () => {
+test('behaves as a Map, also after it was rebuilt', () => {
   const id = fc.nat(20).map(String)
   const step = fc.oneof(
     fc.record({ kind: fc.constant('set' as const), id, value: fc.nat() }),
@@ -32,7 +32,7 @@ test('a map is a map, also when it has been begun anew', () => {
   }))
 })
 
-test('who goes through the values while all of them go and others come sees no more than there were', () => {
+test('an iteration during changes is bounded by the size', () => {
   const map = new ShortLivedMap<number>()
   for (let n = 0; n < 1000; n++) map.set(String(n), n)
   const seen: number[] = []

@@ -32,7 +32,7 @@ describe('MemoryStore', () => {
     for (const wrong of [0, -1, 0.5, NaN, Infinity]) assert.throws(() => new MemoryStore({ maxBytes: wrong }), /maxBytes/)
   })
 
-  test('pinned entries fill it by count: the next write is refused and nothing goes', async () => {
+  test('pinned entries fill it by count: the next write is refused and nothing is evicted', async () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', 'a', pinned)
     await store.create('b', 'b', pinned)
@@ -43,7 +43,7 @@ describe('MemoryStore', () => {
     assert.equal((await store.create('c', 'c', pinned)).created, true)
   })
 
-  test('pinned entries fill it by bytes: create and a replace that grows are refused, one that does not is taken', async () => {
+  test('pinned entries fill it by bytes: create and a growing replace are refused, another replace is accepted', async () => {
     const { store } = open({ maxBytes: 2 * (256 + 1) + 100 })
     const first = await store.create('a', 'x'.repeat(50), pinned)
     await store.create('b', 'x'.repeat(50), pinned)
@@ -61,7 +61,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().bytes, 256 + 1 + 8)
   })
 
-  test('evictable entries make way for any write, the one used longest ago first', async () => {
+  test('any write may evict evictable entries, the least recently used first', async () => {
     const { store } = open({ maxEntries: 3 })
     for (const key of ['a', 'b', 'c']) await store.create(key, key, evictable)
     await store.get('a')
@@ -73,7 +73,7 @@ describe('MemoryStore', () => {
     assert.equal(await values(store, ['a', 'c', 'd', 'e', 'f', 'g']), 'efg')
   })
 
-  test('an entry larger than all the room is refused without costing others their place', async () => {
+  test('an entry larger than the store is refused without evicting others', async () => {
     const { store } = open({ maxBytes: 2000 })
     await store.create('a', 'a', evictable)
     await store.create('b', 'b', pinned)
@@ -100,7 +100,7 @@ describe('MemoryStore', () => {
     assert.equal(await values(store, ['a', 'b', 'c']), 'bc')
   })
 
-  test('in a full store expired entries make room', async () => {
+  test('a full store removes expired entries first', async () => {
     const { clock, store } = open({ maxEntries: 50 })
     for (let i = 0; i < 50; i++) await store.create(`k${i}`, '', { ttlMs: 10 + (i % 2) * 10 })
     clock.time = START + 10
@@ -112,7 +112,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().entries, 50)
   })
 
-  test('a write that has expired already takes no room, not even in a full store', async () => {
+  test('a write that has expired already takes no room, even in a full store', async () => {
     const { store } = open({ maxEntries: 2 })
     await store.create('a', '', evictable)
     const b = await store.create('b', '', pinned)
@@ -133,7 +133,7 @@ describe('MemoryStore', () => {
     assert.equal(store.usage().entries, 0)
   })
 
-  test('in the background expired entries and counters go, and watchers hear of it', async () => {
+  test('expired entries and counters are removed in the background, and watchers are notified', async () => {
     const { clock, store } = open()
     let notices = 0
     for (let i = 0; i < 300; i++) {
@@ -156,7 +156,7 @@ describe('MemoryStore', () => {
     await store.close()
   })
 
-  test('an eviction is told to who watches the key', async () => {
+  test('an eviction notifies the watchers of the key', async () => {
     const { store } = open({ maxEntries: 1 })
     await store.create('a', '', evictable)
     let notices = 0
@@ -166,7 +166,7 @@ describe('MemoryStore', () => {
     assert.equal(notices, 1)
   })
 
-  test('under pressure the counter whose last change is longest ago starts anew', async () => {
+  test('a full store resets the counter whose last change is oldest', async () => {
     const { store } = open({ maxCounters: 3 })
     const add = async (key: string) => (await store.increment(key, 1, pinned)).value
     for (const key of ['a', 'b', 'c', 'a']) await add(key)
@@ -176,7 +176,7 @@ describe('MemoryStore', () => {
     assert.deepEqual([store.usage().entries, store.usage().bytes], [0, 0])
   })
 
-  test('a long counter key takes several places, and one too long is refused', async () => {
+  test('a long counter key counts several times, and one that is too long is refused', async () => {
     const { store } = open({ maxCounters: 3 })
     for (const key of ['a', 'b', 'c']) await store.increment(key, 1, pinned)
     await store.increment('x'.repeat(300), 1, pinned)
@@ -192,7 +192,7 @@ describe('MemoryStore', () => {
     assert.equal((await store.increment('k', -1, pinned)).value, Number.MAX_SAFE_INTEGER - 1)
   })
 
-  test('watches are bounded, and an unsubscribe gives its place back and leaves nothing', async () => {
+  test('watches are bounded, and an unsubscribe releases everything', async () => {
     const { store } = open({ maxWatches: 2 })
     const first = await store.watch('a', () => undefined)
     const second = await store.watch('a', () => undefined)
@@ -219,7 +219,7 @@ describe('MemoryStore', () => {
     assert.equal(calls, 1)
   })
 
-  test('a notice that is on its way when the store closes is not given', async () => {
+  test('a pending notice is dropped when the store closes', async () => {
     const { store } = open()
     let calls = 0
     await store.watch('k', () => { calls++ })

@@ -31,13 +31,13 @@ describe('options of an upload', () => {
   const write = () => undefined
   const made = (options: object): unknown => ndjsonUpload({ write, ...options })
 
-  test('may be the least and the most that make sense', () => {
+  test('may have their smallest and largest valid value', () => {
     for (const options of [{ batchSize: 1 }, { maxErrors: 0 }, { maxErrors: 10_000 }, { maxLines: 1 }, { maxLines: Infinity }, { maxLineBytes: 1 }, { maxLineBytes: 2 ** 28 }]) {
       assert.doesNotThrow(() => made(options), JSON.stringify(options))
     }
   })
 
-  test('may be no others', () => {
+  test('may have no other values', () => {
     for (const [name, values] of Object.entries({
       batchSize: [0, -1, 1.5, NaN, Infinity, '5'], maxErrors: [-1, 0.5, 10_001, NaN, Infinity, '5'], maxLines: [0, 0.5, NaN], maxLineBytes: [0, 1.5, 2 ** 28 + 1, NaN],
     })) {
@@ -52,14 +52,14 @@ describe('limits of an upload', () => {
     await assert.rejects(post({ maxLines: 2 }, '{"id":1}\n{"id":2}\n{"id":3}'), (error) => isHttpError(error) && error.status === 413)
   })
 
-  test('a line may have 1 MiB, unless that is said otherwise', () => {
+  test('a line may have 1 MiB by default', () => {
     const line = (bytes: number): Buffer => Buffer.from(`{"a":"${'x'.repeat(bytes - 8)}"}\n`)
     const reader = new LineReader()
     assert.equal(reader.read(line(1_048_576)).records.length, 1)
     assert.deepEqual(reader.read(line(1_048_577)).errors.map(({ code }) => code), ['line_too_long'])
   })
 
-  test('a failure of the client says what was taken, and is not told to the host', async () => {
+  test('a failure of the client lists the written records, and is not reported to onError', async () => {
     await assert.rejects(post({ maxLines: 1, batchSize: 1 }, '{"id":1}\n{"id":2}'), (error) => {
       assert.ok(isHttpError(error))
       assert.deepEqual([error.cause, Object.keys(error.members ?? {})], [undefined, ['summary', 'errors']])
@@ -68,8 +68,8 @@ describe('limits of an upload', () => {
   })
 })
 
-describe('a schema that takes its time', () => {
-  test('is waited for, line by line', async () => {
+describe('an asynchronous schema', () => {
+  test('is awaited, line by line', async () => {
     const schema: Schema<User> = { '~standard': { version: 1, vendor: 'test', validate: async (value) => ((value as User).id === 2 ? { issues: [{ message: 'is 2' }] } : { value: value as User }) } }
     const batches: User[][] = []
     const response = await post({ schema, write: (records) => { batches.push(records) } }, '{"id":1}\n{"id":2}\n{"id":3}')
@@ -90,7 +90,7 @@ test('streamed, a record that was refused keeps the id that it was given, and on
 })
 
 describe('lines that are not UTF-8', () => {
-  test('are told as that, with their beginning', () => {
+  test('are reported as such, with their beginning', () => {
     const { errors, records } = new LineReader().read(Buffer.concat([Buffer.from('{"a":1}\nxy'), Buffer.from([0xff]), Buffer.from('z\n{"a":2}\n')]))
     assert.deepEqual(errors.map(({ line, code, message, excerpt }) => [line, code, message.includes('UTF-8'), excerpt]), [[2, 'line_not_utf8', true, 'xy\ufffdz']])
     assert.deepEqual(records, [{ a: 1 }, { a: 2 }])
@@ -99,13 +99,13 @@ describe('lines that are not UTF-8', () => {
   })
 })
 
-test('a chunk that ends no line gives no batch', async () => {
+test('a chunk that ends no line makes no batch', async () => {
   const sizes: number[] = []
   for await (const { records } of readRecords(given('{"a"', ':1}', '\n', '\n\n', '{"a":2}'))) sizes.push(records.length)
   assert.deepEqual(sizes, [1, 1])
 })
 
-describe('records that are at hand', () => {
+describe('available records', () => {
   const records = Array.from({ length: 4000 }, (_, id) => ({ id, text: 'x'.repeat(100) }))
   /** How often others had a turn, with a clock that goes on by so much whenever it is asked. */
   async function turnsOf(step: number, source: Iterable<object | readonly object[]>): Promise<{ turns: number, pieces: number }> {
@@ -127,7 +127,7 @@ describe('records that are at hand', () => {
     return { turns, pieces }
   }
 
-  test('keep the event loop for no longer than a turn', async () => {
+  test('block the event loop for no longer than a turn', async () => {
     for (const source of [records, [records], [records.slice(0, 2000), ...records.slice(2000)]]) {
       const { turns, pieces } = await turnsOf(20, source)
       assert.ok(pieces > 4 && turns >= pieces - 1, `${turns} turns, ${pieces} pieces`)
@@ -149,7 +149,7 @@ describe('the run of a spooled upload', () => {
     return task.run({ blob, coding: 'identity', size: text.length }, context)
   }
 
-  test('lists a hundred faults, unless that is said otherwise', async () => {
+  test('lists a hundred faults by default', async () => {
     for (const bad of ['bad\n', '{}\n']) {
       const { errors, summary } = await run(bad.repeat(150), new AbortController().signal, () => undefined)
       assert.deepEqual([errors.length, summary.failed], [100, 150])
@@ -164,7 +164,7 @@ describe('the run of a spooled upload', () => {
   })
 })
 
-test('the description names the schema of a line, and what only the background brings', () => {
+test('the description names the schema of a line, and the answers of the background', () => {
   const schema = jsonSchema({ type: 'object', properties: { id: { type: 'integer' } } })
   const [direct, behind] = [uploadOperation(schema, false), uploadOperation(undefined, true)].map((each) => JSON.stringify(each))
   assert.ok(direct?.includes('\\"integer\\"') && !behind?.includes('\\"integer\\"'))

@@ -45,14 +45,14 @@ describe('leaving', () => {
 })
 
 describe('the description', () => {
-  test('is of GET and of HEAD, each with its summary', () => {
+  test('has GET and HEAD, each with its summary', () => {
     const { operations = [] } = ndjsonDownload({ records: () => people })
     assert.deepEqual(operations.map(({ method, openapi }) => [method, openapi['summary']]), [
       ['GET', 'Download records as NDJSON'], ['HEAD', 'The header fields of GET'],
     ])
   })
 
-  test('has the schema of a record, which is any object unless it is said otherwise', () => {
+  test('has the schema of a record, by default any object', () => {
     const named = { type: 'object', properties: { id: { type: 'integer' } } }
     for (const [schema, expected] of [[undefined, { type: 'object' }], [named, named]] as const) {
       const [get] = ndjsonDownload({ records: () => people, ...schema && { schema } }).operations ?? []

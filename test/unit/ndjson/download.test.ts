@@ -59,7 +59,7 @@ describe('sources', () => {
       assert.deepEqual(JSON.parse(await textOf(await get(make(), { accept: 'application/json' }))), people)
     })
   }
-  test('no records: an empty body, or an empty array', async () => {
+  test('no records are an empty body, or an empty array', async () => {
     for (const none of [[], slowly([]), [[], []]]) {
       assert.equal(await textOf(await get(none)), '')
       assert.deepEqual(JSON.parse(await textOf(await get(none, { accept: 'application/json' }))), [])
@@ -92,8 +92,8 @@ describe('sources', () => {
   })
 })
 
-describe('what the client asks for', () => {
-  test('SPEC 4.9.format.1: NDJSON for its name, for no Accept, for anything; JSON for those who prefer it', async () => {
+describe('what the client requests', () => {
+  test('SPEC 4.9.format.1: NDJSON is sent for its type, without Accept and for any type; JSON if the client prefers it', async () => {
     for (const [accept, type] of [
       [undefined, 'application/x-ndjson'], ['*/*', 'application/x-ndjson'], ['application/x-ndjson', 'application/x-ndjson'],
       ['text/html, */*;q=0.1', 'application/x-ndjson'], ['application/json', 'application/json'],
@@ -126,7 +126,7 @@ describe('what the client asks for', () => {
       const large = decode(await bytesOf(await get(many, { 'accept-encoding': coding }))).toString()
       assert.ok(large === many.map((each) => `${JSON.stringify(each)}\n`).join(''))
     })
-    test(`${coding} shows what a slow source has given so far`, async (t) => {
+    test(`${coding} sends the records of a slow source so far`, async (t) => {
       // The package's own timers keep no process alive; here is no connection that would.
       const alive = setInterval(() => undefined, 1000)
       t.after(() => clearInterval(alive))
@@ -153,7 +153,7 @@ describe('what the client asks for', () => {
       assert.equal(text, '{"first":true}\n{"last":true}\n')
     })
   }
-  test('identity where nothing is asked for, refused, or preferred; 406 where that is refused too', async () => {
+  test('identity is used without a preference, or if all codings are refused; a 406 if identity is refused too', async () => {
     for (const field of [undefined, 'gzip;q=0', 'identity, gzip;q=0.5', 'unknown']) {
       const { headers } = await get(people, field === undefined ? {} : { 'accept-encoding': field })
       assert.equal(headers['content-encoding'], undefined)
@@ -161,7 +161,7 @@ describe('what the client asks for', () => {
     await assert.rejects(get(people, { 'accept-encoding': 'identity;q=0' }), (error: unknown) => isHttpError(error) && error.status === 406)
     assert.throws(() => ndjsonDownload({ records: () => people, codings: ['compress'] }), TypeError)
   })
-  test('other methods are not its own', async () => {
+  test('other methods are declined', async () => {
     assert.equal(await ndjsonDownload({ records: () => people })({ ...fakeRequest(), method: 'POST' }), undefined)
   })
 })
@@ -173,7 +173,7 @@ describe('a schema', () => {
       assert.equal(await textOf(await get({ records: () => people, schema: each })), '{"id":0}\n{"id":1}\n{"id":2}\n')
     }
   })
-  test('that can not tell its JSON Schema is refused', () => {
+  test('that has no JSON Schema is refused', () => {
     const mute = { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } } as const
     assert.throws(() => ndjsonDownload({ records: () => people, schema: mute }), /pass a JSON Schema/)
   })
@@ -197,7 +197,7 @@ describe('the end of a source', () => {
 
   for (const coding of ['identity', 'gzip']) {
     const headers = { 'accept-encoding': coding }
-    test(`${coding}: a client that leaves stops the source within a piece`, async () => {
+    test(`${coding}: a client that disconnects stops the source within a piece`, async () => {
       const source = new Watched()
       const body = iteratorOf(await get(source, headers))
       if (coding === 'identity') await body.next()
@@ -226,7 +226,7 @@ describe('the end of a source', () => {
       await body.return?.()
       assert.ok(stream.destroyed)
     })
-    test(`${coding}: nothing is asked for ahead of a client that does not read, but for a piece`, async () => {
+    test(`${coding}: at most one piece is read ahead of a client that does not read`, async () => {
       const source = new Watched()
       const body = iteratorOf(await get(source, headers))
       assert.equal(source.given, 0)
@@ -270,7 +270,7 @@ describe('the end of a source', () => {
     for (;;) yield new Array<object>(100_000).fill(one)
   }
   for (const [name, source] of [['that comes by and by', () => new Watched()], ['of single records', single], ['of very long lists', lists]] as const) {
-    test(`others get a turn while an endless source ${name} is read at full speed`, async () => {
+    test(`other work runs while an endless source ${name} is read at full speed`, async () => {
       const body = iteratorOf(await get(source()))
       let turns = 0
       setImmediate(() => { turns++ })

@@ -21,7 +21,7 @@ describe('large records', () => {
     assert.deepEqual((await post(line.repeat(40))).sizes, [16, 16, 8])
   })
 
-  test('are counted from the last write, whatever brought it about', async () => {
+  test('are counted from the last write, whatever caused it', async () => {
     assert.deepEqual((await post('{}\n'.repeat(500) + line.repeat(20))).sizes, [500, 16, 4])
   })
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { excerptOf, lineError } from '../../../src/ndjson/line-error.js'
 
-describe('how a line begins', () => {
+describe('the beginning of a line', () => {
   test('is 80 units, or 79 where the last would be half of a character', () => {
     for (const char of ['\u{10000}', '\u{1f400}', '\u{10ffff}']) {
       for (let at = 76; at <= 84; at++) {
@@ -12,7 +12,7 @@ describe('how a line begins', () => {
     }
   })
 
-  test('is all of it where it is short', () => {
+  test('is the whole line if it is short', () => {
     for (const text of ['', '{', 'x'.repeat(79), 'x'.repeat(80)]) assert.equal(excerptOf(text), text)
   })
 })

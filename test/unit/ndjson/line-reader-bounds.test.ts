@@ -24,7 +24,7 @@ describe('around a record', () => {
     }
   })
 
-  test('what is said of a bad line has neither its white space nor anything of the next line in it', () => {
+  test('the report of a bad line has neither its white space nor a part of the next line', () => {
     for (const line of ['{"a"', '{"a":}', '{"a":1}}', '{"a":1}x']) {
       const [alone] = read(`${line}\n`).errors
       assert.equal(alone?.excerpt, line)
@@ -37,7 +37,7 @@ describe('around a record', () => {
   })
 })
 
-test('a line that is not UTF-8 is too long only where it has more bytes than a line may have', () => {
+test('a line that is not UTF-8 is too long only if it has more bytes than the limit', () => {
   const line = Buffer.alloc(10, 0xff)
   for (const [maxLineBytes, code] of [[11, 'line_not_utf8'], [10, 'line_not_utf8'], [9, 'line_too_long']] as const) {
     const { errors } = read(Buffer.concat([line, Buffer.from('\n{"a":1}\n')]), { maxLineBytes })
@@ -45,13 +45,13 @@ test('a line that is not UTF-8 is too long only where it has more bytes than a l
   }
 })
 
-test('a hundred bad lines are described, unless that is said otherwise', () => {
+test('a hundred bad lines are described by default', () => {
   const { errors, failed } = read('x\n'.repeat(150))
   assert.deepEqual([errors.length, failed], [100, 150])
 })
 
 describe('a reader', () => {
-  test('tells how many lines have ended, and how many bytes it was given', () => {
+  test('counts the ended lines and the received bytes', () => {
     for (const [chunks, lines] of [[[], 0], [['{"a":1}\n'], 1], [['{"a":1}\n\n'], 2], [['{"a"', ':1}\n', '{"b":1}'], 2], [['x', 'y\n', 'z\n'], 2], [[''], 0]] as const) {
       const reader = new LineReader()
       let bytes = 0
@@ -66,7 +66,7 @@ describe('a reader', () => {
     }
   })
 
-  test('has nothing to do with another one', () => {
+  test('is independent of other readers', () => {
     const [one, other] = [new LineReader(), new LineReader()]
     one.read(Buffer.from('{'))
     other.read(Buffer.from('x'))

@@ -50,10 +50,10 @@ describe('lines', () => {
     const { records, lines, failed } = read('\ufeff{"a":1}\r\n\r\n \t\n  {"b":2} \t\r\n\n{"c":3}')
     assert.deepEqual([records, lines, failed], [[{ a: 1 }, { b: 2 }, { c: 3 }], [1, 4, 6], 0])
   })
-  test('nothing, and nothing but blank lines', () => {
+  test('an empty body and blank lines have no records', () => {
     for (const text of ['', '\n', '\r\n\r\n', '\ufeff', ' ']) assert.deepEqual(read(text), { records: [], lines: [], errors: [], failed: 0 })
   })
-  test('a byte order mark elsewhere is no white space', () => {
+  test('a byte order mark elsewhere is not white space', () => {
     assert.deepEqual(codes(read('{"a":1}\n\ufeff{"b":2}\n')), ['2 line_malformed'])
   })
   test('issue 15: a line that is no JSON at all is malformed; only JSON that is no object is line_not_object', () => {
@@ -65,7 +65,7 @@ describe('lines', () => {
     assert.equal(all.errors[0]?.message, 'The line is not valid JSON: at character 1, a value was expected.')
     assert.deepEqual(codes(read(`[${'1,'.repeat(5000)}1]\n[${'1,'.repeat(5000)}\n`)), ['1 line_not_object', '2 line_malformed'])
   })
-  test('SPEC 4.9.upload.2: a bad line costs one line, and is named by its number', () => {
+  test('SPEC 4.9.upload.2: a bad line affects no other line, and is reported by its number', () => {
     const all = read('{"a":1}\n{"a":\n[1]\n7\nnull\n"x"\n{"a":1}{"b":2}\n{"z":9}\n')
     assert.deepEqual(all.records, [{ a: 1 }, { z: 9 }])
     assert.deepEqual(all.lines, [1, 8])
@@ -73,10 +73,10 @@ describe('lines', () => {
       '2 line_malformed', '3 line_not_object', '4 line_not_object', '5 line_not_object', '6 line_not_object', '7 line_malformed',
     ])
   })
-  test('lines that would only be JSON together are three bad lines', () => {
+  test('JSON over three lines is three bad lines', () => {
     assert.deepEqual(codes(read('{"a":1},{"b":2}\n{"a":[{"x":1}\n{"y":2}]}\n')), ['1 line_malformed', '2 line_malformed', '3 line_malformed'])
   })
-  test('an error says where the fault is and quotes the beginning alone', () => {
+  test('an error has the position of the fault and quotes only the beginning', () => {
     const [error] = read(`\n  {"a": tru, "b": "${'x'.repeat(200)}"}`).errors
     assert.deepEqual(error, {
       line: 2, code: 'line_malformed', message: 'The line is not valid JSON: at character 10, a value was expected.',
@@ -89,13 +89,13 @@ describe('lines', () => {
     // The first and the last of them, too.
     for (const char of ['\u{10000}', '\u{10ffff}']) assert.equal(read(`{${'x'.repeat(78)}${char}${char}`).errors[0]?.excerpt, `{${'x'.repeat(78)}`)
   })
-  test('bytes that are not UTF-8 spoil their own line', () => {
+  test('bytes that are not UTF-8 make only their line bad', () => {
     const bytes = Buffer.concat([Buffer.from('{"a":"ä"}\n{"b":"'), Buffer.from([0xc3, 0x28, 0xff]), Buffer.from('"}\n{"c":"日本"}\n')])
     const all = read(bytes)
     assert.deepEqual(all.records, [{ a: 'ä' }, { c: '日本' }])
     assert.deepEqual(codes(all), ['2 line_not_utf8'])
   })
-  test('keys that could change a prototype, however written and however deep', () => {
+  test('refuses keys that could change a prototype, in any notation and depth', () => {
     const unsafe = ['{"__proto__":{"x":1}}', '{"a":[{"\\u005f_proto__":1}]}', '{"constructor":{"prototype":1}}', '{"\\u0063onstructor":{"prototype":{}}}']
     // Also where no other line of the block arouses suspicion.
     for (const line of unsafe) assert.deepEqual(codes(read(line)), ['1 line_unsafe_key'])
@@ -112,13 +112,13 @@ describe('lines', () => {
     const { errors, failed } = read('x\n'.repeat(10), { maxErrors: 3 })
     assert.deepEqual([errors.length, failed], [3, 10])
   })
-  test('stack traces are as long as before, whatever the lines were', () => {
+  test('the length of stack traces is restored', () => {
     const { stackTraceLimit } = Error
     assert.ok(stackTraceLimit > 0)
     assert.equal(read('{"a":1}\n{"}\nx').failed, 2)
     assert.equal(Error.stackTraceLimit, stackTraceLimit)
   })
-  test('options that make no sense are refused', () => {
+  test('invalid options are refused', () => {
     for (const options of [{ maxLineBytes: 0 }, { maxLineBytes: 1.5 }, { maxLineBytes: 2 ** 30 }, { maxErrors: -1 }, { maxErrors: NaN }]) {
       assert.throws(() => new LineReader(options), TypeError)
     }
@@ -161,7 +161,7 @@ describe('a line that is too long', () => {
   })
 })
 
-describe('the same records whatever the chunks', () => {
+describe('the same records from any chunks', () => {
   const hostile = Buffer.concat([
     Buffer.from('\ufeff{"name":"Zoë 日本語 😀"}\r\n\r\n{"bad":\r\n[1,2]\n'),
     Buffer.from([0x7b, 0x22, 0xc3, 0x22, 0x7d, 0x0a]),
@@ -169,7 +169,7 @@ describe('the same records whatever the chunks', () => {
   ])
   const options = { maxLineBytes: 100 }
 
-  test('cut at every place, and at every two places', () => {
+  test('from chunks that are cut at every place, and at every two places', () => {
     const whole = readAll([hostile], options)
     assert.equal(whole.records.length, 3)
     assert.deepEqual(codes(whole), ['3 line_malformed', '4 line_not_object', '5 line_not_utf8', '6 line_too_long', '8 line_unsafe_key'])
@@ -211,7 +211,7 @@ describe('the same records whatever the chunks', () => {
   })
 })
 
-describe('a line says the same in any company', () => {
+describe('a line has the same result among any other lines', () => {
   const nested = (open: string, close: string, levels: number): string => `{"a":${open.repeat(levels - 1)}${close.repeat(levels - 1)}}`
   const MAX = 6000
   /** Lines, and what each is: a code, `undefined` for a record, `blank`. */
@@ -250,7 +250,7 @@ describe('readRecords', () => {
     for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
   }
 
-  test('gives every record once, in order, from chunks of any size', async () => {
+  test('returns every record once, in order, from chunks of any size', async () => {
     const bytes = Buffer.from(Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join(''))
     for (const size of [1000, 65_536, bytes.length]) {
       const ids: number[] = []

@@ -11,7 +11,7 @@ const MAX = 1_000_000
 const bytes = (length: number): Buffer => Buffer.alloc(length, 0x61)
 
 describe('the beginning of a line', () => {
-  test('holds no more than twice what has come, or 1 KiB, and never more than a line may have', () => {
+  test('holds at most twice the received bytes, or 1 KiB, and never more than the limit of a line', () => {
     const line = new PartialLine(MAX)
     const short = new PartialLine(1500)
     assert.equal(held(line), 0)

@@ -26,13 +26,13 @@ describe('a batch', () => {
     assert.deepEqual(await linesOf(FIRST + good(24_575)), [8191, 8192, 8192, 1])
   })
 
-  test('is of 8 KiB behind one with more than 256 bad lines, since those take long', async () => {
+  test('is of 8 KiB after one with more than 256 bad lines, because those take long', async () => {
     assert.deepEqual(await linesOf(FIRST + bad(256) + good(24_319)), [8191, 8192, 8192, 1])
     assert.deepEqual(await linesOf(FIRST + bad(257) + good(24_318)), [8191, 1024, 8192, 7169])
     assert.deepEqual(await linesOf(FIRST + bad(10_000)), [8191, 1024, 786])
   })
 
-  test('is there only where lines with something in them have ended', async () => {
+  test('exists only if lines that are not blank have ended', async () => {
     assert.deepEqual(await linesOf(), [])
     assert.deepEqual(await linesOf('', '\n', ' \n\r\n', ' '), [])
     assert.deepEqual(await linesOf('{"a":1}\n'), [1])
@@ -54,7 +54,7 @@ async function seen(...chunks: Uint8Array[]): Promise<[Seen[], number[]]> {
 }
 
 describe('each line is read once', () => {
-  test('also those of a large chunk behind many bad lines', async () => {
+  test('also those of a large chunk after many bad lines', async () => {
     const lines = Array.from({ length: 2000 }, (_, id) => `{"id":${id}}\n`)
     const [all] = await seen(Buffer.from('x\n'.repeat(300)), Buffer.from(lines.join('')))
     assert.deepEqual(all, lines.map((_, id) => ({ id, line: id + 301 })))

@@ -53,7 +53,7 @@ describe('the run of a spooled upload', () => {
     await assert.rejects(async () => run(), (error) => isHttpError(error) && error.status === 410)
   })
 
-  test('has the attempts that it was given, or none', () => {
+  test('has its given attempts, or none', () => {
     const background = { name: 'up', blobs: new MemoryBlobs() }
     const write = () => undefined
     const made = (more: Partial<UploadBackgroundOptions>) => ndjsonUpload({ write, background: { ...background, ...more } }).task

@@ -39,7 +39,7 @@ async function linesOf({ body }: HttpResponse): Promise<unknown[]> {
 }
 
 describe('the answer', () => {
-  test('SPEC 4.9.upload.2, 7.5: counts, and names the lines that failed, from 1', async () => {
+  test('SPEC 4.9.upload.2, 7.5: has counts, and the numbers of the failed lines, from 1', async () => {
     const { response, batches, lines } = await post({ schema: user }, { body: '{"id":0}\n{"id":\n\n{"id":"x"}\n{"id":7}' })
     assert.equal(response.status, 200)
     assert.deepEqual(batches, [[{ id: 0 }, { id: 7 }]])
@@ -53,19 +53,19 @@ describe('the answer', () => {
       ],
     })
   })
-  test('is 200 when there were no lines, and when all were bad', async () => {
+  test('is a 200 without lines, and if all were bad', async () => {
     assert.deepEqual(resultOf((await post({}, { body: '' })).response).summary, { total: 0, succeeded: 0, failed: 0 })
     const { response, batches } = await post({}, { body: 'x\ny\n' })
     assert.equal(response.status, 200)
     assert.deepEqual([resultOf(response).summary, batches], [{ total: 2, succeeded: 0, failed: 2 }, []])
   })
-  test('keeps the first errors by line, whatever found them', async () => {
+  test('keeps the first errors by line, whatever their kind', async () => {
     const body = Array.from({ length: 2000 }, (_, at) => (at % 2 === 0 ? '{"id":"no"}' : 'bad')).join('\n')
     const { summary, errors } = resultOf((await post({ schema: user, maxErrors: 5 }, { body })).response)
     assert.deepEqual(summary, { total: 2000, succeeded: 0, failed: 2000 })
     assert.deepEqual(errors.map(({ line }) => line), [1, 2, 3, 4, 5])
   })
-  test('lists a hundred faults, unless that is said otherwise', async () => {
+  test('lists a hundred faults by default', async () => {
     for (const body of ['bad\n', '{}\n']) {
       const { summary, errors } = resultOf((await post({ schema: user }, { body: body.repeat(150) })).response)
       assert.deepEqual([summary.failed, errors.length], [150, 100], body)
@@ -134,7 +134,7 @@ describe('batches', () => {
 })
 
 describe('what ends an upload', () => {
-  test('a media type that is not NDJSON, before anything is read', async () => {
+  test('is a media type that is not NDJSON, before anything is read', async () => {
     for (const type of ['application/json', 'text/plain', 'application/x-ndjson; charset=latin1']) {
       await assert.rejects(async () => post({}, { headers: { 'content-type': type } }), (error: unknown) => (
         isHttpError(error) && error.status === 415 && error.headers['accept'] === 'application/x-ndjson'
@@ -144,14 +144,14 @@ describe('what ends an upload', () => {
       assert.equal((await post({}, { headers: { 'content-type': type }, body: '{}' })).response.status, 200)
     }
   })
-  test('limits: Content-Length, bytes, decoded bytes, lines', async () => {
+  test('are limits: Content-Length, bytes, decoded bytes, lines', async () => {
     await assert.rejects(async () => post({ maxBodyBytes: 10 }, { headers: { ...NDJSON, 'content-length': '11' } }), codeOf('body_too_large'))
     await assert.rejects(post({ maxBodyBytes: 10 }, { body: '{"id":1}\n{"id":2}\n' }), codeOf('body_too_large'))
     await assert.rejects(post({ maxLines: 2 }, { body: '{"id":1}\n{"id":2}\n{"id":3}\n' }), codeOf('body_too_large'))
     const headers = { ...NDJSON, 'content-encoding': 'gzip' }
     await assert.rejects(post({ maxDecodedBytes: 1000 }, { headers, body: gzipSync('{"id":1}\n'.repeat(1000)) }), codeOf('body_too_large'))
   })
-  test('a Content-Length of more than is allowed, and no other', async () => {
+  test('is a Content-Length above the limit, and no other', async () => {
     const posted = async (length: number, options: Partial<Omit<UploadOptions<User>, 'background'>>): Promise<number> => (
       (await post(options, { headers: { ...NDJSON, 'content-length': String(length) }, body: '{"id":1}\n' })).response.status
     )
@@ -174,7 +174,7 @@ describe('what ends an upload', () => {
     assert.deepEqual([answer?.status, body.code, typeof body.error], [400, 'incomplete_body', 'string'])
     assert.ok(body.summary.succeeded > 100_000)
   })
-  test('a write that throws: its error, masked where it has to be, told to the host, with the report', async () => {
+  test('is a write that throws: the answer has its masked error and the report, and onError receives it', async () => {
     let calls = 0
     const write = (): void => {
       if (++calls === 2) throw new Error('password=secret')
@@ -189,7 +189,7 @@ describe('what ends an upload', () => {
       return error.status === 500
     })
   })
-  test('a write that throws what the client may see: with its details, and the report', async () => {
+  test('is a write that throws an HttpError: the answer has its details and the report', async () => {
     const details = [{ pointer: '/id', message: 'is of another tenant' }]
     const write = ([first]: User[]): void => {
       if (first?.id === 2) throw httpError('conflict', { details })
@@ -201,7 +201,7 @@ describe('what ends an upload', () => {
       return true
     })
   })
-  test('streamed, a failure ends with a line that says so', async () => {
+  test('streamed, a failure is the last line', async () => {
     const headers = { ...NDJSON, accept: 'application/x-ndjson' }
     const long = Array.from({ length: 20_000 }, (_, id) => `{"id":${id}}\n`).join('')
     const lines = await linesOf((await post({ maxLines: 15_000 }, { headers, body: long })).response) as { code?: string; summary?: object }[]
@@ -210,7 +210,7 @@ describe('what ends an upload', () => {
     const { response } = await post({ write: () => { throw new Error('secret') } }, { headers, body: long })
     await assert.rejects(linesOf(response), { message: 'secret' })
   })
-  test('streamed, a failure before the first result is an error as any other', async () => {
+  test('streamed, a failure before the first result is an ordinary error', async () => {
     const { response } = await post({ maxLines: 2 }, { headers: { ...NDJSON, accept: 'application/x-ndjson' }, body: '{"id":1}\n'.repeat(3) })
     await assert.rejects(linesOf(response), codeOf('body_too_large'))
   })
@@ -229,19 +229,19 @@ describe('what ends an upload', () => {
     const { response } = await post({ schema: jsonSchema<User>({ type: 'object', properties }) }, { body: JSON.stringify(many) })
     assert.equal(resultOf(response).errors[0]?.details?.length, 5)
   })
-  test('outcomes that do not fit the records are a mistake of the host', async () => {
+  test('outcomes that do not fit the records are an error of the host', async () => {
     await assert.rejects(post({ write: () => [] }, { body: '{"id":1}' }), /0 outcomes for 1 records/)
   })
 })
 
 describe('construction', () => {
-  test('options that make no sense are refused', () => {
+  test('invalid options are refused', () => {
     const write = (): undefined => undefined
     for (const wrong of [{ batchSize: 0 }, { maxErrors: -1 }, { maxBodyBytes: 0 }, { maxRatio: NaN }, { maxLines: 0 }, { maxLineBytes: 0 }, { write: undefined }]) {
       assert.throws(() => ndjsonUpload({ write, ...wrong } as Omit<UploadOptions, 'background'>), TypeError, JSON.stringify(wrong))
     }
   })
-  test('other methods are not its own', () => {
+  test('other methods are declined', () => {
     assert.equal(ndjsonUpload({ write: () => undefined })({ ...fakeRequest(), method: 'GET' }), undefined)
   })
   test('records nested as deep as a line can hold fail alone', async () => {

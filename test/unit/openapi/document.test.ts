@@ -34,7 +34,7 @@ async function problems(document: unknown): Promise<string[]> {
 }
 
 suite('openapi', () => {
-  test('a router is all that it needs; the paths, their parameters and the errors come by themselves', async () => {
+  test('a router is enough: paths, their parameters and errors are generated', async () => {
     const document = made(router({
       'GET /users/{id}': answering('GET'),
       'POST /users': answering('POST', { requestBody: body(shape), responses: { 201: response('Made', { schema: shape }), ...errorResponses('conflict') } }),
@@ -48,13 +48,13 @@ suite('openapi', () => {
     assert.deepEqual(await problems(document), [])
   })
 
-  test('the linter sees what is wrong', async () => {
+  test('the linter finds faults', async () => {
     const document = made(router({ 'GET /users/{id}': answering('GET') }), { info: INFO, security: [{}] })
     delete document.paths['/users/{id}']?.['get']?.parameters
     assert.match((await problems(document)).join(), /path-parameters-defined/)
   })
 
-  test('policies say what they add, also around a whole router', () => {
+  test('policies describe what they add, also around a whole router', () => {
     const keyed: Policy = Object.assign(((request, next) => next(request)) as Policy, {
       describe: (told: Parameters<NonNullable<Policy['describe']>>[0]) => ({
         ...addResponses(told, errorResponses('unauthorized')),
@@ -71,7 +71,7 @@ suite('openapi', () => {
     assert.deepEqual(document.components.securitySchemes, { key: { type: 'apiKey', in: 'header', name: 'x-key' } })
   })
 
-  test('two handlers at one place are one operation with the answers of both', () => {
+  test('two handlers for one operation are merged', () => {
     const other = { type: 'array', items: shape }
     const document = made([
       withPath(answering('GET', { operationId: 'list' })),
@@ -87,7 +87,7 @@ suite('openapi', () => {
     assert.deepEqual(Object.values(document.paths).map((item) => item['get']?.operationId), ['getAB', 'getAB2'])
   })
 
-  test('methods that OpenAPI has no word for are left out', () => {
+  test('methods that OpenAPI does not know are left out', () => {
     const document = made(router({ 'GET /a': answering('GET'), 'QUERY /a': answering('QUERY') }), { info: INFO })
     assert.deepEqual(Object.keys(document.paths['/a'] ?? {}), ['get'])
   })
@@ -98,7 +98,7 @@ suite('openapi', () => {
     assert.equal((addParameters(told, [parameter('header', 'a')]).openapi['parameters'] as unknown[]).length, 2)
   })
 
-  test('what describes nothing, or has no path, is refused with what to do', () => {
+  test('a handler without a description or a path is refused with what to do', () => {
     assert.throws(() => openapi(() => undefined, { info: INFO }), /describes itself; pass a router\(\)/)
     assert.throws(() => openapi(answering('GET'), { info: INFO }), /GET has no path; put its handler into a router\(\)/)
   })

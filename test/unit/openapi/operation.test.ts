@@ -34,7 +34,7 @@ describe('operation', () => {
     responses: { 201: response('Made', { headers: fields('Location', 'ETag'), schema: { type: 'object' } }), ...errorResponses('invalid_input', 'conflict') },
   })
 
-  test('it is plain data, complete and without undefined', () => {
+  test('returns plain data, complete and without undefined', () => {
     assert.deepEqual(JSON.parse(JSON.stringify(post)), post)
     assert.equal(post.method, 'POST')
     assert.equal('path' in post, false)
@@ -49,7 +49,7 @@ describe('operation', () => {
     for (const found of Object.values(responses as object)) checkResponse(found)
   })
 
-  test('schemas: JSON Schema as it is, Standard Schema by its side, unknown ones as anything', () => {
+  test('includes a JSON Schema unchanged, converts a Standard Schema, and accepts any value for unknown ones', () => {
     const schemaOf = (fragment: object) => (fragment as { content: Record<string, { schema: unknown }> }).content['application/json']?.schema
     assert.deepEqual(schemaOf(body({ type: 'array' })), { type: 'array' })
     assert.deepEqual(schemaOf(body(jsonSchema({ type: 'integer' }))), { type: 'integer' })

@@ -133,6 +133,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/client: Client#submit': (options) => client.submit('/x', {}, options),
   'longhaul/client: Client#task': (options) => client.task('/x', options),
   'longhaul/client: Client#upload': (options) => client.upload('/x', [], options),
+  'longhaul/client: Client#uploadFile': (options) => client.uploadFile('/films', new Blob(['x']), options),
   'longhaul/client: ClientError': (options) => new ClientError('code', 'message', options),
   'longhaul/client: createClient': (options) => createClient(options),
   'longhaul/client: readNdjson': (options) => readNdjson(bytes(), options).next(),

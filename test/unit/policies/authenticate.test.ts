@@ -147,7 +147,7 @@ const ROWS: readonly Row[] = [
 ]
 
 describe(`SPEC 5.2: ${ROWS.length} requests, with and without credentials`, () => {
-  test('the table is large enough to mean something', () => assert.ok(ROWS.length >= 100, `${ROWS.length} rows`))
+  test('the table has enough rows', () => assert.ok(ROWS.length >= 100, `${ROWS.length} rows`))
   for (const [name, handler, headers, expected, path = '/'] of ROWS) {
     test(`${handler}: ${name}`, async () => {
       const answer = await ask(handlers[handler], { headers, path, method: 'POST' })
@@ -176,14 +176,14 @@ describe('authenticate', () => {
     assert.equal(nobody.headers['www-authenticate'], 'Session realm="longhaul"', 'challenge')
   })
 
-  test('answers directly where verify does', () => {
+  test('is synchronous if verify is', () => {
     const policy = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })] })
     const response = { status: 200, headers: {} }
     const request = { headers: { authorization: 'Bearer tok-ann' } } as never
     assert.equal(policy(request, () => response), response, 'no promise')
   })
 
-  test('a verify that fails is no 401, and is heard of', async () => {
+  test('a verify that fails is a 500, and is reported', async () => {
     for (const verify of [() => { throw new Error('key server away') }, () => Promise.reject(new Error('key server away'))]) {
       const answer = await ask(only(bearer({ verify })), { headers: auth('Bearer x') })
       assert.equal(answer.status, 500, 'status')
@@ -192,7 +192,7 @@ describe('authenticate', () => {
     }
   })
 
-  test('what can be no credentials, or is too long for any, is not even shown to verify', async () => {
+  test('malformed or overlong credentials are not passed to verify', async () => {
     const anybody = compose(authenticate({ schemes: [bearer({ verify: () => ({ subject: 'anybody' }) }), basic({ verify: () => ({ subject: 'anybody' }) })] }), whoAmI)
     for (const authorization of ['Bearer', 'Bearer a b', `Bearer ${LONG}`, 'Basic !', `Basic ${b64(`a:${LONG}`)}`]) {
       assert.equal((await ask(anybody, { headers: { authorization } })).status, 401, authorization.slice(0, 12))
@@ -200,14 +200,14 @@ describe('authenticate', () => {
     assert.equal((await ask(anybody, { headers: { authorization: 'Bearer a' } })).status, 200)
   })
 
-  test('a principal without a subject is a mistake of the host, not a caller', async () => {
+  test('a principal without a subject is an error of the host', async () => {
     for (const broken of [{}, { subject: '' }, { subject: 7 }]) {
       const answer = await ask(only(bearer({ verify: () => broken as Principal })), { headers: auth('Bearer x') })
       assert.equal(answer.status, 500, JSON.stringify(broken))
     }
   })
 
-  test('the cache: successes only, for their time, and one verification for those that come at once', async () => {
+  test('the cache keeps successes for their time, and verifies concurrent requests once', async () => {
     let calls = 0
     const verify = async (token: string): Promise<Principal | undefined> => {
       calls++
@@ -267,7 +267,7 @@ describe('authenticate', () => {
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const at = (handler: Handler, peerAddress: string) => ask(handler, { headers: auth('Bearer tok'), peerAddress })
 
-    test('key has what it reads: a token that is bound to an address passes nowhere else', async () => {
+    test('key has what verify reads: a token that is bound to an address is refused elsewhere', async () => {
       let calls = 0
       const verify = (token: string, request: HttpRequest) => { calls++; return bound(token, request) }
       const handler = compose(authenticate({ schemes: [bearer({ verify })], cache: { ...cache, key: ({ peerAddress }) => peerAddress ?? '' } }), whoAmI)
@@ -276,7 +276,7 @@ describe('authenticate', () => {
       assert.deepEqual([statuses, calls], [[200, 401, 200], 2])
     })
 
-    test('without key it is refused when the policy is made, and where that can not be seen, when it reads', async () => {
+    test('without key it is refused at construction, or when verify reads the request', async () => {
       const password = (name: string, secret: string, request: HttpRequest) => bound(name + secret, request)
       for (const scheme of [bearer({ verify: bound }), apiKey({ header: 'x', verify: bound }), basic({ verify: password })]) {
         assert.throws(() => authenticate({ schemes: [scheme], cache }), /takes the request, but the cache remembers by the credentials; name what verify reads/)
@@ -288,7 +288,7 @@ describe('authenticate', () => {
       assert.match(String(heard[0]), /verify reads peerAddress of the request/)
     })
 
-    test('a key that is no text is a mistake of the host', async () => {
+    test('a key that is no text is an error of the host', async () => {
       assert.throws(() => authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: 'x' as never } }), /key must be a function/)
       const handler = compose(authenticate({ schemes: [bearer({ verify: bound })], cache: { ...cache, key: () => undefined as never } }), whoAmI)
       assert.equal((await at(handler, '192.0.2.1')).status, 500)
@@ -311,7 +311,7 @@ describe('authenticate', () => {
     assert.equal(await guess('right', '192.0.2.1'), 200)
   })
 
-  test('optional: nobody goes on, and an authorize behind it still asks for credentials', async () => {
+  test('optional: an anonymous request continues, and an authorize behind it asks for credentials', async () => {
     const schemes = [bearer({ verify: tokens(PEOPLE) })]
     const open = compose(authenticate({ schemes, optional: true }), whoAmI)
     assert.deepEqual((await ask(open)).json, { subject: null }, 'nobody')
@@ -326,7 +326,7 @@ describe('authenticate', () => {
     assert.equal((await ask(open)).headers['www-authenticate'], undefined, 'no challenge without a 401')
   })
 
-  test('optional: what comes late is asked the same', async () => {
+  test('optional: an asynchronous answer of 401 asks for credentials too', async () => {
     const optional = authenticate({ schemes: [bearer({ verify: tokens(PEOPLE) })], optional: true })
     const challengeOf = async (handler: Handler): Promise<unknown[]> => {
       const { status, headers, body } = await ask(compose(optional, handler))
@@ -339,7 +339,7 @@ describe('authenticate', () => {
     for (const declines of [async () => undefined, () => undefined]) assert.deepEqual(await challengeOf(declines), [0, undefined, undefined], 'not mine')
   })
 
-  test('results of a name and password and of an API key may be remembered too', async () => {
+  test('results of basic and of apiKey may be cached too', async () => {
     let asked = 0
     const verify = () => { asked++; return { subject: 'ann' } }
     const cache = { maxEntries: 10, ttlMs: 60_000 }
@@ -368,7 +368,7 @@ describe('authenticate', () => {
     assert.deepEqual(answers.map(({ status }) => status), [200, 401])
   })
 
-  test('schemes that take time are tried in turn, up to the first that knows', async () => {
+  test('asynchronous schemes are tried in turn, up to the first that succeeds', async () => {
     const asked: string[] = []
     const late = (name: string, known: boolean) => apiKey({ header: name, verify: async () => { asked.push(name); return known ? { subject: name } : undefined } })
     const handler = compose(authenticate({ schemes: [late('x-a', false), late('x-b', true), late('x-c', true)] }), whoAmI)
@@ -376,7 +376,7 @@ describe('authenticate', () => {
     assert.deepEqual(asked, ['x-a', 'x-b'])
   })
 
-  test('misuse throws when it is made', () => {
+  test('invalid options throw at construction', () => {
     const scheme = bearer({ verify: tokens(PEOPLE) })
     const wrong: [() => unknown, RegExp][] = [
       [() => authenticate({ schemes: [] }), /at least one scheme/],
@@ -417,30 +417,30 @@ describe('authorize', () => {
     assert.equal((await ask(handler, as('reader'))).status, 200, 'a reader may read')
   })
 
-  test('nobody known: 401', async () => {
+  test('an unknown caller gets 401', async () => {
     for (const context of [undefined, null, {}]) assert.equal((await ask(handler, { context })).status, 401, JSON.stringify(context))
   })
 
-  test('only true lets anybody in', async () => {
+  test('only the value true permits a request', async () => {
     for (const answer of [undefined, 1, 'yes', {}]) {
       const careless = compose(authorize({ allow: () => answer as never, reason: 'no' }), whoAmI)
       assert.equal((await ask(careless, as('x'))).status, 403, JSON.stringify(answer))
     }
   })
 
-  test('a check that fails is no permission', async () => {
+  test('a check that throws is no permission', async () => {
     const broken = compose(authorize({ allow: () => Promise.reject(new Error('away')), reason: 'no' }), whoAmI)
     assert.equal((await ask(broken, as('x'))).status, 500, 'masked')
   })
 
-  test('whom the host knows is asked each time, with a cache too: all of them have the same credentials, none', async () => {
+  test('hostUser is called for each request, with a cache too, because all its requests have the same credentials: none', async () => {
     const session = hostUser(({ headers }) => headers['x-session'] === undefined ? undefined : { subject: String(headers['x-session']) })
     const handler = compose(authenticate({ schemes: [session], cache: { maxEntries: 10, ttlMs: 60_000 } }), whoAmI)
     for (const name of ['ann', 'bob', 'ann']) assert.equal((await ask(handler, { headers: { 'x-session': name } })).json['subject'], name)
     assert.equal((await ask(handler)).status, 401)
   })
 
-  test('a key that can be none is not even asked about', async () => {
+  test('a malformed key is not passed to verify', async () => {
     const asked: string[] = []
     const handler = only(apiKey({ header: 'x-api-key', verify: (key) => { asked.push(key); return { subject: 'any' } } }))
     for (const [key, status] of [['fine', 200], ['x'.repeat(8192), 200], ['x'.repeat(8193), 401], ['a\tb', 401], ['a\u007f', 401], ['', 401]] as const) {
@@ -449,7 +449,7 @@ describe('authorize', () => {
     assert.equal(asked.length, 2)
   })
 
-  test('one of many tokens is found as one of a few is, and nobody by a part, a longer text or another case', () => {
+  test('a token is found among many or few, and never by a part, a longer text or another case', () => {
     for (const count of [1, 16, 17, 200]) {
       const whom = tokens(Object.fromEntries(Array.from({ length: count }, (_, at) => [`töken-${at}`, { subject: `s${at}` }])))
       for (const at of [0, count - 1]) assert.equal(whom(`töken-${at}`)?.subject, `s${at}`, `${at} of ${count}`)
@@ -457,7 +457,7 @@ describe('authorize', () => {
     }
   })
 
-  test('digests of secrets are those of this process alone', () => {
+  test('digests of secrets differ in each process', () => {
     assert.notEqual(secretDigest('tok-ann'), createHash('sha256').update('tok-ann').digest('base64url'))
     assert.equal(secretDigest('tok-ann'), secretDigest('tok-ann'))
     assert.match(secretDigest(''), /^[\w-]{43}$/)

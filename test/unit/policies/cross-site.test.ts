@@ -52,7 +52,7 @@ describe('crossSite', () => {
     })
   }
 
-  test('origins that are named pass, whatever else the browser says', async () => {
+  test('allowed origins pass, whatever else the browser sends', async () => {
     for (const site of ['cross-site', 'same-site', undefined]) {
       const headers = { origin: APP, host: 'api.example.com', ...site !== undefined && { 'sec-fetch-site': site } }
       assert.equal(await answered(headers, { origins: [APP] }), 200)
@@ -66,7 +66,7 @@ describe('crossSite', () => {
     assert.equal(await answered(headers, { sameSite: 'refuse', origins: [APP] }), 200)
   })
 
-  test('behind cors, origins that it lets in by name pass, and the pages of no others', async () => {
+  test('behind cors, origins that it allows by name pass, and no others', async () => {
     const from = (origin: string) => ({ origin, 'host': 'api.example.com', 'sec-fetch-site': 'cross-site' })
     const named = [cors({ origins: [APP], credentials: true })]
     assert.equal(await answered(from(APP), {}, 'POST', named), 200)
@@ -77,14 +77,14 @@ describe('crossSite', () => {
     assert.equal(await answered(from(APP), {}, 'OPTIONS', [cors({ origins: '*' })]), 200)
   })
 
-  test('a page that cors lets in can read the 403 of a crossSite behind it', async () => {
+  test('a page that cors allows can read the 403 of a crossSite behind it', async () => {
     const { status, headers } = await ask(compose<unknown>(cors({ origins: '*' }), crossSite(), handler), {
       method: 'POST', headers: { origin: APP, 'sec-fetch-site': 'cross-site' },
     })
     assert.deepEqual([status, headers['access-control-allow-origin']], [403, '*'])
   })
 
-  test('an order that can not work, and options that make no sense, are refused', () => {
+  test('an order that cannot work, and options that make no sense, are refused', () => {
     assert.throws(() => compose<unknown>(crossSite(), cors({ origins: [APP] }), handler), /crossSite stands before cors/)
     assert.throws(() => compose<unknown>(crossSite(), requestId(), handler), /crossSite stands before requestId/)
     for (const origin of ['app.example.com', `${APP}/`, 'https://APP.example.com', '*', '', 5, null]) {

@@ -26,7 +26,7 @@ const count: Handler = async (request) => {
   return json(200, size)
 }
 
-test('limits take the least that makes sense', async () => {
+test('limits accept their smallest valid value', async () => {
   const nothing = compose(limitBody({ maxBodyBytes: 0 }), count)
   assert.deepEqual([(await ask(nothing, { body: body() })).body, (await ask(nothing, { body: body('x') })).status], ['0', 413])
   const one = compose(limitHeaders({ maxFields: 1 }), () => json(200, {}))
@@ -51,7 +51,7 @@ describe('limitBody', () => {
 
   const limited = (handler: Handler) => compose(limitBody({ maxBodyBytes: 10 }), handler)
 
-  test('SPEC 8.1: by Content-Length before anything is read', async () => {
+  test('SPEC 8.1: limits by Content-Length before anything is read', async () => {
     for (const [length, status] of [['11', 413], ['10', 200], [undefined, 200]] as const) {
       const source = body('"12345678"')
       const answer = await ask(limited(read(1000)), { body: source, headers: { 'content-type': 'application/json', ...length !== undefined && { 'content-length': length } } })
@@ -60,7 +60,7 @@ describe('limitBody', () => {
     }
   })
 
-  test('by what comes, read at once or in pieces, and says what the limit is', async () => {
+  test('limits the bytes that arrive, read at once or in pieces, and names the limit', async () => {
     for (const handler of [read(1000), count]) {
       const answer = await ask(limited(handler), { body: body('"12345', '67890"') })
       assert.deepEqual([answer.status, answer.json], [413, { error: 'The body is larger than 10 bytes.', code: 'body_too_large' }])
@@ -82,7 +82,7 @@ describe('limitBody', () => {
 describe('limitHeaders', () => {
   const ok: Handler = () => json(200, {})
 
-  test('so many bytes and so many fields, and no more', async () => {
+  test('limits the bytes and the number of fields', async () => {
     const bytes = compose(limitHeaders({ maxHeaderBytes: 12 }), ok)
     assert.equal((await ask(bytes, { headers: { abc: '123', de: '4567' } })).status, 200)
     const over = await ask(bytes, { headers: { abc: '123', de: '45678' } })
@@ -93,7 +93,7 @@ describe('limitHeaders', () => {
   })
 })
 
-test('misuse throws when it is made', () => {
+test('invalid options throw at construction', () => {
   for (const [make, what] of [
     [() => limitBody({ maxBodyBytes: -1 }), /maxBodyBytes/], [() => limitBody({} as never), /maxBodyBytes/], [() => limitBody({ maxBodyBytes: 1.5 }), /maxBodyBytes/],
     [() => limitHeaders({}), /set maxHeaderBytes, maxFields/], [() => limitHeaders({ maxHeaderBytes: 0 }), /whole numbers/], [() => limitHeaders({ maxFields: 1.5 }), /whole numbers/],

@@ -29,6 +29,6 @@ refuses([
   [() => make.timeouts({ readms: 1 }), 'timeouts: there is no option "readms"; did you mean "readMs"?'],
 ])
 
-test('every scheme of our own is one', () => {
+test('every built-in scheme is accepted', () => {
   make.authenticate({ schemes: [...schemes, basic({ verify }), apiKey({ header: 'x-key', verify }), hostUser(verify)], optional: true })
 })

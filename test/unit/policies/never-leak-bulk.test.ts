@@ -94,7 +94,7 @@ function handlers(fail: () => unknown, calls: number): Record<string, [Handler, 
   }
 }
 
-describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks tell nothing of what a host brings', () => {
+describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks leak nothing that the host throws', () => {
   for (const [at, fail] of THROWN.entries()) {
     test(`thrown thing ${at + 1} in every handler, at the first call of store and blobs and at later ones`, async () => {
       for (let calls = 0; calls < 4; calls++) {
@@ -107,7 +107,7 @@ describe('SPEC 7.3, 7.4, 7.6: bulk, background and callbacks tell nothing of wha
       }
     })
 
-    test(`thrown thing ${at + 1} by the work: the status resource says that it failed, and not why`, async () => {
+    test(`thrown thing ${at + 1} by the work: the status shows that it failed, and not why`, async () => {
       const { store, queue, blobs } = memory()
       const upload = ndjsonUpload({ write: async () => { throw fail() }, background: { name: 'n', blobs } })
       const repository = { createMany: async () => { throw fail() } }

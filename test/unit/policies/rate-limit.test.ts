@@ -25,7 +25,7 @@ const only = (increment: Store['increment']): Store => ({ increment } as Partial
 const away = only(() => Promise.reject(new StoreUnavailableError('away')))
 
 describe('rateLimit', () => {
-  test('SPEC 8.2, 7.429: so many pass, then 429 with Retry-After, until the window ends', async (t) => {
+  test('SPEC 8.2, 7.429: the limit passes, then 429 with Retry-After, until the window ends', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2026, 0, 1) })
     const handler = limited([three])
     for (const left of [2, 1, 0]) {
@@ -64,7 +64,7 @@ describe('rateLimit', () => {
     assert.equal(answers.filter(({ status }) => status === 200).length, 37, 'exactly')
   })
 
-  test('costs: what does not fit is refused and not charged, what never fits is a 413, what is free passes', async () => {
+  test('a cost that does not fit is refused and not charged, one that never fits is a 413, a free request passes', async () => {
     const handler = limited([{ name: 'items', limit: 10, windowSeconds: 60, cost: ({ headers }) => Number(headers['x-items']) }])
     const cost = async (items: number): Promise<string> => {
       const { status, headers } = await ask(handler, { ...as('ann'), headers: { 'x-items': String(items) } })
@@ -76,7 +76,7 @@ describe('rateLimit', () => {
     assert.match(await cost(Number.NaN), /^500/, 'a mistake of the host')
   })
 
-  test('whom a counter is for: kinds of callers never share one, and its key is short and well-formed, whatever they are called', async () => {
+  test('kinds of callers never share a counter, and its key is short and well-formed for any name', async () => {
     const keyOf = async (by: 'principal' | 'address' | ((asked: unknown) => string | undefined), what: Parameters<typeof ask>[1]): Promise<string | undefined> => {
       let found: string | undefined
       const store = only((key, value, { ttlMs }) => { found = key; return { value, resetMs: ttlMs } })
@@ -104,7 +104,7 @@ describe('rateLimit', () => {
     assert.match(String((await ask(named, as('ann'))).headers['ratelimit']), /^"b";r=9;t=\d+, "a";r=5;t=\d+$/)
   })
 
-  test('bytes as announced', () => {
+  test('bodyBytes charges the announced bytes', () => {
     const cost = bodyBytes(1000)
     for (const unit of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) assert.throws(() => bodyBytes(unit), /bodyBytes: unit/, String(unit))
     for (const [length, expected] of [[undefined, 1], ['0', 1], ['1', 1], ['1000', 1], ['1001', 2], ['x', 1]] as const) {
@@ -127,7 +127,7 @@ describe('rateLimit', () => {
     assert.throws(() => consume(request(), -1), TypeError, 'no refunds')
   })
 
-  test('several: the first that refuses ends it, and those behind it are not charged', async () => {
+  test('the first limit that refuses ends the check, and later ones are not charged', async () => {
     const handler = limited([{ ...three, name: 'burst', limit: 2 }, { ...three, name: 'day', limit: 100, windowSeconds: 86_400 }])
     for (let time = 0; time < 10; time++) await ask(handler, as('ann'))
     const { status, headers } = await ask(handler, as('ann'))
@@ -139,7 +139,7 @@ describe('rateLimit', () => {
     assert.equal((await store.increment('rl:day:p:ann', 0, { ttlMs: 1000 })).value, 2, 'the day counts what passed')
   })
 
-  test('spoofed headers and names that look alike do not help', async () => {
+  test('spoofed headers and similar names do not evade a limit', async () => {
     const handler = limited([three])
     const spoofs = ['10.0.0.1', '1.2.3.4, 5.6.7.8', '::1', ''].map((text) => ({ 'x-forwarded-for': text, forwarded: `for=${text}`, 'x-real-ip': text }))
     const statuses = []
@@ -150,14 +150,14 @@ describe('rateLimit', () => {
     for (const subject of odd) assert.equal((await ask(handler, as(subject))).headers['ratelimit'], '"default";r=2;t=60', 'a counter of its own')
   })
 
-  test('failures from behind carry the fields too, and what is declined stays declined', async () => {
+  test('failures of the handler have the fields too, and declined requests stay declined', async () => {
     const failing = limited([three], {}, () => { throw httpError('not_found') })
     const { status, headers } = await ask(failing, as('ann'))
     assert.deepEqual([status, headers['ratelimit']], [404, '"default";r=2;t=60'], 'a 404')
     assert.equal((await ask(limited([three], {}, () => undefined))).status, 0, 'not mine')
   })
 
-  test('the store is away: as was chosen', async () => {
+  test('onStoreError decides while the store is away', async () => {
     const denied = await ask(limited([three], { store: away, onStoreError: 'deny' }), as('ann'))
     assert.deepEqual([denied.status, denied.json['code'], denied.headers['retry-after']], [503, 'store_unavailable', '5'], 'deny')
     const heard: unknown[] = []
@@ -176,7 +176,7 @@ describe('rateLimit', () => {
     assert.equal((await ask(limited([three], { store: broken, onStoreError: 'allow' }), as('ann'))).status, 500, 'a bug is no outage')
   })
 
-  test('what costs 1 is one question to the store, what costs more is looked at before, and what costs nothing is told', async () => {
+  test('a cost of 1 is one call of the store, a higher cost is checked first, and a free request gets the fields', async () => {
     const { store } = memory()
     const asked: number[] = []
     const counting = only((key, by, options) => { asked.push(by); return store.increment(key, by, options) })
@@ -187,7 +187,7 @@ describe('rateLimit', () => {
     }
   })
 
-  test('misuse throws when it is made', () => {
+  test('invalid options throw at construction', () => {
     const { store } = memory()
     const wrong: [Partial<RateLimitOptions>, RegExp][] = [
       [{ onStoreError: undefined as never }, /onStoreError/],
@@ -214,9 +214,9 @@ describe('rateLimit', () => {
   })
 })
 
-describe('several limits, whether the store answers at once or late', () => {
+describe('several limits, with a synchronous or an asynchronous store', () => {
   for (const [when, at] of [['at once', <T>(value: T) => value], ['late', <T>(value: T) => Promise.resolve(value)]] as const) {
-    test(`each that applies is charged once, and told, ${when}`, async () => {
+    test(`each that applies is charged once, and shown, ${when}`, async () => {
       const charged: [string, number][] = []
       const store = only((key, by, { ttlMs }) => { charged.push([key, by]); return at({ value: by, resetMs: ttlMs }) })
       const handler = limited([
@@ -255,13 +255,13 @@ describe('several limits, whether the store answers at once or late', () => {
 })
 
 describe('rateLimit: bounds', () => {
-  test('bodyBytes counts begun units, one where no length is said', () => {
+  test('bodyBytes counts started units, one without a length', () => {
     const cost = (length: string | undefined, unit?: number): number => bodyBytes(unit)(request({ headers: length === undefined ? {} : { 'content-length': length } }))
     assert.deepEqual(['0', '1', '1024', '1025', undefined, 'x'].map((length) => cost(length)), [1, 1, 1, 2, 1, 1])
     assert.equal(cost('7', 1), 7, 'the least unit')
   })
 
-  test('the least limit, the shortest window, the longest name', () => {
+  test('accepts the smallest limit, the shortest window and the longest name', () => {
     const make = (name: string, limit: number, windowSeconds: number) => () => rateLimit({ store: memory().store, onStoreError: 'deny', policies: [{ name, limit, windowSeconds }] })
     assert.doesNotThrow(make('n'.repeat(64), 1, 1))
     for (const wrong of [make('n'.repeat(65), 1, 1), make('n', 0, 1), make('n', 1, 0)]) assert.throws(wrong, TypeError)
@@ -273,18 +273,18 @@ describe('clientAddress: bounds', () => {
   const seen = (forwarded: string, trustedProxies: string[], peerAddress = '10.0.0.1') =>
     clientAddress({ trustedProxies })(request({ peerAddress, headers: { 'x-forwarded-for': forwarded } }))
 
-  test('sixteen hops are walked, and no more', () => {
+  test('reads at most sixteen hops', () => {
     const hops = (count: number): string => `1.2.3.4${', 10.0.0.2'.repeat(count)}`
     assert.deepEqual([seen(hops(15), ['10.0.0.0/8']), seen(hops(16), ['10.0.0.0/8'])], ['1.2.3.4', '10.0.0.2'])
   })
-  test('a single trusted address is that one alone', () => {
+  test('a single trusted address trusts that address only', () => {
     assert.deepEqual([seen('1.2.3.4', ['10.0.0.1']), seen('1.2.3.4', ['10.0.0.0']), seen('1.2.3.4', ['11.0.0.1'])], ['1.2.3.4', '10.0.0.1', '10.0.0.1'])
     assert.deepEqual(['2001:db8::1', '2001:db8::'].map((own) => seen('1.2.3.4', [own], '2001:db8::1')), ['1.2.3.4', '2001:db8::/64'])
   })
   test('a peer without an address in the network, as on a Unix socket, is counted by what it is', () => {
     assert.equal(clientAddress({})(request({ peerAddress: 'unix:' })), 'unix:')
   })
-  test('of a field that stands on several lines the last line was written last', () => {
+  test('reads the last of several field lines as the newest', () => {
     const headers = { 'x-forwarded-for': ['6.6.6.6', '10.0.0.3'] }
     assert.equal(clientAddress({ trustedProxies: ['10.0.0.0/8'] })(request({ peerAddress: '10.0.0.1', headers })), '6.6.6.6')
   })

@@ -41,7 +41,7 @@ describe('timeouts', () => {
     assert.equal(closed, false, 'a source that never began has nothing to close')
   })
 
-  test('the body of an answer that comes too late is closed, though nobody has read of it', async (t) => {
+  test('the unread body of an answer that comes too late is closed', async (t) => {
     awake(t)
     let told = false
     const source = { [Symbol.asyncIterator]: () => ({ next: () => never, return: async () => { told = true; return { done: true as const, value: undefined } } }) }
@@ -53,7 +53,7 @@ describe('timeouts', () => {
     assert.equal(told, true)
   })
 
-  test('a body that has been read is not what a late run waits for: 503 and no 408, at once or in pieces', async (t) => {
+  test('a late run that has read its body is a 503 and no 408, at once or in pieces', async (t) => {
     awake(t)
     const sent = body(async () => new Uint8Array(1), async function * () { yield new Uint8Array(1) })
     for (const read of [(from: BodySource) => from.bytes(10), async (from: BodySource) => { for await (const _ of from.stream()); }]) {
@@ -62,7 +62,7 @@ describe('timeouts', () => {
     }
   })
 
-  test('a body that its reader leaves is let go of, one that ends is not, and what a parser left is there', async () => {
+  test('a body whose reader stops is released, one that ends is not, and a parsed body is available', async () => {
     let returned = 0
     const pieces = { [Symbol.asyncIterator]: () => {
       let left = 2
@@ -81,7 +81,7 @@ describe('timeouts', () => {
     assert.deepEqual(counts, ['[1,7]', 1, '[2,7]', 1])
   })
 
-  test('a handler that fails after its time fails unheard', async (t) => {
+  test('a failure after the time-out is not reported', async (t) => {
     awake(t)
     const handler = compose(timeouts({ runMs: 10 }), async ({ signal }) => {
       await new Promise((resolve) => { signal.addEventListener('abort', resolve, { once: true }) })
@@ -90,7 +90,7 @@ describe('timeouts', () => {
     assert.equal((await ask(handler)).json['code'], 'run_timeout', 'the answer')
   })
 
-  test('a body that does not come is a 408, read at once or in pieces', async (t) => {
+  test('a body that does not arrive is a 408, read at once or in pieces', async (t) => {
     awake(t)
     const slow = body(() => never)
     assert.deepEqual((await ask(compose(timeouts({ readMs: 10 }), async (request) => json(200, await readBytes(request, { maxBodyBytes: 10 }))), { body: slow })).status, 408, 'at once')
@@ -104,7 +104,7 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ runMs: 10 }), inPieces), { body: slow })).status, 408, 'a run that waits for its body')
   })
 
-  test('pieces that come in time come through whole', async () => {
+  test('pieces that come in time arrive whole', async () => {
     const echo: Handler = async (request) => {
       const pieces: Uint8Array[] = []
       for await (const piece of request.body.stream()) pieces.push(piece)
@@ -114,7 +114,7 @@ describe('timeouts', () => {
     assert.equal((await ask(compose(timeouts({ readMs: 1000 }), echo), { body: quick })).json, 'one two')
   })
 
-  test('an answer whose head was in time may take longer: nothing is aborted behind it', async (t) => {
+  test('an answer whose head is in time may take longer and is not aborted', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     let inner: AbortSignal | undefined
     let closed = false
@@ -130,7 +130,7 @@ describe('timeouts', () => {
     assert.deepEqual(got, ['x'])
   })
 
-  test('what is in time is untouched, with its failures', async () => {
+  test('an answer in time is unchanged, failures included', async () => {
     assert.equal((await ask(compose(timeouts({ runMs: 1000, readMs: 1000 }), ok))).status, 200, 'direct')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => json(201, {})))).status, 201, 'later')
     assert.equal((await ask(compose(timeouts({ runMs: 1000 }), async () => { throw httpError('conflict') }))).status, 409, 'its failure')
@@ -144,7 +144,7 @@ describe('timeouts', () => {
 })
 
 describe('limitConcurrency', () => {
-  test('issue 15, C13: one caller has no more than maxPerCaller turns and places, and takes none of the others', async () => {
+  test('issue 15, C13: one caller has at most maxPerCaller slots and waiting places, and takes none of the others', async () => {
     const waiting: (() => void)[] = []
     const limited = compose(
       limitConcurrency({ maxConcurrent: 2, maxQueued: 10, maxWaitMs: 60_000, maxPerCaller: 3, by: ({ headers }) => headers['x-user'] as string | undefined }),
@@ -179,7 +179,7 @@ describe('limitConcurrency', () => {
     for (const answer of await Promise.all(running)) assert.equal(answer?.status, 200)
   })
 
-  test('the bound holds for those who have waited, and for those who come after them', async (t) => {
+  test('the limit applies to waiting requests and to later ones', async (t) => {
     awake(t)
     let [running, most] = [0, 0]
     const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 20, maxWaitMs: 60_000 }), async () => {
@@ -195,7 +195,7 @@ describe('limitConcurrency', () => {
     }
   })
 
-  test('one whose turn has come keeps no timer', async (t) => {
+  test('a request that runs keeps no timer', async (t) => {
     const cleared = t.mock.method(globalThis, 'clearTimeout')
     const waiting: (() => void)[] = []
     const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 1, maxWaitMs: 60_000 }), () => new Promise((resolve) => { waiting.push(() => resolve(json(200, {}))) }))
@@ -215,7 +215,7 @@ describe('limitConcurrency', () => {
   }
   const tick = () => new Promise((resolve) => { setImmediate(resolve) })
 
-  test('SPEC 7.503: so many run, so many wait in order, the others are 503 at once', async () => {
+  test('SPEC 7.503: maxConcurrent run, maxWaiting wait in order, others are a 503 at once', async () => {
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 2, maxQueued: 2, maxWaitMs: 60_000 }), handler)
     const asked = Array.from({ length: 4 }, () => ask(limited))
@@ -237,7 +237,7 @@ describe('limitConcurrency', () => {
     assert.equal((await again).status, 200, 'and there is room again')
   })
 
-  test('one that waits too long, or leaves, gives its place up', async (t) => {
+  test('a request that waits too long, or whose client disconnects, leaves the queue', async (t) => {
     awake(t)
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 1, maxWaitMs: 20 }), handler)
@@ -256,7 +256,7 @@ describe('limitConcurrency', () => {
     assert.equal(open.length, 2, 'and nobody else ran')
   })
 
-  test('one that has its turn leaves nothing behind with its signal, nor one that is refused', async (t) => {
+  test('a request that runs or is refused leaves no listener on its signal', async (t) => {
     awake(t)
     const { open, handler } = gate()
     const limited = compose(limitConcurrency({ maxConcurrent: 1, maxQueued: 2, maxWaitMs: 20 }), handler)
@@ -274,12 +274,12 @@ describe('limitConcurrency', () => {
     assert.equal((await second).status, 200)
   })
 
-  test('a turn that is over at once leaves room', async () => {
+  test('a request that ends at once releases its slot', async () => {
     const limited = compose(limitConcurrency({ maxConcurrent: 1 }), ok)
     for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 200, String(time))
   })
 
-  test('a failure ends a turn, thrown or rejected', async () => {
+  test('a failure releases the slot, thrown or rejected', async () => {
     for (const failing of [() => { throw new Error('x') }, () => Promise.reject(new Error('x'))]) {
       const limited = compose(limitConcurrency({ maxConcurrent: 1 }), failing)
       for (let time = 0; time < 3; time++) assert.equal((await ask(limited)).status, 500, 'its own failure')
@@ -291,7 +291,7 @@ describe('limitConcurrency', () => {
 
 describe('requestId', () => {
   const shows: Handler = (request) => json(200, { id: requestIdOf(request) })
-  test('an id of its own, on failures too; a sent one only where it is trusted', async () => {
+  test('requestId sets an id, on failures too; a sent id is used only if it is trusted', async () => {
     const [first, second] = [await ask(compose(requestId(), shows)), await ask(compose(requestId(), shows))]
     assert.match(String(first.json['id']), /^[\w-]{22}$/, 'an id')
     assert.equal(first.headers['x-request-id'], first.json['id'], 'the same in the field')

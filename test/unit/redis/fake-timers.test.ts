@@ -20,7 +20,7 @@ function underFakes(t: TestContext, work: () => void): void {
 }
 
 describe('after fake timers', () => {
-  test('calls that are not answered still end', async (t) => {
+  test('calls without a reply still end', async (t) => {
     const breaker = redisBreaker(20)
     const silent = () => breaker.call(() => new Promise(() => undefined), () => undefined)
     let first: Promise<unknown> = Promise.resolve()
@@ -29,7 +29,7 @@ describe('after fake timers', () => {
     await within(Promise.all([first, second].map((call) => assert.rejects(call, isStoreUnavailable))))
   })
 
-  test('notices that were gathered are sent', async (t) => {
+  test('collected notices are sent', async (t) => {
     const sent = new EventEmitter()
     const notices = new Notices({ publish: (channel: string) => { sent.emit('sent', channel); return Promise.resolve(1) } } as unknown as RedisClient)
     const heard = new Promise((resolve) => { sent.once('sent', resolve) })
@@ -37,7 +37,7 @@ describe('after fake timers', () => {
     assert.equal(await within(heard), 'a')
   })
 
-  test('another connection is opened where there was none', async (t) => {
+  test('a missing connection is opened', async (t) => {
     const asked = new EventEmitter()
     const watches = new Watches({ nodes: () => { asked.emit('asked'); return [] } } as unknown as RedisClient)
     t.after(() => { watches.close() })

@@ -83,7 +83,7 @@ function setUp(more: Partial<CollectionOptions<Note, Draft, Partial<Draft>>> = {
 }
 
 describe('one record', () => {
-  test('SPEC 4.1.GET: 200 with an ETag, 404 where there is none', async () => {
+  test('SPEC 4.1.GET: an item is a 200 with an ETag, an unknown one a 404', async () => {
     const { go, notes } = setUp()
     const { status, headers, json } = await go('GET', '/v1/notes/a')
     assert.deepEqual([status, json, headers['cache-control'], headers['vary']], [200, { id: 'a', title: 'A' }, 'private, no-cache', 'Accept'])
@@ -92,7 +92,7 @@ describe('one record', () => {
     assert.deepEqual([(await go('GET', '/v1/notes/b')).json.code, (await go('GET', '/v1/notes/a', undefined, { accept: 'text/html' })).status], ['not_found', 406])
     assert.ok(notes.calls[0]?.signal instanceof AbortSignal)
   })
-  test('SPEC 4.1.POST: 201 with its Location below the mount path, its ETag and itself', async () => {
+  test('SPEC 4.1.POST: a new item is a 201 with its Location below the mount path, its ETag and its value', async () => {
     const { go } = setUp()
     const made = await go('POST', '/v1/notes/', { title: 'N' })
     assert.deepEqual([made.status, made.headers['location'], made.headers['content-location'], made.json], [201, '/v1/notes/new%2F1', '/v1/notes/new%2F1', { id: 'new/1', title: 'N' }])
@@ -106,7 +106,7 @@ describe('one record', () => {
     const { status, json } = await setUp().go('POST', '/v1/notes', { title: 'A' })
     assert.deepEqual([status, json.code, json.details[0].pointer], [409, 'conflict', '/title'])
   })
-  test('SPEC 4.1.PUT: replaces with 200, creates with 201, 204 where no body is wanted', async () => {
+  test('SPEC 4.1.PUT: PUT replaces with 200, creates with 201, and answers 204 if no body is wanted', async () => {
     const { go, notes } = setUp()
     const replaced = await go('PUT', '/v1/notes/a', { title: 'B', text: 't' })
     assert.deepEqual([replaced.status, replaced.json, replaced.headers['location']], [200, { id: 'a', title: 'B', text: 't' }, undefined])
@@ -121,7 +121,7 @@ describe('one record', () => {
     assert.equal((await go('PUT', '/v1/notes/a', { text: 'no title' })).status, 400)
     assert.deepEqual(notes.log.filter((line) => line === 'get'), [], 'nobody asked for a look')
   })
-  test('SPEC 4.1.PATCH: changes what is named, 200, 204, 400', async () => {
+  test('SPEC 4.1.PATCH: PATCH changes the named members: 200, 204 or 400', async () => {
     const { go, notes } = setUp()
     for (const type of ['application/json', 'application/merge-patch+json', 'application/merge-patch+json; charset=utf-8']) {
       const { status, json } = await go('PATCH', '/v1/notes/a', { text: type }, { 'content-type': type })
@@ -135,13 +135,13 @@ describe('one record', () => {
     assert.equal((await go('PATCH', '/v1/notes/b', { title: 'x' })).status, 404)
     assert.equal((await go('PATCH', '/v1/notes/a', {})).status, 200)
   })
-  test('SPEC 4.1.DELETE: 204, then 404', async () => {
+  test('SPEC 4.1.DELETE: DELETE is a 204, then a 404', async () => {
     const { go } = setUp()
     const gone = await go('DELETE', '/v1/notes/a')
     assert.deepEqual([gone.status, gone.text], [204, ''])
     assert.equal((await go('DELETE', '/v1/notes/a')).status, 404)
   })
-  test('OPTIONS and 405 name what there is', async () => {
+  test('OPTIONS and 405 list the methods', async () => {
     const { go } = setUp()
     assert.deepEqual((await go('OPTIONS', '/v1/notes/a')).headers, {
       'allow': 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS', 'accept-patch': 'application/merge-patch+json, application/json',
@@ -154,7 +154,7 @@ describe('one record', () => {
 })
 
 describe('a patch without a schema of its own', () => {
-  test('is judged by what comes of it', async () => {
+  test('is validated by its result', async () => {
     const notes = new Notes()
     const handler = collection<Note, Draft, Partial<Draft>>({ repository: notes, schema })
     const go = (body: unknown) => ask(handler, 'PATCH', '/a', { body })
@@ -173,7 +173,7 @@ describe('a patch without a schema of its own', () => {
     ]
     for (const [target, patch, result] of examples) assert.deepEqual(mergePatch(target, patch), result)
   })
-  test('a patch changes neither what it is, nor what it is for', () => {
+  test('a patch changes neither its own value nor the stored one', () => {
     const value = fc.dictionary(fc.string().filter((key) => key !== '__proto__'), fc.jsonValue().filter((one) => !JSON.stringify(one).includes('__proto__')), { noNullPrototype: true })
     fc.assert(fc.property(value, value, (target, patch) => {
       const before = structuredClone([target, patch])
@@ -185,7 +185,7 @@ describe('a patch without a schema of its own', () => {
   })
 })
 
-describe('conditions', () => {
+describe('answers conditional requests', () => {
   for (const [name, make] of [['without', () => new Notes()], ['with', () => new SafeNotes()]] as const) {
     test(`If-Match and If-None-Match, ${name} transactions`, async () => {
       const { go, tag, notes } = setUp({}, make())
@@ -204,7 +204,7 @@ describe('conditions', () => {
       assert.equal(notes.log.includes('begin'), name === 'with')
     })
   }
-  test('one that somebody else makes or takes between look and write is a 412, and in a transaction stays theirs', async () => {
+  test('an item that another client creates or deletes between read and write is a 412, and a transaction keeps that change', async () => {
     const { go, notes, tag } = setUp({}, new SafeNotes())
     notes.meanwhile = () => { notes.all.set('n', { id: 'n', title: 'theirs' }) }
     assert.equal((await go('PUT', '/v1/notes/n', { title: 'mine' }, { 'if-none-match': '*' })).status, 412)
@@ -213,7 +213,7 @@ describe('conditions', () => {
     notes.meanwhile = () => { notes.all.delete('a') }
     assert.equal((await go('PUT', '/v1/notes/a', { title: 'mine' }, { 'if-match': etag })).status, 412)
   })
-  test('428 where they are required', async () => {
+  test('a missing condition is a 428 if conditions are required', async () => {
     const { go, tag, notes } = setUp({ requirePreconditions: true })
     for (const method of ['PUT', 'PATCH', 'DELETE']) {
       const { status, json } = await go(method, '/v1/notes/a', { title: 'x' })
@@ -223,15 +223,15 @@ describe('conditions', () => {
     assert.equal((await go('PATCH', '/v1/notes/a', { title: 'x' }, { 'if-match': await tag() })).status, 200)
     assert.equal((await go('POST', '/v1/notes', { title: 'y' })).status, 201)
   })
-  test('a tag of the host\'s own', async () => {
+  test('the host may compute the ETag', async () => {
     const { tag, go } = setUp({ etag: ({ title }) => `"v-${title}"` })
     assert.equal(await tag(), '"v-A"')
     assert.equal((await go('PATCH', '/v1/notes/a', { title: 'B' }, { 'if-match': '"v-A"' })).headers['etag'], '"v-B"')
   })
 })
 
-describe('what a repository has, and what it does not', () => {
-  test('decides what is allowed', async () => {
+describe('the methods of a repository', () => {
+  test('decide which HTTP methods are allowed', async () => {
     const { all } = new Notes()
     const reading = collection({ repository: { get: (id: string) => all.get(id) }, schema, path: '/notes' })
     assert.equal((await ask(reading, 'PUT', '/notes/a', { body: { title: 'x' } })).headers['allow'], 'GET, HEAD, OPTIONS')
@@ -239,7 +239,7 @@ describe('what a repository has, and what it does not', () => {
     assert.equal((await ask(reading.list, 'GET', '/notes')).status, 0)
     assert.equal((await ask(reading.item, 'GET', '/notes/a', { params: { id: 'a' } })).status, 200)
   })
-  test('ids of another kind', async () => {
+  test('ids may be of another type', async () => {
     const handler = collection<{ nr: number }, object, object, number>({
       repository: { get: (id) => ({ nr: id }), create: () => ({ nr: 7 }), delete: () => false }, schema: jsonSchema<object>({ type: 'object' }),
       id: { parse: (text) => (/^\d+$/.test(text) ? Number(text) : undefined), of: ({ nr }) => nr }, param: 'nr',
@@ -248,7 +248,7 @@ describe('what a repository has, and what it does not', () => {
     assert.equal((await ask(handler, 'GET', '/x')).status, 404)
     assert.equal((await ask(handler, 'POST', '/', { body: {} })).headers['location'], '/7')
   })
-  test('faults are masked, and the host hears of them', async () => {
+  test('faults are masked, and onError receives them', async () => {
     const before = faults.length
     const wrong = collection({ repository: { create: () => ({ id: undefined as never }), list: () => { throw new Error('secret') } }, schema })
     for (const [method, body] of [['POST', { title: 'x' }], ['GET', undefined]] as const) {
@@ -259,7 +259,7 @@ describe('what a repository has, and what it does not', () => {
     const { item } = setUp().handler
     assert.equal((await ask(item, 'GET', '/notes/a')).status, 500, 'mounted without a parameter')
   })
-  test('what can not work is refused at once', () => {
+  test('invalid options are refused at construction', () => {
     const repository = new Notes()
     for (const options of [
       { repository: {}, schema }, { repository, schema: {} }, { repository, schema, changeSchema: 5 }, { repository, schema, maxBodyBytes: 0 },
@@ -269,7 +269,7 @@ describe('what a repository has, and what it does not', () => {
   test('large bodies are refused', async () => {
     assert.equal((await setUp({ maxBodyBytes: 20 }).go('POST', '/v1/notes', { title: 'x'.repeat(30) })).status, 413)
   })
-  test('its operations are at its paths', () => {
+  test('describes its operations at its paths', () => {
     assert.deepEqual(setUp().handler.operations?.map(({ method, path }) => `${method} ${path ?? ''}`), [
       'GET /notes', 'HEAD /notes', 'POST /notes', 'GET /notes/{id}', 'HEAD /notes/{id}', 'PUT /notes/{id}', 'PATCH /notes/{id}', 'DELETE /notes/{id}',
     ])

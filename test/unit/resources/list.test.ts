@@ -28,14 +28,14 @@ const range = (text: string, more = {}) => ({ headers: { range: text, ...more } 
 const ids = ({ json }: { json: { items: Thing[] } }) => [json.items[0]?.id, json.items.at(-1)?.id, json.items.length]
 
 describe('a page', () => {
-  test('SPEC 4.2: 100 records from the first, when nothing is said', async () => {
+  test('SPEC 4.2: a page has the first 100 records by default', async () => {
     const answer = await get(counted, '')
     assert.deepEqual([answer.status, answer.headers['content-type'], answer.headers['accept-ranges']], [200, 'application/json', 'items'])
     assert.deepEqual(ids(answer), [0, 99, 100])
     const { items: _, ...rest } = answer.json
     assert.deepEqual(rest, { start: 0, batch_size: 100, total: 1200, next: '/v1/things?start=100&batch_size=100' })
   })
-  test('SPEC 4.2: batch_size and start; more than the cap is cut, past the end is empty', async () => {
+  test('SPEC 4.2: batch_size and start select a page; more than the maximum is cut, past the end is empty', async () => {
     assert.deepEqual(ids(await get(counted, '?batch_size=5&start=3')), [3, 7, 5])
     const most = await get(counted, '?batch_size=99999999999999999999')
     assert.deepEqual([...ids(most), most.json.batch_size], [0, 999, 1000, 1000])
@@ -44,7 +44,7 @@ describe('a page', () => {
       assert.deepEqual([past.status, past.json.items, past.json.total, past.json.next], [200, [], 1200, undefined])
     }
   })
-  test('SPEC 7.400: what is not digits, or there twice, is a wrong query', async () => {
+  test('SPEC 7.400: a value that is not digits, or is repeated, is a 400', async () => {
     for (const search of [
       'batch_size=0', 'batch_size=', 'batch_size=-1', 'batch_size=1.5', 'batch_size=1e3', 'batch_size=0x10', 'batch_size=%201', 'start=-1', 'start=a', 'start=',
       'start=1&start=1', 'batch_size=1&batch_size=2', 'cursor=x', 'start=%D9%A1',
@@ -83,13 +83,13 @@ describe('a page', () => {
       assert.deepEqual(found, things(count).map(({ id }) => id))
     }), { numRuns: 60 })
   })
-  test('NDJSON for who prefers it; 406 for what there is not', async () => {
+  test('a client may prefer NDJSON; other types are a 406', async () => {
     const lines = await get(counted, '?batch_size=2', { headers: { accept: 'application/x-ndjson, application/json;q=0.5' } })
     assert.deepEqual([lines.text, lines.headers['content-type'], lines.headers['vary']], ['{"id":0}\n{"id":1}\n', 'application/x-ndjson', 'Accept'])
     assert.match(String(lines.headers['link']), /rel="next"/)
     assert.deepEqual([(await get(counted, '', { headers: { accept: 'text/csv' } })).status], [406])
   })
-  test('ETag: 304 for who has it, 412 where it must be another, and another for another page', async () => {
+  test('a page has an ETag: 304 for If-None-Match, 412 for If-Match, and a different one for each page', async () => {
     const { headers: { etag } } = await get(counted, '')
     assert.match(String(etag), /^"[^"]+"$/)
     const same = await get(counted, '', { headers: { 'if-none-match': String(etag) } })
@@ -97,7 +97,7 @@ describe('a page', () => {
     assert.equal((await get(counted, '', { headers: { 'if-match': '"other"' } })).status, 412)
     assert.notEqual((await get(counted, '?start=1')).headers['etag'], etag)
   })
-  test('HEAD is GET, other methods are not ours', async () => {
+  test('HEAD answers as GET, other methods are declined', async () => {
     assert.deepEqual((await ask(counted, 'HEAD', '/things')).headers['content-type'], 'application/json')
     assert.equal((await ask(counted, 'POST', '/things')).status, 0)
   })
@@ -111,7 +111,7 @@ describe('Link never outgrows the parsers of clients (issue 15, D19)', () => {
     assert.ok(link === undefined || (typeof link === 'string' && link.length <= 4096))
     return link === undefined ? [] : String(link).split(', ').map((each) => /rel="(\w+)"/.exec(each)?.[1])
   }
-  test('a short query is in all of them, a longer one in next only, and a very long one in the body only', async () => {
+  test('all links have a short query, only next has a longer one, and only the body has a very long one', async () => {
     assert.deepEqual(await linked(10), ['first', 'prev', 'next', 'last'])
     assert.deepEqual(await linked(900), ['first', 'prev', 'next', 'last'])
     assert.deepEqual(await linked(1100), ['next'])
@@ -119,11 +119,11 @@ describe('Link never outgrows the parsers of clients (issue 15, D19)', () => {
     assert.deepEqual(await linked(4096), [])
     assert.deepEqual(await linked(8000), [])
   })
-  test('the last page has no next, so nothing is left', async () => {
+  test('the last page has no next, so no link is left', async () => {
     const answer = await get(counted, `?start=1190&filter=${'x'.repeat(2000)}`)
     assert.deepEqual([answer.status, answer.headers['link'], answer.json.next], [200, undefined, undefined])
   })
-  test('what is percent-encoded counts as it is sent, and so does a cursor', async () => {
+  test('percent-encoded text and cursors count as they are sent', async () => {
     assert.equal((await get(counted, `?start=200&filter=${'ü'.repeat(700)}`)).headers['link'], undefined)
     const byCursor = list({ repository: { list: () => ({ items: [{ id: 1 }], next: 'c'.repeat(1024) }) }, paging: 'cursor' })
     const answer = await get(byCursor, `?filter=${'x'.repeat(3100)}`)
@@ -132,7 +132,7 @@ describe('Link never outgrows the parsers of clients (issue 15, D19)', () => {
 })
 
 describe('Range over items', () => {
-  test('SPEC 4.2: Range: items=0-24 is a part, 206', async () => {
+  test('SPEC 4.2: Range: items=0-24 gets a 206 with that part', async () => {
     const answer = await get(counted, '', range('items=0-24'))
     assert.deepEqual([answer.status, answer.headers['content-range'], ...ids(answer)], [206, 'items 0-24/1200', 0, 24, 25])
     for (const [text, expected] of [
@@ -140,14 +140,14 @@ describe('Range over items', () => {
       ['items=0-', 'items 0-999/1200'], ['items=100-1199', 'items 100-1099/1200'], ['Items = 7-7'.replaceAll(' ', ''), 'items 7-7/1200'],
     ] as const) assert.deepEqual((await get(counted, '', range(text))).headers['content-range'], expected, text)
   })
-  test('416 past the end', async () => {
+  test('a range past the end is a 416', async () => {
     for (const text of ['items=1200-', 'items=5000-6000', 'items=9007199254740990-', 'items=-0']) {
       const { status, headers, json } = await get(counted, '', range(text))
       assert.deepEqual([status, headers['content-range'], json?.code], [416, 'items */1200', 'range_not_satisfiable'], text)
     }
     assert.equal((await get(list({ repository: source(0) }), '', range('items=0-24'))).headers['content-range'], 'items */0')
   })
-  test('a source that does not count', async () => {
+  test('a repository without a count has ranges too', async () => {
     assert.equal((await get(uncounted, '', range('items=50-70'))).headers['content-range'], 'items 50-59/*')
     const past = await get(uncounted, '', range('items=60-'))
     assert.deepEqual([past.status, past.headers['content-range']], [416, undefined])
@@ -164,7 +164,7 @@ describe('Range over items', () => {
     assert.equal(await tag('', range('items=3-4', lines)), await tag('', { headers: lines }))
     assert.notEqual(await tag('', range('items=3-4', lines)), first)
   })
-  test('conditions and If-Range are about that ETag', async () => {
+  test('conditions and If-Range use that ETag', async () => {
     const whole = async (headers: Asked['headers']) => assert.deepEqual(ids(await get(counted, '', { headers: headers ?? {} })), [0, 99, 100])
     for (const text of ['items=3-4', 'items=400-401']) {
       const { headers: { etag } } = await get(counted, '', range(text))
@@ -194,14 +194,14 @@ describe('Range over items', () => {
     assert.deepEqual([after.status, after.json.items[5]?.id], [206, 1000])
     assert.notEqual(after.headers['etag'], before.headers['etag'])
   })
-  test('ignored: beside parameters, another unit, several, malformed, for HEAD', async () => {
+  test('a Range is ignored beside parameters, in another unit, with several ranges, malformed, or for HEAD', async () => {
     for (const [search, headers] of [
       ['?start=0', { range: 'items=0-1' }], ['?batch_size=100', { range: 'items=0-1' }], ['', { range: 'bytes=0-1' }], ['', { range: 'items=0-1,5-6' }],
       ['', { range: 'items=5-1' }],
     ] as const) assert.deepEqual(ids(await get(counted, search, { headers })), [0, 99, 100], JSON.stringify([search, headers]))
     assert.equal((await ask(counted, 'HEAD', '/things', range('items=0-1'))).status, 200)
   })
-  test('any range is that part of the whole', async () => {
+  test('any range is the same part of the whole', async () => {
     const handler = list({ repository: source(30), batchSize: 5, maxBatchSize: 10 })
     await fc.assert(fc.asyncProperty(fc.nat(40), fc.nat(40), async (a, b) => {
       const [first, last] = [Math.min(a, b), Math.max(a, b)]
@@ -223,7 +223,7 @@ describe('pages behind a cursor', () => {
     },
   }
   const handler = list({ repository, batchSize: 10, paging: 'cursor' })
-  test('next carries it, and there is no position', async () => {
+  test('next has the cursor, and no position is shown', async () => {
     const first = await get(handler, '?q=1')
     assert.deepEqual([first.json.start, first.json.next, first.headers['accept-ranges']], [0, `/v1/things?q=1&batch_size=10&cursor=${secret(10)}`, undefined])
     const second = await ask(handler, 'GET', first.json.next)
@@ -231,38 +231,38 @@ describe('pages behind a cursor', () => {
     const third = await ask(handler, 'GET', second.json.next)
     assert.deepEqual([ids(third), third.json.next, third.headers['link']], [[20, 24, 5], undefined, '</v1/things?q=1&batch_size=10>; rel="first"'])
   })
-  test('positions, ranges and cursors that are none', async () => {
+  test('positions, ranges and malformed cursors are refused', async () => {
     assert.equal((await get(handler, '', range('items=3-4'))).status, 200)
     for (const search of ['?start=5', '?cursor=', '?cursor=x&cursor=x', `?cursor=${'x'.repeat(1025)}`, '?cursor=bm8']) {
       assert.deepEqual([(await get(handler, search)).json?.code], ['invalid_query'], search)
     }
   })
-  test('one that is too long is the fault of the repository', async () => {
+  test('a cursor that is too long is a fault of the repository', async () => {
     const before = faults.length
     const endless = list({ repository: { list: () => ({ items: [], next: 'x'.repeat(1025) }) }, paging: 'cursor' })
     assert.deepEqual([(await get(endless, '')).status, faults.length], [500, before + 1])
   })
 })
 
-test('a repository that gives more than was asked for, or no page, is at fault', async () => {
+test('a repository that returns more than requested, or no page, is at fault', async () => {
   for (const page of [{ items: things(101) }, undefined, { items: 'x' }]) {
     assert.equal((await get(list({ repository: { list: () => page as never } }), '')).status, 500)
   }
 })
-test('the repository hears of the call', async () => {
+test('the repository receives the call', async () => {
   const context = { tenant: 't' }
   const calls: Call[] = []
   await get(list({ repository: { list: (_, call) => { calls.push(call); return { items: [] } } } }), '', { context })
   assert.equal(calls[0]?.context, context)
   assert.ok(calls[0]?.signal instanceof AbortSignal)
 })
-test('options that make no sense are refused at once', () => {
+test('invalid options are refused at once', () => {
   const repository = source(1)
   for (const options of [{ repository: {} }, { repository, batchSize: 0 }, { repository, batchSize: 2000 }, { repository, maxBatchSize: 1.5 }, { repository, paging: 'page' }]) {
     assert.throws(() => list(options as never), TypeError, JSON.stringify(options))
   }
 })
-test('it describes itself', () => {
+test('the handler has an OpenAPI description', () => {
   assert.deepEqual(counted.operations?.map(({ method }) => method), ['GET', 'HEAD'])
   const { parameters, responses } = counted.operations?.[0]?.openapi as { parameters: { name: string }[], responses: object }
   assert.deepEqual(parameters.map(({ name }) => name), ['batch_size', 'start', 'If-None-Match', 'Range'])

@@ -25,35 +25,35 @@ describe('resource', () => {
     assert.equal((await ask(thing, 'HEAD', '/any')).status, 200)
     assert.equal((await ask(thing, 'PURGE', '/any')).text, 'purged')
   })
-  test('SPEC 4.1.OPTIONS: OPTIONS says what is allowed, which patches and which ranges are understood', async () => {
+  test('SPEC 4.1.OPTIONS: OPTIONS lists the methods, the patch formats and the range units', async () => {
     const { status, headers, text } = await ask(thing, 'OPTIONS', '/any')
     assert.deepEqual([status, text, headers], [200, '', {
       'allow': 'GET, HEAD, PATCH, OPTIONS, PURGE', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items',
     }])
     assert.equal((await ask(resource({ GET: page, OPTIONS: say('own') }), 'OPTIONS', '/')).text, 'own')
   })
-  test('a router says the same of a path', async () => {
+  test('a router answers OPTIONS for a path in the same way', async () => {
     const { headers } = await ask(router({ 'GET /x': page, 'PATCH /x': patch, '/y': thing }), 'OPTIONS', '/x')
     assert.deepEqual(headers, { 'allow': 'GET, HEAD, PATCH, OPTIONS', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items' })
     assert.equal((await ask(router({ '/y': thing }), 'OPTIONS', '/y')).headers['allow'], 'GET, HEAD, PATCH, OPTIONS, PURGE')
   })
-  test('SPEC 7.405, 7.501: 405 with Allow, 501 for what is no method here', async () => {
+  test('SPEC 7.405, 7.501: another method is a 405 with Allow, an unknown one a 501', async () => {
     const { status, headers, json } = await ask(thing, 'DELETE', '/any')
     assert.deepEqual([status, headers['allow'], json.code], [405, 'GET, HEAD, PATCH, OPTIONS, PURGE', 'method_not_allowed'])
     assert.equal((await ask(thing, 'TRACE', '/any')).status, 405)
     assert.deepEqual([(await ask(thing, 'BREW', '/any')).json.code], ['not_implemented'])
   })
-  test('what can not be one is refused at once', () => {
+  test('invalid methods are refused at construction', () => {
     for (const methods of [{}, { get: page }, { GET: 'x' }]) assert.throws(() => resource(methods as never), TypeError)
   })
-  test('its operations are those of its methods', () => {
+  test('has an operation for each of its methods', () => {
     assert.deepEqual(thing.operations?.map(({ method }) => method), ['GET', 'HEAD', 'PATCH'])
   })
 })
 
 describe('trace', () => {
   const thing = resource({ GET: page, TRACE: trace({ echo: ['X-Client-Version'] }) })
-  test('SPEC 4.1.TRACE: the request comes back, without what is secret', async () => {
+  test('SPEC 4.1.TRACE: the request is echoed without secrets', async () => {
     const secret = { 'authorization': 'Bearer s1', 'cookie': 's2', 'proxy-authorization': 's3', 'x-api-key': 's4', 'x-auth-token': 's5', 'x-internal': 's6', 'x-forwarded-for': 's7', 'forwarded': 's8' }
     // What proxies that know the user add (issue 15, C17).
     const identity = Object.fromEntries([
@@ -64,16 +64,16 @@ describe('trace', () => {
     assert.deepEqual([status, headers['content-type'], headers['cache-control']], [200, 'message/http', 'no-store'])
     assert.equal(text, 'TRACE /a%20b?c=d&e=f HTTP/1.1\r\nhost: x.y\r\nvia: a\r\nvia: b\r\nx-client-version: 7\r\n\r\n')
   })
-  test('a field that may say who the client is can not be echoed', () => {
+  test('a field that may identify the client is never echoed', () => {
     for (const name of ['Authorization', 'Cf-Access-Jwt-Assertion', 'X-Forwarded-For']) assert.throws(() => trace({ echo: [name] }), /may say who the client is/)
   })
-  test('a body is refused unread, other methods are not its own', async () => {
+  test('a body is refused unread, other methods are declined', async () => {
     assert.equal((await ask(thing, 'TRACE', '/', { headers: { 'content-length': '1' } })).status, 400)
     assert.equal((await ask(thing, 'TRACE', '/', { headers: { 'transfer-encoding': 'chunked' } })).status, 400)
     assert.equal((await ask(thing, 'TRACE', '/', { headers: { 'content-length': '0' } })).status, 200)
     assert.equal((await ask(trace(), 'GET', '/')).status, 0)
   })
-  test('a router gives it to each path that is there, where it is told to', async () => {
+  test('a router adds it to each known path if an option says so', async () => {
     const all = router({ 'GET /x': page }, { trace: trace() })
     assert.match((await ask(all, 'TRACE', '/x')).text, /^TRACE \/x /)
     assert.match(String((await ask(all, 'OPTIONS', '/x')).headers['allow']), /TRACE/)
@@ -90,7 +90,7 @@ describe('cors', () => {
   const behind = (options: CorsOptions, handler: Handler = thing) => compose(cors(options), handler)
   const allow = ({ headers }: { headers: Record<string, unknown> }) => headers['access-control-allow-origin']
 
-  test('SPEC 4.1.OPTIONS: a preflight is answered with 200 and what the resource allows', async () => {
+  test('SPEC 4.1.OPTIONS: a preflight gets 200 with the methods that the resource allows', async () => {
     const { status, headers, text } = await ask(behind({ origins: [app], maxAgeSeconds: 60 }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': 'authorization, x-a' }))
     assert.deepEqual([status, text, headers], [200, '', {
       'allow': 'GET, HEAD, PATCH, OPTIONS, TRACE', 'accept-patch': 'application/merge-patch+json', 'accept-ranges': 'items',
@@ -99,31 +99,31 @@ describe('cors', () => {
       'access-control-max-age': '60',
     }])
   })
-  test('what was named is allowed, and nothing else', async () => {
+  test('only the named methods and fields are allowed', async () => {
     const { headers } = await ask(behind({ origins: [app], methods: ['GET'], headers: ['x-b'] }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': 'x-a' }))
     assert.deepEqual([headers['access-control-allow-methods'], headers['access-control-allow-headers']], ['GET', 'x-b'])
   })
-  test('nothing is said back that is no list of names', async () => {
+  test('a malformed list of names is not echoed', async () => {
     for (const asked of ['a b', 'x\r\ny', 'x,'.repeat(2000)]) {
       const { headers } = await ask(behind({ origins: '*' }), 'OPTIONS', '/', preflight(app, { 'access-control-request-headers': asked }))
       assert.equal(headers['access-control-allow-headers'], undefined, asked)
     }
   })
-  test('its fields are in the description of what is behind it', () => {
+  test('its fields are in the description of the handlers behind it', () => {
     const told = (options: CorsOptions) => Object.keys((behind(options).operations?.[0]?.openapi['responses'] as Record<string, { headers: object }>)['200']?.headers ?? {})
     const open = told({ origins: '*' })
     for (const name of ['Access-Control-Allow-Origin', 'Access-Control-Expose-Headers']) assert.ok(open.includes(name), name)
     assert.ok(!open.includes('Access-Control-Allow-Credentials'))
     assert.ok(told({ origins: [app], credentials: true }).includes('Access-Control-Allow-Credentials'))
   })
-  test('an answer says who may read it, and what of it', async () => {
+  test('an answer names the origin that may read it, and the readable fields', async () => {
     const { headers } = await ask(behind({ origins: [app], credentials: true }), 'GET', '/', from(app))
     assert.deepEqual([headers['access-control-allow-origin'], headers['access-control-allow-credentials'], headers['vary']], [app, 'true', 'Accept, Origin'])
     assert.match(String(headers['access-control-expose-headers']), /ETag.*Location.*Retry-After/)
     const any = await ask(behind({ origins: '*', exposeHeaders: ['X-A'] }), 'GET', '/', from(app))
     assert.deepEqual([allow(any), any.headers['vary'], any.headers['access-control-expose-headers']], ['*', 'Accept', 'X-A'])
   })
-  test('other origins get no fields, but Vary', async () => {
+  test('other origins get only Vary', async () => {
     const strict = behind({ origins: [app] })
     for (const origin of ['https://evil.example.com', 'http://app.example.com', 'https://app.example.com.evil.com', 'null', `${app}:444`]) {
       const got = await ask(strict, 'GET', '/', from(origin))
@@ -133,16 +133,16 @@ describe('cors', () => {
     }
     assert.equal((await ask(strict, 'GET', '/')).headers['vary'], 'Accept, Origin')
   })
-  test('a function decides', async () => {
+  test('a function may decide', async () => {
     const decided = behind({ origins: (origin, { path }) => origin.endsWith('.example.com') && path === '/a' })
     assert.deepEqual([allow(await ask(decided, 'GET', '/a', from(app))), allow(await ask(decided, 'GET', '/b', from(app)))], [app, undefined])
   })
-  test('what is too long for an origin is none, so an answer never repeats it', async () => {
+  test('an overlong origin is invalid, so that an answer never repeats it', async () => {
     const any = behind({ origins: () => true })
     assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(500)}.example`))), undefined)
     assert.equal(allow(await ask(any, 'GET', '/', from(`https://${'a'.repeat(253)}:65535`))), `https://${'a'.repeat(253)}:65535`)
   })
-  test('failures can be read too', async () => {
+  test('failures have the fields too', async () => {
     for (const handler of [() => { throw httpError('conflict') }, async () => { throw httpError('conflict') }]) {
       const { status, headers } = await ask(behind({ origins: [app] }, handler), 'POST', '/', from(app))
       assert.deepEqual([status, headers['access-control-allow-origin']], [409, app])
@@ -150,7 +150,7 @@ describe('cors', () => {
     const missing = await ask(behind({ origins: '*' }, router({ 'GET /x': page })), 'OPTIONS', '/y', preflight())
     assert.equal(missing.status, 0)
   })
-  test('a preflight needs no credentials; one that is limited stays so', async () => {
+  test('a preflight needs no credentials, and rate limits apply to it', async () => {
     const people = authenticate({ schemes: [bearer({ verify: () => undefined })] })
     const open = compose<unknown>(cors({ origins: [app] }), people, authorize({ allow: () => false, reason: 'never' }), thing)
     const asked = await ask(open, 'OPTIONS', '/', preflight())
@@ -160,11 +160,11 @@ describe('cors', () => {
     const late = await ask(compose(cors({ origins: [app] }), limited, thing), 'OPTIONS', '/', preflight())
     assert.deepEqual([late.status, allow(late)], [429, app])
   })
-  test('OPTIONS that is no preflight goes on', async () => {
+  test('OPTIONS that is no preflight is passed on', async () => {
     const { headers } = await ask(behind({ origins: [app] }), 'OPTIONS', '/', from(app))
     assert.deepEqual([headers['allow'], headers['access-control-allow-methods'], allow({ headers })], ['GET, HEAD, PATCH, OPTIONS, TRACE', undefined, app])
   })
-  test('what browsers would refuse is refused at once', () => {
+  test('options that browsers would refuse are refused at construction', () => {
     for (const options of [
       {}, { origins: [] }, { origins: '*', credentials: true }, { origins: ['*'] }, { origins: [`${app}/`] }, { origins: ['app.example.com'] }, { origins: 'https://a.b' },
       { origins: ['https://A.b'] }, { origins: '*', methods: ['GE T'] }, { origins: '*', headers: [''] }, { origins: '*', exposeHeaders: ['a:b'] },

@@ -93,12 +93,12 @@ describe('router: matching', () => {
     '/job-status/a/b', '/users//posts/1', '/users/1/posts/', '//', '', '*', 'start-job', '/a/../start-job', '/./start-job', '/constructor', '/__proto__',
     '/job-status%2F1', '/{id}', '/any/:id/x', '/v1x0/a:b+(c)/caf%C3%A9',
   ]) {
-    test(`${JSON.stringify(path)} is not ours, whatever the method`, () => {
+    test(`${JSON.stringify(path)} is declined, whatever the method`, () => {
       for (const method of ['GET', 'POST', 'BREW', ...(path === '*' ? [] : ['OPTIONS'])]) assert.equal(ask(api, method, path), undefined)
     })
   }
 
-  test('the path below the mount path counts', () => {
+  test('matches the path below the mount path', () => {
     assert.deepEqual(ask(api, 'POST', '/api/start-job', '/api'), ['start', {}])
     assert.deepEqual(ask(api, 'GET', '/api', '/api'), ['root', {}])
     assert.deepEqual(ask(api, 'GET', '/api/', '/api'), ['root', {}])
@@ -107,7 +107,7 @@ describe('router: matching', () => {
     assert.equal(ask(api, 'POST', '/start-job', '/api'), undefined)
   })
 
-  test('parameters of the host stay, ours win', () => {
+  test('parameters of the host are kept; those of the router take precedence', () => {
     const host = { tenant: 'acme', id: 'outer' }
     assert.deepEqual(ask(api, 'GET', '/t/job-status/1', '/t', host), ['job', { id: '1', tenant: 'acme' }])
     assert.deepEqual(ask(api, 'GET', '/t/job-status/latest', '/t', host), ['latest', host])
@@ -130,7 +130,7 @@ describe('router: matching', () => {
     assert.deepEqual(seen.map((params) => Object.entries(params)), [[['__proto__', 'a'], ['constructor', 'b'], ['_0', 'c']]])
   })
 
-  test('a routed request hands on everything of the request underneath, lazily', () => {
+  test('a routed request has every member of the request underneath, lazily', () => {
     let got: HttpRequest<string> | undefined
     const handler = router<string>({ 'GET /x/{id}': (request) => { got = request; return undefined } })
     const request = new FakeRequest('GET', '/m/x/1', '/m')
@@ -142,7 +142,7 @@ describe('router: matching', () => {
     for (const key of ['method', 'path', 'mountPath', 'headers', 'body', 'context', 'peerAddress', 'raw'] as const) assert.equal(got[key], request[key])
   })
 
-  test('a handler that is asynchronous, or says «not mine», or throws, is left to', async () => {
+  test('a handler may be asynchronous, decline, or throw', async () => {
     const handler = router<string>({
       'GET /later': async () => ({ status: 204, headers: {} }),
       'GET /not': () => undefined,
@@ -155,7 +155,7 @@ describe('router: matching', () => {
 })
 
 describe('router: methods', () => {
-  test('SPEC 4.1.HEAD: HEAD goes where GET goes, unless it has a handler', () => {
+  test('SPEC 4.1.HEAD: HEAD uses the handler of GET, unless it has its own', () => {
     assert.deepEqual(ask(api, 'HEAD', '/job-status/1'), ['job', { id: '1' }])
     const both = router<string>({ 'GET /x': named('get'), 'HEAD /x': named('head'), '/x': named('any') })
     assert.deepEqual(ask(both, 'HEAD', '/x'), ['head', {}])
@@ -184,7 +184,7 @@ describe('router: methods', () => {
     assert.deepEqual(refused(api, 'DELETE', '/job-status/latest'), { status: 405, code: 'method_not_allowed', headers: { allow: 'GET, HEAD, OPTIONS' } })
   })
 
-  test('SPEC 7.501: a method that no route knows and no standard has is 501', () => {
+  test('SPEC 7.501: a method that neither a route nor a standard knows is a 501', () => {
     for (const method of ['BREW', 'get', '__proto__', 'constructor']) {
       assert.deepEqual(refused(api, method, '/start-job'), { status: 501, code: 'not_implemented', headers: {} })
     }
@@ -233,7 +233,7 @@ describe('router: construction', () => {
     })
   }
 
-  test('a handler that is none throws', () => {
+  test('an invalid handler throws', () => {
     assert.throws(() => router({ 'GET /x': undefined as unknown as Handler }), /TypeError: router: the route "GET \/x" needs a handler/)
   })
 })
@@ -255,7 +255,7 @@ describe('router: operations', () => {
     ])
   })
 
-  test('a handler for any method leaves out what has its own, and names its methods for OPTIONS *', () => {
+  test('a handler for any method is described without methods that have their own, and with its methods for OPTIONS *', () => {
     const any = described(named('any'), [operation('GET'), operation('PUT')])
     const own = described(named('own'), [operation('GET', { summary: 'own' })])
     const both = router<string>({ '/x': any, 'GET /x': own })

@@ -31,7 +31,7 @@ const repository = () => {
 }
 
 describe('issue 15: strictQuery', () => {
-  test('refuses what the description does not name, and what stands there twice, and says what there is', async () => {
+  test('refuses parameters that the description does not name, and repeated ones, and lists the known ones', async () => {
     const handler = strictQuery(list({ repository: repository() }))
     for (const method of ['GET', 'HEAD']) {
       assert.equal((await ask(handler, method, '/notes')).status, 200)
@@ -46,7 +46,7 @@ describe('issue 15: strictQuery', () => {
     assert.ok((await ask(handler, 'GET', `/notes?${'x'.repeat(5000)}=2`)).text.length < 300)
   })
 
-  test('lets those pass that others read, and lists where the description says so', async () => {
+  test('accepts parameters that others read, and lists if the description allows them', async () => {
     const described = describeHandler(() => ({ status: 200, headers: {} }), [
       operation('GET', { summary: 'x', parameters: [parameter('query', 'tag', { schema: { type: 'array', items: { type: 'string' } } })], responses: { 200: response('x') } }),
     ])
@@ -57,14 +57,14 @@ describe('issue 15: strictQuery', () => {
     assert.equal((await ask(handler, 'POST', '/?tags=a')).status, 200)
   })
 
-  test('says so in the description, and keeps the rest of it', async () => {
+  test('adds the 400 to the description, and keeps the rest of it', async () => {
     const handler = router({ 'GET /notes': strictQuery(list({ repository: repository() })) })
     assert.ok(handler.operations?.every(({ openapi }) => Object.hasOwn(openapi['responses'] as object, '400')))
     assert.throws(() => strictQuery(() => undefined), /no description/)
     assert.throws(() => strictQuery(list({ repository: repository() }), { alsoo: ['x'] } as never), /also/)
   })
 
-  test('of all of a collection', async () => {
+  test('applies to all operations of a collection', async () => {
     const { item, list: many } = collection({ repository: repository(), schema: jsonSchema<{ title: string }>({ type: 'object' }) })
     assert.equal((await ask(strictQuery(item), 'GET', '/a?fields=title', { params: { id: 'a' } })).status, 400)
     assert.equal((await ask(strictQuery(many), 'POST', '/?batch_size=2', { body: { title: 'x' } })).status, 400)
@@ -77,7 +77,7 @@ describe('issue 15: members that a schema does not know', () => {
   const change = jsonSchema<Partial<{ title: string }>>({ type: 'object', properties: { title: { type: 'string' } }, additionalProperties: false })
   const params = { id: 'a' }
 
-  test('are refused by a closed schema, which does not get to see the id of the path', async () => {
+  test('are refused by a closed schema, which does not see the id of the path', async () => {
     const notes = repository()
     const { item, list: many } = collection({ repository: notes, schema: closed, changeSchema: change })
     for (const method of ['PUT', 'PATCH']) {
@@ -91,7 +91,7 @@ describe('issue 15: members that a schema does not know', () => {
     assert.equal((await ask(many, 'POST', '/', { body: { id: 'a', title: 'x' } })).status, 400)
   })
 
-  test('are refused in a patch that is merged, also where the schema leaves them out in silence', async () => {
+  test('are refused in a merge patch, also if the schema drops them silently', async () => {
     const notes = repository()
     const { item } = collection({ repository: notes, schema: z.object({ title: z.string(), text: z.string().optional() }) })
     const { status, json } = await ask(item, 'PATCH', '/a', { params, body: { title: 'x', titel: 'y' } })

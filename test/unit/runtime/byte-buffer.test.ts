@@ -9,7 +9,7 @@ import { Gathered } from '../../../src/runtime/byte-buffer.js'
 import { NodeBody } from '../../../adapters/node/body.js'
 import { fakeRequest } from '../http/fake-request.js'
 
-test('what is gathered is what was added, however it was cut', () => {
+test('the bytes are those that were added, however they were cut', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 9000 }), { maxLength: 8 }), (pieces) => {
     const gathered = new Gathered()
     for (const piece of pieces) {
@@ -33,7 +33,7 @@ function held(): number {
   return heapUsed + external
 }
 
-describe('a body that comes a byte at a time is held in twice its bytes, not in two hundred times', () => {
+describe('a body that arrives byte by byte takes at most twice its size', () => {
   const length = 300_000
 
   test('of node:http, read as a whole', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Memo } from '../../../src/runtime/memo.js'
 
-test('a text that is asked for again outlives a flood of others, and the flood is bounded', () => {
+test('a text that is used again survives a flood of others, and the flood is bounded', () => {
   const made: string[] = []
   const memo = new Memo((text) => {
     made.push(text)
@@ -17,7 +17,7 @@ test('a text that is asked for again outlives a flood of others, and the flood i
   assert.equal(made.filter((text) => text === 'often').length, 1)
 })
 
-test('how many texts are held is told, of both generations', () => {
+test('the size counts the texts of both generations', () => {
   const memo = new Memo((text) => ({ text }))
   const sizes = Array.from({ length: 300 }, (_, at) => {
     memo.get(`text ${at}`)

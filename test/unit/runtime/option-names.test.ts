@@ -36,7 +36,7 @@ describe('names of options', () => {
     ['ownr', 'owner'], ['Owner', 'owner'], ['onerror', 'onError'], ['respnd', 'respond'], ['timeout', 'timeoutMs'], ['timeoutSeconds', 'timeoutMs'],
     ['maxLine', 'maxLineBytes'], ['maxWaitMs', 'maxWaitSeconds'], ['onwer', 'owner'], ['ids', 'id'], ['ID', 'id'],
   ] as const) {
-    test(`${wrong} is told from ${meant}`, () => {
+    test(`${wrong} is not mistaken for ${meant}`, () => {
       const message = `make: there is no option "${wrong}"; did you mean "${meant}"? ${LIST}`
       assert.throws(check({ [wrong]: 1 }), { name: 'TypeError', message })
     })
@@ -50,19 +50,19 @@ describe('names of options', () => {
     assert.throws(() => { checkNames('make', { b: 1 }, { a: 1 }) }, { message: 'make: there is no option "b"; did you mean "a"? The only option is a.' })
   })
 
-  test('a name that is given is not the one that was meant', () => {
+  test('a name that is set is not suggested', () => {
     assert.throws(check({ owner: 1, ownr: 2 }), { message: `make: there is no option "ownr". ${LIST}` })
     assert.throws(check({ owner: undefined, ownr: 2 }), /did you mean "owner"/)
     checkNames('make', { records: 1 }, { record: 1, records: 1 })
   })
 
-  test('what are no options is refused with an example', () => {
+  test('a value that is no object is refused with an example', () => {
     for (const wrong of [undefined, null, 'x', 5, () => 1]) {
       assert.throws(check(wrong), { name: 'TypeError', message: 'make: pass options, such as { owner }' })
     }
   })
 
-  test('known names never throw, others always, and near ones tell what was meant', () => {
+  test('known names never throw, others always do, and similar ones are suggested', () => {
     fc.assert(fc.property(fc.subarray(names), (given) => { check(Object.fromEntries(given.map((name) => [name, 1])))() }))
     const edited = fc.tuple(fc.constantFrom(...names), fc.array(fc.tuple(fc.nat(14), fc.constantFrom('', 'a', 'S', 'ms')), { maxLength: 4 }), fc.boolean())
       .map(([name, edits, put]) => edits.reduce((text, [at, letter]) => text.slice(0, at) + letter + text.slice(put ? at : at + 1), name))

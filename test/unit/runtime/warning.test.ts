@@ -68,7 +68,7 @@ describe('issue 15: a client that has gone is no failure', () => {
     assert.deepEqual(seen, [error, abort, abort])
   })
 
-  test('a bulk repository that stops for it is not told of', async () => {
+  test('a bulk repository that stops for it is not reported', async () => {
     const controller = new AbortController()
     const seen: unknown[] = []
     const handler = bulkCreate<{ id: number }, object>({

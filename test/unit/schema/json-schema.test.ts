@@ -17,12 +17,12 @@ function details(schema: object, value: unknown, options?: JsonSchemaOptions) {
 }
 
 describe('jsonSchema: values', () => {
-  test('a good value comes out as it is, in a plain result', () => {
+  test('a valid value is returned unchanged, in a plain result', () => {
     const value = { name: 'Ada', email: 'ada@example.org' }
     assert.deepEqual(validate(user, value), { value })
   })
 
-  test('nothing is coerced and no default is put in', () => {
+  test('nothing is coerced and no default is applied', () => {
     const schema = jsonSchema({ type: 'object', properties: { n: { type: 'integer', default: 1 }, s: { type: 'string' } } })
     const value = Object.freeze({ s: 'x' })
     assert.deepEqual(validate(schema, value), { value: { s: 'x' } })
@@ -36,7 +36,7 @@ describe('jsonSchema: values', () => {
     assert.deepEqual(value, { n: 1 })
   })
 
-  test('a missing and an extra key are pointed at themselves', () => {
+  test('a missing and an extra key have their own pointers', () => {
     assert.deepEqual(validate(user, { name: 1, 'a/b~c': true }), {
       details: [
         { pointer: '/email', message: 'is required' },
@@ -77,7 +77,7 @@ describe('jsonSchema: values', () => {
     ])
   })
 
-  test('format is a note unless formats are given', () => {
+  test('format is an annotation unless formats are given', () => {
     const schema = { type: 'string', format: 'email' }
     assert.equal(details(schema, 'x'), undefined)
     assert.deepEqual(details(schema, 'x', { formats: { email: /@/ } }), [{ pointer: '', message: 'must match format "email"' }])
@@ -140,7 +140,7 @@ describe('jsonSchema: construction', () => {
     })
   }
 
-  test('annotations of OpenAPI are known, $schema of 2020-12 too, and one $id can be used twice', () => {
+  test('accepts annotations of OpenAPI, $schema of 2020-12, and one $id twice', () => {
     const schema = { $schema: 'https://json-schema.org/draft/2020-12/schema', $id: 'urn:example:x', type: 'string', example: 'x' }
     assert.doesNotThrow(() => [jsonSchema(schema), jsonSchema(schema)])
   })

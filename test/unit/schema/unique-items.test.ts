@@ -26,7 +26,7 @@ function looksAt(value: unknown): { value: unknown, readonly looks: () => number
 }
 
 describe('uniqueItems', () => {
-  test('objects are looked at once each, not once for each other one (issue 15, C18)', () => {
+  test('each object is read once, and not once for each other object (issue 15, C18)', () => {
     for (const count of [100, 1000, 10_000]) {
       const { value, looks } = looksAt(Array.from({ length: count }, (_, a) => ({ a, b: [{ c: a }] })))
       assert.equal(issuesOf(unique, value), undefined)
@@ -34,7 +34,7 @@ describe('uniqueItems', () => {
     }
   })
 
-  test('in a schema that refers to itself, values are looked at once for all levels', () => {
+  test('in a recursive schema, each value is read once for all levels', () => {
     const schema = { $defs: { tree: { uniqueItems: true, items: { $ref: '#/$defs/tree' } } }, $ref: '#/$defs/tree' }
     const leaf = Array.from({ length: 50 }, (_, a) => ({ a }))
     let tree: unknown = leaf
@@ -88,7 +88,7 @@ describe('uniqueItems', () => {
     assert.deepEqual(issuesOf({ type: 'object', additionalProperties: unique }, { a: [{}], b: [{}, {}] })?.map(({ path }) => path), [['b']])
   })
 
-  test('what a validation has compared does not weigh on the next one', () => {
+  test('a validation keeps no memory for the next one', () => {
     const schema = jsonSchema(unique)
     const item = { a: 1 }
     const validate = (value: unknown) => 'issues' in schema['~standard'].validate(value)
@@ -105,7 +105,7 @@ describe('uniqueItems', () => {
   })
 })
 
-test('equal values have one number, others another', () => {
+test('equal values get the same number, others another', () => {
   const values = new EqualValues()
   const one = values.numberOf({ a: [1, { b: 2, c: 3 }] })
   assert.equal(values.numberOf({ a: [1, { c: 3, b: 2 }] }), one)

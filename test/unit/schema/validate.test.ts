@@ -64,7 +64,7 @@ describe('validate', () => {
     assert.deepEqual(await validate(schema, 'no'), { details: [{ pointer: '', message: 'say yes' }] })
   })
 
-  test('what a validator throws or rejects with comes through', async () => {
+  test('an error that a validator throws or rejects with is passed on', async () => {
     const defect = new Error('defect')
     assert.throws(() => validate(standard(() => { throw defect }), 1), defect)
     await assert.rejects(async () => validate(standard(() => Promise.reject(defect)), 1), defect)

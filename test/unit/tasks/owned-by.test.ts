@@ -38,7 +38,7 @@ describe('tasks.ownedBy', () => {
     assert.equal(await tasks.ownedBy('ann').delete(ids.ann), true)
   })
 
-  test('the calls without it are those of the host, who sees all', async (t) => {
+  test('calls without it see the tasks of all owners', async (t) => {
     const { tasks } = use(t)
     const { taskId: id } = await tasks.submit(echo, 1, { owner: 'ann' })
     assert.equal((await tasks.get(id))?.taskId, id)
@@ -59,7 +59,7 @@ describe('tasks.ownedBy', () => {
   })
 })
 
-describe('what can be no owner is refused', () => {
+describe('an invalid owner is refused', () => {
   const WRONG: readonly (readonly [unknown, RegExp])[] = [
     ['', /empty/], [5, /a number: write String\(id\)/], [5n, /a bigint/], [null, /null: write undefined/],
     [{}, /type object/], [true, /type boolean/], [Promise.resolve('ann'), /a promise: find the owner before/],
@@ -79,7 +79,7 @@ describe('what can be no owner is refused', () => {
     assert.deepEqual(spy.writes, [])
   })
 
-  test('an owner that get, wait and cancel do not look at', async (t) => {
+  test('an owner that get, wait and cancel would ignore', async (t) => {
     const { tasks } = use(t)
     const { taskId: id } = await tasks.submit(echo, 1, { owner: 'ann' })
     for (const owner of [undefined, null, 'bob', 'ann']) {

@@ -22,9 +22,9 @@ function setUp(work: AnyTaskDefinition, { durable = false, shared = false } = {}
   return { store, spy, queue, heard, tasks }
 }
 
-describe('a job that comes twice', () => {
+describe('a job that is delivered twice', () => {
   for (const shared of [false, true]) {
-    test(`while its first run goes on (shared store: ${String(shared)}): the late run writes nothing, and is told`, async () => {
+    test(`while its first run continues (shared store: ${String(shared)}): the late run writes nothing, and is aborted`, async () => {
       const gates = [deferred<string>(), deferred<string>()]
       const signals: AbortSignal[] = []
       const reports: ((done: number) => void)[] = []
@@ -58,7 +58,7 @@ describe('a job that comes twice', () => {
     })
   }
 
-  test('after its end: nothing runs, and what hangs on the record is settled', async () => {
+  test('after its end: nothing runs, and the cleanup of the record is completed', async () => {
     let runs = 0
     const work = defineTask({ name: 'work', maxPerOwner: 1, run: () => { runs++ } })
     const { tasks, queue, spy, store } = setUp(work)
@@ -75,7 +75,7 @@ describe('a job that comes twice', () => {
     assert.equal(runs, 1)
   })
 
-  test('for a task that nobody was promised: nothing runs', async () => {
+  test('for a task without a record: nothing runs', async () => {
     let runs = 0
     const work = defineTask({ name: 'work', run: () => { runs++ } })
     const { tasks, queue, store } = setUp(work)
@@ -106,7 +106,7 @@ describe('a job that the queue gives up on', () => {
     })
   }
 
-  test('a store that stays away is told to the host, and nothing hangs', async (t) => {
+  test('a store that stays away is reported to onError, and nothing hangs', async (t) => {
     const real = setTimeout
     t.mock.method(globalThis, 'setTimeout', (work: () => void) => real(work, 1))
     const work = defineTask({ name: 'work', run: () => undefined })
@@ -147,7 +147,7 @@ test('a kind of work that this process does not know fails its task', async () =
   assert.equal((await tasks.get(id))?.error?.code, 'unknown_task')
 })
 
-test('a finished record may make way, an unfinished one may not', async () => {
+test('a final record is evictable, another is not', async () => {
   let pinned = 0
   const work = defineTask({ name: 'work', run: () => { pinned = store.usage().pinned } })
   const { tasks, queue, store } = setUp(work)

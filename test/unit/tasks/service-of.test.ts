@@ -8,7 +8,7 @@ const report = defineTask({ name: 'report', run: () => 1 })
 const options = { statusPath: '/tasks/{id}', owner: 'anyone' } as const
 
 describe('what createTasks returns', () => {
-  test('shows its own calls only', () => {
+  test('has its own methods only', () => {
     const tasks = createTasks({ ...memory(), definitions: [report] })
     assert.deepEqual(Object.keys(tasks), [])
     assert.equal(serviceOf(tasks).maxInputBytes, 1_048_576)
@@ -23,7 +23,7 @@ describe('what createTasks returns', () => {
     })
   })
 
-  test('is what endpoints need: nothing else passes', () => {
+  test('is required by endpoints: they refuse anything else', () => {
     for (const wrong of [undefined, null, {}, { definitions: [report] }, 'tasks', 1]) {
       assert.throws(() => taskEndpoints(wrong as never, options), {
         name: 'TypeError', message: 'taskEndpoints: pass what createTasks returned, then options',

@@ -32,7 +32,7 @@ describe('submit', () => {
     assert.ok(view.startedAt && view.finishedAt && view.createdAt <= view.startedAt && view.startedAt <= view.finishedAt)
   })
 
-  test('the input is a copy of its own', async (t) => {
+  test('passes a copy of the input', async (t) => {
     const { tasks } = use(t, { definitions: [echo] })
     const input = { list: [1] }
     const { taskId: id } = await tasks.submit(echo, input)
@@ -59,7 +59,7 @@ describe('submit', () => {
     assert.equal(runs, 1)
   })
 
-  test('a queue that fails, or is full, never makes a promised task vanish', async (t) => {
+  test('keeps an accepted task if the queue fails or is full', async (t) => {
     for (const how of ['throws', 'full'] as const) {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: () => gate.promise })
@@ -77,7 +77,7 @@ describe('submit', () => {
     }
   })
 
-  test('one submit whose queue fails takes back only what nobody else was promised', async (t) => {
+  test('deletes a record whose enqueue fails, unless another caller was answered with it', async (t) => {
     // The first is between record and queue when the second comes, gets its job in, and is promised the task.
     const { tasks, spy } = use(t, { definitions: [echo], concurrency: 1 })
     const second = deferred<boolean>()
@@ -115,7 +115,7 @@ describe('submit', () => {
     })
   }
 
-  test('judges input by schema (400 with pointers) and by rule, before anything is written', async (t) => {
+  test('validates input by schema (400 with pointers) and by rule, before anything is written', async (t) => {
     const strict = defineTask({
       name: 'strict', input: jsonSchema<{ n: number }>({ type: 'object', required: ['n'], properties: { n: { type: 'number' } } }),
       check: ({ n }) => { if (n < 0) throw httpError('unprocessable', { message: 'n must not be negative.' }) },
@@ -128,14 +128,14 @@ describe('submit', () => {
     assert.deepEqual((await ended(tasks, (await tasks.submit(strict, { n: 1 })).taskId)).result, { message: '1' })
   })
 
-  test('a schema that answers later is waited for, before it is taken in and before it is run', async (t) => {
+  test('waits for an asynchronous schema, before the task is accepted and before it runs', async (t) => {
     const patient = defineTask({ name: 'patient', input: z.object({ n: z.string().refine(async (text) => text !== 'no').transform(Number) }), run: ({ n }) => ({ n: n + 1 }) })
     const { tasks } = use(t, { definitions: [patient] })
     await assert.rejects(tasks.submit(patient, { n: 'no' }), { code: 'invalid_input' })
     assert.deepEqual((await ended(tasks, (await tasks.submit(patient, { n: '1' })).taskId)).result, { message: 'The task is completed.', n: 2 })
   })
 
-  test('refuses what it can not take', async (t) => {
+  test('refuses input that cannot be stored', async (t) => {
     const { tasks, spy } = use(t, { definitions: [echo], maxInputBytes: 10 })
     await assert.rejects(tasks.submit(echo, 'x'.repeat(9)), { code: 'body_too_large', status: 413 })
     assert.equal((await tasks.submit(echo, 'é'.repeat(4))).created, true)
@@ -148,7 +148,7 @@ describe('submit', () => {
     assert.equal(spy.writes.filter((call) => call.startsWith('create')).length, 1, String(calls))
   })
 
-  test('delayMs and context travel', async (t) => {
+  test('passes delayMs and context on', async (t) => {
     const seen = deferred<TaskContext>()
     const look = defineTask({ name: 'look', run: (_, context) => { seen.resolve(context) } })
     const { tasks } = use(t, { definitions: [look] })
@@ -159,7 +159,7 @@ describe('submit', () => {
     assert.deepEqual({ taskId, attempt, lastAttempt, owner, context }, { taskId: id, attempt: 1, lastAttempt: true, owner: 'ann', context: { trace: 't' } })
   })
 
-  test('an unknown outcome of any write loses nothing that was promised', async (t) => {
+  test('loses no accepted task if the outcome of any write is unknown', async (t) => {
     for (let n = 1; n < 8; n++) {
       for (const fault of ['before', 'after'] as const) {
         let runs = 0
@@ -177,7 +177,7 @@ describe('submit', () => {
   })
 })
 
-describe('what run may do', () => {
+describe('run may', () => {
   const circle: Record<string, unknown> = {}
   circle['self'] = circle
   const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
@@ -185,7 +185,7 @@ describe('what run may do', () => {
     ['a string', 'secret'], ['undefined', undefined], ['a circle', circle], ['a frozen error', Object.freeze(new Error('secret'))],
     ['a hostile proxy', hostile], ['an error with a stack', new Error('secret')],
   ] as const) {
-    test(`SPEC 7.6: throw ${title}: masked, no stack, and the host hears of it`, async (t) => {
+    test(`SPEC 7.6: throw ${title}: it is masked, without a stack, and onError receives it`, async (t) => {
       for (const attempts of [1, 2]) {
         const broken = defineTask({ name: 'broken', attempts, backoff: fast, run: () => { throw thrown as Error } })
         const { tasks, heard } = use(t, { definitions: [broken] })
@@ -200,7 +200,7 @@ describe('what run may do', () => {
     })
   }
 
-  test('throw an HttpError: it shows', async (t) => {
+  test('throw an HttpError: clients see it', async (t) => {
     const broken = defineTask({ name: 'broken', run: () => { throw new HttpError(409, 'no_room', { message: 'No room left.' }) } })
     const { tasks } = use(t, { definitions: [broken] })
     const { taskId: id } = await tasks.submit(broken, 1)
@@ -221,7 +221,7 @@ describe('what run may do', () => {
     })
   }
 
-  test('never settle: task_timeout, the signal aborts, and the place is free again', async (t) => {
+  test('never settle: task_timeout, the signal aborts, and the slot is free again', async (t) => {
     const signals: AbortSignal[] = []
     const stuck = defineTask({ name: 'stuck', timeoutMs: 20, run: (_, { signal }) => { signals.push(signal); return new Promise(() => undefined) } })
     const { tasks } = use(t, { definitions: [stuck, echo], concurrency: 1 })
@@ -234,7 +234,7 @@ describe('what run may do', () => {
     assert.equal((await ended(tasks, next.taskId)).status, 'completed')
   })
 
-  test('return what is no JSON: the host hears of which task, and clients nothing', async (t) => {
+  test('return a value that is not JSON: onError receives the task, and clients see no detail', async (t) => {
     for (const [what, message] of [[1n, /^The result of odd is not JSON: .*BigInt/], [circle, /^The result of odd is not JSON: .*circular/]] as const) {
       const odd = defineTask({ name: 'odd', run: () => what as unknown })
       const { tasks, heard } = use(t, { definitions: [odd] })
@@ -246,7 +246,7 @@ describe('what run may do', () => {
     }
   })
 
-  test('return what throws when it is written: that is what the host hears, and permanent stays so', async (t) => {
+  test('return a value whose toJSON throws: onError receives that error, and permanent stays permanent', async (t) => {
     const [plain, marked] = [new Error('on purpose'), permanent(new TypeError('on purpose'))]
     const closed = new Proxy({}, { getPrototypeOf() { throw new Error('no') }, has() { throw new Error('no') } })
     for (const [thrown, runs] of [[plain, 2], [marked, 1], [closed, 2], [httpError('forbidden'), 1]] as const) {
@@ -261,13 +261,13 @@ describe('what run may do', () => {
     }
   })
 
-  test('finish when its time is over: task_timeout all the same', async (t) => {
+  test('finish after its time is over: task_timeout', async (t) => {
     const late = defineTask({ name: 'late', timeoutMs: 20, run: (_, { signal }) => new Promise((resolve) => { signal.addEventListener('abort', () => { resolve('late') }) }) })
     const { tasks } = use(t, { definitions: [late] })
     assert.equal((await ended(tasks, (await tasks.submit(late, 1)).taskId)).error?.code, 'task_timeout')
   })
 
-  test('heed its signal on a time-out: it is over at once, not after a grace', async (t) => {
+  test('obey its signal on a time-out: the task ends at once', async (t) => {
     const polite = defineTask({ name: 'polite', timeoutMs: 20, run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
     const { tasks } = use(t, { definitions: [polite] })
     const at = Date.now()
@@ -275,7 +275,7 @@ describe('what run may do', () => {
     assert.ok(Date.now() - at < 950)
   })
 
-  test('finish after cancel: the cancel stands, and nothing is heard', async (t) => {
+  test('finish after a cancel: the cancel stays, and nothing is reported', async (t) => {
     const started = deferred()
     const gate = deferred()
     const late = defineTask({ name: 'late', run: async (_, { progress }) => { started.resolve(); await gate.promise; progress(9); return 'late' } })
@@ -292,7 +292,7 @@ describe('what run may do', () => {
     assert.deepEqual(heard, [])
   })
 
-  test('look at its signal only after the cancel: it has aborted', async (t) => {
+  test('read its signal after the cancel: it is aborted', async (t) => {
     const [started, gate] = [deferred(), deferred()]
     const late = deferred<boolean>()
     const lazy = defineTask({ name: 'lazy', run: async (_, context) => { started.resolve(); await gate.promise; late.resolve(context.signal.aborted) } })
@@ -329,7 +329,7 @@ describe('what run may do', () => {
     assert.match(message, /\n\[cause\] Error: deeper\n/)
   })
 
-  test('an onError that throws or rejects changes nothing for the task, and is told as a warning', async (t) => {
+  test('have an onError that throws or rejects: the task is unchanged, and a warning is emitted', async (t) => {
     const listeners: (() => unknown)[] = [() => { throw new Error('listener') }, () => Promise.reject(new Error('listener'))]
     for (const onError of listeners) {
       const broken = defineTask({ name: 'broken', run: () => { throw new Error('x') } })
@@ -343,7 +343,7 @@ describe('what run may do', () => {
 })
 
 describe('attempts', () => {
-  test('a failure is tried again, and shows processing in between', async (t) => {
+  test('a failure is retried, and the status is processing in between', async (t) => {
     const attempts: [number, boolean][] = []
     const flaky = defineTask({
       name: 'flaky', attempts: 3, backoff: fast,
@@ -356,7 +356,7 @@ describe('attempts', () => {
     assert.equal(heard.length, 2)
   })
 
-  test('between tries the job is queued, and can be cancelled', async (t) => {
+  test('between attempts the job is queued, and can be cancelled', async (t) => {
     let runs = 0
     const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: { type: 'fixed', delayMs: 60_000 }, run: () => { runs++; throw new Error('x') } })
     const { tasks, queue } = use(t, { definitions: [flaky] })
@@ -369,7 +369,7 @@ describe('attempts', () => {
   })
 
   for (const [title, thrown] of [['a permanent error', () => permanent(new Error('x'))], ['an HttpError that blames the request', () => httpError('unprocessable')]] as const) {
-    test(`${title} ends the tries`, async (t) => {
+    test(`${title} ends the attempts`, async (t) => {
       let runs = 0
       const broken = defineTask({ name: 'broken', attempts: 5, backoff: fast, run: () => { runs++; throw thrown() } })
       const { tasks } = use(t, { definitions: [broken] })
@@ -380,7 +380,7 @@ describe('attempts', () => {
 })
 
 describe('progress', () => {
-  test('10,000 reports are a few writes, the last one wins, and what is no number is dropped', async (t) => {
+  test('10,000 reports cause a few writes, the last one wins, and values that are no number are dropped', async (t) => {
     const chatty = defineTask({
       name: 'chatty', run: (_, { progress }) => {
         for (let n = 1; n <= 10_000; n++) progress(n, 10_000, 'm'.repeat(600))
@@ -395,7 +395,7 @@ describe('progress', () => {
     assert.ok(spy.calls.filter((call) => call.startsWith('replace')).length <= 4, spy.calls.join())
   })
 
-  test('reports are written on the way, at their pace', async (t) => {
+  test('reports are written during the run, at intervals', async (t) => {
     const gate = deferred()
     const steps = defineTask({ name: 'steps', run: async (_, { progress }) => { progress(1, 2, 'x'.repeat(600)); progress(2, 2); await gate.promise } })
     const { tasks, spy } = use(t, { definitions: [steps], progressIntervalMs: 30 })
@@ -408,7 +408,7 @@ describe('progress', () => {
     assert.equal(spy.calls.filter((call) => call.startsWith('replace')).length, 4, 'begin, two reports, end')
   })
 
-  test('a report after the end, or one that can not be written, harms nothing', async (t) => {
+  test('a report after the end, or one that cannot be written, changes nothing', async (t) => {
     let report: TaskContext['progress'] | undefined
     const leaky = defineTask({ name: 'leaky', run: async (_, { progress }) => { report = progress; progress(1); await new Promise((resolve) => { setTimeout(resolve, 30) }) } })
     const { tasks, spy } = use(t, { definitions: [leaky], progressIntervalMs: 1 })
@@ -426,7 +426,7 @@ describe('progress', () => {
 })
 
 describe('a store that fails for a while', () => {
-  test('does not lose what a run came to', async (t) => {
+  test('does not lose the outcome of a run', async (t) => {
     for (const fault of ['before', 'after'] as const) {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'kept' } } })
@@ -440,7 +440,7 @@ describe('a store that fails for a while', () => {
     }
   })
 
-  test('does not lose a task between two attempts, whichever write lands without an answer', async (t) => {
+  test('does not lose a task between two attempts, whichever reply is lost', async (t) => {
     for (const shared of [true, false]) {
       for (let nth = 1; nth <= 4; nth++) {
         const flaky = defineTask({ name: 'flaky', attempts: 2, backoff: fast, run: async (_, { attempt }) => {
@@ -500,7 +500,7 @@ describe('cancel', () => {
     assert.equal(await tasks.cancel('../x'), undefined)
   })
 
-  test('reaches the signal of a run in this process and in another, whenever it comes', async () => {
+  test('aborts the signal of a run in this process and in another, at any moment', async () => {
     for (const where of ['here', 'elsewhere'] as const) {
       const aborted = deferred<AbortSignal>()
       const started = deferred()
@@ -527,7 +527,7 @@ describe('cancel', () => {
     }
   })
 
-  test('that comes at any moment of a start is final, and no signal is missed', async (t) => {
+  test('at any moment of a start is final, and aborts the signal', async (t) => {
     for (let turns = 0; turns < 40; turns++) {
       let signal: AbortSignal | undefined
       let running = false
@@ -545,8 +545,8 @@ describe('cancel', () => {
   })
 })
 
-describe('get, look, delete, wait', () => {
-  test('delete forgets what has ended, and only that', async (t) => {
+describe('get, delete, wait', () => {
+  test('delete deletes final tasks only', async (t) => {
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: () => gate.promise })
     const { tasks } = use(t, { definitions: [slow] })
@@ -560,7 +560,7 @@ describe('get, look, delete, wait', () => {
     assert.equal(await tasks.delete('/'), false)
   })
 
-  test('a record goes when its time is over', async (t) => {
+  test('a record expires when its time is over', async (t) => {
     let now = Date.now()
     const store = new MemoryStore({ now: () => now })
     const brief = defineTask({ name: 'brief', retentionMs: 5000, run: () => 1 })
@@ -598,7 +598,7 @@ describe('get, look, delete, wait', () => {
 })
 
 describe('close and health', () => {
-  test('takes nothing new, lets work finish, and is one outcome', async (t) => {
+  test('accepts nothing new, lets work finish, and has one outcome', async (t) => {
     const gate = deferred()
     const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'finished' } } })
     const { tasks } = use(t, { definitions: [slow, echo] })
@@ -614,7 +614,7 @@ describe('close and health', () => {
     assert.deepEqual((await tasks.get(id))?.result, { message: 'finished' })
   })
 
-  test('what still runs or waits when the drain ends is task_interrupted', async (t) => {
+  test('runs and waiting tasks become task_interrupted when the drain ends', async (t) => {
     const slow = defineTask({ name: 'slow', run: (_, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error) }) }) })
     const deaf = defineTask({ name: 'deaf', run: () => new Promise(() => undefined) })
     const { tasks, heard } = use(t, { definitions: [slow, deaf], concurrency: 2 })
@@ -630,7 +630,7 @@ describe('close and health', () => {
     assert.deepEqual(heard, [])
   })
 
-  test('health says when the store is gone, and never rejects', async (t) => {
+  test('health reports a store that is away, and never rejects', async (t) => {
     const { tasks, spy } = use(t, { definitions: [echo] })
     spy.fault = () => 'before'
     assert.equal((await tasks.health()).ok, false)
@@ -638,7 +638,7 @@ describe('close and health', () => {
 })
 
 describe('createTasks', () => {
-  test('refuses what makes no sense', () => {
+  test('refuses invalid options', () => {
     const twice = defineTask({ name: 'echo', run: () => 1 })
     for (const options of [
       { definitions: [echo, twice] }, { concurrency: 0 }, { concurrency: 1.5 }, { retentionMs: 1 }, { retentionMs: Infinity }, { pendingMs: NaN },
@@ -651,7 +651,7 @@ describe('createTasks', () => {
     assert.throws(() => createTasks({ store, queue: durable, definitions: [] }), /spans processes/)
   })
 
-  test('worker: false only takes in', async (t) => {
+  test('worker: false accepts tasks and runs none', async (t) => {
     const { tasks, queue } = use(t, { definitions: [echo], worker: false })
     const { taskId: id } = await tasks.submit(echo, 1)
     await new Promise(setImmediate)

@@ -24,7 +24,7 @@ test('a task is one union: get by definition, times as Date, the result as JSON'
   assert.deepEqual(await handle.cancel(), end)
 })
 
-test('a task for later is scheduled, and tells when it starts', async (t) => {
+test('a delayed task is scheduled, and shows when it starts', async (t) => {
   const tasks = createTasks({ ...memory(), definitions: [report] })
   t.after(() => tasks.close({ drainMs: 0 }))
   const task = await (await tasks.submit(report, {}, { delayMs: 3_600_000 })).get()

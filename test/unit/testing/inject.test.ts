@@ -66,7 +66,7 @@ describe('inject: the request', () => {
     assert.equal((await inject(echo, { method: 'POST', path: '/', headers, body: 'two' })).status, 400)
   })
 
-  test('carries the context of the host', async () => {
+  test('has the context of the host', async () => {
     const mine: Handler<{ readonly user: string }> = ({ context }) => json(200, context.user)
     assert.equal(await (await inject(mine, { path: '/', context: { user: 'ann' } })).json(), 'ann')
     // @ts-expect-error A handler that reads the context gets one.
@@ -100,7 +100,7 @@ describe('inject: the answer', () => {
     assert.equal(typeof answer.headers['x-request-id'], 'string')
   })
 
-  test('is what an error means to clients, and onError receives what is masked', async () => {
+  test('is the error that clients get, and onError receives masked errors', async () => {
     const errors: unknown[] = []
     const onError = (error: unknown) => errors.push(error)
     assert.equal((await inject(() => { throw httpError('forbidden') }, { path: '/', onError })).status, 403)

@@ -54,7 +54,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('a task goes when its retention is over', async () => {
+  test('a task expires when its retention is over', async () => {
     const { clock, work, tasks, stateOf } = setUp(0)
     const { taskId: id } = await tasks.submit(work, {})
     await clock.advance(DAY - 1)
@@ -64,7 +64,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('two calls of advance at once move the time by both', async () => {
+  test('two concurrent calls of advance add up', async () => {
     const { clock, tasks } = setUp(0)
     await Promise.all([clock.advance(MINUTE), clock.advance(MINUTE)])
     assert.equal(clock.now(), 2 * MINUTE)
@@ -101,7 +101,7 @@ describe('testClock', () => {
     await tasks.close()
   })
 
-  test('close does not wait for what is delayed, since the clock stands still', async () => {
+  test('close does not wait for delayed work, because the clock stands still', async () => {
     const { clock, runs, work, tasks } = setUp(0)
     await tasks.submit(work, {}, { delayMs: 5000 })
     const began = performance.now()
@@ -111,7 +111,7 @@ describe('testClock', () => {
     assert.equal(clock.now(), 0)
   })
 
-  test('a rate limit starts anew when its window is over', async () => {
+  test('a rate limit resets when its window is over', async () => {
     const clock = testClock()
     const { store } = memory({ clock })
     const policies = [{ name: 'hourly', limit: 1, windowSeconds: 3600 }]
@@ -122,7 +122,7 @@ describe('testClock', () => {
     assert.equal(await statusOf(), 200)
   })
 
-  test('refuses what is no time', async () => {
+  test('refuses invalid times', async () => {
     for (const ms of [-1, NaN, Infinity]) await assert.rejects(testClock().advance(ms), TypeError)
     assert.throws(() => testClock({ maxRunMs: 0 }), TypeError)
   })

@@ -170,7 +170,7 @@ describe('appending', () => {
 })
 
 describe('lengths and limits', () => {
-  test('announced lengths that differ are a 400, and the upload goes on', async () => {
+  test('announced lengths that differ are a 400, and the upload continues', async () => {
     const { send, create, patch } = setUp()
     const both = await send('POST', '/files', { 'upload-complete': '?1', 'upload-length': '5' }, bytes)
     assert.equal(both.status, 400)
@@ -359,6 +359,18 @@ describe('the answer', () => {
     assert.equal(taken.status, 202)
     assert.deepEqual(await taken.json(), { size: 43 })
     assert.equal(runs, 2)
+  })
+
+  test('also of an upload in one go, whose answer then has its path', async () => {
+    let runs = 0
+    const { send, patch } = setUp({}, () => {
+      if (++runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
+      return json(200, {})
+    })
+    const busy = await send('POST', '/files', { 'upload-complete': '?1' }, bytes)
+    assert.equal(busy.status, 503)
+    assert.equal(busy.headers['upload-offset'], '43')
+    assert.equal((await patch(String(busy.headers['location']), 43, undefined, true)).status, 200)
   })
 })
 

@@ -71,7 +71,7 @@ describe('two requests that append to one upload', () => {
     assert.deepEqual(await answer.json(), { size: 43, sha256: sha256(text) })
   })
 
-  test('a newer PATCH at the right offset goes on where the older one was ended', async () => {
+  test('a newer PATCH at the right offset continues where the older one was ended', async () => {
     const { create, patch, send } = setUp()
     const path = await create()
     const feed = new Feed()
@@ -190,7 +190,7 @@ describe('a store that fails', () => {
     assert.deepEqual(seen.map((each) => each.sha256), [sha256(text)])
   })
 
-  test('blobs that are full are a 503, and the upload goes on later', async () => {
+  test('blobs that are full are a 503, and the upload continues later', async () => {
     const blobs = new MemoryBlobs({ maxBytes: 100_000 })
     const { create, patch, head } = setUp({ blobs })
     const path = await create()

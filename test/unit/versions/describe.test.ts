@@ -29,8 +29,8 @@ function responsesWith(...select: Selector[]): Record<string, { content?: Record
   return handler.operations?.[0]?.openapi['responses'] as ReturnType<typeof responsesWith>
 }
 
-describe('what a version says of itself', () => {
-  test('a version that is not served is told by the status of each way: in Accept, and in the query among the other 400s', () => {
+describe('the description of versions', () => {
+  test('a version that is not served has the status of each selector: for Accept, and for the query among the other 400s', () => {
     assert.deepEqual(Object.keys(responsesWith(byQuery())), ['200', '204', '400'])
     assert.match(responsesWith(byQuery())['400']?.description ?? '', /version_unsupported/)
     // A path that names another version is another path.
@@ -38,7 +38,7 @@ describe('what a version says of itself', () => {
     assert.deepEqual(Object.keys(responsesWith(byVendorMediaType({ vendor: 'acme' }))), ['200', '204', '400', '406'])
   })
 
-  test('good answers in JSON have the type of the vendor too, errors and what is empty have not', () => {
+  test('successful JSON answers have the vendor type too, errors and empty answers do not', () => {
     const cases: [Selector, string][] = [
       [byVendorMediaType({ vendor: 'acme' }), 'application/vnd.acme.v1+json'], [byMediaTypeParameter({ vendor: 'acme' }), 'application/vnd.acme+json;version=1'],
     ]
@@ -50,7 +50,7 @@ describe('what a version says of itself', () => {
     }
   })
 
-  test('each thing is said once', () => {
+  test('nothing is described twice', () => {
     assert.equal(responsesWith(byQuery())['400']?.description.match(/version_unsupported/g)?.length, 1)
     assert.ok(!('401' in responsesWith(byQuery())))
   })
@@ -61,7 +61,7 @@ describe('what a version says of itself', () => {
     assert.deepEqual(parameters.map((one) => [one.in, one.name]), [['query', 'v']])
   })
 
-  test('the versions that go are deprecated, and no others', () => {
+  test('only deprecated versions are marked', () => {
     const own = told(() => json(200, {}), [operation])
     const handler = versions({ 1: { handler: own, deprecated: '2025-01-01' }, 2: own }, { select: [byQuery()] })
     const said = handler.operations?.map(({ openapi }) => {
@@ -96,7 +96,7 @@ describe('what a version says of itself', () => {
       const named = (path: string) => pathsOf(host)[path]?.['get']?.parameters?.map(({ in: where, name }) => `${where} ${name}`)
       assert.deepEqual([named('/users/{id}'), named('/v1/users/{id}')], [['path id', 'query version'], ['path id']])
     })
-    test('other ways to choose are parameters and media types, there and at the path without a version', () => {
+    test('other selectors are parameters and media types, there and at the path without a version', () => {
       const paths = pathsOf(served([byPath(), byQuery(), byVendorMediaType({ vendor: 'acme' })]))
       const types = (path: string) => Object.keys(paths[path]?.['get']?.responses['200']?.content ?? {})
       assert.deepEqual(types('/v1/users'), ['application/json', 'application/vnd.acme.v1+json'])
@@ -106,11 +106,11 @@ describe('what a version says of itself', () => {
       const fields = (path: string) => Object.keys(paths[path]?.['get']?.responses['200']?.headers ?? {})
       assert.deepEqual([fields('/v1/users').includes('Deprecation'), fields('/v2/users').includes('Deprecation')], [true, false])
     })
-    test('policies around keep them apart', () => {
+    test('policies around them keep the versions separate', () => {
       const around = compose(deprecated({ deprecated: '2025-01-01' }), served([byPath()], { default: 'required' }))
       assert.deepEqual(Object.keys(pathsOf(router({ '/{version}/users': around }))), ['/v1/users', '/v2/users'])
     })
-    test('a linter has nothing to say against the document', async () => {
+    test('the document passes a linter', async () => {
       const document = openapi(router({ '/users/{id}': served([byPath(), byQuery()]), '/{version}/users/{id}': served([byPath(), byQuery()]) }), {
         info: { ...info, license: { name: 'MIT', identifier: 'MIT' } }, servers: [{ url: 'https://api.acme.test' }], security: [],
       })
@@ -120,7 +120,7 @@ describe('what a version says of itself', () => {
     })
   })
 
-  test('what is not described stays so, also where it is the same in every version', () => {
+  test('an undescribed handler stays undescribed, also if every version shares it', () => {
     const [bare, own] = [() => json(200, {}), told(() => json(200, {}), [operation])]
     assert.equal(versions({ 1: bare }, { select: [byPath()] }).operations, undefined)
     assert.equal(versionNeutral(bare, { select: [byPath()] }).operations, undefined)

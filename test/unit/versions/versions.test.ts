@@ -40,7 +40,7 @@ describe('deprecation', () => {
     assert.ok(!('link' in headers), 'no field for links where there are none')
   })
 
-  test('failures are deprecated too, with all that they say themselves', async () => {
+  test('failures have the deprecation fields too, beside their own', async () => {
     const broken: Handler = ({ path }) => {
       if (path.endsWith('plain')) throw new Error('x')
       if (path.endsWith('boom')) throw Object.assign(new Error('x'), { isBoom: true, output: { statusCode: 418, payload: { message: 'teapot' } } })
@@ -60,7 +60,7 @@ describe('deprecation', () => {
     assert.deepEqual(body, { error: 'mine', code: 'mine', details: [{ pointer: '/a', message: 'b' }], more: 1 }, 'body')
   })
 
-  test('an answer that a handler gives every time is not changed, and its own fields stay', async () => {
+  test('an answer that a handler reuses is not changed, and its own fields stay', async () => {
     const same = Object.freeze({ status: 200, headers: Object.freeze({ link: '</x>; rel="x"', sunset: 'Tue, 01 Jan 2030 00:00:00 GMT', vary: 'Prefer' }) })
     const handler = versions({ '1': { handler: () => same, deprecated: PAST, sunset: '2031-01-01', successor: '/v2' } }, { select })
     for (let time = 0; time < 2; time++) {
@@ -71,7 +71,7 @@ describe('deprecation', () => {
     }
   })
 
-  test('after the sunset: as before, or 410 where that is chosen', async () => {
+  test('after the sunset the answer is unchanged, or a 410 if the option says so', async () => {
     const gone = { '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET, successor: '/v2' }, '2': shows('2') }
     assert.equal((await ask(versions(gone, { select }), { path: '/v1' })).status, 200, 'served on')
     const answer = await ask(versions(gone, { select, afterSunset: 'gone' }), { path: '/v1' })
@@ -82,7 +82,7 @@ describe('deprecation', () => {
     assert.equal((await ask(versions(future, { select, afterSunset: 'gone' }), { path: '/v1' })).status, 200, 'not yet')
   })
 
-  test('gone is gone from the very moment of the sunset', async (t) => {
+  test('the 410 starts at the exact time of the sunset', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.parse(SUNSET) - 1 })
     const handler = versions({ '1': { handler: shows('1'), deprecated: PAST, sunset: SUNSET } }, { select, afterSunset: 'gone' })
     assert.equal((await ask(handler, { path: '/v1' })).status, 200)
@@ -90,7 +90,7 @@ describe('deprecation', () => {
     assert.equal((await ask(handler, { path: '/v1' })).status, 410)
   })
 
-  test('what is declined stays declined', async () => {
+  test('a declined request stays declined', async () => {
     assert.equal((await ask(versions({ '1': { handler: () => undefined, deprecated: PAST } }, { select }))).status, 0, 'not mine')
     assert.equal((await ask(compose(deprecated({ deprecated: PAST }), () => undefined))).status, 0, 'not mine')
   })
@@ -119,7 +119,7 @@ describe('defaults', () => {
   }
 })
 
-test('who uses what is told on a diagnostics channel', async () => {
+test('a diagnostics channel reports who uses which version', async () => {
   const told: VersionUse[] = []
   const listener = (use: unknown): void => { told.push(use as VersionUse) }
   const handler = versions({ '1': { handler: shows('1'), deprecated: PAST }, '2': shows('2') }, { select })
@@ -144,12 +144,12 @@ test('a version-neutral handler answers in every version and in none', async () 
   assert.equal((await ask(handler, { headers: { accept: 'application/vnd.acme.v7+json' } })).json['accept'], 'application/json', 'the type')
 })
 
-test('answers directly where the handler does', () => {
+test('is synchronous if the handler is', () => {
   const request = { path: '/v1', mountPath: '', headers: {}, query: new URLSearchParams(), method: 'GET' } as never
   assert.ok(!(versions({ '1': shows('1') }, { select })(request) instanceof Promise), 'no promise')
 })
 
-test('misuse throws when it is made', () => {
+test('invalid options throw at construction', () => {
   const handler = shows('x')
   const wrong: [() => unknown, RegExp][] = [
     [() => versions({}, { select }), /at least one version/],

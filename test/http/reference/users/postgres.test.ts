@@ -18,11 +18,11 @@ describe('the users of the reference server in a PostgreSQL', async () => {
   })
 
   usersSuite(async () => users, true)
-  test('others see them', async () => {
+  test('other processes see them', async () => {
     const created = await users.create({ email: 'seen@example.com' }, ownCall())
     assert.deepEqual(await others.get(created.id, ownCall()), created)
   })
-  test('two that give out ids and choose them at once don\'t collide', async () => {
+  test('generated and chosen ids of two processes do not collide', async () => {
     const call = ownCall()
     const { id } = await users.create({ email: 'ids@example.com' }, call)
     const given = await Promise.all(Array.from({ length: 20 }, async (_, at) => {
@@ -46,7 +46,7 @@ describe('the users of the reference server behind the wire of a PostgreSQL that
   usersSuite(async () => users, true)
 })
 
-test('a PostgreSQL that has gone is a 503, and one that is not there stops the start', async () => {
+test('a PostgreSQL that is lost is a 503, and one that is missing stops the start', async () => {
   const server = await startPostgres()
   const users = await openUsers(server.url)
   await server.stop()

@@ -20,7 +20,7 @@ describe('the users of the reference server in a Redis', async () => {
 
   usersSuite(async () => users, true)
 
-  test('others see them at once, and what they change', async () => {
+  test('other processes see them and their changes at once', async () => {
     const call = ownCall()
     const { id } = await users.create({ email: 'seen@example.com' }, call)
     assert.equal((await others.update(id, { name: 'Seen' }, call))?.name, 'Seen')
@@ -31,7 +31,7 @@ describe('the users of the reference server in a Redis', async () => {
     assert.ok((await users.create({ email: 'after@example.com' }, call)).id > id)
   })
 
-  test('two that write at once lose nothing: no email twice, no id twice', async () => {
+  test('two processes that write at once lose nothing: no email twice, no id twice', async () => {
     const call = ownCall()
     const outcomes = await Promise.all(Array.from({ length: 40 }, async (_, at) =>
       (at % 2 === 0 ? users : others).createMany([{ email: `race-${at}@example.com` }, { email: `race-same-${at >> 2}@example.com` }], call)))
@@ -39,7 +39,7 @@ describe('the users of the reference server in a Redis', async () => {
     assert.deepEqual([made.length, new Set(made.map(({ id }) => id)).size, new Set(made.map(({ email }) => email)).size], [50, 50, 50])
   })
 
-  test('one that has lost its lock writes nothing', async () => {
+  test('a process that has lost its lock writes nothing', async () => {
     const redis = new Redis(url)
     const call = ownCall()
     const lost = users.transaction(async (inside) => {

@@ -22,7 +22,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
   }
   const taken = (error: unknown): boolean => isHttpError(error) && error.code === 'conflict' && error.details?.[0]?.pointer === '/email'
 
-  test('the users that are there at the start, by page and all at once', async () => {
+  test('lists the initial users, by page and all at once', async () => {
     const users = await open()
     assert.equal(users.shared, shared)
     const seeded = seededUsers()
@@ -34,7 +34,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(await users.get(7, call), seeded[6])
     assert.equal(await users.get(Number.MAX_SAFE_INTEGER, call), undefined)
   })
-  test('create, replace, update and delete one', async () => {
+  test('creates, replaces, updates and deletes a user', async () => {
     const users = await open()
     const email = mail('Ann')
     const ann = await users.create({ email }, call)
@@ -48,7 +48,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal(await users.get(ann.id, call), undefined)
     assert.ok((await users.create({ email }, call)).id > ann.id, 'an id came back, or its email did not become free')
   })
-  test('an email belongs to one, in any case of its letters', async () => {
+  test('refuses an email that another user has, in any case', async () => {
     const users = await open()
     const [one, two] = [mail('One'), mail('Two')]
     const first = await users.create({ email: one }, call)
@@ -60,7 +60,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal(await users.get(876_543, call), undefined)
     assert.equal((await users.update(first.id, { email: one.toUpperCase() }, call))?.email, one.toUpperCase())
   })
-  test('an id that somebody chose is passed over by new users', async () => {
+  test('new users skip ids that were chosen', async () => {
     const users = await open()
     const { id } = await users.create({ email: mail('before') }, call)
     assert.equal((await users.replace(id + 1, { email: mail('chosen') }, call)).created, true)
@@ -72,7 +72,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.ok((await users.create({ email: mail('after') }, call)).id < highest)
     await users.delete(highest, call)
   })
-  test('createMany: an outcome for each, in order', async () => {
+  test('createMany returns an outcome for each, in order', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const outcomes = await users.createMany([
@@ -84,7 +84,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.ok((first?.id ?? 0) < (third?.id ?? 0))
     assert.deepEqual(await users.createMany([], call), [])
   })
-  test('updateMany: an outcome for each, in order, also for one twice and for emails', async () => {
+  test('updateMany returns an outcome for each, in order, also for a repeated user and for emails', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const [one, two] = await users.createMany([{ email: a }, { email: b }], call) as [User, User]
@@ -96,7 +96,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal((await users.get(two.id, call))?.email, b)
     assert.deepEqual(await users.updateMany([], call), [])
   })
-  test('a transaction that resolves counts; refusals in it leave it usable', async () => {
+  test('a transaction that resolves is committed; refusals in it leave it usable', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     const { one, two } = await users.transaction(async (inside) => {
@@ -132,7 +132,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(await everybody(users), before)
     assert.equal((await users.create({ email }, call)).email, email)
   })
-  test('a transaction in a transaction goes back alone', async () => {
+  test('a nested transaction is rolled back alone', async () => {
     const users = await open()
     const [a, b] = [mail('a'), mail('b')]
     await users.transaction(async (inside) => {
@@ -145,7 +145,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     const emails = new Set((await everybody(users)).map(({ email }) => email))
     assert.deepEqual([emails.has(a), emails.has(b)], [true, false])
   })
-  test('writes at the same time: one gets the email, and none is lost to a transaction', async () => {
+  test('concurrent writes: one gets the email, and a transaction loses none', async () => {
     const users = await open()
     const [email, other] = [mail('both'), mail('other')]
     const tries = await Promise.allSettled([
@@ -155,7 +155,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.deepEqual(tries.map(({ status }) => status).sort(), ['fulfilled', 'fulfilled', 'rejected', 'rejected'])
     assert.equal((await everybody(users)).filter((user) => user.email === email || user.email === other).length, 2)
   })
-  test('upsertUsers: an outcome for each record', async () => {
+  test('upsertUsers returns an outcome for each record', async () => {
     const users = await open()
     const [a, b, c] = [mail('a'), mail('b'), mail('c')]
     const old = await users.create({ email: a, name: 'Old' }, call)
@@ -170,7 +170,7 @@ export function usersSuite(open: () => Promise<Users>, shared: boolean): void {
     assert.equal((await users.get(old.id, call))?.role, 'admin')
     assert.equal((await users.get(id, call))?.role, 'editor')
   })
-  test('a call that nobody waits for is not begun', async () => {
+  test('a call that was aborted before does not start', async () => {
     const users = await open()
     const gone = { signal: AbortSignal.abort(), context: undefined }
     await assert.rejects(async () => users.transaction(async (inside) => inside.create({ email: mail('x') }, gone), gone), { name: 'AbortError' })

@@ -37,7 +37,7 @@ describe('readJson', () => {
     assert.deepEqual(await readJson(fakeRequest(small), { maxBodyBytes: 10 }), [1e20])
   })
 
-  test('what is nested too deeply is refused, also where the host has parsed it', async () => {
+  test('a value that is nested too deeply is refused, also if the host has parsed it', async () => {
     const deep = `${'{"a":'.repeat(600)}1${'}'.repeat(600)}`
     assert.equal((await refused({ headers: JSON_HEADERS, body: deep }, { maxBodyBytes: 10_000 })).code, 'nested_too_deep')
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse(deep) } })).code, 'nested_too_deep')
@@ -54,7 +54,7 @@ describe('readJson', () => {
     assert.equal((await refused({ headers: { ...JSON_HEADERS, 'content-length': '11' }, parsed: { value: 1 } }, { maxBodyBytes: 10 })).status, 413)
   })
 
-  test('a body that turns out too long is 413; one of just the limit is fine', async () => {
+  test('a body that turns out too long is a 413; one of exactly the limit is accepted', async () => {
     assert.equal((await refused({ headers: JSON_HEADERS, body: '[1,2,3,45]' }, { maxBodyBytes: 9 })).status, 413)
     const request = fakeRequest({ headers: { ...JSON_HEADERS, 'content-length': '9' }, body: '[1,2,3,4]' })
     assert.deepEqual(await readJson(request, { maxBodyBytes: 9 }), [1, 2, 3, 4])
@@ -70,7 +70,7 @@ describe('readJson', () => {
     }
   })
 
-  test('a body without Content-Type is 415 (issue 15, C16): before it is read where it is announced, and else when bytes come', async () => {
+  test('a body without Content-Type is a 415 (issue 15, C16): before it is read if it is announced, else when bytes arrive', async () => {
     for (const headers of [{ 'content-length': '7' }, { 'transfer-encoding': 'chunked' }]) {
       const request = fakeRequest({ headers, body: '{"a":1}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
@@ -89,7 +89,7 @@ describe('readJson', () => {
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
-  test('other types, charsets and malformed types are 415 with what would be read, before reading', async () => {
+  test('other types, charsets and malformed types are a 415 that names the accepted ones, before reading', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'json', '', 'application/json; charset=latin1', 'a/b, application/json']) {
       const request = fakeRequest({ headers: { 'content-type': type }, body: '{}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))
@@ -106,20 +106,20 @@ describe('readJson', () => {
     assert.deepEqual([error.status, error.headers], [415, { accept: 'application/merge-patch+json, application/x-thing' }])
   })
 
-  test('a content coding is 415 with the one that would be read, unless the host has undone it', async () => {
+  test('a content coding is a 415 that names the accepted one, unless the host has decoded the body', async () => {
     const error = await refused({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, body: '1' })
     assert.deepEqual([error.status, error.code, error.headers], [415, 'unsupported_content_coding', { 'accept-encoding': 'identity' }])
     assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'Identity' }, body: '1' }), { maxBodyBytes: 9 }), 1)
     assert.equal(await readJson(fakeRequest({ headers: { ...JSON_HEADERS, 'content-encoding': 'gzip' }, parsed: { value: 1 } }), { maxBodyBytes: 9 }), 1)
   })
 
-  test('SPEC 7.400: nothing, and nothing but rubbish, are 400', async () => {
+  test('SPEC 7.400: an empty and a malformed body are a 400', async () => {
     assert.deepEqual([(await refused({ headers: JSON_HEADERS })).code, (await refused({})).code], ['missing_body', 'missing_body'])
     assert.equal((await refused({ headers: JSON_HEADERS, body: '{"a":}' })).code, 'malformed_json')
     assert.equal((await refused({ headers: JSON_HEADERS, body: '{"__proto__":1}' })).code, 'unsafe_key')
   })
 
-  test('what the host has parsed is given at once and not read again', () => {
+  test('a body that the host has parsed is returned at once and not read again', () => {
     for (const value of [{ a: 1 }, [], 'text', 0, null]) {
       const request = fakeRequest({ headers: JSON_HEADERS, parsed: { value }, body: 'no' })
       assert.equal(readJson(request, { maxBodyBytes: 100 }), value)
@@ -127,14 +127,14 @@ describe('readJson', () => {
     }
   })
 
-  test('what the host has parsed is checked for keys, bytes that it left are parsed, and undefined is no body', async () => {
+  test('a parsed body is checked for unsafe keys, unparsed bytes are parsed, and undefined is no body', async () => {
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: JSON.parse('{"a":[{"__proto__":1}]}') } })).code, 'unsafe_key')
     assert.deepEqual(readJson(fakeRequest({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }), { maxBodyBytes: 3 }), [1])
     assert.equal((await refused({ headers: JSON_HEADERS, parsed: { value: Buffer.from('[1]') } }, { maxBodyBytes: 2 })).code, 'body_too_large')
     assert.equal((await refused({ parsed: { value: undefined } })).code, 'missing_body')
   })
 
-  test('a connection that fails, or a body that is gone, comes through as it is', async () => {
+  test('a connection that fails, or a body that is gone, is passed on unchanged', async () => {
     const fails = new Error('The body was read by somebody else')
     await assert.rejects(async () => readJson(fakeRequest({ fails }), { maxBodyBytes: 1 }), fails)
     await assert.rejects(async () => readBytes(fakeRequest({ fails }), { maxBodyBytes: 1 }), fails)
@@ -142,7 +142,7 @@ describe('readJson', () => {
 })
 
 describe('readBytes', () => {
-  test('gives the bytes, capped, of whatever type', async () => {
+  test('returns the bytes of any type, up to the limit', async () => {
     assert.deepEqual(await readBytes(fakeRequest({ headers: { 'content-type': 'text/csv' }, body: 'abc' }), { maxBodyBytes: 3 }), Buffer.from('abc'))
     assert.equal((await readBytes(fakeRequest(), { maxBodyBytes: 3 })).byteLength, 0)
     assert.equal((await refusal(() => readBytes(fakeRequest({ body: 'abcd' }), { maxBodyBytes: 3 }))).code, 'body_too_large')

@@ -49,12 +49,12 @@ describe('a content coding is undone', () => {
     test(`${coding}, a byte at a time`, async () => {
       assert.equal(await read(decodeBytes(pieces(coded, 1), coding, wide)), TEXT)
     })
-    test(`${coding}, ended too early at every place`, async () => {
+    test(`${coding}, truncated at every place`, async () => {
       for (let end = 0; end < coded.length; end++) {
         await assert.rejects(read(decodeBytes(parts(coded.subarray(0, end)), coding, wide)), failsWith('incomplete_body'), `at ${end}`)
       }
     })
-    test(`${coding}, with something behind its end, in the same piece or another`, async () => {
+    test(`${coding}, with bytes after its end, in the same piece or another`, async () => {
       for (const junk of [Buffer.from('junk, a line of it'), Buffer.alloc(30)]) {
         await assert.rejects(read(decodeBytes(parts(Buffer.concat([coded, junk])), coding, wide)), failsWith('malformed_coding'))
         await assert.rejects(read(decodeBytes(parts(coded, junk), coding, wide)), failsWith('malformed_coding'))
@@ -83,7 +83,7 @@ describe('a content coding is undone', () => {
       }
     })
   }
-  test('another coding is the host\'s mistake', async () => {
+  test('another coding is an error of the host', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !(name in ENCODERS))) {
       await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), coding, wide)), { name: 'TypeError', message: `decodeBytes: ${coding} is not one of ${REQUEST_CODINGS.join(', ')}` })
     }
@@ -100,22 +100,22 @@ describe('a content coding is undone', () => {
   })
 })
 
-describe('bounds', () => {
+describe('limits', () => {
   const bomb = zlib.gzipSync(Buffer.alloc(64 << 20))
 
-  test('bytes as sent', async () => {
+  test('limits the bytes as sent', async () => {
     const coded = zlib.gzipSync(TEXT)
     await assert.rejects(read(decodeBytes(pieces(coded, 10), 'gzip', { maxBodyBytes: coded.length - 1, maxDecodedBytes: 1e6 })), failsWith('body_too_large'))
     assert.equal(await read(decodeBytes(pieces(coded, 10), 'gzip', { maxBodyBytes: coded.length, maxDecodedBytes: 1e6 })), TEXT)
   })
-  test('bytes once decoded', async () => {
+  test('limits the decoded bytes', async () => {
     const size = Buffer.byteLength(TEXT)
     const coded = zlib.gzipSync(TEXT)
     await assert.rejects(read(decodeBytes(parts(coded), 'gzip', { maxBodyBytes: 1e6, maxDecodedBytes: size - 1 })), failsWith('body_too_large'))
     assert.equal(await read(decodeBytes(parts(coded), 'gzip', { maxBodyBytes: 1e6, maxDecodedBytes: size })), TEXT)
     await assert.rejects(read(decodeBytes(parts(Buffer.from(TEXT)), 'identity', { maxBodyBytes: 1e6, maxDecodedBytes: size - 1 })), failsWith('body_too_large'))
   })
-  test('the ratio, above 1 MiB, and inflating stops there', async () => {
+  test('limits the ratio above 1 MiB, and stops inflating there', async () => {
     let got = 0
     await assert.rejects(async () => {
       for await (const piece of decodeBytes(parts(bomb), 'gzip', wide)) got += piece.byteLength
@@ -131,7 +131,7 @@ describe('bounds', () => {
     await assert.rejects(read(decodeBytes(zeros((1 << 20) + 1), 'gzip', wide)), failsWith('body_too_large'))
     assert.equal((await read(decodeBytes(parts(Buffer.alloc(2 << 20)), 'identity', { ...wide, maxRatio: 1 }))).length, 2 << 20)
   })
-  test('nobody reads on: the source is closed, also within a piece', async () => {
+  test('a reader that stops closes the source, also within a piece', async () => {
     let closed = false
     async function* source(): AsyncGenerator<Uint8Array> {
       try {
@@ -147,7 +147,7 @@ describe('bounds', () => {
     }
     assert.ok(closed)
   })
-  test('the source fails: its own error comes through', async () => {
+  test('a source that fails rejects with its own error', async () => {
     async function* source(): AsyncGenerator<Uint8Array> {
       yield zlib.gzipSync(TEXT).subarray(0, 50)
       throw new Error('cut')
@@ -157,7 +157,7 @@ describe('bounds', () => {
 })
 
 describe('the body of a request', () => {
-  test('names its coding in any case, x-gzip too; others are a 415 that says what is read', () => {
+  test('names its coding in any case, x-gzip too; others are a 415 that lists the accepted ones', () => {
     assert.equal(requestCoding({}), 'identity')
     assert.equal(requestCoding({ 'content-encoding': 'Identity' }), 'identity')
     assert.equal(requestCoding({ 'content-encoding': 'X-GZip' }), 'gzip')
@@ -170,7 +170,7 @@ describe('the body of a request', () => {
   test('is refused by its Content-Length before anything is read', () => {
     assert.throws(() => decodeBody(fakeRequest({ headers: { 'content-length': '11' } }), { maxBodyBytes: 10 }), failsWith('body_too_large'))
   })
-  test('is read where its Content-Length is just the limit', async () => {
+  test('is read if its Content-Length is exactly the limit', async () => {
     const request = fakeRequest({ headers: { 'content-length': '10' }, body: '0123456789' })
     assert.equal(await read(decodeBody(request, { maxBodyBytes: 10 })), '0123456789')
   })
@@ -182,7 +182,7 @@ describe('the body of a request', () => {
       assert.equal(Buffer.from(whole).toString(), texts.join(''))
     }
   })
-  test('is decoded; one that the host has read is not decoded again', async () => {
+  test('is decoded, unless the host has decoded it', async () => {
     const headers = { 'content-encoding': 'gzip' }
     assert.equal(Buffer.from(await readDecoded(fakeRequest({ headers, body: zlib.gzipSync(TEXT) }), wide)).toString(), TEXT)
     assert.equal(Buffer.from(await readDecoded(fakeRequest({ headers, body: TEXT, parsed: { value: TEXT } }), wide)).toString(), TEXT)

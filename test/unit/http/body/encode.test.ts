@@ -38,14 +38,14 @@ describe('pieces are coded', () => {
 
   for (const coding of RESPONSE_CODINGS) {
     for (const source of [slowly, quickly]) {
-      test(`${coding}, as they come ${source.name}: nothing is lost, nothing changes places`, async () => {
+      test(`${coding}, as they come ${source.name}: nothing is lost or reordered`, async () => {
         const decoded = await read(decodeBytes(encodePieces(source(), coding), coding, { maxBodyBytes: 1 << 30 }))
         assert.ok(decoded.equals(Buffer.concat(pieces)))
       })
     }
   }
 
-  test('another coding is the host\'s mistake', async () => {
+  test('another coding is an error of the host', async () => {
     for (const coding of ['compress', 'zstd'].filter((name) => !RESPONSE_CODINGS.includes(name))) {
       await assert.rejects(read(encodePieces(quickly(), coding)), { name: 'TypeError', message: `encodePieces: ${coding} is not one of ${RESPONSE_CODINGS.join(', ')}` })
     }

@@ -18,7 +18,7 @@ describe('shallowUnits', () => {
     }
   })
 
-  test('property: what is too deep is never called shallow, whatever stands beside it and around it', () => {
+  test('property: a text that is too deep is never reported as shallow', () => {
     const level = fc.constantFrom(['[', ']'], ['{"":', '}'], ['[0,', ']'], ['{"a":[],"":', '}'], ['[ ', ',{}]'], ['{"[":', ',"b":"]"}'])
     fc.assert(fc.property(fc.array(level, { minLength: 1, maxLength: 4 }), fc.integer({ min: 505, max: 520 }), fc.constantFrom('', '[[[', '\n{"a":1}\n'), (kinds, levels, beside) => {
       const chosen = Array.from({ length: levels }, (_, at) => kinds[at % kinds.length] as [string, string])

@@ -13,7 +13,7 @@ test('a value takes as many bytes as its JSON without white space', () => {
   }
 })
 
-test('it is looked at no further than the limit, and may hold what JSON has no word for', () => {
+test('a value is measured up to the limit only, and may have parts that JSON cannot represent', () => {
   let reads = 0
   const list = Array.from({ length: 1000 }, () => Object.defineProperty({}, 'a', { enumerable: true, get: () => ++reads }))
   assert.equal(isJsonLarger(list, 100), true)

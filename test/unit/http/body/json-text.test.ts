@@ -30,7 +30,7 @@ const VALUE = fc.json({ maxDepth: 4 })
 const PIECE = fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '"a"', '"a":', '1', '-', '0', '.', 'e', '+', 'true', 'nul', 'l', ' ', '\n', '\\', '\\u00', '\u0001', 'é', '💥')
 
 describe('jsonFault', () => {
-  test('a place for every way to be wrong', () => {
+  test('finds the position of every kind of fault', () => {
     const cases: [string, number, RegExp][] = [
       ['', 0, /a value/], ['  ', 2, /a value/], ['{', 1, /property name.*or '}'/], ['{a:1}', 1, /property name/], ['{"a":1,}', 7, /property name/],
       ['{"a" 1}', 5, /':'/], ['{"a":}', 5, /a value/], ['{"a":1 x', 7, /',' or '}'/], ['[1,]', 3, /a value/], ['[1 2]', 3, /',' or '\]'/],
@@ -63,11 +63,11 @@ describe('jsonFault', () => {
     }
   })
 
-  test('valid texts have none', () => {
+  test('finds no fault in valid texts', () => {
     fc.assert(fc.property(VALUE, (text) => { assert.equal(jsonFault(text), undefined, text) }))
   })
 
-  test('it agrees with this engine on what is valid, and on the place where the engine names one', () => {
+  test('agrees with the engine on validity, and on the position if the engine names one', () => {
     const mutated = fc.tuple(VALUE, fc.nat(), fc.nat(3), PIECE).map(([text, at, drop, piece]) => {
       const cut = at % (text.length + 1)
       return text.slice(0, cut) + piece + text.slice(cut + drop)
@@ -81,7 +81,7 @@ describe('jsonFault', () => {
     }), { numRuns: 10_000 })
   })
 
-  test('a million open brackets, and a megabyte of anything, are one pass', () => {
+  test('reads a million open brackets, and a megabyte of anything, in one pass', () => {
     for (const unit of ['[', '{"a":', '"', '\\', '[[1],', '1', ' ', '\n', '"\\u00e9', 'tru']) {
       const text = unit.repeat(Math.ceil(1_000_000 / unit.length))
       const before = process.cpuUsage()
@@ -93,7 +93,7 @@ describe('jsonFault', () => {
 })
 
 describe('parseJson', () => {
-  test('SPEC 7.400: malformed JSON is told with line, column and offset, and nothing of the text', () => {
+  test('SPEC 7.400: malformed JSON is reported with line, column and offset, and without the text', () => {
     const error = refusal(() => parseJson('{\n  "password": "hunter2" hunter2\n}'))
     assert.deepEqual([error.status, error.code], [400, 'malformed_json'])
     assert.equal(error.message, "The body is not valid JSON: at line 2, column 25 (offset 26), ',' or '}' was expected.")
@@ -101,7 +101,7 @@ describe('parseJson', () => {
     assert.equal(error.cause, undefined)
   })
 
-  test('no text can get itself quoted', () => {
+  test('the message never quotes the text', () => {
     fc.assert(fc.property(fc.string({ unit: fc.constantFrom('Q', 'Z', 'QZ', '"', '{', 'at position 9') }), (text) => {
       let value: unknown
       try {
@@ -115,7 +115,7 @@ describe('parseJson', () => {
     }))
   })
 
-  test('keys that reach for a prototype are refused wherever and however they are written', () => {
+  test('keys that could change a prototype are refused wherever and however they are written', () => {
     for (const text of [
       '{"__proto__":{"admin":true}}', '[{"a":{"__proto__":1}}]', '{"\\u005f_proto__":1}', '{"constructor":{"prototype":{}}}', '{"a":{"constructor" : {"prototype":1}}}',
     ]) {
@@ -129,7 +129,7 @@ describe('parseJson', () => {
     }
   })
 
-  test('what is valid is what JSON.parse gives', () => {
+  test('a valid text gives the value of JSON.parse', () => {
     // Keys that change prototypes are refused: the test above.
     fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }).filter((value) => !hasUnsafeKey(value)), (value) => {
       const text = JSON.stringify(value)
@@ -137,7 +137,7 @@ describe('parseJson', () => {
     }))
   })
 
-  test('deep nesting harms nobody', () => {
+  test('deep nesting does not overflow the stack', () => {
     const deep = '['.repeat(200_000) + ']'.repeat(200_000)
     assert.ok(Array.isArray(parseJson(deep, Infinity)))
     assert.equal(refusal(() => parseJson(`${deep}]`)).code, 'malformed_json')
@@ -163,7 +163,7 @@ describe('parseJson', () => {
 })
 
 describe('parseJsonBytes', () => {
-  test('a byte order mark is stepped over, bytes that are not UTF-8 are malformed, none are missing', () => {
+  test('a byte order mark is skipped, bytes that are not UTF-8 are malformed, an empty body is missing', () => {
     assert.deepEqual(parseJsonBytes(Buffer.from('\ufeff{"a":"ä"}')), { a: 'ä' })
     for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0xff, 0xfe, 0x31, 0x00], [0x22, 0xed, 0xa0, 0x80, 0x22]]) {
       const error = refusal(() => parseJsonBytes(Uint8Array.from(bytes)))
@@ -176,7 +176,7 @@ describe('parseJsonBytes', () => {
   })
 })
 
-test('hasUnsafeKey looks at circular values once', () => {
+test('hasUnsafeKey reads circular values once', () => {
   const loop: Record<string, unknown> = { list: [] }
   loop['self'] = loop
   assert.equal(hasUnsafeKey(loop), false)
@@ -205,7 +205,7 @@ describe('mayHoldUnsafeKey', () => {
     assert.ok(unsafe > 300)
   })
 
-  test('words and escapes that are common are no reason to look', () => {
+  test('common words and escapes do not trigger the check', () => {
     for (const text of ['{"protocol":"https","type":"constructor"}', '"J\\u00fcrgen \\u0031\\u000a\\u2014"', '{"proto":1}']) assert.equal(mayHoldUnsafeKey(text), false, text)
   })
 })

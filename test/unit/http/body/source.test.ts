@@ -20,7 +20,7 @@ function bodyOf(next: () => Promise<IteratorResult<Chunk>>) {
 const END: IteratorResult<Chunk> = { done: true, value: undefined }
 
 describe('a source', () => {
-  test('is closed once, however often that is asked for', () => {
+  test('is closed once, however often close is called', () => {
     const { told, body } = bodyOf(async () => END)
     const source = new Source(body)
     source.close()
@@ -42,7 +42,7 @@ describe('a source', () => {
     assert.deepEqual([ended.told.closed, failed.told.closed], [0, 0])
   })
 
-  test('that has more is closed when nobody reads on', async () => {
+  test('that has more is closed when its reader stops', async () => {
     const { told, body } = bodyOf(async () => ({ done: false, value: 'a' }))
     const source = new Source(body)
     await source.next()
@@ -50,7 +50,7 @@ describe('a source', () => {
     assert.equal(told.closed, 1)
   })
 
-  test('that fails late, with nobody there any more, is no unhandled rejection', async () => {
+  test('that fails late, without a reader, causes no unhandled rejection', async () => {
     const { promise, reject } = deferred<IteratorResult<Chunk>>()
     const source = new Source(bodyOf(() => promise).body)
     void source.firstWithin(1000)
@@ -61,20 +61,20 @@ describe('a source', () => {
 })
 
 describe('its first chunk', () => {
-  test('comes in time, and is the next one', async () => {
+  test('arrives in time, and is the next one', async () => {
     const source = new Source(bodyOf(async () => ({ done: false, value: 'a' })).body)
     assert.equal(await source.firstWithin(1000), true)
     assert.deepEqual(await source.next(), { done: false, value: 'a' })
   })
 
-  test('a failure in time is one that the next one tells', async () => {
+  test('a failure in time rejects the next call', async () => {
     const source = new Source(bodyOf(async () => { throw new Error('gone') }).body)
     assert.equal(await source.firstWithin(1000), true)
     await assert.rejects(source.settled(), /gone/)
     await assert.rejects(source.next(), /gone/)
   })
 
-  test('may be late: that is told after the time, and it can still be waited for', async () => {
+  test('may be late: the wait resolves after the time, and the chunk can still be awaited', async () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     try {
       const { promise, resolve } = deferred<IteratorResult<Chunk>>()

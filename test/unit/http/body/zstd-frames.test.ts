@@ -33,7 +33,7 @@ describe('ZstdFrames', () => {
     test(name, () => { assert.deepEqual(ends(frame), [0, frame.length]) })
   }
 
-  test('several frames, in one piece and cut at every place', () => {
+  test('reads several frames, in one piece and cut at every place', () => {
     const all = Object.values(FRAMES)
     const text = Buffer.concat(all)
     const expected = all.reduce((places, frame) => [...places, (places.at(-1) ?? 0) + frame.length], [0])
@@ -47,7 +47,7 @@ describe('ZstdFrames', () => {
     }
   })
 
-  test('each behind each: nothing of a frame is left to the next', () => {
+  test('reads frames of all kinds in any order', () => {
     for (const [name, first] of Object.entries(FRAMES)) {
       for (const [after, second] of Object.entries(FRAMES)) {
         assert.deepEqual(ends(Buffer.concat([first, second])), [0, first.length, first.length + second.length], `${after} behind ${name}`)
@@ -55,7 +55,7 @@ describe('ZstdFrames', () => {
     }
   })
 
-  test('what is no zstd is never whole', () => {
+  test('never accepts other data as complete', () => {
     assert.deepEqual(ends(Buffer.from('{"not":"zstd"}, and more of it, long enough for a block')), [0])
   })
 })

@@ -29,7 +29,7 @@ async function child(code: string): Promise<{ readonly said: string; readonly st
 }
 
 describe('tasks.wait', () => {
-  test('holds the process until the task has been tried again, or its time is over', async () => {
+  test('keeps the process alive until the task was retried, or its time is over', async () => {
     const retried = child(`
       const work = defineTask({
         name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 20 }, run: (_, { attempt }) => { if (attempt === 1) throw new Error('on purpose') },
@@ -45,7 +45,7 @@ describe('tasks.wait', () => {
     assert.deepEqual(await Promise.all([retried, late]), [{ said: 'completed\n', status: 0 }, { said: 'failed\n', status: 0 }])
   })
 
-  test('holds it no longer than it waits', async (t) => {
+  test('keeps the process alive no longer than it waits', async (t) => {
     const { tasks, close } = bench({ definitions: [never] })
     t.after(close)
     const { taskId: id } = await tasks.submit(never, 1)
@@ -75,12 +75,12 @@ describe('requests that wait', () => {
     name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 20 }, run: (_, { attempt }) => { if (attempt === 1) throw new Error('on purpose') },
   })`
 
-  test('hold the process until they are answered: respond-async with wait, direct, with a key (issue 15, D23)', async () => {
+  test('keep the process alive until they are answered: respond-async with wait, direct, with a key (issue 15, D23)', async () => {
     const answers = await Promise.all(["'prefer': 'respond-async, wait=3'", '', "'idempotency-key': 'k'"].map((field) => child(api(retried, field))))
     assert.deepEqual(answers, Array(3).fill({ said: '200\n', status: 0 }))
   })
 
-  test('hold it no longer: a long poll, an event stream, a submission', async (t) => {
+  test('do not keep the process alive: a long poll, an event stream, a submission', async (t) => {
     const { tasks, store, close } = bench({ definitions: [never] })
     const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => undefined })
     const call = toFetch(router({ 'POST /work': submit(never), 'GET|DELETE /tasks/{id}': status }), { onError: () => undefined })

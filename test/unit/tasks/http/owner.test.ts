@@ -69,7 +69,7 @@ test('owner has to be chosen, and the error explains the three choices', (t) => 
 
 for (const [name, owner] of [['principal', 'principal'], ['a function', byName]] as const) {
   describe(`owner: ${name}`, () => {
-    test('a task is there for its owner only', async (t) => {
+    test('a task exists for its owner only', async (t) => {
       const api = site(t, owner)
       const { location } = await submitted(api, 'ann')
       assert.equal(await statusOf(api, 'ann', location), 200)
@@ -138,7 +138,7 @@ describe('an owner function that gives no id fails loudly, and merges nobody', (
     })
   }
 
-  test('so does a principal whose subject is none', async (t) => {
+  test('a principal with an invalid subject fails loudly', async (t) => {
     const { status } = taskEndpoints<{ principal: object }>(created(t), { statusPath: '/tasks/{id}', owner: 'principal' })
     for (const subject of ['', 7, null, undefined]) {
       await assert.rejects(async () => status(request({ path: '/tasks/x', context: { principal: { subject } } })), /subject/)

@@ -122,7 +122,7 @@ describe('issue 15, C11: an upload that is refused leaves nothing in the blobs',
     }
   })
 
-  test('its key stands for something else: a task with other input, an answer, a request that goes on', async (t) => {
+  test('its key belongs to something else: a task with other input, an answer, a request that still runs', async (t) => {
     const { send, count } = setUp(t)
     const key = { 'idempotency-key': '"a"' }
     assert.equal((await send(key)).status, 202)
@@ -145,14 +145,14 @@ describe('issue 15, C11: an upload that is refused leaves nothing in the blobs',
   })
 })
 
-test('an upload stays where nobody knows whether its task was accepted', async (t) => {
+test('an upload is kept if it is unknown whether its task was accepted', async (t) => {
   const { send, count, spy } = setUp(t)
   spy.fault = (call) => (call.startsWith('create task:') ? 'after' : undefined)
   assert.equal((await send()).status, 503)
   assert.equal(count(), 1)
 })
 
-test('an upload stays where its task was accepted, and only the answer fails', async (t) => {
+test('an upload is kept if its task was accepted and only the answer fails', async (t) => {
   const { send, count, spy, gate, tasks } = setUp(t)
   spy.fault = (call) => (call.startsWith('watch task:') ? 'before' : undefined)
   assert.equal((await send({ prefer: 'respond-async, wait=10' })).status, 503)

@@ -42,7 +42,7 @@ async function location(mountPath = ''): Promise<string> {
 }
 
 describe('a status handler that is mounted where no Location leads', () => {
-  test('behind another route of the host: the first request says so once, with both paths', async () => {
+  test('behind another route of the host: the first request causes one warning with both paths', async () => {
     const id = (await location()).slice('/tasks/'.length)
     for (const path of [`/jobs/${id}`, `/jobs/${id}`]) {
       assert.equal((await inject(endpoints.status, { path, params: { id } })).status, 200)
@@ -51,7 +51,7 @@ describe('a status handler that is mounted where no Location leads', () => {
     assert.match(String(warnings[0]), new RegExp(`was called at /jobs/${id}, but Location is /tasks/${id}\\.`))
   })
 
-  test('below another mount path: the first client that follows Location finds a 404, and it is said so once', async () => {
+  test('below another mount path: the first client that follows Location gets 404, and one warning is emitted', async () => {
     const path = await location('/api')
     assert.match(path, /^\/api\/tasks\//)
     for (let at = 0; at < 2; at++) assert.equal((await inject(endpoints.status, { path })).status, 404)
@@ -59,7 +59,7 @@ describe('a status handler that is mounted where no Location leads', () => {
     assert.match(String(warnings[0]), new RegExp(`followed Location to ${path}, but the status handler is mounted at /tasks/{id}\\.`))
   })
 
-  test('in a route of router(): it is said when the router is made', async () => {
+  test('in a route of router(): construction of the router emits the warning', async () => {
     router({ 'POST /reports': endpoints.submit(report), 'GET|HEAD|DELETE /jobs/{id}': endpoints.status })
     assert.deepEqual(await warned(), [
       'router: the handler of "GET|HEAD|DELETE /jobs/{id}" is for /tasks/{id}, so links to it lead nowhere. ' +
@@ -69,7 +69,7 @@ describe('a status handler that is mounted where no Location leads', () => {
 })
 
 describe('no false alarm', () => {
-  test('where both fit, whatever the parameter is called', async () => {
+  test('if both paths fit, whatever the name of the parameter', async () => {
     const api = router({ 'POST /reports': endpoints.submit(report), '/tasks/{task}': endpoints.status })
     assert.equal((await inject(api, { path: await location() })).status, 200)
     assert.deepEqual(await warned(), [])

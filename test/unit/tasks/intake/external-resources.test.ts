@@ -21,8 +21,8 @@ function kept(run: (input: Input, context: TaskContext) => unknown, attempts = 1
   return { definition, released }
 }
 
-describe('what is kept for a task', () => {
-  test('goes when the task has ended, well or not, and not before', async () => {
+describe('external resources of a task', () => {
+  test('are released when the task has ended, successfully or not, and not before', async () => {
     for (const ends of [() => ({ message: 'done' }), () => { throw httpError('gone') }]) {
       const early: string[][] = []
       const { definition, released } = kept(() => {
@@ -37,7 +37,7 @@ describe('what is kept for a task', () => {
     }
   })
 
-  test('stays between two attempts', async () => {
+  test('are kept between two attempts', async () => {
     const seen: number[] = []
     const { definition, released } = kept((_, { attempt }) => {
       seen.push(released.length)
@@ -51,7 +51,7 @@ describe('what is kept for a task', () => {
     assert.deepEqual([seen, released], [[0, 0, 0], ['file of a']])
   })
 
-  test('goes when the task is cancelled, before it runs or while it does', async () => {
+  test('are released when the task is cancelled, before it runs or during the run', async () => {
     const { definition, released } = kept((_, { signal }) => new Promise((_, reject) => {
       signal.addEventListener('abort', () => { reject(signal.reason as Error) })
     }))
@@ -68,7 +68,7 @@ describe('what is kept for a task', () => {
     assert.equal(released.length, 2)
   })
 
-  test('goes when the task never runs: the queue was full, or closed', async () => {
+  test('are released if the task never runs: the queue was full, or closed', async () => {
     const { definition, released } = kept(() => new Promise(() => undefined))
     const { tasks, close } = bench({ definitions: [definition], concurrency: 1, maxQueued: 1 })
     await tasks.submit(definition, { name: 'runs' })
@@ -79,7 +79,7 @@ describe('what is kept for a task', () => {
     assert.deepEqual(released.sort(), ['file of refused', 'file of runs', 'file of waits'])
   })
 
-  test('stays when nobody knows whether the task was taken in', async () => {
+  test('are kept if it is unknown whether the task was accepted', async () => {
     const { definition, released } = kept(() => ({}))
     const { tasks, spy, close } = bench({ definitions: [definition], worker: false })
     spy.fault = (call) => call.startsWith('enqueue') || call.startsWith('delete') ? 'before' : undefined
@@ -88,7 +88,7 @@ describe('what is kept for a task', () => {
     await close()
   })
 
-  test('a cancel whose process died before it could release is made up for by whoever finds it', async () => {
+  test('are released by another process if the process of a cancel died', async () => {
     for (const durable of [true, false]) {
       let told = false
       const { definition, released } = kept((_, { signal }) => new Promise((_, reject) => {
@@ -116,7 +116,7 @@ describe('what is kept for a task', () => {
     }
   })
 
-  test('a release that fails changes nothing', async () => {
+  test('may fail to be released, which changes nothing', async () => {
     const definition = defineTask({ name: 'kept', run: (_: Input) => ({ message: 'done' }), keeps: { of: () => 'x', release: () => Promise.reject(new Error('no')) } })
     const { tasks, heard, close } = bench({ definitions: [definition] })
     const { taskId: id } = await tasks.submit(definition, { name: 'a' })
@@ -125,7 +125,7 @@ describe('what is kept for a task', () => {
     assert.deepEqual([task?.status, heard], ['completed', []])
   })
 
-  test('its name is part of the record, beside what else may be there or not', () => {
+  test('are named in the record, beside optional members', () => {
     const plain = {
       id: 'a', name: 'n', owner: undefined, state: 'queued', job: 'j1', attempt: 0, version: 1, createdAt: 1000, startedAt: undefined, finishedAt: undefined,
       expiresAt: 2000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, claim: undefined, slot: undefined, callback: undefined,

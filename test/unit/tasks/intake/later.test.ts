@@ -28,7 +28,7 @@ test('a task that starts in an hour says when, and Retry-After fits (15.19)', as
   assert.deepEqual([now?.startAt, now?.attempt], [undefined, undefined])
 })
 
-test('a task whose time has come says no more that it starts later, and is polled as one that is young', async (t) => {
+test('a delayed task whose time has come shows no start time, and is polled like a new one', async (t) => {
   const gate = deferred()
   const work = defineTask({ name: 'work', run: () => gate.promise })
   const { tasks, close } = bench({ definitions: [work] })
@@ -44,7 +44,7 @@ test('a task whose time has come says no more that it starts later, and is polle
   gate.resolve()
 })
 
-test('the status counts the runs, so that progress which falls back is explained (15.19)', async (t) => {
+test('the status counts the attempts, which explains progress that falls back (15.19)', async (t) => {
   const gate = deferred()
   const work = defineTask({ name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 0 }, run: async (_, { attempt, progress }) => {
     progress(attempt === 1 ? 80 : 5, 100)
@@ -63,7 +63,7 @@ test('the status counts the runs, so that progress which falls back is explained
   assert.ok(before && before.version > 2, 'a run that begins anew is a change that clients see')
 })
 
-test('the 202 of a task for later tells it too', async (t) => {
+test('the 202 of a delayed task shows its start time', async (t) => {
   const work = defineTask({ name: 'work', run: () => undefined })
   const { tasks, close } = bench({ definitions: [work] })
   t.after(close)

@@ -92,7 +92,7 @@ describe('an enqueue whose answer was lost', () => {
     assert.deepEqual([ran, (await tasks.get('one'))?.status], [['first'], 'completed'])
   })
 
-  test('a queue that is full takes it back for certain: no record, no entry, no upload', async () => {
+  test('a queue that is full leaves no record, no entry and no upload', async () => {
     const { tasks, queue, blobs, upload, index } = setUp({ sweepMs: 60_000 })
     queue.enqueue = async () => 'full' as never
     await assert.rejects(upload('first'), { code: 'queue_full' })

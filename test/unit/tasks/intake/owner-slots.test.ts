@@ -13,7 +13,7 @@ function limited(maxPerOwner: number, run: () => unknown = () => undefined) {
 }
 
 describe('maxPerOwner', () => {
-  test('of 20 at once just as many as may be are taken in; more is 429', async (t) => {
+  test('of 20 concurrent submissions, maxPerOwner are accepted; others get 429', async (t) => {
     const { gate, work } = limited(3)
     const { tasks, close } = bench({ definitions: [work] })
     t.after(close)
@@ -27,7 +27,7 @@ describe('maxPerOwner', () => {
   })
 
   for (const [how, run] of [['completes', () => 1], ['fails', () => { throw new Error('x') }]] as const) {
-    test(`a task that ${how} frees its place`, async (t) => {
+    test(`a task that ${how} releases its slot`, async (t) => {
       const { gate, work } = limited(1, run)
       const { tasks, close, store } = bench({ definitions: [work] })
       t.after(close)
@@ -40,7 +40,7 @@ describe('maxPerOwner', () => {
     })
   }
 
-  test('so does one that is cancelled, or that the queue refused', async (t) => {
+  test('a task that is cancelled, or that the queue refused, releases its slot', async (t) => {
     const { gate, work } = limited(1)
     const { tasks, close, store, spy } = bench({ definitions: [work] })
     t.after(close)
@@ -55,7 +55,7 @@ describe('maxPerOwner', () => {
     gate.resolve()
   })
 
-  test('a second submit under one id takes no second place, and needs none', async (t) => {
+  test('a second submit with one id takes no second slot', async (t) => {
     const { gate, work } = limited(2)
     const { tasks, close, store } = bench({ definitions: [work] })
     t.after(close)
@@ -71,7 +71,7 @@ describe('maxPerOwner', () => {
     await ended(tasks, 'second')
   })
 
-  test('what has ended is told of though its owner has no place left', async (t) => {
+  test('a submit with the id of a final task returns it, though its owner has no slot left', async (t) => {
     const { gate, work } = limited(1)
     const { tasks, close } = bench({ definitions: [work] })
     t.after(close)
@@ -82,7 +82,7 @@ describe('maxPerOwner', () => {
     gate.resolve()
   })
 
-  test('a place that another task has taken over is not given back by the first', async (t) => {
+  test('a slot that another task has taken over is not released by the first', async (t) => {
     const { store } = memory()
     t.after(() => store.close())
     const ttlMs = 60_000
@@ -93,7 +93,7 @@ describe('maxPerOwner', () => {
     assert.equal(store.usage().entries, 0)
   })
 
-  test('many at once under one id take one place', async (t) => {
+  test('concurrent submits with one id take one slot', async (t) => {
     const { gate, work } = limited(3)
     const { tasks, close, store } = bench({ definitions: [work] })
     t.after(close)
@@ -102,7 +102,7 @@ describe('maxPerOwner', () => {
     gate.resolve()
   })
 
-  test('a place whose process died comes back: at once when its task has ended, soon when it never came to be', async (t) => {
+  test('a slot whose process died is released: at once if its task has ended, soon if it was never created', async (t) => {
     const { gate, work } = limited(1)
     let now = 0
     const store = new MemoryStore({ now: () => now })

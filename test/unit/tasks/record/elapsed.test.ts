@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { MemoryStore } from '../../../../adapters/memory/index.js'
 import { elapsed } from '../../../../src/tasks/record/elapsed.js'
 
-test('how long nobody could run a task is told by the clock of the store, not by those of processes (15.9)', async (t) => {
+test('the clock of the store, and not those of processes, measures how long no process could run a task (15.9)', async (t) => {
   let now = 0
   const store = new MemoryStore({ now: () => now })
   t.after(() => store.close())

@@ -9,12 +9,12 @@ const record: TaskRecord = {
   progress: { done: 1 }, result: '{"message":"done"}', error: undefined, errorStatus: undefined, claim: 'c', slot: 's', callback,
 }
 
-test('of a final record only what became of its callback changes, which clients see', () => {
+test('in a final record only the state of its callback changes, which clients see', () => {
   const told: CallbackState = { ...callback, state: 'delivered', attempts: 1 }
   assert.deepEqual(change(record, { callback: told }), { ...record, callback: told, version: 4 })
 })
 
-test('nothing else changes a final record that has a callback, late reports and cancels least of all, and none gets one', () => {
+test('late reports and cancels do not change a final record that has a callback, and no record gets a callback later', () => {
   const others = [{ progress: { done: 2 } }, { expiresAt: 9 }, { state: 'cancelled' }, { state: 'cancelled', callback }, { state: 'completed', result: '{}' }] as const
   for (const to of others) assert.equal(change(record, to), undefined, JSON.stringify(to))
   assert.equal(change({ ...record, callback: undefined }, { callback }), undefined)

@@ -4,7 +4,7 @@ import { StoreUnavailableError } from '../../../../src/stores/store.js'
 import { defineTask } from '../../../../src/tasks/definition/define.js'
 import { bench, deferred } from '../kit.js'
 
-test('what a run came to is kept while the store is away for minutes: the task has not failed', async (t) => {
+test('the outcome of a run is kept while the store is away for minutes, and the task does not fail', async (t) => {
   const gate = deferred()
   const begun = deferred()
   let runs = 0

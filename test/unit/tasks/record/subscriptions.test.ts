@@ -81,7 +81,7 @@ describe('Subscriptions', () => {
     assert.equal(subscriptions.size, 0)
   })
 
-  test('who comes later reads what is written by then, also while another read is under way', async (t) => {
+  test('a later subscriber reads the newest record, also while another read is under way', async (t) => {
     const { inner, subscriptions, write, store } = await setUp(t)
     const gate = deferred()
     let held = true
@@ -118,7 +118,7 @@ describe('Subscriptions', () => {
     assert.equal(inner.usage().watches, 0)
   })
 
-  test('a store that fails fails all who wait, and who comes next tries anew', async (t) => {
+  test('a store that fails rejects all subscribers, and the next one retries', async (t) => {
     const { spy, subscriptions, write } = await setUp(t)
     spy.fault = (call) => (call.startsWith('watch') ? 'before' : undefined)
     await assert.rejects(Promise.all([subscriptions.subscribe('a'), subscriptions.subscribe('a')]), /did not happen/)
@@ -135,7 +135,7 @@ describe('Subscriptions', () => {
     for (const subscriber of subscribers) subscriber.close()
   })
 
-  test('subscribers of a task that is forgotten hear of it', async (t) => {
+  test('subscribers of a deleted task are notified', async (t) => {
     const { inner, subscriptions } = await setUp(t)
     const subscriber = await subscriptions.subscribe('a')
     await subscriber.next(60_000, never())

@@ -24,7 +24,7 @@ function listen<Event>(t: TestContext, name: string): Event[] {
 const quick = { type: 'fixed', delayMs: 1 } as const
 
 describe('longhaul:task', () => {
-  test('tells of each step of a task, and of nothing else', async (t) => {
+  test('publishes each step of a task, and nothing else', async (t) => {
     const heard = listen<TaskEvent>(t, 'longhaul:task')
     const work = defineTask({
       name: 'work', attempts: 3, backoff: quick,
@@ -50,7 +50,7 @@ describe('longhaul:task', () => {
     assert.ok(createdAt <= startedAt && startedAt <= finishedAt && finishedAt <= Date.now(), JSON.stringify([createdAt, startedAt, finishedAt]))
   })
 
-  test('tells that a run began which is over before anybody could have seen it', async (t) => {
+  test('publishes the start of a run that ends at once', async (t) => {
     const heard = listen<TaskEvent>(t, 'longhaul:task')
     const work = defineTask({ name: 'short', run: () => ({ message: 'done' }) })
     const tasks = createTasks({ ...memory(), definitions: [work] })
@@ -62,7 +62,7 @@ describe('longhaul:task', () => {
     ])
   })
 
-  test('tells how a task failed, and that it was cancelled, whoever ended it', async (t) => {
+  test('publishes how a task failed, and that it was cancelled', async (t) => {
     const heard = listen<TaskEvent>(t, 'longhaul:task')
     const bad = defineTask({ name: 'bad', run: () => { throw new Error('secret') } })
     const tasks = createTasks({ ...memory(), definitions: [bad], onError: () => undefined })
@@ -79,7 +79,7 @@ describe('longhaul:task', () => {
   })
 })
 
-test('longhaul:callback tells of each attempt: what came of it, and how long it took, but not the URL', async (t) => {
+test('longhaul:callback publishes the outcome and the duration of each attempt, but not the URL', async (t) => {
   const heard = listen<CallbackEvent>(t, 'longhaul:callback')
   const { url, port } = await receiver(t, (res, nth) => { res.writeHead([500, 204, 410][nth - 1] ?? 500).end() })
   const { submit, settled } = site(t)

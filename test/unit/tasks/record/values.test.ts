@@ -62,7 +62,7 @@ describe('records', () => {
     })
   })
 
-  test('what is written is what is read', () => {
+  test('a written record is read back unchanged', () => {
     const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined })
     const text = fc.string({ unit: 'binary' })
     const any: fc.Arbitrary<TaskRecord> = fc.record({
@@ -124,7 +124,7 @@ describe('results', () => {
     test(`SPEC 2.5: ${title} becomes an object with a message`, () => { assert.deepEqual(JSON.parse(toResultText(value)), wanted) })
   }
 
-  test('what is no JSON throws', () => {
+  test('a value that is not JSON throws', () => {
     const circle: Record<string, unknown> = {}
     circle['self'] = circle
     assert.throws(() => toResultText(circle), TypeError)
@@ -157,7 +157,7 @@ describe('results', () => {
 
 describe('failures', () => {
   const hostile = new Proxy({}, { has() { throw new Error('no') }, get() { throw new Error('no') } })
-  test('the unknown is masked, an HttpError shows', () => {
+  test('unknown errors are masked, an HttpError is shown', () => {
     for (const thrown of [new Error('secret'), 'secret', undefined, null, 5, { message: 'secret', code: 'secret' }, hostile, Object.freeze(new Error('secret'))]) {
       assert.deepEqual(toFailure(thrown), { status: 500, code: 'task_failed', message: 'The task failed.' })
     }
@@ -190,7 +190,7 @@ describe('ids', () => {
     assert.ok(Math.abs(ones / (5000 * 128) - 0.5) < 0.01, 'they look random')
   })
 
-  test('what can not stand in a key is no id', () => {
+  test('text that cannot be part of a key is no id', () => {
     for (const id of ['', '.', '..', '.a', 'a b', 'a/b', 'a%2F', 'é', 'a\n', 'a\0', 'a:b', 'x'.repeat(129)]) assert.equal(isTaskId(id), false, JSON.stringify(id))
     for (const id of ['a', '-', 'a.b', 'x'.repeat(128)]) assert.equal(isTaskId(id), true)
   })
@@ -230,7 +230,7 @@ describe('status paths', () => {
     for (const other of ['/jobs//status', '/jobs/status', '/jobs/x/y/status', '/jobs/x']) assert.equal(tail.idIn('', other), undefined, other)
   })
 
-  test('a template that is no such path is refused', () => {
+  test('an invalid template is refused', () => {
     for (const template of ['', '/', '/status', 'status/{id}', '/status/{id}/{id}', '/status/x{id}', '/status/{id}x', '/{a}/{id}', '/:a/{id}', '/a?b/{id}', '/a b/{id}']) {
       assert.throws(() => new StatusPath(template), TypeError, template)
     }
@@ -238,7 +238,7 @@ describe('status paths', () => {
 })
 
 describe('defineTask', () => {
-  test('fills defaults in and refuses what makes no sense', () => {
+  test('applies defaults and refuses invalid options', () => {
     const { timeoutMs, attempts, backoff } = defineTask({ name: 'a', run: () => 1 })
     assert.deepEqual({ timeoutMs, attempts, backoff }, { timeoutMs: 600_000, attempts: 1, backoff: { type: 'exponential', delayMs: 1000, jitter: 0.5 } })
     const wrong: Record<string, unknown>[] = [

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { Waiters } from '../../../../src/tasks/record/waiters.js'
 
 describe('Waiters', () => {
-  test('as many places as there are, and none for who has gone or once it is closed', () => {
+  test('gives out its slots, and none to a client that has disconnected or after close', () => {
     const waiters = new Waiters(2)
     const client = new AbortController()
     const [a, b] = [waiters.tryAcquire(client.signal, 'ann'), waiters.tryAcquire(new AbortController().signal, 'ben')]
@@ -21,14 +21,14 @@ describe('Waiters', () => {
     assert.equal(waiters.size, 0)
   })
 
-  test('a place left leaves no listener on its client', () => {
+  test('a released slot leaves no listener on its client', () => {
     const waiters = new Waiters(10)
     const { signal } = new AbortController()
     for (let n = 0; n < 10; n++) waiters.tryAcquire(signal, 'ann')?.release()
     assert.equal(getEventListeners(signal, 'abort').length, 0)
   })
 
-  test('issue 15, C13: one owner has maxPerOwner places, and takes none of the others', () => {
+  test('issue 15, C13: one owner has maxPerOwner slots, and takes none of the others', () => {
     const waiters = new Waiters(100, 3)
     const enter = (who: string) => waiters.tryAcquire(new AbortController().signal, who)
     const mine = [enter('ann'), enter('ann'), enter('ann')]

@@ -41,7 +41,7 @@ function lasting() {
 }
 
 describe('a run that was overtaken', () => {
-  test('by a later one is told without a write of its own, and takes nothing away that the later one needs', async () => {
+  test('by a later run is aborted, writes nothing, and releases nothing that the later run needs', async () => {
     const { signals, run } = lasting()
     const { store, queue, released, heard, work, tasks, spy } = setUp(run)
     await tasks.submit(work, 1, { owner: 'ann' })
@@ -61,7 +61,7 @@ describe('a run that was overtaken', () => {
     assert.deepEqual(new Set(released), new Set(['a file']))
   })
 
-  test('by the end of its record is told, and is no failure', async () => {
+  test('by the end of its record is aborted, and is not a failure', async () => {
     const { signals, run } = lasting()
     const { store, queue, released, heard, work, tasks } = setUp(run)
     const { taskId: id } = await tasks.submit(work, 1)
@@ -76,7 +76,7 @@ describe('a run that was overtaken', () => {
 
 describe('a run that fails, with attempts left', () => {
   for (const what of ['cancelled', 'deleted'] as const) {
-    test(`is not tried again when its record was ${what} before it could hear of that`, async () => {
+    test(`is not retried if its record was ${what} before it was notified`, async () => {
       const { store, queue, heard, work, tasks, others } = setUp(async ({ taskId }) => {
         if (what === 'cancelled') await others.cancel(taskId)
         else await store.delete(`task:${taskId}`)
@@ -89,7 +89,7 @@ describe('a run that fails, with attempts left', () => {
     })
   }
 
-  test('is given back, with its progress, also when the store is away for a moment', async () => {
+  test('is handed back, with its progress, also if the store is away for a moment', async () => {
     const { queue, heard, spy, work, tasks } = setUp(({ progress }) => {
       progress(1)
       progress(2)
@@ -114,7 +114,7 @@ describe('a job that the queue gives up on', () => {
     assert.deepEqual([(await tasks.get(id))?.error?.code, heard, released], ['task_failed', [], ['a file']])
   })
 
-  test('is no failure when its record goes just then', async () => {
+  test('is not a failure if its record is deleted at that moment', async () => {
     const { store, queue, spy, heard, work, tasks } = setUp(() => undefined)
     const { taskId: id } = await tasks.submit(work, 1)
     spy.fault = (call) => {

@@ -51,7 +51,7 @@ describe('a run where others write to the store', () => {
     assert.equal(watches.made, 0)
   })
 
-  test('hears of a cancel that was written while it subscribed, which gave no notice, and lets go of its watch', async (t) => {
+  test('notices a cancel that was written without a notice while it subscribed, and removes its watch', async (t) => {
     const { work, here, there, begun, told, watches } = setUp(t)
     const gate = deferred()
     watches.gate = gate.promise
@@ -64,7 +64,7 @@ describe('a run where others write to the store', () => {
     await eventually(() => watches.made === 1 && watches.left === 1)
   })
 
-  test('lets go of a watch that came when the run was over', async (t) => {
+  test('removes a watch that was established after the end of the run', async (t) => {
     const { work, here, begun, watches } = setUp(t)
     const gate = deferred()
     watches.gate = gate.promise
@@ -77,7 +77,7 @@ describe('a run where others write to the store', () => {
     await eventually(() => watches.made === 1 && watches.left === 1)
   })
 
-  test('subscribes later where it can not at first, once, and then hears of a cancel', async (t) => {
+  test('retries a failed subscription once, and then notices a cancel', async (t) => {
     const { work, here, there, begun, told, watches } = setUp(t)
     here.spy.fault = (call) => (/^(watch|get) task/.test(call) ? 'before' : undefined)
     t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -99,7 +99,7 @@ describe('a run where others write to the store', () => {
     assert.equal(told.yet, true)
   })
 
-  test('looks by itself where no notice comes', async (t) => {
+  test('reads the record if no notice arrives', async (t) => {
     const { work, here, there, begun, told } = setUp(t)
     t.mock.method(here.store, 'watch', async () => () => undefined)
     t.mock.timers.enable({ apis: ['setTimeout'] })

@@ -50,8 +50,8 @@ function setUp(t: TestContext, run: (input: unknown, context: TaskContext) => un
   return { tasks, store, queue, work, ran, asked }
 }
 
-describe('a job that carries what is known of its record', () => {
-  test('is run without a look at it, and writes all of it', async (t) => {
+describe('a job that carries a copy of its record', () => {
+  test('is run without a read of the record, and writes all of it', async (t) => {
     const { tasks, queue, work, ran, asked } = setUp(t)
     const { taskId: id } = await tasks.submit(work, 1, { owner: 'ann' })
     const { createdAt } = await tasks.get(id) ?? {}
@@ -63,7 +63,7 @@ describe('a job that carries what is known of its record', () => {
     await tasks.submit(work, 1, { owner: 'ann' })
   })
 
-  test('is not run when the task was cancelled, or is gone', async (t) => {
+  test('is not run if the task was cancelled or deleted', async (t) => {
     for (const away of ['cancel', 'delete'] as const) {
       const { tasks, queue, work, ran } = setUp(t)
       const { taskId: id } = await tasks.submit(work, 1)
@@ -74,7 +74,7 @@ describe('a job that carries what is known of its record', () => {
     }
   })
 
-  test('finds what an earlier run has written, whose process died', async (t) => {
+  test('finds the record of an earlier run whose process died', async (t) => {
     let stuck = true
     const { tasks, queue, work, ran } = setUp(t, () => stuck ? new Promise(() => undefined) : { message: 'done' })
     const { taskId: id } = await tasks.submit(work, 1)
@@ -85,7 +85,7 @@ describe('a job that carries what is known of its record', () => {
     assert.deepEqual([ran, (await tasks.get(id))?.status], [[1, 2], 'completed'])
   })
 
-  test('is not run when its queue closes while the beginning is being written', async (t) => {
+  test('is not run if its queue closes while its start is written', async (t) => {
     const { tasks, store, queue, work, ran } = setUp(t)
     const { taskId: id } = await tasks.submit(work, 1)
     const gate = deferred()

@@ -37,7 +37,7 @@ test('issue 15, C11: an HttpError with a message of 5 MB makes a record of some 
   assert.ok(store.usage().bytes < 48_000, `${String(store.usage().bytes)} bytes`)
 })
 
-test('so does a direct answer, and what is kept of it for retries', async (t) => {
+test('a direct answer, and its copy for retries, are cut too', async (t) => {
   const { store, post } = setUp(t)
   for (const key of ['"one"', '"one"', undefined]) {
     const response = await post(key === undefined ? {} : { 'idempotency-key': key })

@@ -50,7 +50,7 @@ function setUp(old: AnyTaskDefinition, { unknownTaskMs = HOUR, now = () => perfo
 
 for (const [what, old, code] of [['a definition that it does not know', other, 'unknown_task'], ['a schema that refuses the input', strict, 'invalid_input']] as const) {
   describe(`a worker with ${what} (15.7)`, () => {
-    test('hands the job back, tells onError once, and leaves the task to a worker that can', async () => {
+    test('hands the job back, calls onError once, and leaves the task to a worker that can run it', async () => {
       const { web, old: { take }, fresh, heard } = setUp(old)
       const { taskId: id } = await web.submit(any, { month: 1 })
       for (let times = 0; times < 3; times++) {
@@ -66,7 +66,7 @@ for (const [what, old, code] of [['a definition that it does not know', other, '
       assert.deepEqual([(await web.get(id))?.status, (await web.get(id))?.attempt], ['completed', 1])
     })
 
-    test('fails the task once nobody has been able to run it for unknownTaskMs, however long it had waited before', async () => {
+    test('fails the task once no process could run it for unknownTaskMs, however long it had waited before', async () => {
       let now = 0
       const { web, old: { take } } = setUp(old, { now: () => now })
       const { taskId: id } = await web.submit(any, { month: 1 })
@@ -80,7 +80,7 @@ for (const [what, old, code] of [['a definition that it does not know', other, '
       assert.deepEqual([task?.status, task?.error?.code], ['failed', code])
     })
 
-    test('lets go of a job whose task has ended or gone', async () => {
+    test('drops a job whose task is final or deleted', async () => {
       const { web, old: { take }, heard } = setUp(old)
       const { taskId: id } = await web.submit(any, { month: 1 })
       await web.cancel(id)
@@ -92,7 +92,7 @@ for (const [what, old, code] of [['a definition that it does not know', other, '
   })
 }
 
-test('a schema that throws, is a failed attempt as before', async () => {
+test('counts a schema that throws as a failed attempt', async () => {
   const broken = defineTask({ name: 'work', input: { '~standard': { version: 1, vendor: 'x', validate: () => { throw httpError('bad_gateway') } } }, run: () => undefined })
   const { web, old: { take } } = setUp(broken)
   const { taskId: id } = await web.submit(any, 1)
@@ -101,7 +101,7 @@ test('a schema that throws, is a failed attempt as before', async () => {
 })
 
 describe('a job whose record is in another store (15.8)', () => {
-  test('is handed back and reported, also when it is late, and never ended', async () => {
+  test('is handed back and reported, also when it is late, and never fails its task', async () => {
     const here = setUp(any)
     const there = setUp(any)
     await here.web.submit(any, 1)
@@ -114,7 +114,7 @@ describe('a job whose record is in another store (15.8)', () => {
     assert.equal((await here.web.get(here.queue.jobs[0]?.taskId ?? ''))?.status, 'completed')
   })
 
-  test('but one that is found here is run, also after the store was emptied and has another identity', async () => {
+  test('is run if its record is found here, also after the store was emptied and has another identity', async () => {
     const { web, old: { take }, store, queue } = setUp(any)
     const first = await web.submit(any, 1)
     await store.delete('identity')
@@ -126,7 +126,7 @@ describe('a job whose record is in another store (15.8)', () => {
     assert.ok(leftover)
   })
 
-  test('is let go once its record has expired wherever it is', async (t) => {
+  test('is dropped once its record must have expired', async (t) => {
     const here = setUp(any)
     const there = setUp(any)
     await here.web.submit(any, 1)

@@ -8,7 +8,7 @@ import { HandQueue } from '../hand-queue.js'
 import { bench, deferred, ended, eventually, Spy, SpyStore } from '../kit.js'
 
 describe('an id of the host\'s own is used again (15.4)', () => {
-  test('after cancel and delete, while the old run goes on: the new task runs', async (t) => {
+  test('after cancel and delete, while the old run continues: the new task runs', async (t) => {
     const gate = deferred()
     const inputs: unknown[] = []
     const work = defineTask({ name: 'work', run: async (input) => {
@@ -65,7 +65,7 @@ async function setUp(run: (input: unknown) => unknown = () => undefined) {
   return { tasks, queue, ran, again }
 }
 
-describe('what is left of an earlier task of an id', () => {
+describe('leftovers of an earlier task of an id', () => {
   test('a job that comes late does not run and changes nothing', async () => {
     const { tasks, queue, ran, again } = await setUp()
     await again('new')
@@ -80,7 +80,7 @@ describe('what is left of an earlier task of an id', () => {
   })
 
   for (const end of ['completed', 'failed'] as const) {
-    test(`a run that goes on writes nothing to the later one, which runs at the same attempt (${end})`, async () => {
+    test(`a run that continues writes nothing to the later task, which runs at the same attempt (${end})`, async () => {
       const gates = { old: deferred(), new: deferred() }
       const { tasks, queue, ran, again } = await setUp(async (input) => {
         await gates[input as 'old'].promise

@@ -10,7 +10,7 @@ const hold = setInterval(() => undefined, 60_000)
 after(() => { clearInterval(hold) })
 
 describe('Stop', () => {
-  test('a run that never looks at its signal is stopped by its time and by its source all the same', async (t) => {
+  test('stops a run that ignores its signal, by time and by its source', async (t) => {
     const deaf = defineTask({ name: 'deaf', timeoutMs: 50, run: () => new Promise(() => undefined) })
     const { tasks, close } = bench({ definitions: [deaf] })
     t.after(close)
@@ -55,7 +55,7 @@ describe('Stop', () => {
     stop.end()
   })
 
-  test('the first reason stands, and after the end there is none', () => {
+  test('keeps the first reason, and has none after the end', () => {
     const stop = new Stop(new AbortController())
     stop.abort('first')
     stop.abort('second')

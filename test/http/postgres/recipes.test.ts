@@ -1,0 +1,238 @@
+// The recipes of docs/guide/transactions.md: the page takes the regions from here.
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/node-postgres'
+import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import createKnex from 'knex'
+import { CompiledQuery, Kysely, PostgresDialect } from 'kysely'
+import { defineTask, jsonSchema, taskEndpoints, type TaskHandle, type Transaction } from 'longhaul'
+import { inject } from 'longhaul/testing'
+import { databaseForFile } from './kit.js'
+
+const { pool, server, tasksOver } = await databaseForFile()
+
+interface Invoice { readonly id: string, readonly amount: number }
+
+const invoice = defineTask({
+  name: 'invoice',
+  maxPerOwner: 100,
+  input: jsonSchema<Invoice>({ type: 'object', required: ['id', 'amount'] }),
+  run: async ({ id }) => ({ message: `sent ${id}` }),
+})
+const tasks = tasksOver({ definitions: [invoice] })
+const owner = 'ann'
+
+// #region drizzle
+interface DrizzleTransaction {
+  execute(query: ReturnType<typeof sql>): Promise<{ readonly rows: unknown[] }>
+}
+
+/** Lets longhaul write in a transaction of Drizzle. */
+function fromDrizzle(tx: DrizzleTransaction): Transaction {
+  return {
+    query: (text, values) => {
+      // Drizzle numbers the parameters itself: $1, $2, … become parts of its own.
+      const parts = text.split(/\$(\d+)/).map((part, at) => (
+        at % 2 === 0 ? sql.raw(part) : sql`${sql.param(values[Number(part) - 1])}`
+      ))
+      return tx.execute(sql.join(parts))
+    },
+  }
+}
+// #endregion
+
+// #region kysely
+interface KyselyTransaction {
+  executeQuery(query: CompiledQuery): Promise<{ readonly rows: unknown[] }>
+}
+
+/** Lets longhaul write in a transaction of Kysely. */
+function fromKysely(trx: KyselyTransaction): Transaction {
+  return { query: (text, values) => trx.executeQuery(CompiledQuery.raw(text, values)) }
+}
+// #endregion
+
+// #region knex
+interface KnexTransaction {
+  raw(text: string, values: never[]): PromiseLike<{ readonly rows: unknown[] }>
+}
+
+/** Lets longhaul write in a transaction of Knex, on the client `pg`. */
+function fromKnex(trx: KnexTransaction): Transaction {
+  return {
+    query: async (text, values) => {
+      // Knex writes `?` for a parameter, and takes the values in their order in the text.
+      const ordered: unknown[] = []
+      const raw = text.replaceAll('?', '\\?').replaceAll(/\$(\d+)/g, (_, number) => {
+        ordered.push(values[Number(number) - 1])
+        return '?'
+      })
+      return trx.raw(raw, ordered as never[])
+    },
+  }
+}
+// #endregion
+
+// #region prisma
+interface PrismaTransaction {
+  $queryRawUnsafe(text: string, ...values: unknown[]): PromiseLike<unknown>
+}
+
+/** Lets longhaul write in a transaction of Prisma. */
+function fromPrisma(tx: PrismaTransaction): Transaction {
+  return {
+    query: async (text, values) => (
+      { rows: await tx.$queryRawUnsafe(text, ...values) as unknown[] }
+    ),
+  }
+}
+// #endregion
+
+const invoices = pgTable('invoices', { id: text('id').primaryKey(), amount: integer('amount'), task: text('task') })
+const db = drizzle({ client: pool })
+const kysely = new Kysely<{ invoices: { id: string, amount: number, task: string } }>({ dialect: new PostgresDialect({ pool }) })
+const knex = createKnex({ client: 'pg', connection: server.url, pool: { min: 0, max: 2 } })
+after(() => knex.destroy())
+
+/** Creates an invoice and submits its task. Rolls back if there is an invoice of this id. */
+type Create = (input: Invoice) => Promise<TaskHandle>
+
+const recipes: Readonly<Record<string, Create>> = {
+  'pg': async (input) => {
+    // #region pg
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      const task = await tasks.submit(invoice, input, { owner, transaction: client })
+      await client.query(
+        'INSERT INTO invoices (id, amount, task) VALUES ($1, $2, $3)',
+        [input.id, input.amount, task.taskId],
+      )
+      await client.query('COMMIT')
+      return task
+    } catch (error) {
+      await client.query('ROLLBACK')
+      throw error
+    } finally {
+      client.release()
+    }
+    // #endregion
+  },
+  'Drizzle': (input) => {
+    // #region drizzle-use
+    return db.transaction(async (tx) => {
+      const transaction = fromDrizzle(tx)
+      const task = await tasks.submit(invoice, input, { owner, transaction })
+      await tx.insert(invoices).values({ ...input, task: task.taskId })
+      return task
+    })
+    // #endregion
+  },
+  'Kysely': (input) => {
+    // #region kysely-use
+    return kysely.transaction().execute(async (trx) => {
+      const transaction = fromKysely(trx)
+      const task = await tasks.submit(invoice, input, { owner, transaction })
+      await trx.insertInto('invoices').values({ ...input, task: task.taskId }).execute()
+      return task
+    })
+    // #endregion
+  },
+  'Knex': (input) => {
+    // #region knex-use
+    return knex.transaction(async (trx) => {
+      const transaction = fromKnex(trx)
+      const task = await tasks.submit(invoice, input, { owner, transaction })
+      await trx('invoices').insert({ ...input, task: task.taskId })
+      return task
+    })
+    // #endregion
+  },
+  // Prisma itself is not installed: 300 MB, and its generator downloads a program.
+  'what Prisma calls $queryRawUnsafe': async (input) => {
+    const client = await pool.connect()
+    const tx: PrismaTransaction = {
+      $queryRawUnsafe: async (text, ...values) => (await client.query(text, values)).rows,
+    }
+    try {
+      await client.query('BEGIN')
+      const task = await tasks.submit(invoice, input, { owner, transaction: fromPrisma(tx) })
+      await tx.$queryRawUnsafe('INSERT INTO invoices VALUES ($1, $2, $3)', input.id, input.amount, task.taskId)
+      await client.query('COMMIT')
+      return task
+    } catch (error) {
+      await client.query('ROLLBACK')
+      throw error
+    } finally {
+      client.release()
+    }
+  },
+}
+
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+
+// #region endpoint
+const createInvoice = endpoints.submit(invoice, {
+  transaction: (request, input, submit) => db.transaction(async (tx) => {
+    const { taskId } = await submit(fromDrizzle(tx))
+    await tx.insert(invoices).values({ ...input, task: taskId })
+  }),
+})
+// #endregion
+
+it('an endpoint writes the row and submits the task in one transaction, once for a key', async () => {
+  const send = () => inject(createInvoice, {
+    method: 'POST', path: '/', body: { id: 'posted', amount: 5 }, headers: { 'prefer': 'respond-async', 'idempotency-key': 'k1' },
+  })
+  const [first, second] = [await send(), await send()]
+  assert.deepEqual([first.status, second.status], [202, 202])
+  const { rows } = await pool.query<{ task: string }>("SELECT task FROM invoices WHERE id = 'posted'")
+  assert.deepEqual([first.headers['location'], second.headers['location']], Array(2).fill(`/tasks/${rows[0]?.task ?? ''}`))
+})
+
+for (const [title, create] of Object.entries(recipes)) {
+  describe(`a task in a transaction: ${title}`, () => {
+    const id = title.toLowerCase()
+
+    it('commits with the row', async () => {
+      const task = await create({ id, amount: 5 })
+      const { rows } = await pool.query('SELECT amount, task FROM invoices WHERE id = $1', [id])
+      assert.deepEqual(rows, [{ amount: 5, task: task.taskId }])
+      const end = await task.wait({ timeoutMs: 5000 })
+      assert.deepEqual(end?.status === 'completed' && end.result, { message: `sent ${id}` })
+    })
+
+    it('rolls back with the row', async () => {
+      const taken = `${id}-taken`
+      await pool.query('INSERT INTO invoices (id) VALUES ($1)', [taken])
+      await assert.rejects(create({ id: taken, amount: 5 }))
+      const { rows } = await pool.query<{ n: string }>('SELECT count(*) AS n FROM longhaul.entries WHERE value LIKE $1', [`%${taken}%`])
+      assert.equal(rows[0]?.n, '0')
+    })
+
+    it('a value with $1, ? and quotes arrives as it is', async () => {
+      const odd = `${id} $1 ? \\? :name 'quoted' "double"`
+      const task = await create({ id: odd, amount: 5 })
+      const end = await task.wait({ timeoutMs: 5000 })
+      assert.deepEqual(end?.status === 'completed' && end.result, { message: `sent ${odd}` })
+    })
+  })
+}
+
+it('a transaction of Drizzle, Kysely or Knex itself is refused by the types, and at run time', async () => {
+  await db.transaction(async (tx) => {
+    // @ts-expect-error `query` of Drizzle is no function
+    await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: tx }), { name: 'TypeError' })
+  })
+  await kysely.transaction().execute(async (trx) => {
+    // @ts-expect-error Kysely has no `query`
+    await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: trx }), { name: 'TypeError' })
+  })
+  await knex.transaction(async (trx) => {
+    await assert.rejects(tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: trx as never }), { name: 'TypeError' })
+  })
+  await assert.rejects(
+    tasks.submit(invoice, { id: 'x', amount: 1 }, { transaction: fromKysely(kysely) }), { name: 'TypeError', message: /not open/ },
+  )
+})
