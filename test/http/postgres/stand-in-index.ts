@@ -1,8 +1,7 @@
 import type { TaskIndex, Transaction } from 'longhaul/stores'
-import type pg from 'pg'
 
-export async function standInIndex(pool: pg.Pool): Promise<TaskIndex> {
-  await pool.query('CREATE TABLE IF NOT EXISTS checks (entry text PRIMARY KEY, due timestamptz NOT NULL)')
+export async function standInIndex(pool: Transaction): Promise<TaskIndex> {
+  await pool.query('CREATE TABLE IF NOT EXISTS checks (entry text PRIMARY KEY, due timestamptz NOT NULL)', [])
   const over = (client: Transaction): TaskIndex => ({
     shared: true,
     add: async (entry, afterMs) => {
