@@ -5,7 +5,7 @@ import { background } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
 
 export interface RunningWorker {
-  /** Stops cleanly: running tasks get `drainMs`, and what is left is handed back. Calling it again changes nothing. */
+  /** Stops: running tasks get `drainMs`, and the rest is handed back. Later calls have no effect. */
   stop(): Promise<void>
 }
 
@@ -13,7 +13,7 @@ export interface WorkerOptions extends CallbackConfig, EngineConfig {
   readonly drainMs?: number
 }
 
-/** Runs tasks that web processes have taken in, without HTTP. */
+/** Runs tasks that web processes have accepted, without HTTP. */
 export async function startWorker(config: WorkerOptions): Promise<RunningWorker> {
   const { redisUrl = 'memory', database = redisUrl, drainMs = 10_000 } = config
   const users = await openUsers(database)

@@ -67,6 +67,7 @@ export function bulkOperation<T>(settings: BulkSettings<T>, background: boolean)
       : 'Each item is judged and applied on its own.',
     parameters: [
       onlyParameter, requestFields.prefer, ...background ? [requestFields.idempotencyKey] : [],
+      requestFields.contentDigest,
     ],
     requestBody: body(bodySchema(settings)),
     responses: {
@@ -119,6 +120,7 @@ function failures<T>(
   const responses = errorResponses(
     'invalid_input', 'empty_batch', 'malformed_json', 'unsafe_key', 'nested_too_deep',
     'missing_body', 'invalid_query', 'malformed_coding', 'incomplete_body', 'digest_mismatch',
+    'invalid_header',
     ...background
       ? ['idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
         'store_unavailable', 'store_full'] as const

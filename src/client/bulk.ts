@@ -14,7 +14,8 @@ export interface BulkOptions extends Omit<SubmitOptions, 'wait'> {
    */
   readonly method?: string
   /**
-   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }` (SPEC 2.3).
+   * JSON pointer (RFC 6901) to the array in the body: `/updates` for `{ updates: […] }` (SPEC
+   * 2.3).
    * @default the body is the array
    */
   readonly items?: string

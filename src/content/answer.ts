@@ -35,13 +35,17 @@ export function answerContent(
   const { method, headers: asked } = request
   const { size, type = OCTETS, lastModified } = source
   const accepted = asked['accept']
-  if (accepted !== undefined && accepted !== '*/*' && negotiate(accepted, [type.split(';', 1)[0] as string]) === undefined) {
+  const isAccepted = accepted === undefined || accepted === '*/*'
+    || negotiate(accepted, [type.split(';', 1)[0] as string]) !== undefined
+  if (!isAccepted) {
     throw httpError('not_acceptable', { headers: { vary: 'Accept' } })
   }
   const varies = plan.codings.length > 0 && size >= WORTH_CODING && plan.compressible(type)
   // Parts are parts of the identity, so what they are held against is its tag.
   const partial = method === 'GET' && asked['range'] !== undefined
-  const coding = varies && !partial ? negotiateCoding(asked['accept-encoding'], plan.codings) : undefined
+  const coding = varies && !partial
+    ? negotiateCoding(asked['accept-encoding'], plan.codings)
+    : undefined
   const wanted = coding === undefined || coding === 'identity' ? undefined : coding as ContentCoding
   const etag = wanted === undefined ? source.etag : codedEtag(source.etag, wanted)
   const now = Date.now()
@@ -50,7 +54,9 @@ export function answerContent(
   if (etag !== undefined) headers['etag'] = etag
   if (varies) headers['vary'] = 'Accept-Encoding'
 
-  const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag, lastModified })
+  const outcome = evaluatePreconditions({
+    method, headers: asked, exists: true, etag, lastModified,
+  })
   if (outcome === 'failed') {
     throw httpError('precondition_failed', etag === undefined ? {} : { headers: { etag } })
   }
@@ -62,10 +68,13 @@ export function answerContent(
   }
   if (changed !== undefined) headers['last-modified'] = changed
   headers['content-type'] = type
-  if (plan.disposition !== undefined) headers['content-disposition'] = contentDisposition(plan.disposition, source.name)
+  if (plan.disposition !== undefined) {
+    headers['content-disposition'] = contentDisposition(plan.disposition, source.name)
+  }
   if (wanted !== undefined) {
     headers['content-encoding'] = wanted
-    return method === 'HEAD' ? { status: 200, headers } : { status: 200, headers, body: coded(readPart(source, 0, size), wanted) }
+    if (method === 'HEAD') return { status: 200, headers }
+    return { status: 200, headers, body: coded(readPart(source, 0, size), wanted) }
   }
 
   headers['accept-ranges'] = 'bytes'
@@ -76,12 +85,20 @@ export function answerContent(
       headers: { 'content-range': contentRange(undefined, size), 'accept-ranges': 'bytes' },
     })
   }
-  const withDigest = (digest: string | undefined): HttpResponse => {
-    if (digest !== undefined) headers['repr-digest'] = digest
-    return withParts(method, source, ranges, headers)
-  }
   const digest = reprDigestOf(source, asked)
-  return digest instanceof Promise ? digest.then(withDigest) : withDigest(digest)
+  if (digest instanceof Promise) return withLateDigest(digest, method, source, ranges, headers)
+  if (digest !== undefined) headers['repr-digest'] = digest
+  return withParts(method, source, ranges, headers)
+}
+
+/** A function of its own, so that requests without a digest pay for no closure. */
+async function withLateDigest(
+  late: Promise<string | undefined>, ...rest: Parameters<typeof withParts>
+): Promise<HttpResponse> {
+  const digest = await late
+  const [,,, headers] = rest
+  if (digest !== undefined) headers['repr-digest'] = digest
+  return withParts(...rest)
 }
 
 function withParts(

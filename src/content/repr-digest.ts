@@ -14,15 +14,15 @@ import { notADigest, type ContentSource } from './source.js'
 export function reprDigestOf(
   source: ContentSource, headers: RequestHeaders,
 ): MaybePromise<string | undefined> {
-  const { digests, digest } = source
+  const { digests } = source
   const field = headers['want-repr-digest']
-  if (digests === undefined && (digest === undefined || field === undefined)) return undefined
+  if (digests === undefined && (field === undefined || !source.digest)) return undefined
   const preferences = parseWantedDigests(field)
   const known = digests && acceptable(digests, preferences)
   if (known !== undefined) return known
   const [algorithm] = preferences.wanted
-  if (algorithm === undefined || digest === undefined) return undefined
-  const found = digest.call(source, algorithm)
+  if (algorithm === undefined) return undefined
+  const found = source.digest?.(algorithm)
   return found instanceof Promise
     ? found.then((late) => computed(algorithm, late))
     : computed(algorithm, found)

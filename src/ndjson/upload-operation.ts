@@ -53,7 +53,10 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
     summary: 'Upload records as NDJSON',
     description: 'One JSON object a line; a line that is none is skipped and counted. '
       + 'The body may be coded (Content-Encoding).',
-    ...background && { parameters: [requestFields.prefer, requestFields.idempotencyKey] },
+    parameters: [
+      ...background ? [requestFields.prefer, requestFields.idempotencyKey] : [],
+      requestFields.contentDigest,
+    ],
     requestBody: body(
       { type: 'string', description: `Each line: ${line}` }, { mediaTypes: [NDJSON_TYPE] },
     ),
@@ -70,7 +73,7 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
         }),
       },
       ...errorResponses(
-        'incomplete_body', 'digest_mismatch', 'malformed_coding',
+        'incomplete_body', 'digest_mismatch', 'invalid_header', 'malformed_coding',
         ...background ? ['idempotency_needs_async', 'invalid_idempotency_key'] as const : [],
         'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error',
         'store_unavailable', 'store_full',

@@ -14,6 +14,9 @@ export const requestFields = {
   ifMatch: parameter('header', 'If-Match', {
     description: 'Go on only if one of these entity tags is current (RFC 9110 section 13.1.1)',
   }),
+  contentDigest: parameter('header', 'Content-Digest', {
+    description: 'Digests that the body must have, such as `sha-256=:…:` (RFC 9530 section 2)',
+  }),
   wantReprDigest: parameter('header', 'Want-Repr-Digest', {
     description: 'The digests that are wanted, such as `sha-256=10` (RFC 9530 section 4)',
   }),

@@ -22,7 +22,7 @@ type Answer = (request: HttpRequest) => MaybePromise<HttpResponse>
 export function collectionOperations(
   { item = { type: 'object' }, schema, changeSchema, requirePreconditions = false }: Described,
 ) {
-  const { ifMatch, ifNoneMatch, prefer } = requestFields
+  const { ifMatch, ifNoneMatch, prefer, contentDigest } = requestFields
   const shown = (status: string, ...names: readonly (keyof typeof responseFields)[]): Fragment =>
     response(status, { schema: item, headers: fields(...names) })
   const conditions = {
@@ -30,7 +30,8 @@ export function collectionOperations(
     ...requirePreconditions && errorResponses('precondition_required'),
   }
   const refused = errorResponses(
-    'invalid_input', 'malformed_json', 'digest_mismatch', 'missing_body', 'nested_too_deep',
+    'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
+    'nested_too_deep',
     'unsafe_key', 'body_too_large', 'conflict', 'unsupported_media_type',
   )
   // RFC 5789 section 2.2.
@@ -54,16 +55,16 @@ export function collectionOperations(
       },
     },
     POST: {
-      summary: 'Create a record', parameters: [prefer],
+      summary: 'Create a record', parameters: [prefer, contentDigest],
       requestBody: body(schema), responses: { 201: made, ...refused },
     },
     PUT: {
-      summary: 'Replace a record, or create it', parameters: [ifMatch, ifNoneMatch, prefer],
+      summary: 'Replace a record, or create it', parameters: [ifMatch, ifNoneMatch, prefer, contentDigest],
       requestBody: body(schema),
       responses: { 200: changed, 201: made, 204: minimal, ...refused, ...conditions },
     },
     PATCH: {
-      summary: 'Change some fields of a record', parameters: [ifMatch, ifNoneMatch, prefer],
+      summary: 'Change some fields of a record', parameters: [ifMatch, ifNoneMatch, prefer, contentDigest],
       requestBody: body(changeSchema ?? { type: 'object' }, {
         mediaTypes: PATCH_TYPES, description: 'A merge patch (RFC 7396)',
       }),

@@ -4,7 +4,9 @@ const KEY = '[a-z*][a-z0-9_.*-]*'
 const NUMBER = '-?(?:[0-9]{1,12}\\.[0-9]{1,3}|[0-9]{1,15})'
 const TEXT = '"(?:[ !#-\\[\\]-~]|\\\\["\\\\])*"'
 const TOKEN = '[A-Za-z*][\\w!#$%&\'*+.^`|~:/-]*'
-const BYTES = ':[A-Za-z0-9+/]*={0,2}:'
+const SEXTET = '[A-Za-z0-9+/]'
+/** Padding may be missing (section 4.2.7). */
+const BYTES = `:(?:${SEXTET}{4})*(?:${SEXTET}{2}(?:==)?|${SEXTET}{3}=?)?:`
 const DATE = '@-?[0-9]{1,15}'
 const DISPLAY_TEXT = '%"(?:[ !#$&-~]|%[0-9a-f]{2})*"'
 const BARE_ITEM = `(?:${NUMBER}|${TEXT}|${TOKEN}|${BYTES}|\\?[01]|${DATE}|${DISPLAY_TEXT})`

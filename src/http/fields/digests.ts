@@ -1,7 +1,7 @@
 import { parseDictionary } from './dictionary.js'
 import { fieldText } from './reader.js'
 
-/** Hash algorithms of digest fields that are neither deprecated nor insecure (RFC 9530 section 5). */
+/** Hash algorithms of digest fields that are not deprecated (RFC 9530 section 5). */
 export type DigestAlgorithm = 'sha-256' | 'sha-512'
 
 /** Digests of the same bytes by algorithm, in base64. */

@@ -34,13 +34,16 @@ export function submitOperations(
   // A failure after a wait has the Location of its task, and a repeated one says so.
   return [addResponseHeaders(operation('POST', {
     summary: definition ? `Start ${definition.name}` : 'Start a task',
-    parameters: [requestFields.prefer, requestFields.idempotencyKey],
+    parameters: [
+      requestFields.prefer, requestFields.idempotencyKey, requestFields.contentDigest,
+    ],
     requestBody: body(definition?.input ?? {}, { required: !emptyBody }),
     responses: {
       ...(always ? {} : { 200: done }),
       202: accepted,
       ...errorResponses(
-        'invalid_input', 'malformed_json', 'digest_mismatch', 'missing_body', 'nested_too_deep',
+        'invalid_input', 'malformed_json', 'digest_mismatch', 'invalid_header', 'missing_body',
+        'nested_too_deep',
         'unsafe_key', 'invalid_idempotency_key', 'invalid_callback_url', 'callback_url_forbidden',
         'callback_needs_async', 'idempotent_request_running', 'task_cancelled',
         'idempotent_task_gone', 'body_too_large', 'unsupported_media_type',

@@ -8,7 +8,6 @@ import { inject } from 'longhaul/testing'
 import pg from 'pg'
 import { pgBouncerForFile } from '../../servers/pgbouncer.js'
 import { startPostgres } from '../../servers/postgres-server.js'
-import { standInIndex } from './stand-in-index.js'
 
 const server = await startPostgres()
 after(() => server.stop())
@@ -18,8 +17,8 @@ const definitions = [send]
 describe('transactions that submit, over', () => {
   it('a pool whose connections are all in transactions', async () => {
     const pool = new pg.Pool({ connectionString: server.url, max: 3 })
-    const { store, queue } = postgres({ pool })
-    const tasks = createTasks({ store, queue, index: await standInIndex(pool), definitions })
+    const engine = postgres({ pool })
+    const tasks = createTasks({ ...engine, definitions })
     const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
     const transaction: SubmitTransaction = async (_request, _input, submitIn) => {
       const client = await pool.connect()
@@ -42,15 +41,15 @@ describe('transactions that submit, over', () => {
     assert.equal(ids.size, 15)
     for (const id of ids) assert.equal((await tasks.wait(id, { timeoutMs: 8000 }))?.status, 'completed')
     await tasks.close()
-    await store.close()
+    await engine.store.close()
     await pool.end()
   })
 
   it('a pooler in transaction mode', async () => {
     const pooler = await pgBouncerForFile(server)
     const pool = new pg.Pool({ connectionString: pooler.url })
-    const { store } = postgres({ pool })
-    const tasks = createTasks({ store, queue: new MemoryQueue(), index: await standInIndex(pool), definitions })
+    const engine = postgres({ pool })
+    const tasks = createTasks({ ...engine, queue: new MemoryQueue(), definitions })
     const client = await pool.connect()
     await client.query('BEGIN')
     const task = await tasks.submit(send, {}, { transaction: client })
@@ -59,14 +58,14 @@ describe('transactions that submit, over', () => {
     await assert.rejects(tasks.submit(send, {}, { transaction: client }), { message: /not open/ })
     client.release()
     await tasks.close()
-    await store.close()
+    await engine.store.close()
     await pool.end()
   })
 
   it('PGlite, whose only session the transaction holds', async () => {
     const pglite = await PGlite.create()
-    const { store } = postgres({ pool: pglite })
-    const tasks = createTasks({ store, queue: new MemoryQueue(), index: await standInIndex(pglite), definitions })
+    const engine = postgres({ pool: pglite })
+    const tasks = createTasks({ ...engine, queue: new MemoryQueue(), definitions })
     // The tables are created in a session too, and there is only this one.
     assert.equal((await tasks.health()).ok, true)
     const task = await pglite.transaction((transaction) => tasks.submit(send, {}, { transaction }))
@@ -77,7 +76,7 @@ describe('transactions that submit, over', () => {
     }), { message: 'lost' })
     assert.equal(await tasks.get('lost'), undefined)
     await tasks.close()
-    await store.close()
+    await engine.store.close()
     await pglite.close()
   })
 })

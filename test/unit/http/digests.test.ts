@@ -22,7 +22,7 @@ function keysByPackage(text: string): string[] | undefined {
 }
 
 const piece = fc.constantFrom(
-  'a', 'sha-256', 'sha-512', '*', '=', '=', ',', ', ', ' ', '\t', ';', ';p', '(', ')', '"', '\\', '"a,b"', '"\\""', ':', ':YWI=:', ':YQ==:',
+  'a', 'sha-256', 'sha-512', '*', '=', '=', ',', ', ', ' ', '\t', ';', ';p', '(', ')', '"', '\\', '"a,b"', '"\\""', ':', ':YWI=:', ':YQ==:', ':YQ:', ':YQ=:', ':Y:',
   '?1', '?0', '?', '1', '-12', '1.5', '@17', '@', 'A/b:c', '10', '.', '\u0001', 'é', '_x', '(1 "b")', '(a;q=1 b)',
 )
 
@@ -36,7 +36,7 @@ describe('RFC 9651: a dictionary', () => {
       assert.deepEqual(found && [...found.keys()], expected, JSON.stringify(text))
       if (expected !== undefined && expected.length > 0) good++
     }), { numRuns: 20_000 })
-    assert.ok(good > 300, `${good}`)
+    assert.ok(good > 100, `${good}`)
   })
 
   test('that the package has written is read back, whatever its values are', () => {
@@ -87,9 +87,9 @@ describe('RFC 9530: digest fields', () => {
   })
 
   test('ignore other algorithms, and refuse what is malformed or no digest', () => {
-    for (const field of ['md5=:YQ==:', 'unixsum=1, sha=:x:', 'x=(1 2), id-sha-256="a"', '']) assert.deepEqual(parseDigests(field), {}, field)
+    for (const field of ['md5=:YQ==:', 'unixsum=1, sha=:eA:', 'x=(1 2), id-sha-256="a"', '']) assert.deepEqual(parseDigests(field), {}, field)
     for (const field of [
-      'sha-256', `sha-256="${one}"`, `sha-256=${one}`, 'sha-256=:YQ==:', 'sha-256=::', `sha-512=:${one}:`, `sha-256=:${one}`, `sha-256=:${one}:,`, 'md5=:YQ==', `sha-256=(:${one}:)`,
+      'sha-256', `sha-256="${one}"`, `sha-256=${one}`, 'sha-256=:YQ==:', 'sha-256=::', 'md5=:x:', 'md5=:YQ=:', `sha-512=:${one}:`, `sha-256=:${one}`, `sha-256=:${one}:,`, 'md5=:YQ==', `sha-256=(:${one}:)`,
     ]) assert.equal(parseDigests(field), undefined, field)
     assert.ok(isDigest('sha-256', one) && !isDigest('sha-512', one) && !isDigest('sha-256', undefined))
   })
