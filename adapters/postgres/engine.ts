@@ -45,6 +45,5 @@ export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngin
     index: new PostgresTaskIndex(database),
   }
   if (!database.shared) return parts
-  const { preparedStatements, ...others } = options
-  return { ...parts, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
+  return { ...parts, queue: new PostgresQueue({ ...options, pool: options.pool as PostgresPool }) }
 }
