@@ -79,7 +79,9 @@ export class Database {
     this.name = schema
     this.schema = quoted(schema)
     this.migrate = migrate
-    this.breaker = new Breaker({ server: 'PostgreSQL', timeoutMs, faultOf })
+    this.breaker = new Breaker({
+      server: 'PostgreSQL', timeoutMs, faultOf, hasManyConnections: this.shared,
+    })
   }
 
   /**

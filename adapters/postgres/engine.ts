@@ -6,7 +6,7 @@ import { PostgresQueue } from './queue.js'
 import { PostgresStore } from './store.js'
 import { PostgresTaskIndex } from './tasks/task-index.js'
 
-/** The parts that `postgres()` creates on a PGlite. Tasks then use their in-process queue. */
+/** The parts that `postgres()` creates on a PGlite. The queue is a `MemoryQueue`. */
 export interface PgliteEngine {
   readonly store: PostgresStore
   readonly blobs: PostgresBlobs
@@ -24,8 +24,8 @@ const KNOWN = {
 
 /**
  * A store, blobs, a task index and a queue on one PostgreSQL 13 or later, over the `pg.Pool` of the
- * host. On a PGlite, which one process has for itself, there is no queue: tasks use their in-process
- * queue.
+ * host. On a PGlite, which one process has for itself, the queue is a `MemoryQueue` of
+ * `longhaul/memory`.
  *
  * @example
  * const tasks = createTasks({ ...postgres({ pool }), definitions })
@@ -45,6 +45,5 @@ export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngin
     index: new PostgresTaskIndex(database),
   }
   if (!database.shared) return parts
-  const { preparedStatements, ...others } = options
-  return { ...parts, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
+  return { ...parts, queue: new PostgresQueue({ ...options, pool: options.pool as PostgresPool }) }
 }
