@@ -10,7 +10,7 @@ import { panelsIn } from './frame/read-tables.js'
 
 interface Scenario {
   readonly file: string
-  /** What it says on the picture. */
+  /** Heading of the picture. */
   readonly title: string
   /** Left out of `--quick` unless it is named. */
   readonly slow?: boolean
@@ -48,7 +48,7 @@ const [{ model = 'unknown' } = {}] = cpus()
 const machine = `Node ${process.versions.node} on ${cpus().length} cores (${model}), ${new Date().toISOString().slice(0, 10)}${quick ? ', --quick' : ''}`
 const heading = 'CPU of the limit over CPU of each: longer is better, 1 is the limit'
 const command = `npm run bench${quick || positionals.length > 0 ? ' --' : ''}${quick ? ' --quick' : ''}${positionals.map((name) => ` ${name}`).join('')}`
-// Only a whole run says what the picture of the project shows.
+// Only a whole run writes the picture of the project.
 const target = out ?? (positionals.length === 0 && !quick ? resolve(folder, '../docs/bench.svg') : resolve(folder, '../node_modules/.cache/longhaul-bench/bench.svg'))
 
 for (const [name, { file, title }] of chosen) {
@@ -61,7 +61,7 @@ for (const [name, { file, title }] of chosen) {
   }
   reports.push(`## ${name}\n\n${report.trim()}\n\n${Math.round((Date.now() - since) / 1000)} s`)
   panels.push(...panelsIn(title, report))
-  // As far as it has come: half an hour is long, and what was measured by then is true if the rest is stopped.
+  // Writes after each scenario, because a run takes half an hour and may be stopped.
   await publish()
 }
 process.stdout.write(`\n${chosen.length - failed.length} of ${chosen.length} scenarios in ${Math.round((Date.now() - began) / 1000)} s; the picture and the report: ${target}\n`)
@@ -78,7 +78,7 @@ async function publish(): Promise<void> {
   await writeFile(target.replace(/\.svg$/, '.md'), `# Benchmarks\n\n${machine}, \`${command}\`. What is measured and where the time goes: bench/README.md.${soFar}\n\n${reports.join('\n\n')}\n`)
 }
 
-/** What a scenario has said, which is shown as it comes; `undefined` when it failed. */
+/** Runs a scenario, and shows its output as it arrives. Returns the output, or `undefined` if it failed. */
 async function run(file: string): Promise<string | undefined> {
   const child = spawn(process.execPath, ['--import', 'tsx', resolve(folder, file), ...quick ? ['--quick'] : []], { stdio: ['ignore', 'pipe', 'inherit'] })
   let text = ''

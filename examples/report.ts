@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineTask, jsonSchema } from 'longhaul'
 
-/** The slow work that the examples beside this file put behind a 202. */
+/** The slow work of the examples in this folder. */
 export const report = defineTask({
   name: 'report',
   input: jsonSchema<{ year: number }>({ type: 'object', required: ['year'], properties: { year: { type: 'integer' } } }),

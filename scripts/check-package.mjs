@@ -30,7 +30,7 @@ await Promise.all([
 ])
 console.log(`The package is sound: ${packed.length} files, ${Math.round(pack.size / 1024)} KiB packed.`)
 
-/** A bundle is small and has no dependency that it does not use. */
+/** Checks that a bundle is small, and has only dependencies that it uses. */
 async function checkSizes() {
   for (const { title, kib, faults } of await measure()) {
     check(`size: ${title}, ${kib.toFixed(1)} KiB`, faults.length === 0, faults.join('; '))
@@ -48,7 +48,7 @@ async function install() {
   await run('install peers', 'npm', [...npm, ...wanted, ...compilers], { cwd: consumer })
 }
 
-/** Test runners load every entry point. Jest without options loads CommonJS only. */
+/** Checks that test runners load every entry point. Jest without options loads CommonJS only. */
 async function checkRunners() {
   const test = readFileSync(join(root, 'test/package/consumer/runner.test.cjs'))
   writeFileSync(join(consumer, 'runner.test.cjs'), test)

@@ -11,7 +11,7 @@ const own = manifest.name
 const runtimeDependencies = new Set(Object.keys(manifest.dependencies ?? {}))
 const allowedPeers = new Set([...runtimeDependencies, ...Object.keys(manifest.peerDependencies ?? {})])
 
-/** What the rules of `src` may take from Node: computing, never a server, a socket, a file or a process. */
+/** Modules of Node that `src` may import: computation only, and no server, socket, file or process. */
 const PURE_BUILTINS = new Set([
   'async_hooks', 'buffer', 'crypto', 'diagnostics_channel', 'events', 'perf_hooks', 'stream', 'stream/promises',
   'string_decoder', 'timers', 'timers/promises', 'url', 'util', 'zlib'
@@ -65,13 +65,13 @@ function place(path) {
   return { area, folder: undefined, rest: parts.join('/') }
 }
 
-/** Suites that an adapter's author runs: they assert. */
+/** Suites for authors of adapters. They may import node:assert. */
 const SUITES = 'conformance'
-/** The one folder of `src` that opens connections: a callback is a request of ours. */
+/** The only folder of `src` that opens connections, because a callback is an outgoing request. */
 const SOCKETS = 'callbacks/http-sender'
 /** Bindings of frameworks on node:http. */
 const FRAMEWORKS = ['fastify', 'koa']
-/** Runs in browsers: it knows nothing but itself. */
+/** The client runs in browsers, and imports its own files only. */
 const BROWSER_FOLDER = 'src/client/'
 
 function packageName(specifier) {
@@ -102,7 +102,7 @@ function checkFolder(from, to) {
 }
 
 /**
- * Why `specifier` must not be imported by the file at `path`, or `undefined` when it may.
+ * Returns the reason why the file at `path` must not import `specifier`, or `undefined` if it may.
  * @param {string} path relative to the root, with forward slashes
  * @param {string} specifier
  * @returns {string | undefined}
@@ -124,7 +124,7 @@ export function checkImport(path, specifier) {
     if (to.area === 'src') return undefined
     if (to.area !== 'adapters') return 'adapters import src and themselves only'
     if (FRAMEWORKS.includes(from.folder) && to.folder === 'node') return to.rest === 'index.js' ? undefined : `adapters/${from.folder} uses adapters/node through its index.js only`
-    // Both talk to one Redis, and a connection that is half-open looks the same to both.
+    // Both use one Redis, and share the check for half-open connections.
     if (from.folder === 'bullmq' && to.folder === 'redis') return undefined
     // The queue is BullMQ's, with another database.
     if (from.folder === 'postgres' && to.folder === 'bullmq') return undefined

@@ -1,5 +1,5 @@
 // The mutation check: npm run test:mutation [-- --sample N --seed N --jobs N] [part of a path …]
-// Breaks the rules one by one, in copies of the tree, and says which breaks no test has noticed.
+// Applies small changes to the sources, one by one in copies of the tree, and lists the changes that no test notices.
 import { spawn, execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -8,9 +8,9 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { mutationsOf } from './mutations.mjs'
 
-/** What is broken. */
+/** The sources that are changed. */
 const ROOMS = ['src/http/', 'src/tasks/', 'src/ndjson/', 'src/policies/', 'src/versions/', 'src/bulk/', 'src/queues/', 'src/content/', 'src/resources/', 'src/callbacks/']
-/** The tests that may notice: those that need no Redis and no browser, and take no minute. */
+/** The tests that run: those that need no Redis and no browser, and take less than a minute. */
 const TESTS = [
   'test/unit/', 'test/http/hosts/node-', 'test/http/hosts/upstream', 'test/http/hosts/fetch.test',
   'test/http/hosts/limit-sending', 'test/http/tasks/', 'test/http/ndjson/',
@@ -36,7 +36,7 @@ const all = sources.flatMap((file) => mutationsOf(file, readFileSync(join(root, 
 const chosen = values.sample === undefined ? all : sampled(all, Number(values.sample), Number(values.seed))
 if (chosen.length === 0) throw new Error('There is nothing to break')
 
-/** The same ones for the same seed. */
+/** Draws a sample. The same seed gives the same sample. */
 function sampled(list, count, seed) {
   let state = seed >>> 0
   const random = () => {
@@ -64,7 +64,7 @@ function copy(worker) {
   return to
 }
 
-/** Whether all tests pass; ends at the first that does not, or when they take far longer than they should. */
+/** Returns true if all tests pass. Ends at the first failure, or if they take much longer than expected. */
 function passes(cwd, files, limitMs = timeoutMs, more = {}) {
   return new Promise((done) => {
     const { NODE_TEST_CONTEXT: _, ...env } = process.env
@@ -89,10 +89,10 @@ function passes(cwd, files, limitMs = timeoutMs, more = {}) {
   })
 }
 
-/** What each test file runs: `{ ms, runs, text }`, by its path; `runs` gives the names of the functions of each source. */
+/** What each test file runs, by its path: `{ ms, runs, text }`. `runs` has the names of the functions of each source. */
 const known = new Map()
 
-/** Runs each test file by itself once, with V8 telling what it runs. One that fails with nothing broken is left out. */
+/** Runs each test file alone once, with the coverage of V8. Leaves out a file that fails without a change. */
 async function learn(cwd, files) {
   for (let test = files.shift(); test !== undefined; test = files.shift()) {
     const to = mkdtempSync(join(folder, 'coverage-'))
@@ -105,7 +105,7 @@ async function learn(cwd, files) {
   }
 }
 
-/** The names of the functions of each source that have run; `''` for what has none. */
+/** Returns the names of the functions of each source that have run. `''` is code outside of functions. */
 function functionsIn(reports, cwd) {
   const runs = new Map()
   for (const report of readdirSync(reports)) {
@@ -120,21 +120,21 @@ function functionsIn(reports, cwd) {
   return runs
 }
 
-/** The tests that run what is broken, those that are likely to say it soonest first. */
+/** Returns the tests that run the changed code. Those that are likely to fail soonest come first. */
 function testsFor({ file, within }) {
   const name = basename(file, '.ts')
   const has = ([, { runs }]) => runs.has(file) && (within === undefined || runs.get(file).has(within))
-  // A test that imports the module, or is called after it, is about it.
+  // A test that imports the module, or is named after it, tests it.
   const cost = ([test, { ms, text }]) => ms / (test.includes(name) || text.includes(`/${name}.js'`) ? 20 : 1)
   return [...known].filter(has).sort((a, b) => cost(a) - cost(b)).map(([test, { ms }]) => ({ test, ms }))
 }
 
-/** How many tests are asked at first: most breaks are seen by the nearest, and the rest take most of the time. */
+/** Number of tests that run first. They notice most changes, and the others take most of the time. */
 const NEAREST = [3, 24]
 const survivors = []
 let tried = 0
 
-/** Whether one of these tests notices it, which is in place. */
+/** Returns true if one of these tests notices the present change. */
 async function isNoticed(cwd, parts) {
   for (const part of parts) {
     const limitMs = Math.min(4 * timeoutMs, timeoutMs + 3 * part.reduce((sum, { ms }) => sum + ms, 0))
@@ -143,7 +143,7 @@ async function isNoticed(cwd, parts) {
   return false
 }
 
-/** Puts breaks in place one by one, in a copy of its own, and gives those that none of their tests notices to `onSurvivor`. */
+/** Applies changes one by one in its own copy of the tree. Calls `onSurvivor` with each that no test notices. */
 async function workThrough(cwd, queue, testsOf, onSurvivor) {
   for (let mutation = queue.shift(); mutation !== undefined; mutation = queue.shift()) {
     const path = join(cwd, mutation.file)

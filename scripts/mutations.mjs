@@ -1,4 +1,4 @@
-// What the mutation check does to a source: one small change each, made on the syntax tree so that it is always a program.
+// The changes of the mutation check. Each is made on the syntax tree, so that the result is a valid program.
 import ts from 'typescript'
 
 const { SyntaxKind } = ts
@@ -20,12 +20,12 @@ export function mutationsOf(file, text) {
   const negated = (node, what) => { add(node, `!(${node.getText(source)})`, what) }
 
   const visit = (node) => {
-    // Types are gone when the program runs, and messages are for people.
+    // Types do not exist at run time, and tests do not check messages.
     if (ts.isTypeNode(node) || ts.isImportDeclaration(node) || ts.isInterfaceDeclaration(node)) return
     if (ts.isTypeAliasDeclaration(node) || ts.isThrowStatement(node)) return
     if (ts.isBinaryExpression(node)) {
       const put = OPERATORS.get(node.operatorToken.kind)
-      // A sum of texts would become NaN, which any test sees.
+      // A sum of texts would become NaN, which any test notices.
       if (put !== undefined && !isText(node.left) && !isText(node.right)) add(node.operatorToken, put, `${node.operatorToken.getText(source)} becomes ${put}`)
       if (node.operatorToken.kind === SyntaxKind.QuestionQuestionToken) add(node, node.left.getText(source), 'the default goes')
     }
@@ -50,13 +50,16 @@ function isText(node) {
   return ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)
 }
 
-/** The closest function around a node that V8 knows by name; `undefined` at the top of a file. Once tsx has compiled it, an arrow has none. */
+/**
+ * Returns the closest named function around a node, as V8 knows it. `undefined` at the top of a file. Arrow functions have no
+ * name after tsx has compiled them.
+ */
 function nameAround(node) {
   for (let at = node.parent; at !== undefined; at = at.parent) {
     if (ts.isConstructorDeclaration(at)) return at.parent.name?.text
     const isMethod = ts.isFunctionDeclaration(at) || ts.isMethodDeclaration(at)
     if (!isMethod && !ts.isAccessor(at)) continue
-    // A name that is computed is none yet when V8 compiles.
+    // V8 does not know a computed name when it compiles.
     if (at.name === undefined || ts.isComputedPropertyName(at.name)) return undefined
     return isMethod ? at.name.getText() : `${ts.isGetAccessor(at) ? 'get' : 'set'} ${at.name.getText()}`
   }

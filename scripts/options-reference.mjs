@@ -29,6 +29,7 @@ const GUIDE = {
   'longhaul/testing': 'testing-your-handlers.md',
   'longhaul/memory': 'getting-started.md',
   'longhaul/redis': 'redis-and-workers.md',
+  'longhaul/postgres': 'postgres.md',
   'longhaul/bullmq': 'redis-and-workers.md',
   'longhaul/node': 'embedding.md',
   'longhaul/fetch': 'embedding.md',
@@ -43,7 +44,7 @@ up to date. Times that end in \`Ms\` are milliseconds, sizes that end in \`Bytes
 not know throws a \`TypeError\` that lists the options it knows.
 `
 
-/** «Default 10.» or «Default: the id of the owner.», up to the period that ends the sentence. */
+/** Matches "Default 10." and "Default: the id of the owner.", up to the end of the sentence. */
 const DEFAULT_SENTENCE = /(?:^|(?<=[.:] ))Default:? ((?:`[^`]*`|[^.`]|\.(?! |$))+)(?:\.|$) ?/
 
 /** Methods that the author of an adapter writes, not the application. */

@@ -90,7 +90,7 @@ class Walk {
   }
 
   /**
-   * The methods of what a function returns, where it is a type of the package.
+  * Reads the methods of the type that a function returns, if it is a type of the package.
    * @param {ts.Type} type
    */
   #members(type) {

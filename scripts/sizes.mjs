@@ -1,4 +1,4 @@
-// Sizes of what an application's bundle gets: node scripts/sizes.mjs, after npm run build. Minified and gzipped, KiB of 1024 bytes.
+// Prints the size of each part in an application's bundle: node scripts/sizes.mjs, after npm run build. Minified and gzipped, in KiB of 1024 bytes.
 import { readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, resolve } from 'node:path'
@@ -17,7 +17,7 @@ const PARTS = [
   ['httpError', 'longhaul'],
   ['router', 'longhaul'],
   ['createTasks, defineTask, taskEndpoints', 'longhaul', 'ipaddr.js', 'secure-json-parse'],
-  ['resumableUpload', 'longhaul/uploads', 'ipaddr.js', 'secure-json-parse'],
+  ['resumableUpload', 'longhaul/uploads', 'ipaddr.js'],
   ['content', 'longhaul/content'],
   ['ndjsonUpload, ndjsonDownload', 'longhaul/ndjson', 'fast-json-stringify', 'secure-json-parse'],
   ['bulkCreate, bulkUpdate', 'longhaul/bulk', 'secure-json-parse'],
@@ -38,10 +38,10 @@ const PARTS = [
   ['*', 'longhaul/conformance']
 ]
 
-/** KiB without dependencies, for what browsers load. On a server the size of a bundle costs nobody anything. */
+/** Budgets in KiB without dependencies, for parts that browsers load. On a server the size of a bundle does not matter. */
 const BUDGETS = { 'longhaul/client': 13.5 }
 
-/** Bundles each part. Gives its size, its budget if it has one, and its faults. */
+/** Bundles each part. Returns its size, its budget if it has one, and its faults. */
 export async function measure() {
   return Promise.all(PARTS.map(async ([names, from, ...allowed]) => {
     const budget = BUDGETS[from]

@@ -6,9 +6,9 @@ import { availableParallelism } from 'node:os'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** A file that has not ended by then fails. A file is meant to take seconds. */
+/** Maximum time of a test file, in milliseconds. Most take seconds. */
 const FILE_TIMEOUT_MS = Number(process.env.LONGHAUL_TEST_FILE_TIMEOUT_MS ?? 240_000)
-/** The last resort, for a file whose event loop is stuck. */
+/** Time after which a file whose event loop is blocked is killed, in milliseconds. */
 const RUN_TIMEOUT_MS = 1_500_000
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')

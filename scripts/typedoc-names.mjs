@@ -4,7 +4,7 @@ import { Converter, ReflectionKind } from 'typedoc'
 /** The group of each page, by its path below docs. The first that matches counts. */
 const GROUPS = [
   [/^guide\/(getting-started|express|nestjs|embedding|migrating|which-tool|console)$/, 'Start'],
-  [/^guide\/(production|redis-and-workers|operations|logging|writing-an-adapter)$/, 'Run'],
+  [/^guide\/(production|redis-and-workers|postgres|operations|logging|writing-an-adapter)$/, 'Run'],
   [/^guide\/options$/, 'Look up'],
   [/^guide\//, 'Build'],
   [/^adr\//, 'Decisions'],

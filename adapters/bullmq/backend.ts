@@ -7,18 +7,19 @@ export type Processor = (job: BullJob<JobData>, token?: string) => Promise<void>
 /** Options of a worker that do not depend on the database. */
 export type WorkerSettings = Omit<WorkerOptions, 'connection' | 'prefix'>
 
+/** Options of a job. */
+export type JobSettings = JobsOptions & { readonly jobId: string, readonly attempts: number }
+
 /** One queue in the database that BullMQ runs on: Redis or PostgreSQL. */
 export interface Backend {
   /** BullMQ's queue, to add and to read jobs. */
   readonly queue: BullQueue<JobData>
   /** Starts a worker. */
   createWorker(run: Processor, settings: WorkerSettings): Worker<JobData>
-  /** Returns the data as the database keeps it. */
-  encode(data: JobData): JobData
-  /** Returns the data that `encode` got. */
-  decode(stored: JobData): JobData
-  /** Returns the options of a delayed job, with the time at which the delay begins. */
-  withTimestamp(options: JobsOptions): Promise<JobsOptions>
+  /** Adds a job, unless there is one with its id. A delay begins at the server's time. */
+  add(name: string, data: JobData, options: JobSettings): Promise<void>
+  /** Returns the data of a job that `add` wrote. */
+  dataOf(job: BullJob<JobData>): JobData
   /** Returns the milliseconds until a delayed job is due by the server's clock; 0 or less if it is. */
   untilDue(job: BullJob<JobData>): Promise<number>
   /** Removes a job that is not running and is not dead. Resolves to `true` if it was there. */

@@ -1,6 +1,5 @@
 import {
-  DelayedError, WaitingError, type Job as BullJob, type JobsOptions, type Queue as BullQueue,
-  type Worker,
+  DelayedError, WaitingError, type Job as BullJob, type Queue as BullQueue, type Worker,
 } from 'bullmq'
 import {
   isHandBack, QueueClosingError, type EnqueueOptions, type Job, type ProcessOptions, type Queue,
@@ -64,9 +63,9 @@ export class BullQueueAdapter implements Queue {
     checkOptions(attempts, delayMs, backoff)
     if (this.closing) return 'full'
     const { taskId, input, context, record, store } = job
-    const data = this.backend.encode({ taskId, input, context, record, store })
-    // While Redis is down, an add may stay pending forever, whatever its options are.
-    await this.inTime('enqueue', this.add(job.name, data, {
+    const data: JobData = { taskId, input, context, record, store }
+    // While the database is down, an add may stay pending forever, whatever its options are.
+    await this.inTime('enqueue', this.backend.add(job.name, data, {
       jobId: toJobId(job.id),
       attempts,
       ...(delayMs > 0 ? { delay: delayMs } : {}),
@@ -142,7 +141,7 @@ export class BullQueueAdapter implements Queue {
     this.running.add(attempt)
     this.locks?.add(job, token)
     try {
-      await run(toJob(job, this.backend.decode(job.data)), attempt)
+      await run(toJob(job, this.backend.dataOf(job)), attempt)
     } catch (error) {
       if (attempt.reason !== undefined) return await handBack(job, token)
       if (isHandBack(error)) return await putOff(job, token, error.delayMs)
@@ -152,12 +151,6 @@ export class BullQueueAdapter implements Queue {
       this.locks?.remove(job)
       if (this.running.size === 0) this.onIdle?.()
     }
-  }
-
-  /** Sets the timestamp by the server's clock, because BullMQ counts a delay from it. */
-  private async add(name: string, data: JobData, options: JobsOptions): Promise<void> {
-    const timed = options.delay === undefined ? options : await this.backend.withTimestamp(options)
-    await this.backend.queue.add(name, data, timed)
   }
 
   /** Rejects if `work` takes too long, and then checks for a half-open connection. */
@@ -184,8 +177,8 @@ export class BullQueueAdapter implements Queue {
       if (!isDrained) for (const attempt of this.running) attempt.abort(new QueueClosingError())
       force = !isDrained && !await settles(drained, GRACE_MS)
     }
-    // While the database is away, BullMQ waits for it and keeps connections and timers. One deadline for
-    // all of them ends that by force.
+    // While the database is away, BullMQ waits for it and keeps connections and timers. One
+    // deadline for all of them ends that by force.
     const deadline = performance.now() + timeoutMs
     const inTime = (work: Promise<unknown>): Promise<boolean> =>
       settles(work, Math.max(deadline - performance.now(), 100))

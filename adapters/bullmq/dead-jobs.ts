@@ -15,7 +15,7 @@ export class DeadJobs {
   private sweeping: Promise<void> | undefined
 
   constructor(
-    private readonly backend: Pick<Backend, 'queue' | 'decode'>,
+    private readonly backend: Pick<Backend, 'queue' | 'dataOf'>,
     private readonly onDead: ProcessOptions['onDead'],
     private readonly onError: (error: Error) => void,
   ) {}
@@ -63,7 +63,7 @@ export class DeadJobs {
   private async wasReported(job: BullJob<JobData>): Promise<boolean> {
     const reason: DeadReason = job.failedReason.startsWith('job stalled') ? 'stalled' : 'attempts'
     try {
-      await this.onDead(toJob(job, this.backend.decode(job.data)), reason)
+      await this.onDead(toJob(job, this.backend.dataOf(job)), reason)
       return true
     } catch {
       return Date.now() - (job.finishedOn ?? 0) > KEPT_MS

@@ -1,8 +1,8 @@
 import {
-  Queue as BullQueue, Worker, type ConnectionOptions, type Job as BullJob, type JobsOptions,
+  Queue as BullQueue, Worker, type ConnectionOptions, type Job as BullJob,
 } from 'bullmq'
 import type { Connection, Silence } from '../redis/silence.js'
-import type { Backend, Processor, WorkerSettings } from './backend.js'
+import type { Backend, JobSettings, Processor, WorkerSettings } from './backend.js'
 import { checkPipelining, disconnect, silenceOf } from './connection.js'
 import type { JobData } from './job.js'
 import { serverTime, untilDue } from './server-time.js'
@@ -34,16 +34,16 @@ export class RedisBackend implements Backend {
     return worker
   }
 
-  encode(data: JobData): JobData {
+  async add(name: string, data: JobData, options: JobSettings): Promise<void> {
+    // BullMQ counts a delay from the timestamp.
+    const timed = options.delay === undefined
+      ? options
+      : { ...options, timestamp: await serverTime(this.queue) }
+    await this.queue.add(name, data, timed)
+  }
+
+  dataOf({ data }: BullJob<JobData>): JobData {
     return data
-  }
-
-  decode(stored: JobData): JobData {
-    return stored
-  }
-
-  async withTimestamp(options: JobsOptions): Promise<JobsOptions> {
-    return { ...options, timestamp: await serverTime(this.queue) }
   }
 
   untilDue(job: BullJob<JobData>): Promise<number> {

@@ -4,11 +4,13 @@ import { Database, type PostgresOptions } from './database.js'
 import type { PostgresPool } from './client.js'
 import { PostgresQueue } from './queue.js'
 import { PostgresStore } from './store.js'
+import { PostgresTaskIndex } from './tasks/task-index.js'
 
-/** The parts that `postgres()` creates on a PGlite. Tasks then use their in-process queue. */
+/** The parts that `postgres()` creates on a PGlite. The queue is a `MemoryQueue`. */
 export interface PgliteEngine {
   readonly store: PostgresStore
   readonly blobs: PostgresBlobs
+  readonly index: PostgresTaskIndex
 }
 
 /** The parts that `postgres()` creates on a `pg.Pool`. */
@@ -21,8 +23,9 @@ const KNOWN = {
 } satisfies Record<keyof PostgresOptions, 0>
 
 /**
- * A store, blobs and a queue on one PostgreSQL 13 or later, over the `pg.Pool` of the host. On a
- * PGlite, which one process has for itself, there is no queue: tasks use their in-process queue.
+ * A store, blobs, a task index and a queue on one PostgreSQL 13 or later, over the `pg.Pool` of the
+ * host. On a PGlite, which one process has for itself, the queue is a `MemoryQueue` of
+ * `longhaul/memory`.
  *
  * @example
  * const tasks = createTasks({ ...postgres({ pool }), definitions })
@@ -36,8 +39,11 @@ export function postgres(options: PostgresOptions): PgliteEngine
 export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngine {
   checkNames('postgres', options, KNOWN)
   const database = new Database(options)
-  const parts = { store: new PostgresStore(database), blobs: new PostgresBlobs(database) }
+  const parts = {
+    store: new PostgresStore(database),
+    blobs: new PostgresBlobs(database),
+    index: new PostgresTaskIndex(database),
+  }
   if (!database.shared) return parts
-  const { preparedStatements, ...others } = options
-  return { ...parts, queue: new PostgresQueue({ ...others, pool: options.pool as PostgresPool }) }
+  return { ...parts, queue: new PostgresQueue({ ...options, pool: options.pool as PostgresPool }) }
 }

@@ -30,19 +30,24 @@ export class Entries {
       // '=': PGlite drops a byte order mark at the start of a text.
       get: `SELECT '=' || value AS value, revision FROM ${entries} WHERE key = $1 AND ${LIVE}`,
       revisions: `SELECT key, revision FROM ${entries} WHERE key = ANY($1::text[]) AND ${LIVE}`,
+      // #region create
       create: `INSERT INTO ${entries} AS old (key, value, revision, expires_at, sweep_slot)
 VALUES ($1, $2, $3, ${expiry('$4')}, ${slot(expiry('$4'))})
 ON CONFLICT (key) DO UPDATE SET value = excluded.value, revision = excluded.revision,
   expires_at = excluded.expires_at, sweep_slot = excluded.sweep_slot
 WHERE NOT old.${LIVE} RETURNING 1`,
+      // #endregion
+      // #region replace
       replace: `UPDATE ${entries} SET value = $2, revision = $3,
   expires_at = ${expiry('$5')}, sweep_slot = ${slot(expiry('$5'))}
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
       replaceKeepingExpiry: `UPDATE ${entries} SET value = $2, revision = $3
 WHERE key = $1 AND revision = $4 AND ${LIVE} RETURNING 1`,
+      // #endregion
       delete: `DELETE FROM ${entries} WHERE key = $1 AND ${LIVE} RETURNING 1`,
       deleteRevision: `DELETE FROM ${entries}
 WHERE key = $1 AND revision = $2 AND ${LIVE} RETURNING 1`,
+      // #region increment
       // The sum is compared as numeric, because bigint could overflow.
       increment: `INSERT INTO ${counters} AS old (key, value, expires_at, sweep_slot)
 VALUES ($1, $2, ${expiry('$3')}, ${slot(expiry('$3'))})
@@ -54,6 +59,7 @@ WHERE NOT old.${LIVE}
   OR abs(old.value::numeric + excluded.value) <= ${String(Number.MAX_SAFE_INTEGER)}
 RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000
   AS remaining_ms`,
+      // #endregion
     }
   }
 

@@ -11,10 +11,20 @@ const { setTimeout, clearTimeout } = timers
 /** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
 
+/** A statement that was started. */
+interface StatementState {
+  cancelled: boolean
+  /** Number of replies before it began. */
+  replies: number
+  client?: PostgresPoolClient
+}
+
 /** A PostgreSQL server through the `pg.Pool` of the host. */
 export class PoolConnections implements Connections {
   readonly shared = true
-  /** Number of the last statement that was cancelled while it ran. */
+  /** Number of replies so far. */
+  private replies = 0
+  /** Increased when a statement was cancelled and no other one had a reply meanwhile. */
   private generation = 0
   /** Generation in which each connection last answered. */
   private readonly lastAnswer = new WeakMap<PostgresPoolClient, number>()
@@ -28,7 +38,7 @@ export class PoolConnections implements Connections {
   }
 
   start<Row>(text: string, values: readonly unknown[]): Running<Row> {
-    const state: { cancelled: boolean, client?: PostgresPoolClient } = { cancelled: false }
+    const state: StatementState = { cancelled: false, replies: this.replies }
     const run = async (): Promise<readonly Row[]> => {
       const client = await this.checkOut()
       if (state.cancelled) {
@@ -36,6 +46,7 @@ export class PoolConnections implements Connections {
         throw new Error('The statement was cancelled')
       }
       state.client = client
+      state.replies = this.replies
       try {
         const { rows } = await this.run(client, text, values as unknown[])
         this.release(state, false)
@@ -48,7 +59,7 @@ export class PoolConnections implements Connections {
     const cancel = (): void => {
       state.cancelled = true
       if (!state.client) return
-      this.generation++
+      if (state.replies === this.replies) this.generation++
       state.client.release(true)
     }
     return { rows: run(), cancel }
@@ -125,10 +136,9 @@ export class PoolConnections implements Connections {
     return client.query({ name: statementName(text), text, values })
   }
 
-  private release(
-    { cancelled, client }: { cancelled: boolean, client?: PostgresPoolClient }, destroy: boolean,
-  ): void {
+  private release({ cancelled, client }: StatementState, destroy: boolean): void {
     if (cancelled || !client) return
+    this.replies++
     this.lastAnswer.set(client, this.generation)
     client.release(destroy)
   }

@@ -8,7 +8,7 @@ import { checkSchema } from './migrations/sql.js'
 import { PoolConnections } from './pool.js'
 
 /** Options of `PostgresQueue`. */
-export interface PostgresQueueOptions extends Omit<PostgresOptions, 'pool' | 'preparedStatements'> {
+export interface PostgresQueueOptions extends Omit<PostgresOptions, 'pool'> {
   /** Your `pg.Pool`. You close it yourself, after the queue. */
   readonly pool: PostgresPool
   /**
@@ -37,7 +37,7 @@ export interface PostgresQueueOptions extends Omit<PostgresOptions, 'pool' | 'pr
 
 const KNOWN = {
   pool: 0, schema: 0, migrate: 0, timeoutMs: 0, name: 0, lockDurationMs: 0, stalledIntervalMs: 0,
-  maxStalledCount: 0, onError: 0,
+  maxStalledCount: 0, onError: 0, preparedStatements: 0,
 } satisfies Record<keyof PostgresQueueOptions, 0>
 
 /**
@@ -56,6 +56,7 @@ export class PostgresQueue extends BullQueueAdapter {
     checkNames('PostgresQueue', options, KNOWN)
     const {
       pool, schema = 'longhaul', migrate = true, name = 'tasks', timeoutMs = 1500,
+      preparedStatements = false,
     } = options
     checkSchema('PostgresQueue', schema)
     checkTimeout('PostgresQueue', timeoutMs)
@@ -65,7 +66,8 @@ export class PostgresQueue extends BullQueueAdapter {
     if (name === '' || name.includes(':')) {
       throw new TypeError(`PostgresQueue: name must be text without colons, not ${JSON.stringify(name)}`)
     }
-    const database = new JobDatabase(new PoolConnections(pool), { schema, migrate, timeoutMs })
+    const connections = new PoolConnections(pool, preparedStatements)
+    const database = new JobDatabase(connections, { schema, migrate, timeoutMs })
     super(new PostgresBackend(database, schema, name), { ...options, timeoutMs })
   }
 }

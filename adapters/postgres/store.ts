@@ -36,7 +36,7 @@ export class PostgresStore implements Store {
     this.entries = new Entries(database.schema)
     this.notices = new Notices(database)
     this.listener = new Listener(database, (keys) => this.entries.revisions(database.query, keys))
-    this.sweeper = new Sweeper(['entries', 'counters'].map((table) => (
+    this.sweeper = new Sweeper(['entries', 'counters', 'tasks'].map((table) => (
       () => expiredRows(database.background, `${database.schema}.${table}`)
     )))
   }

@@ -1,5 +1,6 @@
 import { checkNames } from '../../src/runtime/option-names.js'
 import type { Breaker } from '../../src/stores/breaker.js'
+import { IndexWrites } from '../../src/stores/index-writes.js'
 import { checkNamespace } from '../../src/stores/namespace.js'
 import {
   comparePositions, LISTED_STATUSES, type ListEntry, type ListedStatus, type ListedTask,
@@ -9,12 +10,9 @@ import type { RedisClient } from './client.js'
 import { redisBreaker } from './redis-breaker.js'
 import { runScript, type Script } from './scripts.js'
 import type { RedisStoreOptions } from './store.js'
-import { Bucket, IndexWrites } from './index-writes.js'
+import { IndexBuckets } from './index-buckets.js'
 import { PAGE, TAKE } from './task-index-scripts.js'
 import { TaskScan } from './task-scan.js'
-
-/** Number of buckets in a Cluster, so that one server does not have all the writes. */
-const CLUSTER_BUCKETS = 16
 
 const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
@@ -26,10 +24,10 @@ const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof R
 export class RedisTaskIndex implements TaskIndex {
   readonly shared = true
   private readonly client: RedisClient
-  private readonly buckets: readonly Bucket[]
+  private readonly buckets: IndexBuckets
   private readonly breaker: Breaker
   private readonly writes: IndexWrites
-  private readonly tasks: TaskScan
+  private readonly scan: TaskScan
 
   /** Throws a `TypeError` when an option makes no sense. */
   constructor(options: RedisStoreOptions) {
@@ -37,13 +35,11 @@ export class RedisTaskIndex implements TaskIndex {
     const { client, namespace = 'longhaul', timeoutMs = 1500 } = options
     checkNamespace('RedisTaskIndex', namespace)
     this.client = client
-    this.buckets = client.nodes
-      ? Array.from({ length: CLUSTER_BUCKETS }, (_, n) => new Bucket(namespace, `:{${String(n)}}`))
-      : [new Bucket(namespace, '')]
     this.breaker = redisBreaker(timeoutMs)
     const run = this.run.bind(this)
-    this.writes = new IndexWrites(this.buckets, run)
-    this.tasks = new TaskScan(client, namespace, this.buckets, run, this.breaker)
+    this.buckets = new IndexBuckets(namespace, client.nodes !== undefined, run)
+    this.writes = new IndexWrites((batch) => this.buckets.write(batch))
+    this.scan = new TaskScan(client, namespace, this.buckets.all, run, this.breaker)
   }
 
   add(entry: string, afterMs: number): Promise<void> {
@@ -61,8 +57,9 @@ export class RedisTaskIndex implements TaskIndex {
   async take(limit: number, againMs: number): Promise<string[]> {
     const entries: string[] = []
     // Starts at a random bucket, so that with many due entries no bucket is always the last.
-    const first = Math.floor(Math.random() * this.buckets.length)
-    for (const bucket of [...this.buckets.slice(first), ...this.buckets.slice(0, first)]) {
+    const { all } = this.buckets
+    const first = Math.floor(Math.random() * all.length)
+    for (const bucket of [...all.slice(first), ...all.slice(0, first)]) {
       if (entries.length >= limit) break
       const args = [limit - entries.length, Math.ceil(againMs)]
       entries.push(...await this.run(TAKE, [bucket.checks, bucket.lists], args) as string[])
@@ -83,11 +80,11 @@ export class RedisTaskIndex implements TaskIndex {
   }
 
   async list(query: ListQuery): Promise<ListEntry[]> {
-    await this.writes.flush()
+    await this.writes.settle()
     const { of, order, limit, after } = query
     // The tasks of one owner are in one bucket. Those without an owner are in all.
     const buckets = of === 'all' || of.owner === undefined
-      ? this.buckets : [this.writes.bucketOf(of.owner)]
+      ? this.buckets.all : [this.buckets.of(of.owner)]
     const args = pageArguments(query)
     const replies = await Promise.all(buckets.map(({ lists }) => this.run(PAGE, [lists], args)))
     const sign = order === 'newest' ? -1 : 1
@@ -99,10 +96,12 @@ export class RedisTaskIndex implements TaskIndex {
   }
 
   unlisted(limit: number): Promise<Unlisted> {
-    return this.tasks.next(limit)
+    return this.scan.next(limit)
   }
 
-  private run(script: Script, keys: string[], args: readonly (string | number)[]): Promise<unknown> {
+  private run(
+    script: Script, keys: readonly string[], args: readonly (string | number)[],
+  ): Promise<unknown> {
     const work = () => runScript(this.client, script, keys.length, ...keys, ...args)
     return this.breaker.call(work, (reply) => reply)
   }

@@ -1,7 +1,7 @@
 import type { Breaker } from '../../src/stores/breaker.js'
 import { TASK_KEY, type Unlisted } from '../../src/stores/task-index.js'
 import type { RedisClient } from './client.js'
-import type { Bucket, Run } from './index-writes.js'
+import type { Bucket, Run } from './index-buckets.js'
 import { runScript } from './scripts.js'
 import { COMPLETE, SCAN } from './task-index-scripts.js'
 

@@ -30,7 +30,7 @@ if (wanted('reader')) tell(await readers())
 if (wanted('handler')) tell(await handlers())
 if (wanted('memory')) tell(await memory())
 
-/** Ratios of the first reader's CPU time to each one's, run beside run, over several processes. */
+/** Returns the CPU time of the first reader divided by that of each, run by run, over several processes. */
 async function readers(): Promise<string> {
   const rows = new Map<string, string[]>()
   for (const [column, kind] of ARRAY_KINDS.entries()) {
@@ -63,7 +63,7 @@ async function handlers(): Promise<string> {
     return { name, batch, warmUp, connections, prepare: async () => ({ requests: [request], expectStatus: 201 }) }
   }
   const scenarios = [
-    // Until the compiler is done: more code takes it longer, which is no part of the question.
+    // Warms up until V8 has compiled the code, which is not measured.
     scenario('10 items', 10, quick ? 1200 : 3000, quick ? 3000 : 10_000, 16, ''),
     scenario('1,000 items', 1000, 40, quick ? 100 : 400, 1, ''),
     scenario('100,000 items, only=failed', 100_000, 2, 2, 1, '?only=failed'),
@@ -81,7 +81,7 @@ async function handlers(): Promise<string> {
   )
 }
 
-/** Uploads of several sizes, each to a process of its own with a small heap. */
+/** Sends uploads of several sizes, each to a fresh process with a small heap. */
 async function memory(): Promise<string> {
   const rows: string[][] = []
   for (const count of quick ? [10_000, 100_000] : [10_000, 100_000, 1_000_000]) {

@@ -1,4 +1,4 @@
-// The readers of a large array in turn, on the same bytes in chunks of 64 KiB. Tells CPU microseconds for each run.
+// Runs the readers of a large array in turn, on the same bytes in chunks of 64 KiB. Reports the CPU microseconds of each run.
 import { Readable } from 'node:stream'
 import parser from 'stream-json/parser.js'
 import { streamArray } from 'stream-json/streamers/stream-array.js'

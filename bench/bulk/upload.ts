@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { userText } from './users.js'
 
-/** Sends so many users as one array, as fast as they are taken. */
+/** Sends the given number of users as one array, as fast as the server reads them. */
 export async function uploadUsers(port: number, path: string, count: number): Promise<{ status: number; seconds: number; body: string }> {
   const began = performance.now()
   const upload = request({ port, host: '127.0.0.1', method: 'POST', path, headers: { 'content-type': 'application/json' }, agent: false })
@@ -13,7 +13,7 @@ export async function uploadUsers(port: number, path: string, count: number): Pr
   for (let index = 0; index < count; index++) {
     text += index === 0 ? userText(index) : `,${userText(index)}`
     if (text.length < 65_536) continue
-    // An answer before the end is one that refuses the rest.
+    // An answer before the end refuses the rest.
     if (!upload.write(text)) await Promise.race([once(upload, 'drain'), answered])
     if (refused) break
     text = ''

@@ -1,4 +1,4 @@
-// What all servers under measurement take, check and write.
+// The users that all measured servers validate and write.
 
 export interface Draft { readonly name: string; readonly email: string; readonly role: string }
 export interface User extends Draft { readonly id: string }
@@ -34,7 +34,7 @@ export function insertAll(drafts: readonly Draft[]): User[] {
   return drafts.map(({ name, email, role }) => ({ id: String(++ids), name, email, role }))
 }
 
-/** What somebody who knows the shape writes by hand. */
+/** Checks that are written by hand for this shape. */
 export function handChecked(item: unknown): Draft | undefined {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) return undefined
   const { name, email, role } = item as Record<string, unknown>
@@ -45,10 +45,10 @@ export function handChecked(item: unknown): Draft | undefined {
   return item as Draft
 }
 
-/** A good item, or why it is none. */
+/** A valid item, or the reason why it is invalid. */
 export type Check = (item: unknown) => Draft | readonly Refusal[]
 
-/** A bulk create as one writes it by hand around a validator: each item is judged, the good ones are written, all are reported. */
+/** A bulk create by hand around a validator. Validates each item, writes the valid ones and reports all. */
 export function bulkByHand(body: unknown, check: Check, onlyFailed: boolean): { status: number; report: object } {
   if (!Array.isArray(body)) return { status: 400, report: { error: 'The body must be an array.', code: 'invalid_input' } }
   const items: ReportItem[] = []

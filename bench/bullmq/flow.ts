@@ -3,7 +3,7 @@ import { Agent, request } from 'node:http'
 const agent = new Agent({ keepAlive: true, maxSockets: 32 })
 const BODY = '{"month":"2026-10"}'
 
-/** How many flows are under way at once. */
+/** Number of concurrent flows. */
 const AT_ONCE = 32
 /** Pause between two polls of one task, in milliseconds. */
 const POLL_MS = 5

@@ -11,7 +11,7 @@ import { flow } from './flow.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const [starts, rounds, count] = quick ? [1, 3, 300] : [5, 4, 1000]
-/** Flows before the first that counts. V8 is busy for thousands of runs with compiling what a run of each has of its own. */
+/** Flows before the first that is measured. V8 compiles code during the first thousands of runs. */
 const warmUp = quick ? 1000 : 6000
 const names = ['fastify', 'fastify-checked', 'longhaul'] as const
 

@@ -1,4 +1,4 @@
-// npm run bench:content [-- --quick --only '64 MiB']: what it costs to send a file, all or a part of it, beside a bare stream and a peer.
+// npm run bench:content [-- --quick --only '64 MiB']: CPU time of sending a file or a part of it, beside a bare stream and a peer.
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

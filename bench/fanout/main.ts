@@ -8,10 +8,10 @@ import { table } from '../frame/table.js'
 
 const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
 const limit = Number(execFileSync('/bin/sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim()) || 65_536
-/** The server needs some for itself, and so does the machine for others. */
+/** Descriptors that the server and the machine need for other purposes. */
 const most = Math.min(limit - 200, 60_000)
 const count = quick ? Math.min(most, 2000) : most
-/** Long polls are opened anew for each change, which takes half a minute. */
+/** Each change needs new long polls, which takes half a minute. */
 const CHANGES = quick ? { sse: 3, poll: 2 } : { sse: 10, poll: 3 }
 /** A pair of addresses has some 28 000 ports. */
 const PER_PROCESS = 10_000
@@ -43,12 +43,12 @@ for (const how of ['sse', 'poll'] as const) {
   }
   if (how === 'sse') await open()
   for (let change = 0; change < changes; change++) {
-    // A long poll is over with its answer, so each change has new ones.
+    // A long poll ends with its answer, so each change has new ones.
     if (how === 'poll') {
       if (change > 0) for (const each of processes) await each.ask('close')
       await open()
     }
-    // Reports of progress that come close together are told as one.
+    // Reports of progress at short intervals are written as one.
     await new Promise((resolve) => setTimeout(resolve, 1500))
     if (change === 0) held = await server.ask<{ heap: number, rss: number }>('held')
     for (const each of processes) await each.ask('next')

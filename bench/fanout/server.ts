@@ -1,4 +1,4 @@
-// One task that goes on for as long as there are watchers; each `tick` from the parent is one change of it.
+// One task that runs as long as there are watchers. Each `tick` from the parent is one change of it.
 import { createServer } from 'node:http'
 import { createTasks, defineTask, router, taskEndpoints, type TaskContext } from 'longhaul'
 import { memory } from 'longhaul/memory'
@@ -15,7 +15,7 @@ const forever = defineTask({
   timeoutMs: 3_600_000,
   run: (_: unknown, given: TaskContext) => {
     context = given
-    // Progress is written now and then; the delay of a change begins when it has been.
+    // Progress is written at intervals. The delay of a change starts with the write.
     void parts.store.watch(`task:${String(given.taskId)}`, () => {
       if (asked) process.send?.({ at: performance.timeOrigin + performance.now() })
       asked = false

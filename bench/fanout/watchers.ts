@@ -9,7 +9,7 @@ let heard = 0
 let last = 0
 let waiting: (() => void) | undefined
 
-/** Opens them some hundred at a time, and is done when all wait. */
+/** Opens the watchers by the hundred, and resolves when all wait. */
 async function open({ port, path, count, from, how, etag = '' }: Order): Promise<void> {
   const request = [`GET ${path} HTTP/1.1`, 'Host: a', ...how === 'sse' ? ['Accept: text/event-stream'] : ['Prefer: wait=600', `If-None-Match: ${etag}`], '', ''].join('\r\n')
   for (let at = 0; at < count; at += 200) {
@@ -23,7 +23,7 @@ async function open({ port, path, count, from, how, etag = '' }: Order): Promise
         if (how === 'poll') resolve()
       })
       socket.on('data', () => {
-        // The first event says where the task is.
+        // The first event shows the state of the task.
         if (!begun) {
           begun = true
           resolve()

@@ -5,8 +5,8 @@ import { build } from 'tsup'
 const root = resolve(import.meta.dirname, '../..')
 
 /**
- * Builds programs from the present sources the way the package is built, so that what is measured is what
- * users get and never a stale one. Dependencies stay outside. Returns where the programs lie.
+ * Builds programs from the present sources in the same way as the package, so that the benchmark measures what
+ * users get. Dependencies stay external. Returns a function from the name of a program to its path.
  */
 export async function buildPrograms(name: string, entries: Readonly<Record<string, string>>): Promise<(program: string) => string> {
   // Below the project, so that the programs find its dependencies.

@@ -9,20 +9,20 @@ export interface Scenario {
   /** Requests for one batch; `batch` gives how many. */
   readonly batch: number
   readonly warmUp: number
-  /** Default: those of the plan. */
+  /** Number of connections. Default: that of the plan. */
   readonly connections?: number
-  /** Makes the requests for one server. It may ask the server for what they need, once per start. */
+  /** Creates the requests for one server, once per start. May send requests of its own. */
   readonly prepare: (run: (order: Omit<LoadOrder, 'port' | 'connections'>) => Promise<readonly string[]>) => Promise<Omit<LoadOrder, 'port' | 'connections' | 'count'>>
 }
 
 export interface Plan {
-  /** Name of each server, and its built program. The first is the limit that ratios are against. */
+  /** Name and built program of each server. The first is the limit that all ratios refer to. */
   readonly servers: Readonly<Record<string, string>>
   readonly load: string
   readonly scenarios: readonly Scenario[]
-  /** How often all processes are started anew: one process differs from the next more than one batch from the next. */
+  /** Number of starts of all processes. Processes differ more than the batches of one process. */
   readonly starts: number
-  /** Rounds of each scenario within one start; in each, every server has one batch. */
+  /** Rounds of each scenario within one start. Every server gets one batch in each. */
   readonly rounds: number
   readonly connections: number
   readonly onProgress?: (text: string) => void
@@ -33,13 +33,13 @@ export interface Row {
   readonly scenario: string
   /** CPU microseconds for one request. */
   readonly micros: Spread
-  /** The limit's CPU time over this one's, batch beside batch: 1 is as good as the limit. */
+  /** CPU time of the limit divided by that of this server, batch by batch. 1 is as fast as the limit. */
   readonly ratio: Spread
-  /** The same by user CPU time: without the kernel, which costs all servers alike. */
+  /** The same by user CPU time, without the kernel, which costs all servers the same. */
   readonly userRatio: Spread
-  /** The same of the time that a batch took: the load generator and the kernel have their share in it. */
+  /** The same by the duration of a batch, which includes the load generator and the kernel. */
   readonly wall: Spread
-  /** Milliseconds in which 99 of a hundred answers came. */
+  /** The 99th percentile of the response time, in milliseconds. */
   readonly p99: Spread
 }
 
@@ -61,8 +61,8 @@ interface Batch {
 }
 
 /**
- * Measures all servers in turn (A B C, B C A, …) in each scenario, so that whatever else the machine does falls on all of them
- * alike. Each batch is held against the limit's batch of the same round.
+ * Measures all servers in turn (A B C, B C A, …) in each scenario, so that other load on the machine affects all
+ * alike. Each batch is compared with the limit's batch of the same round.
  */
 export async function compare(plan: Plan): Promise<Row[]> {
   const samples: Sample[] = []
@@ -82,7 +82,7 @@ async function oneStart(plan: Plan, start: number, samples: Sample[]): Promise<v
   const running = new Map<string, ServerProgram>()
   try {
     for (const [name, file] of turned(Object.entries(plan.servers), start)) running.set(name, await ServerProgram.start(file))
-    // One after the other: what a kind of request leaves to the collector of garbage is not for the next to pay.
+    // One scenario after the other, so that garbage of one is not collected during the next.
     for (const scenario of plan.scenarios) {
       const { connections = plan.connections } = scenario
       const orders = new Map<string, Omit<LoadOrder, 'count'>>()

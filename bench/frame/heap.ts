@@ -1,4 +1,4 @@
-/** Bytes of the heap in use once garbage is gone. The program has to run with `--expose-gc`. */
+/** Returns the used bytes of the heap after garbage collection. The program must run with `--expose-gc`. */
 export async function settledHeap(): Promise<number> {
   if (globalThis.gc === undefined) throw new Error('run this program with --expose-gc')
   let last = Infinity
@@ -14,11 +14,11 @@ export async function settledHeap(): Promise<number> {
 }
 
 /**
- * Makes `count` things with `make`, `batch` at a time, each batch settled by `settle`, and tells the parent
- * how many bytes one of them holds.
+ * Creates `count` objects with `make`, `batch` at a time. Calls `settle` after each batch. Reports to the parent
+ * how many bytes of the heap one of them holds.
  */
 export async function tellHeld(count: number, batch: number, make: (index: number) => unknown, settle: () => Promise<void>): Promise<void> {
-  // Code, shapes and pools are there before the count begins.
+  // Compiles the code and fills pools before the count starts.
   for (let index = 0; index < batch; index++) await make(-1 - index)
   await settle()
   const before = await settledHeap()

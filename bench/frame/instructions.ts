@@ -7,8 +7,8 @@ const WARM_UP = 20_000
 const COUNTED = 6000
 
 /**
- * Instructions in user mode that a server runs for one request, once it is warm: those of the kernel are not among them. One thread does
- * all, so that what the compiler and the collector of garbage do counts, and comes in the same order each time. Needs valgrind, and a minute or two.
+ * Counts the instructions in user mode of one request of a warm server, without those of the kernel. One thread does
+ * all work, so that compilation and garbage collection count, in the same order each time. Needs valgrind, and a minute or two.
  */
 export async function instructionsFor(file: string, loadFile: string, order: Omit<LoadOrder, 'port' | 'connections' | 'count'>): Promise<number> {
   const load = await Load.start(loadFile)

@@ -1,5 +1,5 @@
 // The load generator, a process of its own: raw keep-alive sockets, one request at a time on each, a
-// bounded count. It only counts and checks the status, so that it is never the part that is slow.
+// bounded count. It only counts and checks the status, so that it is never the bottleneck.
 import { connect, type Socket } from 'node:net'
 
 /** One run of load, as sent by the parent. */
@@ -10,13 +10,13 @@ export interface LoadOrder {
   readonly expectStatus: number
   readonly count: number
   readonly connections: number
-  /** Send the bodies of this many answers back, for requests to be made of them. */
+  /** Number of bodies to return, from which further requests are created. */
   readonly keepBodies?: number
 }
 
 export interface LoadReport {
   readonly seconds: number
-  /** So long took 99 of a hundred answers at the most, in milliseconds from the request on. */
+  /** The 99th percentile of the response time, in milliseconds. */
   readonly p99: number
   readonly bodies: readonly string[]
 }

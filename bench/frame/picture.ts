@@ -1,4 +1,4 @@
-/** One bar: how good a subject is, beside the limit of its scenario, which is 1. */
+/** One bar: the ratio of a subject. The limit of its scenario is 1. */
 export interface Bar {
   readonly name: string
   readonly ratio: number
@@ -16,12 +16,12 @@ const LONGEST_NAME = 32
 const ROW = 20
 const TITLE = 34
 
-/** Whether a row is longhaul's. */
+/** Returns true if a row is a figure of longhaul. */
 export function isOwn(name: string): boolean {
   return /^(?:longhaul|in-fastify|LineReader|readRecords|readElements)/.test(name)
 }
 
-/** Bars of CPU ratios as an SVG, in colours that can be read on light and on dark pages. */
+/** Returns bars of CPU ratios as an SVG, in colours that are readable on light and on dark pages. */
 export function picture(heading: string, panels: readonly Panel[]): string {
   const most = Math.max(1, ...panels.flatMap(({ bars }) => bars.map(({ ratio }) => ratio)))
   const unit = (WIDTH - LABEL - 70) / most

@@ -5,12 +5,12 @@ import { existsSync } from 'node:fs'
 import type { LoadOrder, LoadReport } from './load.js'
 
 const TASKSET = ['/usr/bin/taskset', '/bin/taskset'].find((path) => existsSync(path))
-/** The server has a core of its own where the system lets us say so; load and the rest take another. */
+/** True if the system can pin the server to one core, and the load and the rest to another. */
 export const PINNED = TASKSET !== undefined && availableParallelism() > 1
 export const SERVER_CORE = availableParallelism() - 1
 export const LOAD_CORE = 0
 
-/** A child process that is spoken to by messages, one question at a time. */
+/** A child process that answers messages, one at a time. */
 export class Program {
   private constructor(private readonly child: ChildProcess) {}
 
@@ -39,7 +39,7 @@ export class Program {
     await gone
   }
 
-  /** What it tells next, unasked. */
+  /** Resolves with the next message of the process. */
   next<Answer>(): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const heard = (message: unknown): void => {

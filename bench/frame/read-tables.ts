@@ -3,8 +3,8 @@ import { isOwn, type Panel } from './picture.js'
 const RATIO = /^(\d+\.\d\d)(?: \(\d+\.\d\d–\d+\.\d\d\))?$/
 
 /**
- * The ratios in the tables of a report: a panel for each column that has them, with a bar for each row. So a scenario needs to write
- * nothing but what people read.
+ * Reads the ratios in the tables of a report: a panel for each column of ratios, with a bar for each row. So a scenario writes
+ * only the report.
  */
 export function panelsIn(scenario: string, report: string): Panel[] {
   const panels: Panel[] = []

@@ -1,4 +1,4 @@
-/** The middle of some numbers, with how far they are apart. */
+/** The median and the quartiles of some numbers. */
 export interface Spread {
   readonly median: number
   /** The first and the third quartile. */

@@ -1,15 +1,15 @@
-// What every program under measurement does: say where it listens, and tell its CPU time when asked.
+// Shared by all measured programs: they report their port, and their CPU time on request.
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Listens on a free port, tells the parent, and from then on answers its question for the CPU time used so far. */
+/** Listens on a free port, reports it to the parent, and then answers each question for the CPU time used so far. */
 export function subject(server: Server): void {
   server.listen(0, '127.0.0.1', () => {
     process.send?.({ port: (server.address() as AddressInfo).port })
   })
   process.on('message', (message) => {
     if (message !== 'cpu') return
-    // Work that was accepted has its turn first: it belongs to the requests that brought it.
+    // Accepted work runs first, because it belongs to the requests of this batch.
     setTimeout(() => {
       const { user, system } = process.cpuUsage()
       process.send?.({ cpu: user + system, user })

@@ -1,4 +1,4 @@
-/** A table in Markdown with its columns in line, to be read in a terminal as well as pasted. */
+/** Returns a table in Markdown with aligned columns, so that a terminal shows it well too. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)))
   const line = (cells: readonly string[]) => `| ${widths.map((width, column) => {

@@ -1,4 +1,4 @@
-// npm run bench -- held [--quick]: what a million finished tasks hold of the heap.
+// npm run bench -- held [--quick]: heap of a million finished tasks.
 import { parseArgs } from 'node:util'
 import { buildPrograms } from '../frame/build.js'
 import { Program, SERVER_CORE } from '../frame/program.js'

@@ -6,7 +6,7 @@ const HEAD_END = Buffer.from('\r\n\r\n')
 const LENGTH = /\r\ncontent-length: *(\d+)/i
 const ID = /"taskId":"([^"]+)"/
 
-/** `requests` are the submission, and the poll with `{id}` in it; `count` is of whole jobs. */
+/** `requests` are the submission, and the poll with `{id}` in it. `count` counts whole jobs. */
 function run({ port, requests, count, connections }: LoadOrder): Promise<LoadReport> {
   const [submit = '', poll = ''] = requests
   const took: number[] = []

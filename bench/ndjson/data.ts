@@ -17,7 +17,7 @@ export function recordsOf(kind: string): object[] {
   return Array.from({ length: COUNTS[kind] ?? 200_000 }, (_, id) => make(id))
 }
 
-/** NDJSON of a kind; `1 % malformed` is small records of which each hundredth is cut short. */
+/** Returns NDJSON of a kind. `1 % malformed` has small records, and each hundredth is truncated. */
 export function bytesOf(kind: string): Buffer {
   const broken = kind === '1 % malformed'
   const lines = recordsOf(broken ? 'small' : kind).map((record, at) => (

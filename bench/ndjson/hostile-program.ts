@@ -1,5 +1,5 @@
-// A server of uploads that watches its own event loop: told `begin` it begins anew, told `end` it tells how late timers were at most, and how much
-// CPU went by between two turns: what of the lateness is its own, however busy the machine is with others.
+// A server of uploads that measures its own event loop. `begin` resets it. `end` reports the maximum delay of timers, and the
+// CPU time between two turns, which is the delay that the server itself causes.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'

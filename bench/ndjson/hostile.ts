@@ -1,4 +1,4 @@
-// npm run bench:hostile [-- --quick]: for how long uploads that are meant to do harm keep a server from everything else.
+// npm run bench:hostile [-- --quick]: how long hostile uploads block the event loop of a server.
 import { request } from 'node:http'
 import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
@@ -39,7 +39,7 @@ function* cut(bytes: Buffer): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536)
 }
 
-/** Sends all of it, as fast as it is taken, until there is an answer. */
+/** Sends the whole body, as fast as the server reads it, until there is an answer. */
 function upload(port: number, { pieces, headers }: Case): Promise<number> {
   return new Promise((resolve, reject) => {
     const req = request({ port, host: '127.0.0.1', method: 'POST', headers: { 'content-type': 'application/x-ndjson', ...headers }, agent: false })
@@ -72,12 +72,12 @@ const told = new Map(Object.keys(CASES).map((name) => [name, [] as Told[]]))
 for (let start = 0; start < starts; start++) {
   process.stderr.write(`start ${start + 1} of ${starts}\n`)
   const [server, { port }] = await Program.start<{ port: number }>(program('hostile'), SERVER_CORE)
-  // Once unwatched, so that compiling is not what is seen.
+  // The first run is not measured, because V8 compiles code during it.
   await upload(port, CASES['200,000 good records'] as Case)
   for (const [name, each] of Object.entries(CASES)) {
     await server.ask('begin')
     const status = await upload(port, each)
-    // The control has to be watched for a while too.
+    // The control is measured for a while too.
     if (name === 'nothing') await new Promise((resolve) => setTimeout(resolve, 2000))
     const result = await server.ask<Told>('end')
     if (status !== each.status) throw new Error(`${name}: ${status}`)

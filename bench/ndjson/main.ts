@@ -12,16 +12,16 @@ import { writers } from './writers.js'
 const { values: { quick, only } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string', default: '' } } })
 const starts = quick ? 1 : 3
 const rounds = quick ? 2 : 5
-/** Rounds that are not counted: what is hot is compiled by then, and the heap has its size. */
+/** Rounds that are not measured, in which V8 compiles the code and the heap grows. */
 const WARM_UP = 2
-/** The slowest take most of the time: they are left out of `--quick`. */
+/** The slowest subjects, which `--quick` leaves out. */
 const SLOW = new Set(['ndjson', "stream-json's JSONL", 'json-ext', 'ndjson.stringify', 'Readable.from(lines).pipe(res)'])
 const wanted = (name: string): boolean => name.includes(only) && (!quick || !SLOW.has(name))
 const program = await buildPrograms('ndjson', { read: 'bench/ndjson/read-program.ts', write: 'bench/ndjson/write-program.ts' })
 
 /**
- * Ratios of the first subject's CPU time to each one's. Each subject has a process of its own, so its garbage is its own matter; no collection is
- * forced, since that takes away the young generation's room and nobody does it in production. They run in turn, in an order that turns (A B C, B C A, …), over several starts.
+ * Returns the CPU time of the first subject divided by that of each. Each subject has its own process and its own garbage. No collection is
+ * forced, as in production. They run in a rotating order (A B C, B C A, …), over several starts.
  */
 async function measure(name: string, kinds: readonly string[], subjects: (kind: string) => readonly string[]): Promise<string> {
   const cells = new Map<string, string[]>()

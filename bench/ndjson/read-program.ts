@@ -1,4 +1,4 @@
-// One reader, in a process of its own so that it pays for its own garbage and for nobody else's. Told to, it reads all bytes once, and tells its CPU microseconds.
+// One reader in its own process, so that it collects its own garbage only. On request it reads all bytes once and reports its CPU microseconds.
 import { bytesOf } from './data.js'
 import { READERS, type Reader } from './readers.js'
 

@@ -7,7 +7,7 @@ import split2 from 'split2'
 import jsonlParser from 'stream-json/jsonl/parser.js'
 import { LineReader, readRecords } from 'longhaul/ndjson'
 
-/** Reads all of the bytes; gives the number of good records. */
+/** Reads all bytes and returns the number of good records. */
 export type Reader = (bytes: Buffer) => Promise<number> | number
 
 function* chunksOf(bytes: Buffer): Generator<Buffer> {
@@ -46,7 +46,7 @@ async function countObjects(stream: NodeJS.ReadableStream): Promise<number> {
   return good
 }
 
-/** What a block reader costs that has no rule at all: no caps, no line numbers, no depth, any key, any bytes. */
+/** A block reader without any rule: no limits, no line numbers, no depth, any key, any bytes. */
 function countBlocks(bytes: Buffer): number {
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
@@ -76,7 +76,7 @@ function countBlocks(bytes: Buffer): number {
   return good
 }
 
-/** Those that can't read on behind a bad line are left out there. */
+/** Readers that stop at a bad line are left out there. */
 export const NO_BAD_LINES = new Set(["stream-json's JSONL", 'json-ext'])
 
 export const READERS: Readonly<Record<string, Reader>> = {

@@ -1,4 +1,4 @@
-// One writer, in a process of its own. The client is in yet another, so only the server's CPU counts. Told to, it answers once, and tells its CPU microseconds.
+// One writer in its own process. The client is another process, so only the CPU time of the server counts. On request it answers once and reports its CPU microseconds.
 import { createServer, type RequestListener } from 'node:http'
 import { once } from 'node:events'
 import { spawn } from 'node:child_process'
@@ -12,7 +12,7 @@ server.listen(0, '127.0.0.1')
 await once(server, 'listening')
 const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 
-/** Has the answer read by a bare process that counts. */
+/** A minimal client that counts the bytes of the answer. */
 const CLIENT = 'require(\'http\').get(process.argv[1], (res) => { let n = 0; res.on(\'data\', (c) => { n += c.length }); res.on(\'end\', () => { console.log(n) }) })'
 
 async function answer(): Promise<number> {

@@ -24,12 +24,12 @@ export const SCHEMAS: Readonly<Record<string, Record<string, unknown>>> = {
 
 const head: (res: Parameters<RequestListener>[1]) => void = (res) => { res.writeHead(200, { 'content-type': 'application/x-ndjson' }) }
 
-/** As a cursor of a database yields them. `yield*` of an array would cost another promise for each record. */
+/** Yields single records, as the cursor of a database does. `yield*` of an array would cost another promise for each record. */
 async function* oneByOne(records: readonly object[]): AsyncGenerator<object> {
   for (const record of records) yield record
 }
 
-/** 64 KiB of lines a write, at the speed of the client. */
+/** Writes 64 KiB of lines at a time, at the speed of the client. */
 function handTuned(records: readonly object[], stringify: (record: object) => string): RequestListener {
   return async (_req, res) => {
     head(res)
@@ -69,7 +69,7 @@ function handTunedAsync(records: readonly object[], stringify: (record: object) 
   }
 }
 
-/** The first is the limit, with the serialiser that is quicker for its records: a compiled one for the small ones, JSON.stringify for the others. */
+/** The writers. The first is the limit, with the faster serialiser: a compiled one for small records, JSON.stringify for the others. */
 export function writers(kind: string, records: readonly object[]): Record<string, RequestListener> {
   const schema = SCHEMAS[kind] as Record<string, unknown>
   const stringify = kind === 'small' ? fastJson(schema as object) as (record: object) => string : JSON.stringify

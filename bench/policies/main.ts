@@ -1,4 +1,4 @@
-// npm run bench:policies [-- --quick | --instructions]: what authentication, a rate limit and versions together add to taking a task in.
+// npm run bench:policies [-- --quick | --instructions]: CPU time that authentication, a rate limit and versions add to accepting a task.
 import { parseArgs } from 'node:util'
 import { buildPrograms } from '../frame/build.js'
 import { compare, type Scenario } from '../frame/compare.js'
@@ -10,7 +10,7 @@ import { TOKEN } from './flow.js'
 const { values: { quick, instructions } } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, instructions: { type: 'boolean', default: false } },
 })
-/** Of the accept flow's CPU, at most. */
+/** Maximum share of the CPU time of the accept flow. */
 const BUDGET = 0.15
 
 const post = (path: string, accept: string): string => [
@@ -23,14 +23,14 @@ const scenario = (name: string, request: string): Scenario =>
 const requests = { 'no version named': post('/reports', '*/*'), 'by query': post('/reports?version=2', 'application/json') }
 const scenarios = Object.entries(requests).map(([name, request]) => scenario(name, request))
 
-/** Express's own take most of the time. */
+/** The servers on Express take most of the time. */
 const names = ['plain', 'policies', ...quick ? [] : ['express', 'express-policies'], 'fastify', 'fastify-policies']
 /** The peers without policies are those of bench/tasks. */
 const program = await buildPrograms('policies', Object.fromEntries(names.map((name) => [
   name, `bench/${name === 'express' || name === 'fastify' ? 'tasks' : 'policies'}/servers/${name}.ts`,
 ])))
 if (instructions) {
-  // A count, which no other program on the machine disturbs; what the kernel does is not in it.
+  // Counts instructions, without the kernel. Other programs on the machine do not change the count.
   const pairs = { longhaul: ['plain', 'policies'], fastify: ['fastify', 'fastify-policies'], express: ['express', 'express-policies'] } as const
   const counts: string[][] = []
   for (const [name, pair] of Object.entries(pairs)) {

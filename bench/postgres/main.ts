@@ -43,7 +43,7 @@ const server = await startPostgres({ fsync: true })
 const redis = await RedisServer.start()
 process.env['REDIS_URL'] = redis.url
 
-/** An empty database: what one part of the benchmark leaves is not for the next. */
+/** Empties the database, so that one part of the benchmark does not affect the next. */
 async function useDatabase(name: string): Promise<void> {
   await server.query(`CREATE DATABASE ${name}`)
   process.env['DATABASE_URL'] = server.url.replace(/\/postgres$/, `/${name}`)

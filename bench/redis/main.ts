@@ -1,4 +1,4 @@
-// npm run bench:redis [-- --quick]: what the Redis store costs over one raw command of ioredis for each request.
+// npm run bench:redis [-- --quick]: CPU time of the Redis store beside one raw command of ioredis for each request.
 import { parseArgs } from 'node:util'
 import { RedisServer } from '../../test/servers/redis-server.js'
 import { buildPrograms } from '../frame/build.js'

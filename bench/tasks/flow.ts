@@ -1,5 +1,5 @@
-// The 202 flow as one writes it by hand: what the peers of longhaul run behind their own routing, body
-// parsing and answering. Their answers carry the same fields as longhaul's, so all write the same bytes.
+// The 202 flow by hand. The peers of longhaul run it behind their own routing, body
+// parsing and responses. Their answers have the same fields as those of longhaul, so all write the same bytes.
 import { randomUUID } from 'node:crypto'
 import { doWork, type Input, type Result } from './work.js'
 
@@ -18,7 +18,7 @@ export interface Task {
 const RETENTION_MS = 86_400_000
 const tasks = new Map<string, Task>()
 
-/** Takes a task in; it runs once the answer is out. */
+/** Accepts a task, which runs after the answer was sent. */
 export function accept(input: Input): Task {
   const task: Task = {
     taskId: randomUUID(), status: 'processing', message: 'The task was accepted and is being processed.', task: 'report',
@@ -47,7 +47,7 @@ export function find(id: string): Task | undefined {
   return tasks.get(id)
 }
 
-/** How many tasks are not done. */
+/** Returns the number of tasks that are not final. */
 export function pending(): number {
   let count = 0
   for (const task of tasks.values()) if (task.status === 'processing') count++

@@ -1,4 +1,4 @@
-/** The work of all servers: trivial, because it is the way to it that is measured. It really runs. */
+/** The work of all servers. It is trivial, because the benchmark measures the handling around it. */
 export interface Input {
   readonly month: string
   readonly recipients: readonly string[]

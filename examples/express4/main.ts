@@ -12,7 +12,7 @@ const tasks = createTasks({ ...memory(), definitions: [report] })
 const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 const app = express()
-// What the app parsed already is used as it is.
+// A body that the app has parsed is used.
 app.use(express.json())
 app.post('/api/reports', toNode(submit(report), { mountPath: '/api' }))
 app.all('/api/tasks/:id', toNode(status, { mountPath: '/api' }))

@@ -3,32 +3,32 @@ import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 import { bearer, type Scheme } from 'longhaul/policies'
 import { upstreamError, type Principal } from 'longhaul'
 
-/** Who sent a request, as the token says. */
+/** The sender of a request, as named by the token. */
 export interface User extends Principal {
   readonly scopes: readonly string[]
 }
 
-/** Whose tokens count, and for whom they have to be made. */
+/** The accepted issuer and audience of tokens. */
 export interface JwtOptions {
-  /** Where the public keys are, such as `https://login.example/jwks.json`. */
+  /** URL of the public keys, such as `https://login.example/jwks.json`. */
   readonly keys: string
   readonly issuer: string
   readonly audience: string
 }
 
-/** What is wrong with a token. All else that jose throws is wrong with the keys, or with the way to them. */
+/** Errors of jose that mean an invalid token. Its other errors concern the keys, or the request for them. */
 const INVALID = [
   errors.JWTInvalid, errors.JWTExpired, errors.JWTClaimValidationFailed, errors.JWSInvalid, errors.JWSSignatureVerificationFailed,
   errors.JWKSNoMatchingKey, errors.JWKSMultipleMatchingKeys, errors.JOSENotSupported, errors.JOSEAlgNotAllowed,
 ]
 
-/** A bearer scheme for signed JWTs. A token that is not valid is nobody's (401); keys that can't be had are a 502 or a 504. */
+/** A bearer scheme for signed JWTs. An invalid token is a 401. If the keys cannot be read, the answer is 502 or 504. */
 export function jwt({ keys, issuer, audience }: JwtOptions): Scheme<User> {
   const known = createRemoteJWKSet(new URL(keys), { timeoutDuration: 3000 })
   return bearer<User>({
     verify: async (token) => {
       try {
-        // The algorithms are named, so that a token can't choose a weaker one.
+        // The algorithms are listed, so that a token cannot select a weaker one.
         const { payload } = await jwtVerify(token, known, { issuer, audience, algorithms: ['RS256', 'ES256'], requiredClaims: ['sub', 'exp'], clockTolerance: 5 })
         const { sub, scope } = payload
         return typeof sub === 'string' && sub !== '' ? { subject: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [] } : undefined

@@ -7,8 +7,8 @@ import { Counter, Histogram, type Registry } from './registry.js'
 const SECONDS = [0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600]
 
 /**
- * Makes metrics of what longhaul tells. Each process counts what it does itself: acceptances in web processes, runs in workers.
- * Labels are names and outcomes, never ids, owners or hosts that clients choose: those have no bound.
+ * Makes metrics from the diagnostics channels of longhaul. Each process counts its own work: acceptances in web processes, runs in workers.
+ * Labels are names and outcomes, never ids, owners or hosts, because their number has no bound.
  */
 export function observe(registry: Registry): void {
   const tasks = registry.add(new Counter('longhaul_tasks_total', 'Steps of tasks.'))

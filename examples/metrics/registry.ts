@@ -1,7 +1,7 @@
-/** What tells one series of a metric from another. */
+/** Labels that distinguish the series of a metric. */
 export type Labels = Readonly<Record<string, string>>
 
-/** Where metrics are kept. `Counter` and `Histogram` are called as those of prom-client are, so that can take their place. */
+/** Holds the metrics. `Counter` and `Histogram` have the methods of prom-client, which may replace them. */
 export class Registry {
   private readonly metrics: (Counter | Histogram)[] = []
 
@@ -10,7 +10,7 @@ export class Registry {
     return metric
   }
 
-  /** All of them in the text format of Prometheus. */
+  /** Returns all metrics in the text format of Prometheus. */
   text(): string {
     return this.metrics.flatMap(({ name, help, type, lines }) => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines()]).join('\n') + '\n'
   }
@@ -31,7 +31,7 @@ export class Counter {
   readonly lines = (): string[] => [...this.counts].map(([labels, count]) => `${this.name}{${labels}} ${count}`)
 }
 
-/** Counts how many values were no larger than each bound. */
+/** Counts the values up to each bound. */
 export class Histogram {
   readonly type = 'histogram'
   private readonly series = new Map<string, { readonly counts: number[]; sum: number; count: number }>()

@@ -3,22 +3,22 @@ import {
 } from 'longhaul/policies'
 import type { HttpRequest, Policy, Principal as Subject } from 'longhaul'
 
-/** What somebody may do; each role may do what those before it may. */
+/** Roles. Each role includes the rights of those before it. */
 const ROLES = ['reader', 'writer', 'admin'] as const
 
 export type Role = (typeof ROLES)[number]
 
-/** Who sent a request. Tasks belong to the subject. */
+/** The sender of a request. Tasks belong to the subject. */
 export interface Principal extends Subject {
   readonly role: Role
 }
 
-/** A bearer token and whom it stands for. */
+/** A bearer token with its subject and role. */
 export interface Token extends Principal {
   readonly token: string
 }
 
-/** What handlers of this server know beside the request: who sent it, if that could be told. */
+/** The context of requests: the principal, if the client is authenticated. */
 export interface Context {
   readonly principal: Principal | undefined
 }
@@ -43,8 +43,8 @@ export function parseTokens(text: string): Token[] {
 }
 
 /**
- * Finds out who sent a request. Nobody is turned away here, because what is not there is a plain 404 for everybody, and
- * some pages are public: `authorize` does that, route by route.
+ * Authenticates the sender of a request. Refuses nobody, because an unknown path is a 404 for everybody, and
+ * some pages are public. `authorize` refuses requests, route by route.
  */
 export function identify(tokens: readonly Token[]): Policy<Context> {
   const table = Object.fromEntries(tokens.map(({ token, subject, role }) => [token, { subject, role }]))

@@ -4,16 +4,16 @@ import type { Queue } from 'longhaul/queues'
 import { callbacks, httpSender } from 'longhaul/callbacks'
 import type { Context, Token } from './auth.js'
 
-/** What the environment says of callbacks. */
+/** Settings of callbacks from the environment. */
 export interface CallbackConfig {
   readonly tokens: readonly Token[]
-  /** What may be called although it is private. */
+  /** Private addresses and hosts that may be called. */
   readonly callbackAllow?: readonly string[]
   /** One secret for every subject. */
   readonly callbackSecret?: string | undefined
 }
 
-/** Callbacks to whom this server may call, in a queue of their own: receivers that are gone take no room from tasks. */
+/** Callbacks with their own queue, so that dead receivers take no slots from tasks. */
 export function openCallbacks(config: CallbackConfig, queue: Queue): Callbacks {
   const { callbackSecret, tokens, callbackAllow = [] } = config
   const secrets = callbackSecrets(tokens)
@@ -28,8 +28,8 @@ export function openCallbacks(config: CallbackConfig, queue: Queue): Callbacks {
 }
 
 /**
- * A secret for each subject, made of its first token: the same in every process and after every start, no
- * receiver of one subject can forge for another, and it tells nothing of the token.
+ * Derives a secret for each subject from its first token. It is the same in every process and after every start. No
+ * receiver of one subject can forge callbacks for another, and the secret does not reveal the token.
  */
 export function callbackSecrets(tokens: readonly Token[]): Map<string, string> {
   const secrets = new Map<string, string>()
@@ -39,5 +39,5 @@ export function callbackSecrets(tokens: readonly Token[]): Map<string, string> {
   return secrets
 }
 
-/** Every body that asks for work may say whom to call. */
+/** Reads the callback URL, which every submission may have. */
 export const callbackUrl: FindCallback<Context> = (body) => body['callbackUrl']

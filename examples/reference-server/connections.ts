@@ -2,8 +2,8 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 
 /**
- * Knows what is under way on each connection, so that a server can stop without cutting an answer short. Make it
- * after the server's other listeners are in place.
+ * Tracks the requests of each connection, so that a server can stop without truncating an answer. Create it
+ * after the other listeners of the server.
  */
 export class Connections {
   readonly #server: Server
@@ -16,26 +16,26 @@ export class Connections {
       this.#answers.set(socket, new Set())
       socket.once('close', () => this.#answers.delete(socket))
     })
-    // Before the handler, which may answer at once.
+    // Registered before the handler, which may answer at once.
     server.prependListener('request', this.#begin)
     server.prependListener('checkContinue', this.#begin)
   }
 
   /**
-   * Takes no new connections, lets go of those with nothing under way, and of each other one once it has
-   * its answer. What is still there after `timeoutMs` is cut. Resolves when none is left.
+   * Accepts no new connections, closes idle ones, and closes each other one after
+   * its answer. After `timeoutMs`, destroys the rest. Resolves when none is left.
    */
   drain(timeoutMs: number): Promise<void> {
     this.#draining = true
     return new Promise((resolve) => {
       const timer = setTimeout(() => { this.#server.closeAllConnections() }, timeoutMs)
-      // The close() of an HTTP server also destroys connections whose last answer is still on its way out.
+      // The close() of an HTTP server also destroys connections whose last answer is still being sent.
       NetServer.prototype.close.call(this.#server, () => {
         clearTimeout(timer)
         resolve()
       })
       for (const [socket, answers] of this.#answers) {
-        // Requests may have come in one go: the connection has to stay until the last of them.
+        // With pipelined requests, the connection must stay open until the last one.
         const last = [...answers].at(-1)
         if (last) this.#isLast(last)
         else socket.destroy()

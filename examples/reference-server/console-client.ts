@@ -4,7 +4,7 @@ import { describe } from 'longhaul/openapi'
 import type { Context } from './auth.js'
 import { fileOperation, guarded, HOW, textSource } from './console-files.js'
 
-/** What the console takes from the package. */
+/** The part of the package that the console uses. */
 const MODULE = "export { ClientError, createClient, isClientError, isTaskFailed } from 'longhaul/client'"
 
 let made: Promise<ContentSource> | undefined
@@ -12,7 +12,7 @@ let made: Promise<ContentSource> | undefined
 /** GET /console/longhaul-client.js: `longhaul/client` as one module for browsers, made of the sources when first asked for. Public. */
 export const clientModule: Handler<Context> = compose(guarded, describe<Context>(
   content<Context>(() => made ??= bundle().catch((error: unknown) => {
-    // The next one may find it mended.
+    // The next request may succeed.
     made = undefined
     throw error
   }), HOW),
@@ -20,7 +20,7 @@ export const clientModule: Handler<Context> = compose(guarded, describe<Context>
 ))
 
 async function bundle(): Promise<ContentSource> {
-  // A start without a browser does not need it.
+  // Built on demand, because a start without a browser does not need it.
   const { build, stop } = await import('esbuild')
   try {
     const { outputFiles: [file] } = await build({

@@ -8,10 +8,10 @@ import { content, type ContentSource } from 'longhaul/content'
 import { folderSource } from 'longhaul/files'
 import type { Context } from './auth.js'
 
-/** Where the console's files are. */
+/** Folder of the files of the console. */
 export const CONSOLE_FOLDER = join(import.meta.dirname, 'console')
 
-/** What a page may do here: load its own files, talk to its own server, and nothing else. */
+/** Content security policy: a page may load its own files and call its own server only. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
   "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
@@ -30,17 +30,17 @@ const GUARD_FIELDS = {
   'Cross-Origin-Opener-Policy': header('`same-origin`'),
 }
 
-/** Adds what keeps a browser from doing more with a page or a script than it is for. */
+/** Adds the security fields for pages and scripts. */
 export const guarded: Policy<Context> = Object.assign<Policy<Context>, Pick<Policy<Context>, 'describe'>>(async (request, next) => {
   const answer = await next(request)
   if (answer) Object.assign(answer.headers, GUARDS)
   return answer
 }, { describe: (described) => addResponseHeaders(described, GUARD_FIELDS) })
 
-/** How all of the console is sent: what has not changed is not sent again, and nobody shows an old one. */
+/** Options of all files of the console: a client revalidates each file, and gets 304 if it has not changed. */
 export const HOW = { codings: ['br', 'gzip'], cacheControl: 'no-cache' } as const
 
-/** Text that is all in memory, as a source. */
+/** Returns a source for a text in memory. */
 export function textSource(text: string, type: string): ContentSource {
   const bytes = Buffer.from(text)
   return {
@@ -49,7 +49,7 @@ export function textSource(text: string, type: string): ContentSource {
   }
 }
 
-/** What is said of a page or file of the console. */
+/** The OpenAPI description of a page or file of the console. */
 export function fileOperation(summary: string, parameters: Parameters<typeof operation>[1]['parameters'], mediaTypes: readonly string[]) {
   const told = fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary', 'Accept-Ranges')
   return operation('GET', {

@@ -3,7 +3,7 @@ import type { Handler } from 'longhaul'
 import { LARGE_FILE_BYTES, largeFile } from './large-file.js'
 import type { Context } from './auth.js'
 
-/** SPEC 4.5: the large file, whole or in parts. Its bytes never change, so neither do its tag and its date. */
+/** SPEC 4.5: the large file, whole or in parts. Its bytes never change, nor do its ETag and its date. */
 export const largeFileContent: Handler<Context> = content<Context>({
   size: LARGE_FILE_BYTES,
   type: 'application/octet-stream',

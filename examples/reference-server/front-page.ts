@@ -11,7 +11,7 @@ import type { ApiDocument } from './openapi.js'
 const OFFERS = ['text/html', 'text/plain']
 const FILES = { 'text/html': 'index.html', 'text/plain': 'overview.txt' } as const
 
-/** What else the answer depends on, and where programs find a description of all (RFC 8631). */
+/** `Vary`, and the link to the description of the API (RFC 8631). */
 const told: Policy<Context> = Object.assign<Policy<Context>, Pick<Policy<Context>, 'describe'>>(async (request, next) => {
   const answer = await next(request)
   if (answer) {
@@ -23,8 +23,8 @@ const told: Policy<Context> = Object.assign<Policy<Context>, Pick<Policy<Context
 }, { describe: (described) => addResponseHeaders(described, { Link: header('Where the OpenAPI document is (RFC 8631)') }) })
 
 /**
- * GET /: the console for browsers, and for whoever asks for text a list of what is here and something to paste. Public. `demoTokens` are
- * offered in the page, so they must be no secret.
+ * GET /: the console for browsers, and for clients that accept text a list of the routes with commands. Public. `demoTokens` are
+ * shown in the page, so they must not be secret.
  */
 export function frontPage(demoTokens: readonly string[], document: ApiDocument): Handler<Context> {
   const texts = new Map(OFFERS.map((type) => [type, readFileSync(join(CONSOLE_FOLDER, FILES[type as keyof typeof FILES]), 'utf8')]))
@@ -46,7 +46,7 @@ export function frontPage(demoTokens: readonly string[], document: ApiDocument):
   )]))
 }
 
-/** The client chooses this field, and it ends up in a page. */
+/** Checks the Host field, which the client chooses and the page shows. */
 function hostOf(field: string | string[] | undefined): string {
   return typeof field === 'string' && /^[A-Za-z0-9.:[\]-]{1,255}$/.test(field) ? field : '127.0.0.1:3000'
 }

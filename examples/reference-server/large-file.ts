@@ -3,7 +3,7 @@ import { createCipheriv } from 'node:crypto'
 /** The size of the large file, in bytes: 64 MiB. */
 export const LARGE_FILE_BYTES = 64 * 1024 * 1024
 
-/** What is made in one go; the most of the file that is ever in memory. */
+/** Size of a chunk in bytes, which is the largest part of the file in memory. */
 const CHUNK_BYTES = 256 * 1024
 
 const KEY = Buffer.from('longhaul example', 'latin1')
@@ -11,7 +11,7 @@ const CIPHER_BLOCK = 16
 
 /**
  * The bytes of the large file from `start` up to, but not including, `end`, in chunks of at most 256 KiB. The
- * file is nowhere: AES in counter mode makes the same bytes for a position each time, wherever one begins.
+ * file is not stored: AES in counter mode generates the same bytes for a position each time.
  */
 export function* largeFile(start = 0, end = LARGE_FILE_BYTES): Generator<Uint8Array, void, undefined> {
   for (let at = start; at < end; at += CHUNK_BYTES) yield bytesAt(at, Math.min(CHUNK_BYTES, end - at))

@@ -10,7 +10,7 @@ try {
 
   const stop = async (): Promise<void> => {
     await running.stop()
-    // Without effect, unless a connection to a server that does not answer keeps the process alive.
+    // Needed only if a connection to a silent server keeps the process alive.
     setTimeout(() => { process.exit() }, 500).unref()
   }
   process.on('SIGTERM', () => { void stop() })

@@ -13,10 +13,10 @@ const INFO = {
 
 const TYPES = ['application/json']
 
-/** Those that are worth a line in a list of all. */
+/** Methods that the overview lists. */
 const METHODS = new Set(['get', 'post', 'put', 'patch', 'delete'])
 
-/** GET /openapi.json: what is mounted, as an OpenAPI 3.1 document. Public. */
+/** GET /openapi.json: the mounted routes as an OpenAPI 3.1 document. Public. */
 export class ApiDocument {
   #text = ''
   #etag = ''
@@ -34,10 +34,10 @@ export class ApiDocument {
     },
   })])
 
-  /** Each operation and what it does, as `['GET /api/users', 'A page of users']`. */
+  /** Each operation and its summary, as `['GET /api/users', 'A page of users']`. */
   routes: readonly (readonly [route: string, summary: string])[] = []
 
-  /** Describes the server, once all of it stands. */
+  /** Describes the server after all routes are mounted. */
   of(server: Handler<Context>): void {
     const document = openapi(server, { info: INFO, servers: [{ url: '/' }] })
     const paths = document['paths'] as Readonly<Record<string, Readonly<Record<string, { readonly summary?: string }>>>>

@@ -17,7 +17,7 @@ import type { Users } from './users/repository.js'
 import { usersApi } from './users-api.js'
 import { versionedUsers } from './versions.js'
 
-/** What the routes lead to. */
+/** The parts that the routes use. */
 export interface Parts {
   readonly store: Store
   readonly tasks: Tasks
@@ -25,16 +25,16 @@ export interface Parts {
   readonly ndjson: NdjsonUsers
   readonly bulk: BulkUsers
   readonly document: ApiDocument
-  /** Are offered on the front page, so they are no secret. */
+  /** Tokens that the front page shows, so they are no secret. */
   readonly demoTokens: readonly string[]
-  /** Whether TRACE is answered. */
+  /** True if TRACE is enabled. */
   readonly trace: boolean
 }
 
-/** Fields with which people try TRACE out. They say nothing of a client. */
+/** Fields that TRACE may echo. They do not identify a client. */
 const TRIED = ['x-hop', 'x-test', 'x-custom', 'x-custom-header', 'x-trace-id', 'x-correlation-id']
 
-/** Everything that this server answers to. Each route is protected on its own, so what is not there is a plain 404. */
+/** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
 export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
@@ -46,7 +46,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
   // Tasks, batches and uploads read the Idempotency-Key themselves.
   const once = idempotent<Context>({ store })
 
-  // A parameter that nobody reads is refused, once it is known that the client may ask at all.
+  // An unknown parameter is refused, after the client was authorized.
   const guarded = (handler: Handler<Context>): Handler<Context> => compose(authorize, strictQuery(handler))
 
   return router<Context>({

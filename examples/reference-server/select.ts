@@ -1,11 +1,11 @@
 import { httpError, type ErrorDetail, type Select, type Selected, type Tasks } from 'longhaul'
 
-/** The tasks that a client may name; the others belong to endpoints of their own. */
+/** The tasks that a client may name. The others have their own endpoints. */
 const ANY_JOB = 'process-job'
 const OFFERED = ['wait', 'checksum', 'export-users', ANY_JOB]
 const OF_WAIT = new Set(['ms', 'fail'])
 
-/** What a request for work names: the task, its input, and where in the body that input is. */
+/** The work that a request names: the task, its input, and the pointer to the input in the body. */
 interface Wanted {
   readonly task: string
   readonly input: unknown
@@ -17,7 +17,7 @@ export function byTaskAndData(tasks: Tasks): Select {
   return (body) => find(tasks, readTaskAndData(body))
 }
 
-/** SPEC 4.7 leaves open what job data is: any JSON is. With a `task` beside it, the other members are the input of that task. */
+/** Job data may be any JSON, because SPEC 4.7 does not define it. With a `task` beside it, the other members are the input of that task. */
 export function byJobData(tasks: Tasks): Select {
   return (body) => find(tasks, readJobData(body))
 }
@@ -34,7 +34,7 @@ function readTaskAndData(body: unknown): Wanted {
 function readJobData(body: unknown): Wanted {
   if (!isObject(body)) return { task: ANY_JOB, input: body, pointer: '' }
   const { task, callbackUrl: _, ...input } = body
-  // What `wait` knows needs no name. All else is data for the job that takes any.
+  // Input of `wait` needs no name. Other data goes to the job that accepts any.
   if (task === undefined) return { task: Object.keys(input).every((name) => OF_WAIT.has(name)) ? 'wait' : ANY_JOB, input, pointer: '' }
   if (typeof task !== 'string') throw httpError('invalid_input', { details: [{ pointer: '/task', message: 'must be string' }] })
   return { task, input, pointer: '' }

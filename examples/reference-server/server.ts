@@ -15,29 +15,29 @@ import { routes } from './routes.js'
 import { background } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
 
-/** How long answers may go on after running tasks have stopped: as long as a direct answer may take, and a little. */
+/** Time that answers get after running tasks have stopped: that of a direct answer and a little more. In milliseconds. */
 const ANSWERS_MS = 35_000
 
-/** How long a client may take for taking something of its answer. */
+/** Time after which a client that reads nothing is disconnected, in milliseconds. */
 const SEND_MS = 120_000
-/** How long an idle connection is kept: longer than clients and proxies keep it, so that they close it, and no request meets a closed one. */
+/** Time that an idle connection is kept, in milliseconds. It is longer than that of clients and proxies, so that they close it first. */
 const IDLE_MS = 65_000
 
 export interface StartOptions extends Config {
-  /** How long a client may take for each next piece of a body, in milliseconds. Default 60 000. */
+  /** Maximum time between two pieces of a body, in milliseconds. Default 60 000. */
   readonly readMs?: number
-  /** How long a client may take for the head of a request, in milliseconds. Default 60 000. */
+  /** Maximum time for the head of a request, in milliseconds. Default 60 000. */
   readonly headMs?: number
 }
 
 export interface RunningServer {
-  /** Where it is, without a slash at the end. */
+  /** The URL of the server, without a slash at the end. */
   readonly url: string
-  /** Stops cleanly: answers under way finish, running tasks get `drainMs`. Calling it again changes nothing. */
+  /** Stops: answers under way are completed, running tasks get `drainMs`. Later calls have no effect. */
   stop(): Promise<void>
 }
 
-/** Starts the reference server. Resolves when it takes requests; rejects when it can't, as when the port is taken. */
+/** Starts the reference server. Resolves when it accepts requests. Rejects if it cannot, for example if the port is taken. */
 export async function startServer(options: StartOptions): Promise<RunningServer> {
   const {
     host, port, tokens, redisUrl, worker = 'on', rateLimit: limit = 600, database = redisUrl ?? 'memory', trace = false, connectAllow = [], drainMs = 10_000, readMs = 60_000,
@@ -48,22 +48,22 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const { store, index, queue, blobs, callbackQueue } = engine
   const { ndjson, bulk, definitions } = background(users, blobs)
   const tasks = createTasks({
-    store, ...index && { index }, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
+    store, index, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
   })
   const document = new ApiDocument()
-  // Every path counts, for a subject whatever its token. A store that is full or away stops no reading; what needs it fails by itself.
+  // Counts all paths together, for each subject. A store that is full or away does not stop reads: requests that need it fail themselves.
   const limited = rateLimit<Context>({ store, onStoreError: 'allow', policies: [{ name: 'default', limit, windowSeconds: 60 }] })
   const handler = compose<Context>(
     requestId(),
-    // Browsers send no token by themselves, so a page of any origin can only do what it has a token for.
+    // Browsers send no token by themselves, so a page of any origin needs a token of its own.
     cors({ origins: '*', maxAgeSeconds: 600 }),
     identify(tokens), limited, timeouts({ readMs }),
     routes({ store, tasks, users, ndjson, bulk, document, demoTokens: publicTokens(tokens), trace }),
   )
   document.of(handler)
 
-  // An upload may take longer than the five minutes that Node gives a request, as long as it moves. Without a limit for the whole request
-  // Node has none for its head either, unless told so.
+  // An upload may take longer than the five minutes that Node allows, if bytes keep arriving. Without a limit for the whole request
+  // Node also has none for its head, unless it is set.
   const server = createServer({
     requestTimeout: 0, headersTimeout: headMs, connectionsCheckingInterval: Math.min(30_000, headMs), keepAliveTimeout: IDLE_MS,
   })

@@ -12,7 +12,7 @@ export function usersApi(users: Users): Collection<Context> {
   })
 }
 
-/** Digits as we write them: `007` and `7.0` name nobody. */
+/** Ids in canonical form: `007` and `7.0` are unknown ids. */
 function readId(text: string): number | undefined {
   const id = /^(?:0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : NaN
   return Number.isSafeInteger(id) ? id : undefined

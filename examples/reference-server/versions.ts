@@ -11,9 +11,9 @@ import type { Context } from './auth.js'
 import { userShape } from './users/schemas.js'
 import type { Users } from './users/repository.js'
 
-/** How many users a page has. */
+/** Number of users on a page. */
 const PAGE = 20
-/** Says the version in the query: `versions` reads it, and the handlers of the versions do not. */
+/** Query parameter of the version. `versions` reads it, and the handlers of the versions do not. */
 const VERSION = ['version']
 
 /** Version 1: the first users and no others, as a bare list with a name for each. */
@@ -37,7 +37,7 @@ function firstUsers(users: Users): Handler<Context> {
 
 const JSON_ONLY = ['application/json']
 
-/** SPEC 9: version 1 was a bare list with a name for each user; version 2 is in pages, with everything about each. */
+/** Versions of SPEC 9: version 1 is a list with a name for each user; version 2 has pages with complete users. */
 export function versionedUsers(users: Users): Handler<Context> {
   const vendor = 'longhaul'
   const pages = strictQuery<Context>(list({ repository: users, batchSize: PAGE, item: userShape }), { also: VERSION })

@@ -5,7 +5,7 @@ import { background } from './tasks/definitions.js'
 import { openUsers } from './users/open.js'
 
 export interface RunningWorker {
-  /** Stops cleanly: running tasks get `drainMs`, and what is left is handed back. Calling it again changes nothing. */
+  /** Stops: running tasks get `drainMs`, and the rest is handed back. Later calls have no effect. */
   stop(): Promise<void>
 }
 
@@ -13,14 +13,14 @@ export interface WorkerOptions extends CallbackConfig, EngineConfig {
   readonly drainMs?: number
 }
 
-/** Runs tasks that web processes have taken in, without HTTP. */
+/** Runs tasks that web processes have accepted, without HTTP. */
 export async function startWorker(config: WorkerOptions): Promise<RunningWorker> {
   const { redisUrl = 'memory', database = redisUrl, drainMs = 10_000 } = config
   const users = await openUsers(database)
   const engine = openEngine(config, { web: false })
   const { store, index, queue, blobs, callbackQueue } = engine
   const { definitions } = background(users, blobs)
-  const tasks = createTasks({ store, ...index && { index }, queue, callbacks: openCallbacks(config, callbackQueue), definitions })
+  const tasks = createTasks({ store, index, queue, callbacks: openCallbacks(config, callbackQueue), definitions })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {

@@ -4,14 +4,14 @@ import { BullMQQueue } from 'longhaul/bullmq'
 import { redis } from 'longhaul/redis'
 import { report } from '../report.js'
 
-/** The tasks of a web process or a worker, and how to stop them. */
+/** The tasks of a web process or a worker, and a function that stops them. */
 export interface Engine {
   readonly tasks: Tasks
-  /** Ends once `answered` does, so that no answer under way misses its store. */
+  /** Closes the store after `answered` has resolved, so that requests under way can use it. */
   stop(answered?: Promise<void>): Promise<void>
 }
 
-/** Both kinds of process know the same definitions, and find each other by one Redis. */
+/** Web processes and workers have the same definitions, and share one Redis. */
 export function openEngine({ worker }: { readonly worker: boolean }): Engine {
   const url = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379'
   const records = new Redis(url, { enableAutoPipelining: true })

@@ -1,5 +1,5 @@
 // REDIS_URL=redis://127.0.0.1:6379 npx tsx examples/worker/main.ts
-// Does the work that web processes take in, and listens nowhere. Start as many as you like.
+// Runs the tasks that web processes accept. It opens no port. Start as many as you need.
 import { openEngine } from './engine.js'
 
 const engine = openEngine({ worker: true })

@@ -16,7 +16,7 @@ server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   process.once(signal, () => {
     const answered = new Promise<void>((resolve) => { server.close(() => { resolve() }) })
-    // Not after that: it ends the long polls and event streams that are waited for.
+    // Not after `server.close`, because this ends the long polls and event streams that it waits for.
     void engine.stop(answered)
   })
 }

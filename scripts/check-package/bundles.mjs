@@ -1,4 +1,4 @@
-// Checks which of the builds a tool takes: Node its own, application bundlers and Workers a file for each module.
+// Checks which build each tool selects: Node its own, application bundlers and Workers the build with a file for each module.
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { build } from 'esbuild'
@@ -24,7 +24,7 @@ export async function checkBundles() {
   await checkTool('a server requires', requireAll, 'cjs', TOOLS['a server'])
 }
 
-/** Bundles everything. Our files must be of one build, and the tool must have found the heavy dependencies. */
+/** Bundles everything. All files of the package must belong to one build, and the tool must find the heavy dependencies. */
 async function checkTool(title, contents, folder, options) {
   const { metafile } = await build({
     stdin: { contents, resolveDir: consumer },

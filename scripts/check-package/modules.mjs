@@ -1,4 +1,4 @@
-// Checks what Node loads: every entry point by import and by require, without side effects, heavy dependencies late.
+// Checks what Node loads: every entry point by import and by require, without side effects. Heavy dependencies load late.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { check, consumer, entries, peers, run } from './run.mjs'

@@ -15,7 +15,7 @@ const TYPE_TESTS = ['tasks', 'bulk', 'policies', 'context']
 const RESOLUTIONS = {
   node10: [{ module: 'commonjs', moduleResolution: 'node10' }, ['all.ts', 'use.ts']],
   bundler: [{ module: 'preserve', moduleResolution: 'bundler' }, ['all.mts', 'use.mts']],
-  // The libraries that the type tests use are not ours to check.
+  // The libraries of the type tests are not checked.
   tests: [{ module: 'preserve', moduleResolution: 'bundler', skipLibCheck: true }, TYPE_TESTS.map((name) => `${name}-tests.ts`)],
   node16: [{ module: 'node16' }, ['all.mts', 'use.mts', 'all.cts', 'use.cts']]
 }

@@ -29,6 +29,11 @@ export interface BreakerOptions {
   readonly faultOf: (error: unknown) => Fault
   /** Called after calls have timed out. */
   readonly onLate?: () => void
+  /**
+   * Each call has a connection of its own. A call that is late while others were answered, such as
+   * one that waits for a lock, then says nothing about the server. Default `false`.
+   */
+  readonly hasManyConnections?: boolean
 }
 
 /**
@@ -39,9 +44,13 @@ class Pending {
   after: Pending | undefined
   over = false
 
-  /** @param due - the tick at which the call is late */
+  /**
+   * @param due - the tick at which the call is late
+   * @param answers - number of calls that were answered before it began
+   */
   constructor(
     readonly due: number,
+    readonly answers: number,
     readonly probe: boolean,
     readonly reject: (error: Error) => void,
     readonly cancel: (() => void) | undefined,
@@ -58,6 +67,7 @@ export class Breaker {
   private last: Pending | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
   private ticks = 0
+  private answers = 0
   private suspect = false
   private probing = false
 
@@ -80,12 +90,13 @@ export class Breaker {
     return new Promise((resolve, reject) => {
       // Misuse throws here, before anything is waited for.
       const working = work()
-      const call = this.begin(new Pending(this.ticks + TICKS + 1, probe, reject, cancel))
+      const due = this.ticks + TICKS + 1
+      const call = this.begin(new Pending(due, this.answers, probe, reject, cancel))
       if (probe) this.probing = true
       if (this.timer === undefined) this.arm()
       working.then((reply) => {
         this.end(call)
-        this.suspect = false
+        this.answer()
         resolve(read(reply))
       }, (error: unknown) => {
         this.end(call)
@@ -95,14 +106,15 @@ export class Breaker {
   }
 
   private arm(): void {
-    const { server, timeoutMs, onLate } = this.options
+    const { server, timeoutMs, onLate, hasManyConnections } = this.options
     this.timer = setTimeout(() => {
       this.ticks++
       let late = false
       // Calls are kept in the order in which they came.
       for (let call = this.first; call !== undefined && call.due <= this.ticks; call = this.first) {
         this.end(call)
-        this.suspect = late = true
+        late = true
+        if (!hasManyConnections || call.answers === this.answers) this.suspect = true
         const message = `${server} has not answered within ${String(timeoutMs)} ms`
         call.reject(new StoreUnavailableError(message))
         call.cancel?.()
@@ -112,6 +124,11 @@ export class Breaker {
       else this.timer = undefined
     }, timeoutMs / TICKS)
     this.timer.unref()
+  }
+
+  private answer(): void {
+    this.answers++
+    this.suspect = false
   }
 
   private begin(call: Pending): Pending {
@@ -140,7 +157,7 @@ export class Breaker {
       return error
     }
     const { answered, reason } = this.options.faultOf(error)
-    if (answered) this.suspect = false
+    if (answered) this.answer()
     const message = error instanceof Error ? error.message : String(error)
     return new StoreUnavailableError(
       `${this.options.server} failed: ${message}`, { reason, cause: error },

@@ -48,7 +48,7 @@ export interface TaskChecks {
   take(limit: number, againMs: number): string[] | Promise<string[]>
 }
 
-/** Lists of tasks. Each id has one entry for each of its owners; a task never changes its owner. */
+/** Lists of tasks. A task never changes its owner, its name or its time of creation. */
 export interface TaskLists {
   /**
    * Writes the entry of a task. Never replaces a newer one: one with a later `createdAt`, or the

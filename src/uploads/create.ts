@@ -1,4 +1,5 @@
 import { ContentDigest } from '../http/fields/content-digest.js'
+import { addFailureHeaders } from '../http/failure.js'
 import type { Handler, HttpRequest, HttpResponse } from '../http/exchange.js'
 import { empty } from '../http/respond.js'
 import { newId } from '../runtime/random-id.js'
@@ -81,8 +82,14 @@ export class CreateUpload<C> {
     }
     if (!complete) return empty(201, { ...fields, ...uploadFields(writer.state.offset) })
     await owners.remove(state.countedAs, id)
-    const answer = await finisher.answer(request, id, writer.state)
-    return { ...answer, headers: { location, ...answer.headers } }
+    try {
+      const answer = await finisher.answer(request, id, writer.state)
+      return { ...answer, headers: { location, ...answer.headers } }
+    } catch (error) {
+      // The same bytes can be handed over again there, if the failure is temporary.
+      addFailureHeaders(error, { location })
+      throw error
+    }
   }
 
   private checkSizes({ headers }: HttpRequest<C>, length: number | undefined): void {

@@ -1,11 +1,15 @@
+import timers from 'node:timers'
 import {
   PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
-  type JobsOptions, type RedisQueueBackend,
+  type Job as BullJob, type RedisQueueBackend,
 } from 'bullmq'
-import type { Backend, Processor, WorkerSettings } from '../../bullmq/backend.js'
+import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
 import { HostConnection } from './connection.js'
 import type { JobDatabase } from './job-database.js'
+
+// Captured at once: the server keeps real time, also under a test's fake timers.
+const { setTimeout } = timers
 
 /** The types of BullMQ's classes name Redis by default. Nothing here depends on it. */
 type Factory = BackendFactory<RedisQueueBackend, ConnectionOptions>
@@ -13,10 +17,24 @@ type Factory = BackendFactory<RedisQueueBackend, ConnectionOptions>
 /** BullMQ requires the option. The factory of the backend has the connection. */
 const UNUSED = { connection: {} }
 
+/** Shortest time between two notices, in milliseconds. */
+const ANNOUNCE_MS = 10
+
+/** Adds a job as BullMQ's function `add_job` does, without its events. */
+const ADD = `INSERT INTO {schema}.job (
+  queue, id, seq, name, state, data, opts, delay_ms, max_attempts, added_at_ms, process_at_ms
+) SELECT $1, $2, nextval('{schema}.job_seq'), $3,
+  CASE WHEN $6 > 0 THEN 'delayed' ELSE 'waiting' END::{schema}.job_state,
+  $4::jsonb, $5::jsonb, $6::bigint, $7::integer, now_ms, CASE WHEN $6 > 0 THEN now_ms + $6 END
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS clock
+ON CONFLICT (queue, id) DO NOTHING`
+
 /** A queue of BullMQ in the database of the host. */
 export class PostgresBackend implements Backend {
   readonly queue: BullQueue<JobData>
   private readonly factory: Factory
+  private hasNews = false
+  private announcing: ReturnType<typeof setTimeout> | undefined
 
   constructor(
     private readonly database: JobDatabase, schema: string, private readonly name: string,
@@ -33,20 +51,20 @@ export class PostgresBackend implements Backend {
   }
 
   /**
-   * `jsonb` refuses some text and changes the order of members, so the input is kept as text. A
-   * board shows the id of the task beside it.
+   * Adds a job in one statement, and then notifies the workers. BullMQ's own function notifies in
+   * its transaction. PostgreSQL commits transactions with notices one after the other.
    */
-  encode({ taskId, store, ...rest }: JobData): JobData {
-    return { taskId, store, input: JSON.stringify(rest) }
+  async add(name: string, data: JobData, options: JobSettings): Promise<void> {
+    const { jobId, attempts, delay = 0 } = options
+    await this.database.query(ADD, [
+      this.name, jobId, name, JSON.stringify(toStored(data)), JSON.stringify(options), delay,
+      attempts,
+    ])
+    this.announce()
   }
 
-  decode({ taskId, store, input }: JobData): JobData {
-    return { taskId, store, ...JSON.parse(input as string) as Omit<JobData, 'taskId' | 'store'> }
-  }
-
-  /** The server sets the timestamp. */
-  withTimestamp(options: JobsOptions): Promise<JobsOptions> {
-    return Promise.resolve(options)
+  dataOf({ data }: BullJob<JobData>): JobData {
+    return fromStored(data)
   }
 
   /** The server releases no job early. */
@@ -65,6 +83,21 @@ export class PostgresBackend implements Backend {
       [this.name, jobId],
     )
     return rows.length > 0
+  }
+
+  /** Notifies the workers at once, and then at most every few milliseconds. */
+  private announce(): void {
+    this.hasNews = true
+    if (this.announcing !== undefined) return
+    this.hasNews = false
+    this.announcing = setTimeout(() => {
+      this.announcing = undefined
+      if (this.hasNews) this.announce()
+    }, ANNOUNCE_MS)
+    this.announcing.unref()
+    // If this fails, the workers find the job by polling.
+    this.database.query('SELECT pg_notify($1, $2)', ['bullmq_jobs', this.name])
+      .catch(() => undefined)
   }
 
   onLate(): void {
@@ -92,4 +125,16 @@ class HostQueueBackend extends PostgresQueueBackend {
   override waitUntilReady(): Promise<void> {
     return this.connection.waitUntilReady()
   }
+}
+
+/**
+ * `jsonb` refuses some text and changes the order of members, so the input is kept as text. A board
+ * shows the id of the task beside it.
+ */
+function toStored({ taskId, store, ...rest }: JobData): JobData {
+  return { taskId, store, input: JSON.stringify(rest) }
+}
+
+function fromStored({ taskId, store, input }: JobData): JobData {
+  return { taskId, store, ...JSON.parse(input as string) as Omit<JobData, 'taskId' | 'store'> }
 }

@@ -32,6 +32,7 @@ export class Listener {
     })
   }
 
+  // #region watch
   /** Adds a watch. Rejects if changes can be seen neither by notices nor by polling. */
   async watch(key: string, listener: () => void): Promise<Unsubscribe> {
     const unwatch = this.watches.add(key, listener)
@@ -48,6 +49,7 @@ export class Listener {
     }
     return unwatch
   }
+  // #endregion
 
   close(): void {
     this.channel.close()

@@ -20,12 +20,14 @@ export async function applyMigrations(
   query: Query, schema: string,
 ): Promise<readonly Migration[]> {
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`longhaul.${schema}`])
-  const [found] = await query<{ readonly exists: boolean }>(
-    'SELECT to_regnamespace($1) IS NOT NULL AS exists', [quoted(schema)],
+  const [found] = await query<{ readonly hasSchema: boolean, readonly hasJournal: boolean }>(
+    'SELECT to_regnamespace($1) IS NOT NULL AS "hasSchema", '
+    + 'to_regclass($2) IS NOT NULL AS "hasJournal"',
+    [quoted(schema), `${quoted(schema)}.migrations`],
   )
   // Even with IF NOT EXISTS it needs the right to create schemas.
-  if (!found?.exists) await query(`CREATE SCHEMA ${quoted(schema)}`)
-  await query(journalStatement(schema))
+  if (!found?.hasSchema) await query(`CREATE SCHEMA ${quoted(schema)}`)
+  if (!found?.hasJournal) await query(journalStatement(schema))
   const missing = await missingMigrations(query, schema)
   for (const migration of missing) {
     for (const statement of migrationStatements(schema, migration)) await query(statement)

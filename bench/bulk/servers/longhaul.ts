@@ -4,7 +4,7 @@ import { toNode } from 'longhaul/node'
 import { listen } from '../../frame/subject.js'
 import { insertAll, USER_SCHEMA, type Draft, type User } from '../users.js'
 
-// As many as the scenarios send; what is checked does not depend on it.
+// As many as the scenarios send. The checks do not depend on it.
 const LIMITS = { maxItems: 2_000_000, maxBodyBytes: 2 ** 30 }
 listen(toNode(bulkCreate<User, Draft>({ schema: jsonSchema<Draft>(USER_SCHEMA), repository: { createMany: insertAll }, ...LIMITS })))
 process.on('message', (message) => {

@@ -1,5 +1,5 @@
-// By hand with the duties that longhaul has: a record of its own that outlives BullMQ's job, written before the job is there; a claim and an
-// end that a cancelled, lost or later run can't get past; an owner; a deadline around the enqueue; an entity tag, and when to ask again.
+// By hand with the duties of longhaul: a record that outlives BullMQ's job and is written before it; a claim and a final
+// state that a cancelled, lost or later run cannot change; an owner; a deadline for the enqueue; an ETag and Retry-After.
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import { Queue, Worker } from 'bullmq'
@@ -8,11 +8,11 @@ import { Redis } from 'ioredis'
 import { subject } from '../../frame/subject.js'
 
 interface Scripts {
-  /** Makes the record of KEYS[1], unless there is one: ARGV is its owner, the time, and when it goes. */
+  /** Creates the record of KEYS[1], unless there is one. ARGV has its owner, the time and its expiry. */
   accept(key: string, owner: string, now: number, expiresAt: number): Promise<number>
-  /** Begins a run: gives its number, or nothing where there is no record or it is final. */
+  /** Starts a run. Returns its number, or nothing if there is no record or it is final. */
   claim(key: string, now: number): Promise<number | null>
-  /** Ends the run of this number, unless another has begun or the task was cancelled. */
+  /** Ends the run of this number, unless another has started or the task was cancelled. */
   finish(key: string, attempt: number, now: number, state: string, result: string, expiresAt: number): Promise<number>
 }
 

@@ -1,4 +1,4 @@
-// The limit: a stream of fs into the answer, with what a client needs to resume, and no more.
+// The limit: a stream of fs into the answer, with the fields that a client needs to resume.
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'

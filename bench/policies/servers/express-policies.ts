@@ -1,4 +1,4 @@
-// The flow of bench/tasks in Express, behind what one writes by hand and express-rate-limit.
+// The flow of bench/tasks in Express, behind policies by hand and express-rate-limit.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer } from 'node:http'
 import express from 'express'

@@ -1,4 +1,4 @@
-// The flow of bench/tasks in Fastify, behind what one writes by hand and rate-limiter-flexible.
+// The flow of bench/tasks in Fastify, behind policies by hand and rate-limiter-flexible.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import Fastify from 'fastify'
 import { RateLimiterMemory } from 'rate-limiter-flexible'

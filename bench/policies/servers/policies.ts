@@ -1,4 +1,4 @@
-// The same flow behind authentication, a rate limit on the same store, and versions in all four ways.
+// The same flow behind authentication, a rate limit on the same store, and all four version selectors.
 import { authenticate, bearer, rateLimit, tokens } from 'longhaul/policies'
 import {
   byMediaTypeParameter, byPath, byQuery, byVendorMediaType, versions,

@@ -8,7 +8,7 @@ import { openPool } from './pool.js'
 
 const report = defineTask({ name: 'report', run: () => ({ message: 'The report is ready.' }) })
 const isWorker = process.argv[2] === 'worker'
-const tasks = createTasks({ ...postgres({ pool: openPool() }), definitions: [report], worker: isWorker, concurrency: 10 })
+const tasks = createTasks({ ...postgres({ pool: openPool(), preparedStatements: true }), definitions: [report], worker: isWorker, concurrency: 10 })
 const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
 subject(isWorker ? createServer() : createServer(toNode(router({

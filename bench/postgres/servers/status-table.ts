@@ -1,4 +1,4 @@
-// The status table that somebody writes who has a queue on PostgreSQL and wants to answer polls.
+// A status table by hand beside a queue on PostgreSQL, which answers polls.
 import type { FastifyInstance } from 'fastify'
 import type { Pool } from 'pg'
 

@@ -1,4 +1,4 @@
-// As raw.ts, with the header fields that longhaul sends. They are what a poller needs; nothing is looked up or judged for them.
+// The same as raw.ts, with the header fields that longhaul sends. They are constant.
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import { Redis } from 'ioredis'

@@ -1,4 +1,4 @@
-// A web process: it takes tasks in and shows them. What a queue costs is another question, so this one takes jobs and drops them.
+// A web process that accepts tasks and shows them. Its queue drops all jobs, because this benchmark measures the store only.
 import { createServer } from 'node:http'
 import { Redis } from 'ioredis'
 import { createTasks, defineTask, router, taskEndpoints } from 'longhaul'

@@ -1,4 +1,4 @@
-// node:http and a Map, with nothing between.
+// By hand: node:http and a Map.
 import type { ServerResponse } from 'node:http'
 import { listen } from '../../frame/subject.js'
 import { accept, acceptedHeaders, find, statusHeaders } from '../flow.js'

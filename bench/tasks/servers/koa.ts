@@ -8,7 +8,7 @@ import type { Input } from '../work.js'
 const app = new Koa()
 const router = new Router()
 
-// Koa leaves reading the body to others; this is the least that one does by hand.
+// Koa does not read bodies. This is the least that an application does by hand.
 async function bodyOf(ctx: Koa.Context): Promise<Input> {
   const chunks: Buffer[] = []
   for await (const chunk of ctx.req) chunks.push(chunk as Buffer)

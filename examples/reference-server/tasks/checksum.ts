@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { defineTask, jsonSchema } from 'longhaul'
 import { LARGE_FILE_BYTES, largeFile } from '../large-file.js'
 
-/** Real work for the processor: the SHA-256 of the large file, a chunk for each turn of the event loop. */
+/** Work for the processor: the SHA-256 of the large file, one chunk per turn of the event loop. */
 export const checksum = defineTask({
   name: 'checksum',
   input: jsonSchema<object>({ type: 'object', additionalProperties: false }),
@@ -14,7 +14,7 @@ export const checksum = defineTask({
       hash.update(chunk)
       done += chunk.byteLength
       progress(done, LARGE_FILE_BYTES)
-      // Others get their turn, and a cancel is seen.
+      // Other work runs here, and a cancel is noticed.
       await turn(undefined, { signal })
     }
     return { message: 'The large file was read to its end.', bytes: done, sha256: hash.digest('hex') }

@@ -9,7 +9,7 @@ import { processData } from './process-data.js'
 import { processJob } from './process-job.js'
 import { wait } from './wait.js'
 
-/** All that this server does in the background. */
+/** All background work of this server. */
 export interface Background {
   readonly ndjson: NdjsonUsers
   readonly bulk: BulkUsers
@@ -17,7 +17,7 @@ export interface Background {
   readonly definitions: AnyTaskDefinition[]
 }
 
-/** Makes it, for these users and for the blobs that all processes see which share tasks. */
+/** Creates the definitions for these users, and for blobs that all processes share. */
 export function background(users: Users, blobs: Blobs): Background {
   const ndjson = new NdjsonUsers(users, blobs)
   const bulk = new BulkUsers(users, blobs)

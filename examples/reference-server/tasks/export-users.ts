@@ -5,13 +5,13 @@ import type { Users } from '../users/repository.js'
 import { USER_ROLES, type User } from '../users/user.js'
 
 const BATCH = 50
-/** What a database would take for a batch. */
+/** Simulated time of a database for one batch, in milliseconds. */
 const BATCH_MS = 40
 
 export interface ExportInput { readonly role?: string }
 export interface ExportResult { readonly message: string, readonly count: number, readonly bytes: number, readonly sha256: string }
 
-/** Writes the users as NDJSON, batch by batch, and tells how many they were and what came out. */
+/** Writes the users as NDJSON, batch by batch. The result has their number and the size. */
 export function exportUsers(users: Users): TaskDefinition<ExportInput, ExportResult> {
   return defineTask<ExportInput, ExportResult>({
     name: 'export-users',

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineTask, jsonSchema } from 'longhaul'
 
-/** What the work takes, in milliseconds, so that there is something to see of it. */
+/** Duration of the work, in milliseconds, so that its progress is visible. */
 const WORK_MS = 200
 const STEPS = 4
 
-/** SPEC 2.7: what is done with `taskData`. Counts its characters, words and lines, and takes its SHA-256. */
+/** Processes `taskData` (SPEC 2.7): counts its characters, words and lines, and computes its SHA-256. */
 export const processData = defineTask({
   name: 'process-data',
   input: jsonSchema<{ taskData: string }>({
@@ -14,7 +14,7 @@ export const processData = defineTask({
     required: ['taskData'],
     properties: {
       taskData: { type: 'string', description: 'The text to process' },
-      // Who sends the body has it judged elsewhere.
+      // The endpoint validates bodies of clients.
       callbackUrl: { description: 'An absolute http or https URL that is called when the task has ended' },
     },
   }),

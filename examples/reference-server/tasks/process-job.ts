@@ -4,7 +4,7 @@ import { defineTask } from 'longhaul'
 /** Data up to this many bytes of JSON are in the result. */
 const SHOWN_BYTES = 65_536
 
-/** SPEC 4.7 leaves open what job data is: this takes any. Counts its bytes, takes its SHA-256, and shows what arrived. */
+/** Accepts any job data, because SPEC 4.7 does not define it. Returns its size, its SHA-256 and the data. */
 export const processJob = defineTask<unknown, { message: string }>({
   name: 'process-job',
   run: (data) => {

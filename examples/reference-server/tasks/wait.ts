@@ -3,7 +3,7 @@ import { defineTask, HttpError, jsonSchema } from 'longhaul'
 
 const STEPS = 20
 
-/** Takes as long as it is told to, which makes it the one to try things out with. */
+/** Waits for the given time. Useful to try the server out. */
 export const wait = defineTask({
   name: 'wait',
   input: jsonSchema<{ ms?: number, fail?: boolean }>({
@@ -16,7 +16,7 @@ export const wait = defineTask({
   async run({ ms = 1000, fail = false }, { signal, progress }) {
     const start = performance.now()
     for (let step = 1; step <= STEPS; step++) {
-      // Until the step's own moment: twenty late timers would add up.
+      // Waits until the absolute time of the step, because delays of twenty timers would add up.
       await sleep(Math.max(0, start + (ms * step) / STEPS - performance.now()), undefined, { signal })
       progress(Math.round((ms * step) / STEPS), ms)
     }

@@ -1,20 +1,20 @@
 import { emailKey, type User } from './user.js'
 import { HIGHEST_OWN_ID } from './repository.js'
 
-/** Users by id, no two with the same email. */
+/** A table of users by id, with unique emails. */
 export interface Table {
   get(id: number): User | undefined
-  /** Who has this email. */
+  /** Returns the id of the user with this email. */
   idOf(email: string): number | undefined
   put(user: User): void
   remove(id: number): boolean
   /** The id for a new user. */
   newId(): number
-  /** All ids, from the lowest. Don't change it. */
+  /** All ids, from the lowest. Read-only. */
   order(): readonly number[]
 }
 
-/** The users that count, and their order. */
+/** The committed users, and their order. */
 export class MemoryTable implements Table {
   readonly #users = new Map<number, User>()
   readonly #ids = new Map<string, number>()
@@ -53,12 +53,12 @@ export class MemoryTable implements Table {
     return this.#next++
   }
 
-  /** Where the ids of new users go on. */
+  /** The next id of a new user. */
   get nextId(): number {
     return this.#next
   }
 
-  /** Gives new users no id below this one. */
+  /** Sets the lowest id for new users. */
   skipTo(next: number): void {
     this.#next = Math.max(this.#next, next)
   }
@@ -68,11 +68,11 @@ export class MemoryTable implements Table {
   }
 }
 
-/** What a transaction has changed of a table, until it counts. */
+/** The uncommitted changes of a transaction. */
 export class StagedTable implements Table {
   readonly #base: Table
   readonly #users = new Map<number, User | undefined>()
-  /** `undefined`: free now. */
+  /** `undefined`: the email is free. */
   readonly #ids = new Map<string, number | undefined>()
 
   constructor(base: Table) {
@@ -115,14 +115,14 @@ export class StagedTable implements Table {
     return kept.sort((a, b) => a - b)
   }
 
-  /** What is there now, or no longer (`undefined`), by id. */
+  /** Changed users by id; `undefined` for deleted ones. */
   changes(): [number, User | undefined][] {
     return [...this.#users]
   }
 
-  /** Makes all of it count. */
+  /** Commits the changes. */
   commit(): void {
-    // Those that go first: their emails may have gone to others.
+    // Deletions first, because other users may have their emails now.
     for (const id of this.#users.keys()) this.#base.remove(id)
     for (const user of [...this.#users.values()].sort((a, b) => (a?.id ?? 0) - (b?.id ?? 0))) if (user) this.#base.put(user)
   }

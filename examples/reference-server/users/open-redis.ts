@@ -5,7 +5,7 @@ import { seededUsers } from './seed.js'
 
 export function openRedisUsers(url: string): Users {
   const redis = new Redis(url, { maxRetriesPerRequest: 3, commandTimeout: 4000, retryStrategy: (tried) => Math.min(100 * tried, 1000) })
-  // The store's client says what is wrong with Redis.
+  // The client of the store reports errors of Redis.
   redis.on('error', () => undefined)
   return new RedisUsers(redis, seededUsers())
 }

@@ -4,8 +4,8 @@ import { RoleRule } from './role-rule.js'
 import { seededUsers } from './seed.js'
 
 /**
- * Opens the users: `memory`, `pglite`, or those at a `redis://` or `postgres://` address. These are kept; where there are none yet,
- * they are made.
+ * Opens the users: `memory`, `pglite`, or those at a `redis://` or `postgres://` address. If the database has none,
+ * the initial users are created.
  */
 export async function openUsers(database: string): Promise<Users> {
   return new RoleRule(await open(database))
@@ -13,7 +13,7 @@ export async function openUsers(database: string): Promise<Users> {
 
 async function open(database: string): Promise<Users> {
   if (database === 'memory') return new MemoryUsers(seededUsers())
-  // Only those who ask for it load it.
+  // Loaded on demand.
   if (database.startsWith('redis')) return (await import('./open-redis.js')).openRedisUsers(database)
   return await (await import('./open-sql.js')).openSqlUsers(database)
 }

@@ -3,17 +3,17 @@ import pg from 'pg'
 import { endPool } from '../engine.js'
 import { sqlState, type Database, type Sql } from './database.js'
 
-/** For how long a request waits for a connection, and a statement for its answer, in milliseconds. */
+/** Maximum time that a request waits for a connection, and a statement for its result, in milliseconds. */
 const CONNECT_MS = 5000
 const STATEMENT_MS = 60_000
 
-/** A PostgreSQL at an address. Connections are made when they are needed; while there are none to be had, requests are a 503. */
+/** A PostgreSQL at an address. Connections are opened on demand. Without one, requests are answered with 503. */
 export function openPostgres(connectionString: string): Database {
   const pool = new pg.Pool({
     connectionString, max: 10, connectionTimeoutMillis: CONNECT_MS, statement_timeout: STATEMENT_MS, query_timeout: STATEMENT_MS + CONNECT_MS, application_name: 'longhaul reference server', allowExitOnIdle: true,
   })
   let last = ''
-  // Of connections that nobody uses just now; the pool makes others.
+  // Errors of idle connections. The pool replaces them.
   const report = ({ message }: Error): void => {
     if (message !== last) console.error(`PostgreSQL: ${message}`)
     last = message
@@ -48,8 +48,8 @@ export function openPostgres(connectionString: string): Database {
 }
 
 /**
- * Whether it may go well if one asks again: what PostgreSQL did not say itself is the connection, and there are the
- * classes 08 (connection), 40 (deadlock), 53 (no room) and 57 (shutting down, too slow).
+ * Returns true if a retry may succeed: for errors of the connection, and for the SQLSTATE
+ * classes 08 (connection), 40 (deadlock), 53 (resources) and 57 (shutdown, time-out).
  */
 function passes(error: unknown): boolean {
   const state = sqlState(error)

@@ -12,9 +12,9 @@ import type { User, UserChange, UserDraft } from './user.js'
 const USERS = 'longhaul-reference:users'
 const META = 'longhaul-reference:users-meta'
 const LOCK = 'longhaul-reference:users-lock'
-/** How long a process that died holds the lock. */
+/** Time after which the lock of a dead process expires, in milliseconds. */
 const LOCK_MS = 10_000
-/** How long a write waits for others. */
+/** Maximum time that a write waits for others, in milliseconds. */
 const PATIENCE_MS = 30_000
 
 /** KEYS: users, meta. ARGV: next id, then id and JSON of each. Writes them unless there are users already. */
@@ -30,15 +30,15 @@ for at = 3, #ARGV, 2 do
 end
 redis.call('HSET', KEYS[2], 'next', ARGV[2])
 return redis.call('HINCRBY', KEYS[2], 'revision', 1)`
-/** KEYS: lock. ARGV: token, milliseconds (0 lets go of it). */
+/** KEYS: lock. ARGV: token, milliseconds (0 releases it). */
 const HOLD = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] == '0' then return redis.call('DEL', KEYS[1]) end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
 
 /**
- * Users in a Redis, for all processes that have it. Each process keeps a copy, which a revision tells to be out of date; one lock
- * lets one write at a time. Made for a reference server with some 100 000 users, not for more.
+ * Users in a Redis that several processes share. Each process keeps a copy, and a revision shows that it is out of date. One lock
+ * allows one write at a time. Suitable for a reference server with some 100 000 users, not for more.
  */
 export class RedisUsers implements Users {
   readonly shared = true
@@ -49,7 +49,7 @@ export class RedisUsers implements Users {
   /** The last write of this process. */
   #turn: Promise<unknown> = Promise.resolve()
 
-  /** `seeded` are put there when they are first asked for, unless there are some: a process may start before its Redis. */
+  /** `seeded` are written at the first read, unless there are users, because a process may start before its Redis. */
   constructor(redis: Redis, seeded: readonly User[]) {
     this.#redis = redis
     this.#seeded = seeded
@@ -103,7 +103,7 @@ export class RedisUsers implements Users {
     return new MemoryUsers([], await this.#fresh())
   }
 
-  /** The copy of this process, as it is in Redis now. */
+  /** Returns the copy of this process, updated from Redis. */
   async #fresh(): Promise<MemoryTable> {
     const revision = await ask(this.#redis.hget(META, 'revision'))
     if (revision === this.#revision) return this.#table
@@ -164,7 +164,7 @@ export class RedisUsers implements Users {
   }
 }
 
-/** A Redis that fails is a store that is away: 503. */
+/** Converts an error of Redis to one that is answered with 503. */
 async function ask<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer

@@ -4,31 +4,31 @@ import type { User, UserChange, UserDraft } from './user.js'
 
 type Whole = Required<Repository<User, UserDraft, UserChange, number>>
 
-/** The users of this server, wherever they are: each method of the contract, and what export and start need. */
+/** The users of this server in any database: all methods of the contract, and those that the export and the start need. */
 export interface Users extends Whole {
-  /** Whether other processes see these users too. */
+  /** True if other processes share these users. */
   readonly shared: boolean
-  /** By position, and always counted. */
+  /** Lists users by position, with their total. */
   list(page: PageRequest, call: Call): MaybePromise<CountedPage>
   transaction<Result>(work: (inside: Users) => Promise<Result>, call: Call): Promise<Result>
-  /** All users, or those with this role, in the order of their ids and in arrays of some hundreds. What changes meanwhile may show or not. */
+  /** Returns all users, or those with this role, ordered by id, in arrays of some hundreds. Concurrent changes may be missing. */
   all(role?: string): Iterable<readonly User[]> | AsyncIterable<readonly User[]>
   close(): Promise<void>
 }
 
 export type CountedPage = Page<User> & { readonly total: number }
 
-/** Users with an id above this don't move the ids of new ones on, so that nobody can use them up. */
+/** Larger ids do not advance the ids of new users, so that a client cannot exhaust them. */
 export const HIGHEST_OWN_ID = 2 ** 52
 
-/** Somebody else has this email. */
+/** The error for an email that another user has. */
 export function emailTaken(): HttpError {
   return httpError('conflict', {
     message: 'There is a user with this email already.', details: [{ pointer: '/email', message: 'is taken' }],
   })
 }
 
-/** A call of this server's own, which nobody interrupts. */
+/** A call by the server itself, which is never aborted. */
 export function ownCall(): Call {
   return { signal: new AbortController().signal, context: undefined }
 }

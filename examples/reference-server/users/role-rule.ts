@@ -4,8 +4,8 @@ import type { CountedPage, Users } from './repository.js'
 import { USER_ROLES, type User, type UserChange, type UserDraft } from './user.js'
 
 /**
- * Users of known roles only. Which roles there are is a business rule, no matter of the shape of a body: a role that is well formed
- * but unknown is 422 `unprocessable`, for one user and for each of many.
+ * Refuses unknown roles. The list of roles is a business rule, and not a matter of the schema: a role that is well-formed
+ * but unknown is a 422 `unprocessable`, for one user and for each of many.
  */
 export class RoleRule implements Users {
   readonly shared: boolean
@@ -74,7 +74,7 @@ function known<T extends UserChange>(change: T): T {
   return change
 }
 
-/** Writes those that keep the rule, and gives the outcomes of all in their order. */
+/** Writes the records that obey the rule. Returns the outcomes of all, in order. */
 async function theGood<T, R>(
   all: readonly T[], changeOf: (each: T) => UserChange, write: (good: readonly T[]) => MaybePromise<readonly R[]>,
 ): Promise<(R | HttpError)[]> {

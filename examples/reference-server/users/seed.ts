@@ -11,7 +11,7 @@ const LAST = [
   'Rhodes', 'Ritchie', 'Sammet', 'Shaw', 'Sutton', 'Tardos', 'Thompson', 'Turing', 'Vaughan', 'Wilkes', 'Wing', 'Wirth', 'Zuse',
 ]
 
-/** The users that the server starts with: 1,200, the same each time. Of ten, nine are viewers or editors. */
+/** The initial 1,200 users, the same at each start. Nine of ten are viewers or editors. */
 export function seededUsers(): User[] {
   return Array.from({ length: FIRST.length * LAST.length }, (_, at) => {
     const first = FIRST[at % FIRST.length] ?? ''

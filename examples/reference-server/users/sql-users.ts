@@ -12,7 +12,7 @@ export class SqlUsers implements Users {
   readonly shared: boolean
   readonly #db: Database
   readonly #sql: Sql
-  /** Inside a transaction: the end of the last statement that has to be alone. */
+  /** Inside a transaction: the end of the last statement that must run alone. */
   #turn: Promise<unknown> | undefined
 
   constructor(db: Database, inside?: Sql) {
@@ -31,7 +31,7 @@ export class SqlUsers implements Users {
   }
 
   async get(id: number): Promise<User | undefined> {
-    // What a transaction has seen, it may decide by.
+    // A transaction may decide by the rows that it has read, so they are locked.
     const lock = this.#turn ? 'FOR UPDATE' : ''
     const [row] = await this.#sql.query(`SELECT ${FIELDS} FROM longhaul_users u WHERE id = $1 ${lock}`, [id])
     return row && userOf(row)
@@ -47,7 +47,7 @@ export class SqlUsers implements Users {
     return this.#unlessTaken(async () => {
       const values = [id, name, email, emailKey(email), role]
       const [row] = await this.#sql.query(
-        // A row that was there already has been changed by an earlier statement than ours, so xmax tells the two apart.
+        // A row that existed before was changed by an earlier statement, so xmax distinguishes the two.
         `INSERT INTO longhaul_users AS u (id, name, email, email_key, role) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (id) DO UPDATE SET name = $2, email = $3, email_key = $4, role = $5 RETURNING ${FIELDS}, (xmax = 0) AS created`, values)
       if (row === undefined) throw new Error('An INSERT gave no row')
@@ -77,7 +77,7 @@ export class SqlUsers implements Users {
       const of = <K extends keyof UserDraft>(name: K) => open.map((at) => drafts[at]?.[name])
       const keys = open.map((at) => emailKey(drafts[at]?.email ?? ''))
       const rows = await this.#sql.query(
-        // Taken emails are passed over, which no transaction minds; and so are two of them in one batch, but for the first.
+        // Taken emails are skipped without an error, and so are later duplicates in one batch.
         `INSERT INTO longhaul_users AS u (name, email, email_key, role)
          SELECT coalesce(name, ''), email, email_key, coalesce(role, 'viewer') FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
          WITH ORDINALITY AS v (name, email, email_key, role, at) ORDER BY at ON CONFLICT DO NOTHING RETURNING ${FIELDS}`,
@@ -91,7 +91,7 @@ export class SqlUsers implements Users {
       const left = open.filter((at) => outcomes[at] === undefined)
       const taken = await this.#taken(left.map((at) => emailKey(drafts[at]?.email ?? '')))
       for (const at of left) if (taken.has(emailKey(drafts[at]?.email ?? ''))) outcomes[at] = emailTaken()
-      // Neither written nor taken: the id was, by somebody who chose it, or the other user is gone already.
+      // Neither written nor taken: somebody has chosen the id, or the other user was deleted meanwhile.
       open = left.filter((at) => outcomes[at] === undefined)
     }
     return outcomes as Outcome<User>[]
@@ -138,7 +138,7 @@ export class SqlUsers implements Users {
     const of = <K extends keyof UserChange>(name: K) => updates.map(({ change }) => change[name])
     const emails = of('email')
     const rows = await this.#sql.query(
-      // Locked from the lowest id, so that two batches can't wait for each other.
+      // Locked in the order of ids, so that two batches cannot deadlock.
       `WITH locked AS (SELECT id FROM longhaul_users WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE)
        UPDATE longhaul_users u SET name = coalesce(v.name, u.name), email = coalesce(v.email, u.email),
          email_key = coalesce(v.email_key, u.email_key), role = coalesce(v.role, u.role)
@@ -155,13 +155,13 @@ export class SqlUsers implements Users {
     return new Set(rows.map((row) => row['email_key']))
   }
 
-  /** Ids that others chose are not given to new users. Two at once may miss one; then `createMany` does. */
+  /** Skips ids that clients have chosen. A concurrent write may miss one, and `createMany` then retries. */
   async #moveOn(id: number): Promise<void> {
     await this.#sql.query(
       'SELECT setval(\'longhaul_users_id_seq\', $1::bigint) FROM longhaul_users_id_seq WHERE last_value < $1::bigint', [id])
   }
 
-  /** A violation would end a transaction, so there it is only taken back to where `write` began. */
+  /** A violation would end a transaction, so a savepoint restores the state before `write`. */
   async #unlessTaken<T>(write: () => Promise<T>): Promise<T> {
     const tried = this.#alone(() => (this.#turn ? this.#savepoint(write) : write()))
     return await tried.catch((error: unknown) => {
@@ -181,7 +181,7 @@ export class SqlUsers implements Users {
     }
   }
 
-  /** Writes of one transaction that run at the same time must not end up in each other's savepoints, and go with them. */
+  /** Serialises the writes of one transaction, because concurrent ones would share savepoints. */
   #alone<T>(work: () => Promise<T>): Promise<T> {
     if (!this.#turn) return work()
     const done = this.#turn.then(work)

@@ -4,7 +4,7 @@ import { type User, emailKey } from './user.js'
 /** Any number; the same in all processes. */
 const LOCK = 7_405_116
 
-/** Makes the table, with these users in it, unless it is there. Several processes may do this at once. */
+/** Creates the table with these users, unless it exists. Several processes may do this at once. */
 export async function createTable(db: Database, users: readonly User[]): Promise<void> {
   await db.transaction(async (sql) => {
     await sql.query('SELECT pg_advisory_xact_lock($1)', [LOCK])

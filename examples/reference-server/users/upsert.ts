@@ -6,12 +6,12 @@ import type { User, UserChange, UserDraft } from './user.js'
 
 type Written = { readonly user: Outcome<User>, readonly created: boolean }
 
-/** Changes the users with these ids, 0 included, and creates the others: an outcome for each record, in their order. */
+/** Changes the users with these ids, 0 included, and creates the others. Returns an outcome for each record, in order. */
 export async function upsertUsers(users: Users, records: readonly Partial<User>[], call: Call): Promise<RecordOutcome[]> {
   const written = new Map<number, Written>()
   const known = records.flatMap(({ id, ...change }, at) => (id === undefined ? [] : { at, id, change }))
   const changed = await users.updateMany(known, call)
-  // Several lines may be about one new user.
+  // Several lines may concern one new user.
   const made = new Set<number>()
   for (const [index, { at, id, change }] of known.entries()) {
     const user = changed[index]
@@ -39,7 +39,7 @@ async function make(users: Users, id: number, { email, ...rest }: UserChange, ca
   return isHttpError(done) ? { user: done, created: false } : { user: done.item, created: done.created }
 }
 
-/** A refusal as a value; a fault stays one. */
+/** Returns a refusal as a value, and throws other errors. */
 async function one<T>(write: () => MaybePromise<T>): Promise<Outcome<T>> {
   try {
     return await write()

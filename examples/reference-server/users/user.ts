@@ -7,12 +7,12 @@ export type UserRole = (typeof USER_ROLES)[number]
 export interface User {
   readonly id: number
   readonly name: string
-  /** No two users have the same one, in whatever case it is written. */
+  /** Unique among users, regardless of case. */
   readonly email: string
   readonly role: UserRole
 }
 
-/** What makes a user. Without a name it is `''`, without a role `viewer`. */
+/** The input for a new user. Default name `''`, default role `viewer`. */
 export interface UserDraft {
   readonly name?: string
   readonly email: string
@@ -21,7 +21,7 @@ export interface UserDraft {
 
 export type UserChange = Partial<UserDraft>
 
-/** What two users can't both have. */
+/** Returns the form of an email that must be unique. */
 export function emailKey(email: string): string {
   return email.toLowerCase()
 }

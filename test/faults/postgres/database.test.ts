@@ -88,6 +88,22 @@ describe('the store on PostgreSQL', () => {
     assert.ok(pool.totalCount <= 4)
   })
 
+  test('answers others while one call waits for a lock', async (t) => {
+    const { pool, store } = await open(t)
+    const created = await store.create('waiting', 'a', later)
+    assert.ok(created.created)
+    const connected = new Set<unknown>()
+    pool.on('connect', (client) => { connected.add(client) })
+    await lock(t, 'waiting')
+    let isLate = false
+    const late = assert.rejects(async () => store.replace('waiting', 'b', created.revision, later), unavailable)
+      .finally(() => { isLate = true })
+    while (!isLate) assert.deepEqual(await Promise.all([store.get('key'), store.get('key')]), [undefined, undefined])
+    await late
+    await Promise.all([store.get('key'), store.get('key')])
+    assert.ok(connected.size <= 3, `${String(connected.size)} new connections`)
+  })
+
   test('fails in time while the application has taken all connections, and gives back late ones', async (t) => {
     const { pool, store } = await open(t, { max: 2 })
     const taken = await Promise.all([pool.connect(), pool.connect()])

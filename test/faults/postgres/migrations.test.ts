@@ -4,6 +4,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
+import { createTasks, defineTask } from 'longhaul'
 import { postgres, type PostgresOptions } from 'longhaul/postgres'
 import pg from 'pg'
 import { runCommand, USAGE } from '../../../adapters/postgres/cli/command.js'
@@ -68,20 +69,29 @@ describe('PostgreSQL migrations', () => {
     })
   }
 
-  test('a role without the right to create anything uses tables that are complete', async (t) => {
+  test('a role with no more than the rights of the guide runs a task', async (t) => {
     const schema = newSchema()
-    await storeOf(t, schema, { timeoutMs: 20_000 }).get('key')
-    await server.query(`CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA ${schema} TO reader;
-      GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO reader`)
+    await command('migrate', '--url', server.url, '--schema', schema)
+    await server.query('CREATE ROLE limited LOGIN')
+    for (const each of [schema, `${schema}_bullmq`]) {
+      await server.query(`GRANT USAGE ON SCHEMA ${each} TO limited;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${each} TO limited;
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA ${each} TO limited`)
+    }
     const url = new URL(server.url)
-    url.username = 'reader'
+    url.username = 'limited'
     const pool = new pg.Pool({ connectionString: url.href })
-    const { store } = postgres({ pool, schema })
+    const engine = postgres({ pool, schema, migrate: false, timeoutMs: 20_000 })
+    const double = defineTask({ name: 'double', run: () => ({ done: true }) })
+    const tasks = createTasks({ ...engine, definitions: [double] })
     t.after(async () => {
-      await store.close()
+      await tasks.close()
+      await engine.store.close()
+      await engine.blobs.close()
       await pool.end()
     })
-    assert.equal((await store.create('key', 'value', later)).created, true)
+    const task = await tasks.submit(double, {})
+    assert.equal((await task.wait({ timeoutMs: 20_000 }))?.status, 'completed')
   })
 
   test('a migration that fails leaves nothing, and the next call tries again', async (t) => {

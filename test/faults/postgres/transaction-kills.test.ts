@@ -9,7 +9,6 @@ import { MemoryQueue } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
 import type { Queue } from 'longhaul/queues'
 import pg from 'pg'
-import { standInIndex } from '../../http/postgres/stand-in-index.js'
 import { startPostgres } from '../../servers/postgres-server.js'
 import { redisUrl } from '../../servers/redis-server.js'
 import { invoice } from './invoice.js'
@@ -28,8 +27,8 @@ pool.on('connect', (client) => { client.on('error', () => undefined) })
 const redis = await redisUrl()
 const connection = new Redis(redis, { maxRetriesPerRequest: null })
 await pool.query('CREATE TABLE invoices (id text PRIMARY KEY, name text, task text, done boolean NOT NULL DEFAULT false)')
-const index = await standInIndex(pool)
-await postgres({ pool }).store.get('the tables exist')
+const { store: prepared } = postgres({ pool })
+await prepared.get('the tables exist')
 const closings: (() => Promise<unknown>)[] = []
 after(async () => {
   await Promise.all(closings.map((close) => close()))
@@ -45,7 +44,7 @@ const queues: Readonly<Record<string, readonly [argument: string, queue: () => Q
 }
 
 function worker(queue: Queue) {
-  const { store } = postgres({ pool })
+  const { store, index } = postgres({ pool })
   const tasks = createTasks({ store, index, queue, definitions: [invoice(pool)], onError: () => undefined })
   let isClosed: Promise<void> | undefined
   const close = () => isClosed ??= tasks.close({ drainMs: 1000 }).then(() => store.close())

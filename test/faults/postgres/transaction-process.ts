@@ -6,13 +6,11 @@ import { BullMQQueue } from 'longhaul/bullmq'
 import { MemoryQueue } from 'longhaul/memory'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
-import { standInIndex } from '../../http/postgres/stand-in-index.js'
 import { invoice } from './invoice.js'
 
 const [, , url = '', queueKind = '', last = '1'] = process.argv
 const pool = new pg.Pool({ connectionString: url })
-const { store, queue: postgresQueue } = postgres({ pool })
-const index = await standInIndex(pool)
+const { store, index, queue: postgresQueue } = postgres({ pool })
 const queue = queueKind === 'postgres' ? postgresQueue
   : queueKind === 'memory' ? new MemoryQueue()
     : new BullMQQueue({ connection: new Redis(queueKind, { maxRetriesPerRequest: null }) })

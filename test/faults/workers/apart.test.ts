@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { stopAfterwards } from '../../http/kit/process.js'
+import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { startWeb, startWorker, type Web } from './reference-cluster.js'
 
 stopAfterwards()
-const { url } = await redisForFile()
+const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
 
-describe('two web processes and a worker', () => {
+for (const [database, url] of Object.entries(databases)) describe(`two web processes and a worker on ${database}`, () => {
   let one: Web
   let other: Web
   before(async () => {

@@ -1,63 +1,57 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Redis } from 'ioredis'
 import { pause } from '../../../src/conformance/waiting.js'
 import { stopAfterwards } from '../../http/kit/process.js'
+import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
 import { startWeb, startWorker } from './reference-cluster.js'
 
 stopAfterwards()
-const { url } = await redisForFile()
+const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
 
-test('a worker killed with twenty tasks in flight loses none: all finish after a restart, within 20 s, in two runs at most', async (t) => {
-  const [web, other, worker] = await Promise.all([startWeb(url), startWeb(url), startWorker(url)])
-  const answers = await Promise.all(Array.from({ length: 20 }, () => web.client.submit('wait', { ms: 1500 })))
-  for (const { status } of answers) assert.equal(status, 202)
-  const paths = answers.map(({ headers }) => headers.get('location') ?? '')
-  // Some run, and some have not had their turn.
-  for (;;) {
-    const shown = await Promise.all(paths.map((path) => other.client.ask('GET', path)))
-    if (shown.filter(({ json }) => json.progress).length === 10) break
-  }
-  worker.child.kill('SIGKILL')
-  const killed = performance.now()
-  await worker.exited
-  const next = await startWorker(url)
-  const ended = await Promise.all(paths.map(async (path) => (await other.client.ended(path)).json))
-  // 20 s until the lost ones start again, and then two rounds of ten that take 1.5 s each.
-  assert.ok(performance.now() - killed < 25_000, `all ended ${String(Math.round(performance.now() - killed))} ms after the kill`)
-  const redis = new Redis(url)
-  t.after(() => { redis.disconnect() })
-  for (const task of ended) {
-    assert.equal(task.status, 'completed', JSON.stringify(task))
-    assert.ok(await attemptsOf(redis, task.taskId) <= 2)
-  }
-  next.child.kill('SIGTERM')
-  assert.deepEqual(await next.exited, { code: 0, signal: null })
-})
+for (const [database, url] of Object.entries(databases)) {
+  test(`on ${database} a worker killed with twenty tasks in flight loses none: all finish after a restart, within 20 s, in two runs at most`, async () => {
+    const [web, other, worker] = await Promise.all([startWeb(url), startWeb(url), startWorker(url)])
+    const answers = await Promise.all(Array.from({ length: 20 }, () => web.client.submit('wait', { ms: 1500 })))
+    for (const { status } of answers) assert.equal(status, 202)
+    const paths = answers.map(({ headers }) => headers.get('location') ?? '')
+    // Some run, and some have not had their turn.
+    for (;;) {
+      const shown = await Promise.all(paths.map((path) => other.client.ask('GET', path)))
+      if (shown.filter(({ json }) => json.progress).length === 10) break
+    }
+    worker.child.kill('SIGKILL')
+    const killed = performance.now()
+    await worker.exited
+    const next = await startWorker(url)
+    const ended = await Promise.all(paths.map(async (path) => (await other.client.ended(path)).json))
+    // 20 s until the lost ones start again, and then two rounds of ten that take 1.5 s each.
+    assert.ok(performance.now() - killed < 25_000, `all ended ${String(Math.round(performance.now() - killed))} ms after the kill`)
+    for (const task of ended) {
+      assert.equal(task.status, 'completed', JSON.stringify(task))
+      assert.ok(task.attempt <= 2, JSON.stringify(task))
+    }
+    next.child.kill('SIGTERM')
+    assert.deepEqual(await next.exited, { code: 0, signal: null })
+  })
 
-test('a worker that froze longer than its lock changes nothing: the final state of the other worker stays', async (t) => {
-  const [web, frozen] = await Promise.all([startWeb(url), startWorker(url)])
-  const submitted = await web.client.submit('wait', { ms: 3000 })
-  const path = submitted.headers.get('location') ?? ''
-  while (!(await web.client.ask('GET', path)).json.progress) await pause(20)
-  frozen.child.kill('SIGSTOP')
-  t.after(() => { frozen.child.kill('SIGKILL') })
-  await startWorker(url)
-  let final = await web.client.ended(path)
-  while (final.json.status === 'processing') final = await web.client.ended(path)
-  assert.equal(final.json.status, 'completed')
-  frozen.child.kill('SIGCONT')
-  // The late one finishes its own run, finds that the record is no longer its own, and says nothing.
-  await pause(4000)
-  const later = await web.client.ask('GET', path)
-  assert.equal(later.text, final.text)
-  assert.equal(later.headers.get('etag'), final.headers.get('etag'))
-  assert.equal(frozen.child.exitCode, null, `the late worker lives on: ${frozen.err}`)
-})
-
-/** How often a task has begun to run, as its record keeps it. */
-async function attemptsOf(redis: Redis, id: string): Promise<number> {
-  const [, head = '[]'] = (await redis.get(`longhaul:e:task:${id}`) ?? '').split('\n')
-  return (JSON.parse(head) as number[])[2] ?? NaN
+  test(`on ${database} a worker that froze longer than its lock changes nothing: the final state of the other worker stays`, async (t) => {
+    const [web, frozen] = await Promise.all([startWeb(url), startWorker(url)])
+    const submitted = await web.client.submit('wait', { ms: 3000 })
+    const path = submitted.headers.get('location') ?? ''
+    while (!(await web.client.ask('GET', path)).json.progress) await pause(20)
+    frozen.child.kill('SIGSTOP')
+    t.after(() => { frozen.child.kill('SIGKILL') })
+    await startWorker(url)
+    let final = await web.client.ended(path)
+    while (final.json.status === 'processing') final = await web.client.ended(path)
+    assert.equal(final.json.status, 'completed')
+    frozen.child.kill('SIGCONT')
+    // The late one finishes its own run, finds that the record is no longer its own, and says nothing.
+    await pause(4000)
+    const later = await web.client.ask('GET', path)
+    assert.equal(later.text, final.text)
+    assert.equal(later.headers.get('etag'), final.headers.get('etag'))
+    assert.equal(frozen.child.exitCode, null, `the late worker lives on: ${frozen.err}`)
+  })
 }

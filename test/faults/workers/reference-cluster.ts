@@ -1,9 +1,14 @@
-// The reference server in several processes behind one Redis.
+// The reference server in several processes on one Redis, or on one PostgreSQL alone.
 import { once } from 'node:events'
 import { Client } from '../../http/kit/reference.js'
 import { startProcess, type ServerProcess } from '../../http/kit/process.js'
 
 const TOKENS = 'writer-1=will:writer'
+
+/** The setting that names the database of all parts. */
+function databaseOf(url: string): Record<string, string> {
+  return url.startsWith('postgres') ? { DATABASE: url } : { REDIS_URL: url }
+}
 
 export interface Web {
   readonly process: ServerProcess
@@ -11,14 +16,14 @@ export interface Web {
 }
 
 /** A process that answers requests and runs no tasks. */
-export async function startWeb(redisUrl: string): Promise<Web> {
-  const process = startProcess({ REDIS_URL: redisUrl, WORKER: 'off', AUTH_TOKENS: TOKENS, RATE_LIMIT: '1000000' })
+export async function startWeb(url: string): Promise<Web> {
+  const process = startProcess({ ...databaseOf(url), WORKER: 'off', AUTH_TOKENS: TOKENS, RATE_LIMIT: '1000000' })
   return { process, client: new Client(await process.url()) }
 }
 
 /** A process that runs tasks and answers nothing. */
-export async function startWorker(redisUrl: string): Promise<ServerProcess> {
-  const worker = startProcess({ REDIS_URL: redisUrl, WORKER: 'only' })
+export async function startWorker(url: string): Promise<ServerProcess> {
+  const worker = startProcess({ ...databaseOf(url), WORKER: 'only' })
   while (!worker.out.includes('The worker is ready')) {
     if (worker.child.exitCode !== null || !worker.child.stdout) throw new Error(`The worker has ended: ${worker.out}${worker.err}`)
     await Promise.race([once(worker.child.stdout, 'data'), worker.exited])

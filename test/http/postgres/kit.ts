@@ -3,7 +3,6 @@ import { createTasks, type Tasks, type TasksOptions } from 'longhaul'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
 import { startPostgres } from '../../servers/postgres-server.js'
-import { standInIndex } from './stand-in-index.js'
 
 /** A client inside BEGIN. The transaction ends when the test says so. */
 export type Client = pg.PoolClient
@@ -20,7 +19,6 @@ export async function databaseForFile() {
     await server.stop()
   })
   await pool.query('CREATE TABLE invoices (id text PRIMARY KEY, amount int, task text)')
-  const index = await standInIndex(pool)
 
   /** Runs `work` between BEGIN and COMMIT. Rolls back if it rejects. */
   async function transact<T>(work: (client: Client) => Promise<T>, begin = 'BEGIN'): Promise<T> {
@@ -40,7 +38,7 @@ export async function databaseForFile() {
 
   /** Number of rows in all tables of longhaul, by table. */
   async function traces(): Promise<Record<string, number>> {
-    const tables = ['longhaul.entries', 'longhaul.counters', 'checks']
+    const tables = ['longhaul.entries', 'longhaul.counters', 'longhaul.task_checks', 'longhaul.tasks']
     const counts = await Promise.all(tables.map(async (table) => (
       [table, Number((await pool.query<{ n: string }>(`SELECT count(*) AS n FROM ${table}`)).rows[0]?.n)] as const
     )))
@@ -51,7 +49,7 @@ export async function databaseForFile() {
   function tasksOver<const D extends TasksOptions['definitions']>(
     options: Omit<TasksOptions<D>, 'store' | 'index' | 'queue'> & Pick<Partial<TasksOptions>, 'queue'>,
   ): Tasks<D> {
-    const { store, queue } = postgres({ pool })
+    const { store, index, queue } = postgres({ pool })
     const tasks = createTasks({ store, queue, index, ...options })
     closings.push(async () => {
       await tasks.close({ drainMs: 0 })
@@ -60,5 +58,5 @@ export async function databaseForFile() {
     return tasks
   }
 
-  return { server, pool, index, transact, traces, tasksOver }
+  return { server, pool, transact, traces, tasksOver }
 }

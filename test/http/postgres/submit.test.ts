@@ -13,7 +13,7 @@ import pg from 'pg'
 import { redisUrl } from '../../servers/redis-server.js'
 import { databaseForFile } from './kit.js'
 
-const { pool, server, index, transact, traces, tasksOver } = await databaseForFile()
+const { pool, server, transact, traces, tasksOver } = await databaseForFile()
 const connection = new Redis(await redisUrl(), { maxRetriesPerRequest: null })
 after(() => { connection.disconnect() })
 const namespace = `txn-${String(process.pid)}`
@@ -113,7 +113,7 @@ for (const { title, queue, tasks } of all) {
     it('a transaction that commits after the process has stopped to wait is found by a sweep', async () => {
       const id = `swept-${title}`
       const run = once(runs, id)
-      const { store, queue } = postgres({ pool })
+      const { store, index, queue } = postgres({ pool })
       // A process that shuts down between its submit and its commit.
       const submitter = createTasks({ store, index, queue, definitions, worker: false })
       await transact(async (client) => {

@@ -10,7 +10,7 @@ const users = (count: number): User[] => Array.from({ length: count }, (_, at) =
 /** An answer as DESIGN 7 has it: 201 for all, 207 for some, 422 for none. */
 function report(items: readonly User[], onlyFailed = false): Response {
   const outcomes: BulkItem[] = items.map(({ email, name }, index) => email === undefined
-    ? { index, status: 400, error: { code: 'invalid_input', message: 'No.', details: [{ pointer: '/email', message: 'is required' }] } }
+    ? { index, status: 400, error: { code: 'invalid_input', message: 'No.', details: [{ pointer: `/${index}/email`, message: 'is required' }] } }
     : { index, status: 201, id: name })
   const failed = outcomes.filter(({ status }) => status >= 400)
   const summary = { total: items.length, succeeded: items.length - failed.length, failed: failed.length }
@@ -97,6 +97,21 @@ describe('bulk', () => {
     await client.bulk('/update', users(2), { method: 'PATCH', items: '/updates' })
     assert.equal(seen[0]?.method, 'PATCH')
     assert.deepEqual(JSON.parse(seen[0]?.body ?? ''), { updates: users(2) })
+  })
+
+  test('issue 19: items deep in the body; pointers of errors are counted over all requests', async () => {
+    const { client, seen } = fakeServer(({ body }) => {
+      const { length } = JSON.parse(body)['a/b'].users as unknown[]
+      const details = [{ pointer: `/a~1b/users/${length - 1}/email`, message: 'is required' }, { pointer: '/other', message: 'is odd' }]
+      const items = [{ index: length - 1, status: 400, error: { code: 'invalid_input', message: 'No.', details } }]
+      return json({ error: 'No.', summary: { total: length, succeeded: length - 1, failed: 1 }, items }, 207)
+    })
+    const { items } = await client.bulk('/bulk', users(5), { items: '/a~1b/users', maxItems: 2 })
+    assert.deepEqual(seen.map(({ body }) => JSON.parse(body ?? '')['a/b'].users.length), [2, 2, 1])
+    assert.deepEqual(items.map(({ index, error }) => [index, ...error?.details?.map(({ pointer }) => pointer) ?? []]), [
+      [1, '/a~1b/users/1/email', '/other'], [3, '/a~1b/users/3/email', '/other'], [4, '/a~1b/users/4/email', '/other'],
+    ])
+    await assert.rejects(client.bulk('/bulk', users(1), { items: 'users' }), { name: 'TypeError', message: /JSON pointer/ })
   })
 
   test('in the background, each request is a task', async () => {

@@ -111,6 +111,17 @@ describe('issue 19: an array anywhere in a body', () => {
     assert.ok(malformed > 200, `${malformed}`)
   })
 
+  test('in an element of an array is refused where its commas and brackets are wrong', async () => {
+    for (const text of ['[[1],]', '[[1],,[2]]', '[[1],[2],]', '[,[2]]', '[[1],[2]}', '[[1],[2],3', '[[1] [2]]', '{"0":1,}', '{"1":[1],}', '{,}', '{"1":[1]]']) {
+      for (const chunk of [1, 100]) {
+        const { error } = await read(text, { path: ['1'] }, chunk)
+        assert.throws(() => parseJsonBytes(Buffer.from(text)), (thrown: HttpError) => (
+          error?.code === 'malformed_json' && placeOf(thrown) === placeOf(error)
+        ), `${text} ${error?.message}`)
+      }
+    }
+  })
+
   test('has errors whose pointers begin at the root of the body', async () => {
     const steps = ['data', 'a/b']
     for (const [text, code, pointer] of [

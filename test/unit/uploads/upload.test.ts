@@ -360,6 +360,18 @@ describe('the answer', () => {
     assert.deepEqual(await taken.json(), { size: 43 })
     assert.equal(runs, 2)
   })
+
+  test('also of an upload in one go, whose answer then has its path', async () => {
+    let runs = 0
+    const { send, patch } = setUp({}, () => {
+      if (++runs === 1) throw httpError('queue_full', { headers: { 'retry-after': '1' } })
+      return json(200, {})
+    })
+    const busy = await send('POST', '/files', { 'upload-complete': '?1' }, bytes)
+    assert.equal(busy.status, 503)
+    assert.equal(busy.headers['upload-offset'], '43')
+    assert.equal((await patch(String(busy.headers['location']), 43, undefined, true)).status, 200)
+  })
 })
 
 describe('who may see an upload', () => {

@@ -1,0 +1,32 @@
+// DATABASE_URL=postgres://… npx tsx examples/postgres/main.ts
+// curl -i -H 'Prefer: respond-async' --json '{"year": 2025}' http://127.0.0.1:3000/reports
+// Start as many as you like: with WORKER=off a process accepts tasks and shows them, but runs none.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createTasks, router, taskEndpoints } from 'longhaul'
+import { toNode } from 'longhaul/node'
+import { postgres } from 'longhaul/postgres'
+import pg from 'pg'
+import { report } from '../report.js'
+
+const pool = new pg.Pool({
+  connectionString: process.env['DATABASE_URL'], max: 10, connectionTimeoutMillis: 3000,
+})
+const engine = postgres({ pool })
+const tasks = createTasks({ ...engine, definitions: [report], worker: process.env['WORKER'] !== 'off' })
+const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+
+const server = createServer(toNode(router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })))
+server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
+  console.log(`Ready at http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+})
+
+async function stop(): Promise<void> {
+  const answered = new Promise((resolve) => { server.close(resolve) })
+  await tasks.close()
+  await answered
+  await engine.store.close()
+  await engine.blobs.close()
+  await pool.end()
+}
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => { void stop() })
