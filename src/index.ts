@@ -41,7 +41,7 @@ export type {
 } from './tasks/definition/task-types.js'
 export type { JsonForm, JsonSafe } from './tasks/definition/json-form.js'
 export type { SubmitArguments, TaskHandle } from './tasks/task-calls.js'
-export type { TasksHealth } from './tasks/task-service.js'
+export type { TasksHealth } from './tasks/service-types.js'
 export type { WaitOptions } from './tasks/record/wait.js'
 export type { Accepted } from './tasks/intake/accept-task.js'
 export type { OwnedSubmitOptions, SubmitOptions } from './tasks/intake/submit-options.js'

@@ -35,6 +35,7 @@ import { validateInput } from './run/run.js'
 import { RunSlots } from './run/run-slots.js'
 import { Sweep } from './run/sweep.js'
 import { needsCleanup, cleanUp } from './run/cleanup.js'
+import type { Cancelled, TasksHealth } from './service-types.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
@@ -242,8 +243,7 @@ export class TaskService {
   /** Reports whether the store answers, and the load of this process. Never rejects. */
   async health(): Promise<TasksHealth> {
     const ok = !this.closing && await this.ledger.isReachable()
-    const running = this.executor.size + this.directRuns.size
-    return { ok, running, waiting: this.waiters.size }
+    return { ok, running: this.executor.size + this.directRuns.size, waiting: this.waiters.size }
   }
 
   /** Drains this process. See `Tasks.close`. */
@@ -297,20 +297,4 @@ export class TaskService {
     }
     this.index?.remove(jobId(record))
   }
-}
-
-/** A cancelled task, or one that was final before. */
-export interface Cancelled {
-  readonly task: TaskSnapshot
-  readonly moved: boolean
-}
-
-/** The state of one process. */
-export interface TasksHealth {
-  /** The store answers and `close` was not called. */
-  readonly ok: boolean
-  /** Active runs, those of direct answers included. */
-  readonly running: number
-  /** Requests that wait for a task. */
-  readonly waiting: number
 }

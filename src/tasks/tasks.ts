@@ -12,7 +12,8 @@ import type { Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { bindService } from './service-of.js'
 import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
-import { TaskService, type TasksHealth } from './task-service.js'
+import type { TasksHealth } from './service-types.js'
+import { TaskService } from './task-service.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**

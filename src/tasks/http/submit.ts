@@ -31,8 +31,11 @@ export function createSubmit<C>(
 ): Handler<C> {
   checkNames('submit', options, KNOWN)
   const { context, transaction } = options
-  if (transaction !== undefined && typeof transaction !== 'function') {
-    throw new TypeError('submit: transaction must be a function (request, input, submit)')
+  if (transaction !== undefined) {
+    if (typeof transaction !== 'function') {
+      throw new TypeError('submit: transaction must be a function (request, input, submit)')
+    }
+    shared.service.intake.requireTransactions('submit')
   }
   const settings = context ? { ...shared, context: jsonContext(context) } : shared
   const { service, maxBodyBytes } = settings

@@ -4,7 +4,9 @@ import { acceptInTransaction } from './accept-in-transaction.js'
 import { acceptTask, type Accepted, type AcceptSettings } from './accept-task.js'
 import { CommitWatch } from './commit-watch.js'
 import { NewTask } from './new-task.js'
-import { openTransaction, type OpenTransaction } from './open-transaction.js'
+import {
+  openTransaction, requireTransactions, type OpenTransaction,
+} from './open-transaction.js'
 import type { AcceptOptions } from './submit-options.js'
 
 /** Accepts tasks whose input and callback URL were validated. */
@@ -14,6 +16,15 @@ export class Intake {
 
   constructor(private readonly settings: AcceptSettings) {
     this.commits = new CommitWatch(settings)
+    // Prepares the tables before a transaction of the application holds the last connection.
+    if (settings.ledger.store.within) void settings.ledger.isReachable()
+  }
+
+  /**
+   * Throws a `TypeError` if tasks cannot be accepted in a transaction. `where` names the caller.
+   */
+  requireTransactions(where: string): void {
+    requireTransactions(where, this.settings)
   }
 
   /** Prepares to accept tasks in a transaction of the application. See `openTransaction`. */

@@ -1,5 +1,5 @@
-import type { TransactionStore } from '../../stores/store.js'
-import type { TransactionIndex } from '../../stores/task-index.js'
+import type { Store, TransactionStore } from '../../stores/store.js'
+import type { TaskIndex, TransactionIndex } from '../../stores/task-index.js'
 import { checkTransaction, type Transaction } from '../../stores/transaction.js'
 import type { AcceptSettings } from './accept-task.js'
 
@@ -9,6 +9,10 @@ export interface OpenTransaction {
   readonly index: TransactionIndex
 }
 
+type Places = Pick<AcceptSettings, 'ledger' | 'index'>
+
+type WithTransactions<T extends Store | TaskIndex> = T & Required<Pick<T, 'within'>>
+
 /**
  * Prepares to accept tasks in a transaction of the application. Writes nothing.
  *
@@ -16,15 +20,29 @@ export interface OpenTransaction {
  * store or the index has no transactions.
  */
 export async function openTransaction(
-  { ledger: { store }, index }: Pick<AcceptSettings, 'ledger' | 'index'>, transaction: Transaction,
+  settings: Places, transaction: Transaction,
 ): Promise<OpenTransaction> {
   checkTransaction('submit', transaction)
-  if (!store.within || !index?.within) {
-    const which = store.within ? 'index' : 'store'
-    throw new TypeError(
-      `submit: the ${which} of these tasks has no transactions; use that of longhaul/postgres, `
-        + 'or leave out the option transaction',
-    )
-  }
+  const { store, index } = requireTransactions('submit', settings)
   return { store: await store.within(transaction), index: index.within(transaction) }
+}
+
+/**
+ * Returns the store and the index if both have transactions. `where` names the caller in the error.
+ *
+ * @throws {TypeError} One of them has none.
+ */
+export function requireTransactions(
+  where: string, { ledger: { store }, index }: Places,
+): { readonly store: WithTransactions<Store>, readonly index: WithTransactions<TaskIndex> } {
+  if (hasTransactions(store) && index && hasTransactions(index)) return { store, index }
+  const which = store.within ? 'index' : 'store'
+  throw new TypeError(
+    `${where}: the ${which} of these tasks has no transactions; use that of longhaul/postgres, `
+      + 'or leave out the option transaction',
+  )
+}
+
+function hasTransactions<T extends Store | TaskIndex>(place: T): place is WithTransactions<T> {
+  return place.within !== undefined
 }

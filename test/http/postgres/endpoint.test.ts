@@ -5,8 +5,9 @@ import { once } from 'node:events'
 import { after, describe, it } from 'node:test'
 import express from 'express'
 import fastify from 'fastify'
-import { defineTask, guard, HttpError, jsonSchema, router, taskEndpoints, type SubmitTransaction } from 'longhaul'
+import { createTasks, defineTask, guard, HttpError, jsonSchema, router, taskEndpoints, type SubmitTransaction } from 'longhaul'
 import { longhaul } from 'longhaul/fastify'
+import { memory } from 'longhaul/memory'
 import { toMiddleware, toNode } from 'longhaul/node'
 import { databaseForFile } from './kit.js'
 
@@ -210,7 +211,10 @@ describe('endpoints.submit with a transaction of the application', () => {
     assert.ok(await rowOf('express') && await rowOf('fastify'))
   })
 
-  it('refuses a hook that is no function', () => {
+  it('refuses a store without transactions, and a hook that is no function', () => {
+    const inMemory = createTasks({ ...memory(), definitions: [invoice] })
+    const { submit } = taskEndpoints(inMemory, { statusPath: '/tasks/{id}', owner: 'anyone' })
+    assert.throws(() => submit(invoice, { transaction }), { name: 'TypeError', message: /store of these tasks has no transactions/ })
     assert.throws(() => endpoints.submit(invoice, { transaction: pool as never }), { name: 'TypeError', message: /must be a function/ })
   })
 })
