@@ -202,7 +202,9 @@ export class FileSender<R> implements FileUpload<R> {
     signal?.addEventListener('abort', abort)
     if (signal?.aborted) abort()
     try {
-      const headers = { accept: 'application/json', ...VERSION, ...this.options.headers, ...call.headers }
+      const headers = {
+        accept: 'application/json', ...VERSION, ...this.options.headers, ...call.headers,
+      }
       return await send(
         this.settings, { ...call, headers, signal: stop.signal },
         (response, scope) => readAnswer(response, scope, call.url),

@@ -44,8 +44,8 @@ export interface FileUploadOptions {
   /** Path of the status resource, as for `submit`. */
   readonly statusPath?: string
   /**
-   * Size of the body of one request in bytes. Progress is known after each. The limits of the server
-   * apply too.
+   * Size of the body of one request in bytes. Progress is known after each. The limits of the
+   * server apply too.
    * @default 8_388_608 (8 MiB)
    */
   readonly chunkBytes?: number
