@@ -17,7 +17,7 @@ const PARTS = [
   ['httpError', 'longhaul'],
   ['router', 'longhaul'],
   ['createTasks, defineTask, taskEndpoints', 'longhaul', 'ipaddr.js', 'secure-json-parse'],
-  ['resumableUpload', 'longhaul/uploads', 'ipaddr.js', 'secure-json-parse'],
+  ['resumableUpload', 'longhaul/uploads', 'ipaddr.js'],
   ['content', 'longhaul/content'],
   ['ndjsonUpload, ndjsonDownload', 'longhaul/ndjson', 'fast-json-stringify', 'secure-json-parse'],
   ['bulkCreate, bulkUpdate', 'longhaul/bulk', 'secure-json-parse'],

@@ -39,7 +39,7 @@ export interface MemoryEngine {
 }
 
 /**
- * Creates a store, a queue, blobs and an index of unfinished tasks in the memory of this process.
+ * Creates a store, a queue, blobs and a task index in the memory of this process.
  * This is all that a single process needs. When the server stops, close the queue first, because
  * draining jobs still write to the others.
  *

@@ -11,7 +11,7 @@ export interface RedisEngine {
 const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
- * A store and an index of unfinished tasks on one Redis. The queue is `BullMQQueue` of
+ * A store and a task index on one Redis. The queue is `BullMQQueue` of
  * `longhaul/bullmq`, with the same `namespace`.
  *
  * @example

@@ -19,8 +19,8 @@ export interface Bucket {
   readonly lists: string
 }
 
-/** One operation of `WRITE`: a verb and its arguments. */
-type Operation = readonly (string | number)[]
+/** One operation of `WRITE`. */
+type Operation = string
 
 /** The buckets of an index: one on a single server, 16 with hash tags in a Cluster. */
 export class IndexBuckets {
@@ -52,13 +52,13 @@ export class IndexBuckets {
     for (const task of put) first.add(this.of(task.owner ?? task.id), putOperation(task))
     for (const task of dropped) first.add(this.of(task.owner ?? task.id), dropOperation(task))
     for (const { entry, afterMs } of added) {
-      first.add(this.of(entry), ['add', entry, Math.ceil(afterMs)])
+      first.add(this.of(entry), `a ${String(Math.ceil(afterMs))} ${entry}`)
     }
     for (const { entry, afterMs } of restored) {
-      first.add(this.of(entry), ['restore', entry, Math.ceil(afterMs)])
+      first.add(this.of(entry), `r ${String(Math.ceil(afterMs))} ${entry}`)
     }
     const removals = this.all.length > 1 ? new Operations() : first
-    for (const entry of removed) removals.add(this.of(entry), ['remove', entry])
+    for (const entry of removed) removals.add(this.of(entry), `x ${entry}`)
     await first.send(this.run)
     if (removals !== first) await removals.send(this.run)
   }
@@ -76,19 +76,19 @@ class Operations {
 
   async send(run: Run): Promise<void> {
     await Promise.all([...this.byBucket].flatMap(([{ checks, lists }, operations]) => (
-      chunksOf(operations).map((chunk) => run(WRITE, [checks, lists], chunk.flat()))
+      chunksOf(operations).map((chunk) => run(WRITE, [checks, lists], chunk))
     )))
   }
 }
 
 function putOperation(task: ListedTask): Operation {
   const { id, owner = '', name, status, version, createdAt, ttlMs } = task
-  const number = LISTED_STATUSES.indexOf(status)
-  return ['put', id, owner, name, number, version, createdAt, Math.ceil(ttlMs)]
+  const numbers = `${LISTED_STATUSES.indexOf(status)} ${version} ${createdAt} ${Math.ceil(ttlMs)}`
+  return `p ${numbers} ${id} ${name} ${owner}`
 }
 
 function dropOperation({ id, owner = '', name, status, createdAt }: ListEntry): Operation {
-  return ['drop', id, owner, name, LISTED_STATUSES.indexOf(status), createdAt]
+  return `d ${LISTED_STATUSES.indexOf(status)} ${createdAt} ${id} ${name} ${owner}`
 }
 
 function chunksOf(operations: readonly Operation[]): (readonly Operation[])[] {

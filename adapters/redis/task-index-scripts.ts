@@ -44,13 +44,14 @@ end
 `
 
 /**
- * KEYS: checks, lists. ARGV: a sequence of operations. Returns nothing.
+ * KEYS: checks, lists. ARGV: operations, each one text, because each argument costs the client more
+ * than its bytes. Returns nothing.
  *
- * - `add`, entry, ms until its check
- * - `restore`, entry, ms until its check; keeps an existing entry
- * - `remove`, entry
- * - `put`, id, owner, name, status, version, time of creation, lifetime in ms
- * - `drop`, id, owner, name, status, time of creation
+ * - `a` ms entry: adds a check
+ * - `r` ms entry: restores a check; keeps an existing entry
+ * - `x` entry: removes a check
+ * - `p` status version created ttl id name owner: puts a task
+ * - `d` status created id name owner: drops a task
  *
  * Also removes up to two expired tasks for each one that is put.
  */
@@ -96,26 +97,23 @@ local function drop(id, owner, name, status, created)
   leave(id, name, owner, status)
 end
 
-local at, puts = 1, 0
-while at <= #ARGV do
-  local verb, id = ARGV[at], ARGV[at + 1]
-  if verb == 'add' then
-    redis.call('ZADD', checks, now + ARGV[at + 2], id)
-    at = at + 3
-  elseif verb == 'restore' then
-    redis.call('ZADD', checks, 'NX', now + ARGV[at + 2], id)
-    at = at + 3
-  elseif verb == 'remove' then
-    redis.call('ZREM', checks, id)
-    at = at + 2
-  elseif verb == 'put' then
-    put(id, ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]),
-      tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]))
+local puts = 0
+for _, operation in ipairs(ARGV) do
+  local verb, rest = string.sub(operation, 1, 1), string.sub(operation, 3)
+  if verb == 'p' then
+    local status, version, created, ttl, id, name, owner =
+      string.match(rest, '^(%d+) (%d+) (-?%d+) (-?%d+) (%S+) (%S+) (.*)$')
+    put(id, owner, name, tonumber(status), tonumber(version), tonumber(created), tonumber(ttl))
     puts = puts + 1
-    at = at + 8
+  elseif verb == 'd' then
+    local status, created, id, name, owner = string.match(rest, '^(%d+) (-?%d+) (%S+) (%S+) (.*)$')
+    drop(id, owner, name, tonumber(status), tonumber(created))
+  elseif verb == 'x' then
+    redis.call('ZREM', checks, rest)
   else
-    drop(id, ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]))
-    at = at + 6
+    local ms, entry = string.match(rest, '^(%d+) (.*)$')
+    if verb == 'a' then redis.call('ZADD', checks, now + ms, entry)
+    else redis.call('ZADD', checks, 'NX', now + ms, entry) end
   end
 end
 if puts > 0 then trim(2 * puts) end

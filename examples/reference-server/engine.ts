@@ -27,7 +27,7 @@ export interface EngineConfig {
 /** Where tasks are kept, and what runs them. */
 export interface Engine {
   readonly store: Store
-  readonly index?: TaskIndex
+  readonly index: TaskIndex
   readonly queue: Queue
   /** Where uploads wait for their tasks, and reports for their readers. */
   readonly blobs: Blobs
@@ -72,11 +72,11 @@ function openPostgres(connectionString: string): Engine {
   const report = reporter('PostgreSQL')
   const pool = new pg.Pool({ connectionString, max: 10, connectionTimeoutMillis: 2000, keepAlive: true, application_name: 'longhaul reference server' })
   pool.on('error', report)
-  const { store, blobs } = postgres({ pool })
+  const { store, index, blobs } = postgres({ pool })
   const queue = new PostgresQueue({ pool, ...TIMES, onError: report })
   const callbackQueue = new PostgresQueue({ pool, ...TIMES, onError: report, name: 'callbacks' })
   return {
-    store, queue, blobs, callbackQueue,
+    store, index, queue, blobs, callbackQueue,
     close: async () => {
       await blobs.close()
       await store.close()

@@ -25,7 +25,9 @@ export interface IndexBatch {
 }
 
 type PendingCheck = { readonly verb: 'add' | 'restore', readonly afterMs: number } | { readonly verb: 'remove' }
-type PendingTask = { readonly put: ListedTask } | { readonly dropped: ListEntry }
+type PendingTask =
+  | { readonly isDropped: false, readonly task: ListedTask }
+  | { readonly isDropped: true, readonly task: ListEntry }
 
 /** Batches the writes of a task index on a server. */
 export class IndexWrites {
@@ -68,7 +70,7 @@ export class IndexWrites {
   }
 
   drop(tasks: readonly ListEntry[]): Promise<void> {
-    for (const task of tasks) this.tasks.set(keyOf(task), { dropped: task })
+    for (const task of tasks) this.tasks.set(keyOf(task), { isDropped: true, task })
     return this.send()
   }
 
@@ -91,26 +93,30 @@ export class IndexWrites {
   }
 
   private writePending(): Promise<void> {
-    const [checks, tasks] = [[...this.checks], [...this.tasks.values()]]
+    const added: Check[] = []
+    const restored: Check[] = []
+    const removed: string[] = []
+    for (const [entry, check] of this.checks) {
+      if (check.verb === 'add') added.push({ entry, afterMs: check.afterMs })
+      else if (check.verb === 'restore') restored.push({ entry, afterMs: check.afterMs })
+      else removed.push(entry)
+    }
+    const put: ListedTask[] = []
+    const dropped: ListEntry[] = []
+    for (const { isDropped, task } of this.tasks.values()) {
+      if (isDropped) dropped.push(task)
+      else put.push(task)
+    }
     this.checks = new Map()
     this.tasks = new Map()
-    const withVerb = (verb: 'add' | 'restore'): Check[] => (
-      checks.flatMap(([entry, check]) => (check.verb === verb ? [{ entry, afterMs: check.afterMs }] : []))
-    )
-    return this.write({
-      added: withVerb('add'),
-      restored: withVerb('restore'),
-      removed: checks.flatMap(([entry, { verb }]) => (verb === 'remove' ? [entry] : [])),
-      put: tasks.flatMap((task) => ('put' in task ? [task.put] : [])),
-      dropped: tasks.flatMap((task) => ('dropped' in task ? [task.dropped] : [])),
-    })
+    return this.write({ added, restored, removed, put, dropped })
   }
 
   private notePut(task: ListedTask): void {
     const key = keyOf(task)
     const pending = this.tasks.get(key)
-    if (pending && 'put' in pending && isNewer(pending.put, task)) return
-    this.tasks.set(key, { put: task })
+    if (pending && !pending.isDropped && isNewer(pending.task, task)) return
+    this.tasks.set(key, { isDropped: false, task })
   }
 
   /** Sends what is pending at the end of this turn of the event loop. */

@@ -114,9 +114,9 @@ export interface ListQuery {
    * `{ owner: undefined }` are the tasks without an owner.
    */
   readonly of: 'all' | { readonly owner: string | undefined }
-  /** Default: all statuses. */
+  /** Each at most once. Default: all statuses. */
   readonly statuses?: readonly ListedStatus[] | undefined
-  /** Names of definitions. Default: all names. */
+  /** Names of definitions, each at most once. Default: all names. */
   readonly names?: readonly string[] | undefined
   /** Earliest `createdAt`. Default: no limit. */
   readonly from?: number | undefined

@@ -55,7 +55,7 @@ export function toFilter(
   checkNames(where, options, KNOWN)
   const { status, task, from, to, order = 'newest', limit = DEFAULT_LIMIT, cursor } = options
   const fault = (what: string) => new TypeError(`${where}: ${what}`)
-  const statuses = status === undefined ? undefined : [status].flat()
+  const statuses = status === undefined ? undefined : distinct([status].flat())
   const unknown = statuses?.find((each) => !LISTED_STATUSES.includes(each))
   if (unknown !== undefined || statuses?.length === 0) {
     throw fault(`status must be one or several of ${LISTED_STATUSES.join(', ')}`)
@@ -69,10 +69,14 @@ export function toFilter(
   }
   if (cursor !== undefined && typeof cursor !== 'string') throw fault('cursor must be a text')
   return {
-    of, order, limit, statuses, names: definitions?.map(({ name }) => name),
+    of, order, limit, statuses, names: definitions && distinct(definitions.map(({ name }) => name)),
     from: timeOf(from, () => fault('from must be a valid Date')),
     to: timeOf(to, () => fault('to must be a valid Date')),
   }
+}
+
+function distinct<T>(items: readonly T[]): T[] {
+  return [...new Set(items)]
 }
 
 function timeOf(date: Date | undefined, fault: () => TypeError): number | undefined {

@@ -11,9 +11,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** Runs the tasks: `queue` of `memory()`, or a `BullMQQueue`. */
   readonly queue: Queue
   /**
-   * Lists unfinished tasks, so that worker processes find those whose job was lost. `memory()` and
-   * `redis()` include one. Default: none, and a task whose job was lost stays unfinished until
-   * `pendingMs` is over.
+   * Lists tasks, for `list`, and finds those whose job was lost. `memory()`, `redis()` and
+   * `postgres()` include one. Default: none. Then `list` fails, and a task whose job was lost stays
+   * unfinished until `pendingMs` is over.
    */
   readonly index?: TaskIndex
   /** The kinds of work. Only these can be submitted. */

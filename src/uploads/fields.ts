@@ -10,7 +10,7 @@ const BOOLEAN = /^[ \t]*\?([01])[ \t]*(?:;.*)?$/
 
 type IntegerField = 'upload-offset' | 'upload-length'
 
-/** Reads `Upload-Offset` or `Upload-Length`. Any other value counts as absent (draft section 4.1). */
+/** Reads `Upload-Offset` or `Upload-Length`. Any other value counts as absent (section 4.1). */
 export function readInteger(headers: RequestHeaders, name: IntegerField): number | undefined {
   const field = headers[name]
   const [, digits] = (typeof field === 'string' && INTEGER.exec(field)) || []

@@ -88,15 +88,14 @@ export function resourceOperations(path: string): readonly Operation[] {
       ),
     },
   })
-  const head = operation('HEAD', {
-    summary: 'Show the offset of an upload', parameters: [id], responses: { 204: found, ...failures },
-  })
-  const get = operation('GET', {
-    summary: 'Show the offset of an upload', parameters: [id], responses: { 204: found, ...failures },
-  })
+  const [head, get] = ['HEAD', 'GET'].map((method) => operation(method, {
+    summary: 'Show the offset of an upload',
+    parameters: [id],
+    responses: { 204: found, ...failures },
+  })) as [Operation, Operation]
+  const gone = response('The upload is gone', { headers: fields('Cache-Control') })
   const drop = operation('DELETE', {
-    summary: 'Drop an upload', parameters: [id],
-    responses: { 204: response('The upload is gone', { headers: fields('Cache-Control') }), ...failures },
+    summary: 'Drop an upload', parameters: [id], responses: { 204: gone, ...failures },
   })
   return [head, get, appended, drop, OPTIONS].map((each) => ({ ...each, path }))
 }

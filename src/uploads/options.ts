@@ -31,7 +31,7 @@ export interface ResumableUploadOptions<C = unknown> {
    * @default 17_179_869_184 (16 GiB)
    */
   readonly maxBodyBytes?: number
-  /** Maximum size of the body of one request in bytes; a larger one is a 413. Default: unlimited. */
+  /** Maximum body of one request in bytes; a larger one is a 413. Default: unlimited. */
   readonly maxAppendBytes?: number
   /**
    * Minimum size of the body of one request in bytes. A smaller one is a 400, except the last one,

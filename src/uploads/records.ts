@@ -149,6 +149,8 @@ export function superseded({ offset }: UploadState): Error {
 function hasLanded(found: UploadState, next: UploadState, before: UploadState): boolean {
   if (next.received) return found.received
   const last = next.parts.length - 1
-  if (next.parts.length > before.parts.length) return found.parts[last]?.[0] === next.parts[last]?.[0]
+  if (next.parts.length > before.parts.length) {
+    return found.parts[last]?.[0] === next.parts[last]?.[0]
+  }
   return found.writer === next.writer
 }

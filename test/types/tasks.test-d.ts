@@ -2,7 +2,7 @@
 import { expectTypeOf } from 'expect-type'
 import {
   compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition,
-  type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskEndpoints, type TaskHandle, type Tasks,
+  type CompletedTask, type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskEndpoints, type TaskHandle, type Tasks,
 } from 'longhaul'
 import { createClient, type InputOf, type ResultOf, type TaskStatus } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
@@ -75,6 +75,27 @@ export async function inTransaction(
   })
   // @ts-expect-error the transaction of an endpoint is a function
   submit(report, { transaction: client })
+}
+
+/** Listing: `task` and `status` narrow the items. */
+export async function listing(): Promise<void> {
+  const all = await tasks.list()
+  expectTypeOf(all.items).toEqualTypeOf<Task<typeof report | typeof mail | typeof counts>[]>()
+  expectTypeOf(all.next).toEqualTypeOf<string | undefined>()
+  const { items } = await tasks.ownedBy('ann').list({ task: report, status: 'completed', limit: 5 })
+  expectTypeOf(items).toEqualTypeOf<CompletedTask<typeof report>[]>()
+  expectTypeOf(items[0]?.result.months).toEqualTypeOf<number[] | undefined>()
+  const some = await tasks.list({ task: [report, mail], status: ['failed', 'cancelled'] })
+  expectTypeOf(some.items[0]?.task).toEqualTypeOf<'report' | 'mail' | undefined>()
+  expectTypeOf(some.items[0]?.status).toEqualTypeOf<'failed' | 'cancelled' | undefined>()
+  // @ts-expect-error there is no such status
+  await tasks.list({ status: 'done' })
+  // @ts-expect-error the definition is not registered
+  await tasks.list({ task: stranger })
+  // @ts-expect-error times are of Date
+  await tasks.list({ from: 5 })
+  // @ts-expect-error an owner is named by ownedBy
+  await tasks.list({ owner: 'ann' })
 }
 
 /** Reading: one union on `status`, and on `task` where the definition is not named. */

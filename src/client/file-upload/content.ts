@@ -50,7 +50,7 @@ class StreamContent implements Content {
     while (this.total === undefined && this.start + this.held.size <= start + size) {
       const { done, value } = await this.source.next()
       if (done === true) this.total = this.start + this.held.size
-      else this.add(value as Uint8Array, start)
+      else this.add(value, start)
     }
     this.drop(start)
     return { body: this.held.slice(0, size), last: this.held.size <= size }

@@ -13,8 +13,8 @@ const KNOWN = {
   onProgress: 0,
 } satisfies Record<keyof FileUploadOptions, 0>
 
-/** Version of draft-ietf-httpbis-resumable-upload that this client speaks. */
-const VERSION = { 'upload-draft-interop-version': '8' }
+/** Names the version of draft-ietf-httpbis-resumable-upload that this client speaks. */
+const PROTOCOL = { 'accept': 'application/json', 'upload-draft-interop-version': '8' }
 /** Errors after which the offset tells where to continue. */
 const OTHER_OFFSET = new Set(['upload_offset_mismatch', 'upload_superseded', 'http_409'])
 
@@ -202,9 +202,7 @@ export class FileSender<R> implements FileUpload<R> {
     signal?.addEventListener('abort', abort)
     if (signal?.aborted) abort()
     try {
-      const headers = {
-        accept: 'application/json', ...VERSION, ...this.options.headers, ...call.headers,
-      }
+      const headers = { ...PROTOCOL, ...this.options.headers, ...call.headers }
       return await send(
         this.settings, { ...call, headers, signal: stop.signal },
         (response, scope) => readAnswer(response, scope, call.url),

@@ -66,6 +66,7 @@ describe('tasks.list', () => {
     assert.deepEqual(await idsOf({ status: 'scheduled' }), [later.taskId])
     assert.deepEqual(await idsOf({ status: ['queued', 'processing'] }), [])
     assert.deepEqual(await idsOf({ task: mail }), [later.taskId])
+    assert.deepEqual(await idsOf({ task: [mail, mail], status: ['scheduled', 'scheduled'] }), [later.taskId])
     assert.deepEqual(new Set(await idsOf({ task: [mail, report] })), new Set([good, bad, later.taskId]))
     assert.deepEqual(await idsOf({ from: new Date(Date.now() + 1000) }), [])
     assert.deepEqual(await idsOf({ to: new Date(Date.now() - 60_000) }), [])
