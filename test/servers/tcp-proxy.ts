@@ -9,14 +9,14 @@ export class TcpProxy {
   private readonly sockets = new Set<Socket>()
   private readonly forgotten = new WeakSet<Socket>()
 
-  private constructor(private readonly server: Server) {}
+  private constructor(private readonly server: Server, private target: number) {}
 
   static async to(port: number): Promise<TcpProxy> {
     // Half-open is allowed, so that a connection which was forgotten does not even answer its end.
     const server = createServer({ noDelay: true, allowHalfOpen: true })
-    const proxy = new TcpProxy(server)
+    const proxy = new TcpProxy(server, port)
     server.on('connection', (near) => {
-      const far = createConnection({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true })
+      const far = createConnection({ port: proxy.target, host: '127.0.0.1', noDelay: true, allowHalfOpen: true })
       proxy.opened++
       proxy.join(near, far)
       proxy.join(far, near)
@@ -40,6 +40,12 @@ export class TcpProxy {
    */
   forget(): void {
     for (const socket of this.sockets) this.forgotten.add(socket)
+  }
+
+  /** Connects to another server from now on, and ends the connections to this one: a fail-over. */
+  moveTo(port: number): void {
+    this.target = port
+    for (const socket of this.sockets) socket.destroy()
   }
 
   /** What was swallowed is lost, so the connections that lost it end. */

@@ -40,7 +40,7 @@ export class PostgresBackend implements Backend {
     private readonly database: JobDatabase, schema: string, private readonly name: string,
   ) {
     const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
-      new PostgresQueueBackend(new HostConnection(database, schema, queue), queue, options as never)
+      new HostQueueBackend(new HostConnection(database, schema, queue), queue, options as never)
     )
     this.factory = factory as unknown as Factory
     this.queue = new BullQueue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
@@ -114,6 +114,16 @@ export class PostgresBackend implements Backend {
 
   disconnect(): void {
     void this.queue.getBackend().close()
+  }
+}
+
+/**
+ * BullMQ's own backend keeps the outcome of its start. If the server was away at that time, no job
+ * could ever be completed.
+ */
+class HostQueueBackend extends PostgresQueueBackend {
+  override waitUntilReady(): Promise<void> {
+    return this.connection.waitUntilReady()
   }
 }
 

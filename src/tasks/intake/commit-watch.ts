@@ -4,15 +4,13 @@ import { enqueueCommitted, type EnqueueSettings } from './enqueue-committed.js'
 
 /** Time from the write of a record to the first look for it, in milliseconds. It doubles each time. */
 const FIRST_LOOK_MS = 5
-/** Longest time between two looks, in milliseconds. */
-const LONGEST_LOOK_MS = 1000
 /**
- * Time for which the commit of a task is awaited, in milliseconds. The sweep of a worker finds the
- * task if it commits later.
+ * Time for which the commit of a task is awaited, in milliseconds: 11 looks. The sweep of a worker
+ * finds the task if it commits later.
  */
-const EXPECTED_MS = 60_000
+const EXPECTED_MS = 10_000
 /** Maximum number of tasks whose commit is awaited. The sweep finds the others. */
-const MAX_EXPECTED = 10_000
+const MAX_EXPECTED = 1000
 
 /** Settings of a `CommitWatch`. */
 export interface CommitWatchSettings extends EnqueueSettings {
@@ -94,10 +92,10 @@ class ExpectedCommit {
   }
 
   private lookIn(ms: number): void {
-    if (performance.now() > this.deadline) return this.close()
+    if (performance.now() + ms > this.deadline) return this.close()
     this.timer = setTimeout(() => {
       void this.look().catch(() => undefined).then(() => {
-        if (!this.isClosed) this.lookIn(Math.min(ms * 2, LONGEST_LOOK_MS))
+        if (!this.isClosed) this.lookIn(ms * 2)
       })
     }, ms).unref()
   }

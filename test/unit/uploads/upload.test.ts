@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { MemoryBlobs, MemoryStore } from '../../../adapters/memory/index.js'
 import { json } from '../../../src/http/respond.js'
 import { httpError } from '../../../src/http/errors.js'
 import { broken, digestField, PARTIAL, setUp, sha256 } from './kit.js'
@@ -395,6 +397,27 @@ describe('who may see an upload', () => {
     assert.equal(bodies.size, 1)
     assert.equal((await head(path, { 'x-user': 'ann' })).status, 204)
     assert.equal((await head(path)).status, 404, 'an anonymous client is another owner')
+  })
+
+  test('an upload that has expired is a 404, and its bytes are gone after it', async () => {
+    let now = 0
+    const clock = { now: () => now }
+    const blobs = new MemoryBlobs(clock)
+    const { create, patch, head } = setUp({
+      store: new MemoryStore(clock), blobs, maxAgeMs: 60_000, retentionMs: 10_000,
+    })
+    const path = await create()
+    await patch(path, 0, bytes.subarray(0, 10))
+    now = 20_000
+    assert.match(String((await head(path)).headers['upload-limit']), /max-age=40$/)
+    await patch(path, 10, bytes.subarray(10, 20))
+    now = 60_001
+    assert.equal((await head(path)).status, 404)
+    assert.equal((await patch(path, 20, bytes.subarray(20), true)).status, 404)
+    assert.equal(blobs.usage().blobs, 2)
+    now = 20_000 + 70_001
+    // The blobs remove what has expired within a second.
+    while (blobs.usage().blobs > 0) await sleep(20)
   })
 
   test('DELETE deletes the parts', async () => {
