@@ -120,11 +120,12 @@ export class PostgresStore implements Store {
     })
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.isClosed = true
     this.listener.close()
     this.sweeper.close()
-    return Promise.resolve()
+    // Other processes wait for what this one wrote last.
+    await this.notices.flush()
   }
 
   private call<T>(verb: StoreEvent['verb'], work: () => Promise<T>): Promise<T> {

@@ -22,27 +22,31 @@ const MAX_WAITING = 10_000
  */
 export class Notices {
   private waiting = new Set<string>()
-  private isSending = false
+  private sending: Promise<void> | undefined
 
   constructor(private readonly database: Database) {}
 
   /** Sends a notice that the entry at `key` has changed. */
   add(key: string): void {
     if (this.waiting.size < MAX_WAITING) this.waiting.add(key)
-    if (!this.isSending) void this.send()
+    this.sending ??= this.send()
+  }
+
+  /** Resolves when all notices so far were sent. */
+  async flush(): Promise<void> {
+    await this.sending
   }
 
   private async send(): Promise<void> {
-    this.isSending = true
     while (this.waiting.size > 0) {
       const keys = [...this.waiting].slice(0, MAX_BATCH)
       for (const key of keys) this.waiting.delete(key)
-      const pause = new Promise((resolve) => { setTimeout(resolve, GATHER_MS).unref() })
+      const pause = new Promise((resolve) => { setTimeout(resolve, GATHER_MS) })
       // A lost notice is harmless: watchers also read at intervals.
       await this.database.notify(CHANNEL, keys.map(payloadOf)).catch(() => undefined)
       await pause
     }
-    this.isSending = false
+    this.sending = undefined
   }
 }
 

@@ -10,6 +10,8 @@ async function open(url: string): Promise<OpenPool> {
   return { pool, close: () => pool.end() }
 }
 
+// The reader of a pipe may end first, such as `head`.
+process.stdout.on('error', () => undefined)
 const { output, exitCode } = await runCommand(process.argv.slice(2), process.env, open)
 ;(exitCode === 0 ? process.stdout : process.stderr).write(output)
 process.exitCode = exitCode

@@ -134,4 +134,16 @@ describe('change notices on PostgreSQL', () => {
     // The statistics are published at the end of a connection's transaction, and never exceed the truth.
     assert.ok(await commits() - before < 1.5 * keys.length)
   })
+
+  test('of the last write are sent before the store has closed', async (t) => {
+    const [store, pool] = [storeAt(t, server.url), new pg.Pool({ connectionString: server.url })]
+    const told = new Set<string>()
+    const writer = postgres({ pool }).store
+    for (const key of ['last 1', 'last 2']) await store.watch(key, () => { told.add(key) })
+    await writer.create('last 1', '', later)
+    await writer.create('last 2', '', later)
+    await writer.close()
+    await pool.end()
+    await eventually(() => told.size === 2, 2000, 'both are told, before anybody polls')
+  })
 })

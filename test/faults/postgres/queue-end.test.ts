@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import pg from 'pg'
 import { PostgresQueue } from 'longhaul/postgres'
-import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
+import { type ServerProcess, stopAfterwards } from '../../http/kit/process.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
 import { said, startWorker } from './queue-processes.js'
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { Client } from '../../http/kit/reference.js'
-import { ServerProcess, startProcess, stopAfterwards } from '../../http/kit/process.js'
+import { type ServerProcess, startProcess, stopAfterwards } from '../../http/kit/process.js'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
 
 stopAfterwards()
