@@ -56,31 +56,36 @@ end
  * Also removes up to two expired tasks for each one that is put.
  */
 export const WRITE = script(`${CHANGE}
+local known = {}
+
 local function put(id, owner, name, status, version, created, ttl)
   local key = id .. '\\n' .. name .. '\\n' .. owner
   local all, member, own = sets(id, name, owner, status)
   local minute = math.min(math.ceil((now + ttl) / 60000), LAST_MINUTE)
   version = math.min(version, LAST_VERSION)
-  local before = redis.call('ZSCORE', lists, key)
-  if before then
-    local oldStatus, oldVersion = before % 8, math.floor(before / 8) % (LAST_VERSION + 1)
-    local _, _, oldSet = sets(id, name, owner, oldStatus)
-    local oldCreated = tonumber(redis.call('ZSCORE', oldSet, id) or created)
-    if oldCreated > created or (oldCreated == created and oldVersion > version) then return end
-    if oldCreated == created and oldVersion == version then
-      minute = math.max(minute, math.floor(before / MINUTE))
-    end
-    if oldStatus ~= status then leave(id, name, owner, oldStatus) end
-  else
-    redis.call('SADD', lists .. ':names', name)
+  local score = string.format('%.0f', minute * MINUTE + version * 8 + status)
+  if redis.call('ZADD', lists, 'NX', score, key) == 1 then
+    if not known[name] then redis.call('SADD', lists .. ':names', name) end
+    known[name] = true
     -- If the lists have lost this entry, its old status is unknown.
     if version > 1 then
       for other = 0, 5 do
         if other ~= status then leave(id, name, owner, other) end
       end
     end
+  else
+    local before = redis.call('ZSCORE', lists, key)
+    local oldStatus, oldVersion = before % 8, math.floor(before / 8) % (LAST_VERSION + 1)
+    local _, _, oldSet = sets(id, name, owner, oldStatus)
+    local oldCreated = tonumber(redis.call('ZSCORE', oldSet, id) or created)
+    if oldCreated > created or (oldCreated == created and oldVersion > version) then return end
+    if oldCreated == created and oldVersion == version then
+      minute = math.max(minute, math.floor(before / MINUTE))
+      score = string.format('%.0f', minute * MINUTE + version * 8 + status)
+    end
+    if oldStatus ~= status then leave(id, name, owner, oldStatus) end
+    redis.call('ZADD', lists, score, key)
   end
-  redis.call('ZADD', lists, string.format('%.0f', minute * MINUTE + version * 8 + status), key)
   redis.call('ZADD', all, created, member)
   redis.call('ZADD', own, created, id)
 end
@@ -161,10 +166,8 @@ end
 
 local edge
 if #scores > wanted then
-  table.sort(scores, function (one, other)
-    if isNewest then return one > other else return one < other end
-  end)
-  edge = scores[wanted]
+  table.sort(scores)
+  edge = isNewest and scores[#scores - wanted + 1] or scores[wanted]
 end
 local page = {}
 for _, list in ipairs(found) do
