@@ -20,13 +20,17 @@ export interface Backend {
   add(name: string, data: JobData, options: JobSettings): Promise<void>
   /** Returns the data of a job that `add` wrote. */
   dataOf(job: BullJob<JobData>): JobData
-  /** Returns the milliseconds until a delayed job is due by the server's clock; 0 or less if it is. */
+  /**
+   * Returns the milliseconds until a delayed job is due by the server's clock; 0 or less if it is.
+   */
   untilDue(job: BullJob<JobData>): Promise<number>
   /** Removes a job that is not running and is not dead. Resolves to `true` if it was there. */
   remove(jobId: string): Promise<boolean>
   /** Called when a reply is late. Checks for a half-open connection. */
   onLate(): void
-  /** Called every few seconds while there is a worker. Checks that its connections still receive. */
+  /**
+   * Called every few seconds while there is a worker. Checks that its connections still receive.
+   */
   checkWorker(worker: Worker<JobData>): Promise<void>
   /** Called when the queue begins to close. Stops the checks. */
   stopChecks(): void

@@ -59,7 +59,9 @@ export class BullQueueAdapter implements Queue {
     backend.queue.on('error', this.onError)
   }
 
-  async enqueue(job: Job, { delayMs = 0, attempts = 1, backoff }: EnqueueOptions = {}): Promise<'accepted' | 'full'> {
+  async enqueue(
+    job: Job, { delayMs = 0, attempts = 1, backoff }: EnqueueOptions = {},
+  ): Promise<'accepted' | 'full'> {
     checkOptions(attempts, delayMs, backoff)
     if (this.closing) return 'full'
     const { taskId, input, context, record, store } = job
@@ -202,7 +204,9 @@ async function handBack(job: BullJob<JobData>, token: string | undefined): Promi
 }
 
 /** Delays a job, with its number of attempts unchanged. */
-async function putOff(job: BullJob<JobData>, token: string | undefined, delayMs: number): Promise<never> {
+async function putOff(
+  job: BullJob<JobData>, token: string | undefined, delayMs: number,
+): Promise<never> {
   await job.moveToDelayed(Date.now() + delayMs, token)
   throw new DelayedError()
 }

@@ -6,7 +6,9 @@ const WARNING = 'BullMQQueue: the connection has enableAutoPipelining, which cos
 
 let warned = false
 
-/** Warns once in a process about a connection that batches its commands (`enableAutoPipelining`). */
+/**
+ * Warns once in a process about a connection that batches its commands (`enableAutoPipelining`).
+ */
 export function checkPipelining(connection: ConnectionOptions): void {
   if (warned || !autoPipelines(connection)) return
   warned = true
@@ -33,7 +35,9 @@ export function silenceOf(owner: Pick<BullQueue, 'getBackend'>, timeoutMs: numbe
 }
 
 /** Ends a connection that BullMQ has made. A client that was passed is for its owner to close. */
-export function disconnect(queue: Pick<BullQueue, 'getBackend'>, connection: ConnectionOptions): void {
+export function disconnect(
+  queue: Pick<BullQueue, 'getBackend'>, connection: ConnectionOptions,
+): void {
   if (typeof (connection as { duplicate?: unknown }).duplicate === 'function') return
   queue.getBackend().client.then((client) => { client.disconnect() }, () => undefined)
 }

@@ -106,7 +106,9 @@ function mount(...[app, options, done]: Parameters<FastifyPluginCallback<Longhau
   try {
     checkNames('longhaul', options, PLUGIN)
     if (typeof handler !== 'function') {
-      throw new TypeError("longhaul: pass a handler: app.register(longhaul, { prefix: '/api', handler })")
+      throw new TypeError(
+        "longhaul: pass a handler: app.register(longhaul, { prefix: '/api', handler })"
+      )
     }
   } catch (error) {
     // Fastify does not catch what a plugin throws.

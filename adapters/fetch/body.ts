@@ -142,5 +142,7 @@ function cutShort(): HttpError {
 function bytesOf(value: unknown): Uint8Array | undefined {
   if (typeof value === 'string') return new TextEncoder().encode(value)
   if (value instanceof ArrayBuffer) return new Uint8Array(value)
-  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined
+  return ArrayBuffer.isView(value)
+    ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+    : undefined
 }

@@ -25,7 +25,9 @@ export function fetchHeaders(
         throw new TypeError(`The response header ${name} has characters that no header may have`)
       }
     }
-    if (Array.isArray(value)) (lines ??= []).push(...value.map((line): [string, string] => [name, line]))
+    if (Array.isArray(value)) {
+      (lines ??= []).push(...value.map((line): [string, string] => [name, line]))
+    }
     else single[name] = value
   }
   if (length !== undefined) single['content-length'] = String(length)

@@ -33,13 +33,20 @@ export class FetchRequest<C> implements HttpRequest<C> {
   private madeQuery: URLSearchParams | undefined
   private madeContext: { readonly value: C } | undefined
 
-  constructor(request: Request, facts: FetchFacts<C>, makeContext: (request: Request) => C, mountPath: string | undefined) {
+  constructor(
+    request: Request,
+    facts: FetchFacts<C>,
+    makeContext: (request: Request) => C,
+    mountPath: string | undefined,
+  ) {
     this.raw = request
     this.method = request.method
     this.facts = facts
     this.makeContext = makeContext
     const fragment = request.url.indexOf('#')
-    const { path, search } = splitTarget(fragment < 0 ? request.url : request.url.slice(0, fragment))
+    const { path, search } = splitTarget(
+      fragment < 0 ? request.url : request.url.slice(0, fragment)
+    )
     this.path = mountPath === undefined ? path : pathUnder(mountPath, path, '')
     this.mountPath = mountPath ?? ''
     this.search = search

@@ -24,9 +24,14 @@ export async function toResponse(
   if (!isStreamed(body)) {
     // As bytes, since for a string `Response` makes up a content type.
     const bytes = typeof body === 'string' ? encoder.encode(body) : body
-    const length = status === 204 || status === 304 ? undefined : bytes?.byteLength ?? (bare ? undefined : 0)
+    const length = status === 204 || status === 304
+      ? undefined
+      : bytes?.byteLength ?? (bare ? undefined : 0)
     const fields = fetchHeaders(headers, length, length !== undefined || NULL_BODY.has(status))
-    return new Response(bare || bytes === undefined ? null : bytes as Uint8Array<ArrayBuffer>, init(status, headers, fields))
+    return new Response(
+      bare || bytes === undefined ? null : bytes as Uint8Array<ArrayBuffer>,
+      init(status, headers, fields),
+    )
   }
   const fields = fetchHeaders(headers, undefined, NULL_BODY.has(status))
   if (bare || request.signal.aborted) {

@@ -29,7 +29,9 @@ export interface FetchCall<C = unknown> extends FetchFacts<C> {
 }
 
 /** A fetch-style handler. It never rejects, unless `next` does. */
-export type FetchHandler<C = unknown> = (request: Request, extra?: FetchCall<C>) => Promise<Response>
+export type FetchHandler<C = unknown> = (
+  request: Request, extra?: FetchCall<C>,
+) => Promise<Response>
 
 /** A fetch-style handler that needs `context` in each call, if `C` has required members. */
 export type ContextFetchHandler<C = unknown> = (
@@ -69,11 +71,15 @@ export function toFetch<C = unknown>(
   handler: Handler<C>, options: FetchOptions<C> = {},
 ): FetchHandler<C> {
   if (typeof handler !== 'function') {
-    throw new TypeError(`A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`)
+    throw new TypeError(
+      `A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`
+    )
   }
   checkNames('toFetch', options, KNOWN)
   const { onError, context } = options
-  const ownMountPath = options.mountPath === undefined ? undefined : cleanMountPath(options.mountPath)
+  const ownMountPath = options.mountPath === undefined
+    ? undefined
+    : cleanMountPath(options.mountPath)
   const makeContext = context ?? (() => ({}) as C)
   const handle = guard(handler, { onError })
 

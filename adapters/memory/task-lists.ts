@@ -113,7 +113,9 @@ export class MemoryTaskLists {
     const heads: Head[] = []
     for (const [kind, list] of lists?.byKind ?? []) {
       if (kinds && !kinds.has(kind)) continue
-      const tasks = isNewest ? list.backward(earlier(end, after)) : list.forward(later(start, after))
+      const tasks = isNewest
+        ? list.backward(earlier(end, after))
+        : list.forward(later(start, after))
       const head = new Head(tasks)
       if (head.task) heads.push(head)
     }

@@ -72,10 +72,13 @@ export function attach<C = unknown>(
   checkNames('attach', options, KNOWN)
   const binding = new Binding(handler, options)
   const { policies = [], onError, context } = options
-  const refuser = (error: HttpError): Handler<C> => guard(compose<C>(...policies, () => { throw error }), { onError })
+  const refuser = (error: HttpError): Handler<C> =>
+    guard(compose<C>(...policies, () => { throw error }), { onError })
   const refuse = (error: HttpError, request: HttpRequest, req?: IncomingMessage): MaybePromise<HttpResponse | undefined> =>
     refuser(error)(Object.assign(request, { context: (req && context ? context(req) : {}) as C }))
-  const unlimited = options.sendTimeoutMs === undefined ? undefined : limitSending(server, options.sendTimeoutMs)
+  const unlimited = options.sendTimeoutMs === undefined
+    ? undefined
+    : limitSending(server, options.sendTimeoutMs)
   const before = takeListeners(server, 'request')
   const beforeContinue = takeListeners(server, 'checkContinue')
 
@@ -111,8 +114,12 @@ export function attach<C = unknown>(
     whenFree(failure, socket, () => answerRaw(socket, refuse(parseError(failure), bareRequest({}, '', '', (socket as Partial<Socket>).remoteAddress))))
   }
   if (server.listenerCount('clientError') === 0) added.push(['clientError', clientError])
-  if (server.listenerCount('checkExpectation') === 0) added.push(['checkExpectation', checkExpectation])
-  if (options.connect !== undefined || server.listenerCount('connect') === 0) added.push(['connect', connect])
+  if (server.listenerCount('checkExpectation') === 0) {
+    added.push(['checkExpectation', checkExpectation])
+  }
+  if (options.connect !== undefined || server.listenerCount('connect') === 0) {
+    added.push(['connect', connect])
+  }
   for (const [event, listener] of added) server.on(event, listener as never)
 
   return () => {
@@ -132,7 +139,8 @@ function takeListeners(server: NodeServer, event: string): Listener[] {
 /** Answers what never became a request, where no other answer is on its way. */
 function whenFree(failure: ParseFailure, socket: Watched, answer: () => void): void {
   const last = socket[LAST]
-  const free = last === undefined || last.writableFinished || (last.socket !== null && !last.headersSent)
+  const free = last === undefined || last.writableFinished
+    || (last.socket !== null && !last.headersSent)
   if (failure.code === 'ECONNRESET') socket.destroy()
   else if (free) answer()
   // Both came in one packet: the answer to the good request is on its way.

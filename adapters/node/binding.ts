@@ -47,7 +47,9 @@ export class Binding<C> {
 
   constructor(handler: Handler<C>, options: NodeOptions<C>) {
     if (typeof handler !== 'function') {
-      throw new TypeError(`A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`)
+      throw new TypeError(
+        `A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`
+      )
     }
     const { onError, context, mountPath } = options
     this.boundary = onError === undefined ? {} : { onError }
@@ -57,11 +59,19 @@ export class Binding<C> {
   }
 
   /** Takes one exchange to its end. `waiting`: the client waits for a 100. */
-  run(req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, next: Next | undefined, waiting: boolean): void {
+  run(
+    req: HostRequest,
+    res: HostResponse,
+    facts: CallFacts<C> | undefined,
+    next: Next | undefined,
+    waiting: boolean,
+  ): void {
     let mountPath: string | undefined
     try {
       if (facts !== undefined) checkNames('toNode: the third argument', facts, CALL)
-      mountPath = facts?.mountPath === undefined ? this.ownMountPath(req) : cleanMountPath(facts.mountPath)
+      mountPath = facts?.mountPath === undefined
+        ? this.ownMountPath(req)
+        : cleanMountPath(facts.mountPath)
     } catch (error) {
       const call = this.call(req, res, facts, waiting, undefined)
       void this.rescue(call, error).then((answer) => send(call, answer, this.rescuer(call)))
@@ -81,20 +91,28 @@ export class Binding<C> {
     else this.settle(call, answer, undefined)
   }
 
-  private settle(call: NodeRequest<C>, answer: HttpResponse | undefined, next: Next | undefined): void {
+  private settle(
+    call: NodeRequest<C>, answer: HttpResponse | undefined, next: Next | undefined,
+  ): void {
     if (answer !== undefined) send(call, answer, this.rescuer(call))
     else if (next !== undefined) next()
     else void this.rescue(call, notFound(call)).then((missing) => send(call, missing, this.rescuer(call)))
   }
 
   private call(
-    req: HostRequest, res: HostResponse, facts: CallFacts<C> | undefined, waiting: boolean, mountPath: string | undefined
+    req: HostRequest,
+    res: HostResponse,
+    facts: CallFacts<C> | undefined,
+    waiting: boolean,
+    mountPath: string | undefined,
   ): NodeRequest<C> {
     return new NodeRequest(req, res, facts, waiting, this.makeContext, mountPath)
   }
 
   private ownMountPath(req: HostRequest): string | undefined {
-    return typeof this.mountPath === 'function' ? cleanMountPath(this.mountPath(req)) : this.mountPath
+    return typeof this.mountPath === 'function'
+      ? cleanMountPath(this.mountPath(req))
+      : this.mountPath
   }
 
   private rescuer(call: NodeRequest<C>): Rescue {

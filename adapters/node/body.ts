@@ -175,7 +175,9 @@ function collect(body: NodeBody, req: HostRequest, limit: number): Promise<Uint8
 
 function bytesOf(value: unknown): Uint8Array | undefined {
   if (typeof value === 'string') return Buffer.from(value)
-  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined
+  return ArrayBuffer.isView(value)
+    ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+    : undefined
 }
 
 /** Without a cause, since an error with one is reported, and a client that goes away is no news. */

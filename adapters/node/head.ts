@@ -46,7 +46,11 @@ function flat(
 }
 
 function merged(
-  res: HostResponse, headers: ResponseHeaders, drop: boolean, length: number | undefined, close: boolean
+  res: HostResponse,
+  headers: ResponseHeaders,
+  drop: boolean,
+  length: number | undefined,
+  close: boolean,
 ): OutgoingHttpHeaders {
   const all: OutgoingHttpHeaders = {}
   for (const [name, value] of Object.entries(headers)) {
@@ -76,7 +80,9 @@ function joined(values: readonly (number | string)[]): string {
   const members = new Map<string, string>()
   for (const part of values.join(',').split(',')) {
     const member = part.trim()
-    if (member !== '' && !members.has(member.toLowerCase())) members.set(member.toLowerCase(), member)
+    if (member !== '' && !members.has(member.toLowerCase())) {
+      members.set(member.toLowerCase(), member)
+    }
   }
   return [...members.values()].join(', ')
 }

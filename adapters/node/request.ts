@@ -53,7 +53,9 @@ export class NodeRequest<C> implements HttpRequest<C> {
     this.path = mountPath === undefined ? path : pathUnder(mountPath, path, hostMount)
     this.mountPath = mountPath ?? hostMount
     this.search = search
-    this.body = new NodeBody(req, res, facts !== undefined && 'body' in facts ? facts.body : req.body, waiting)
+    this.body = new NodeBody(
+      req, res, facts !== undefined && 'body' in facts ? facts.body : req.body, waiting,
+    )
   }
 
   get headers(): RequestHeaders {

@@ -82,7 +82,9 @@ function through<C>(
   let request = first
   for (let at = from; at < policies.length; at++) {
     const policy = policies[at] as Policy<C>
-    const verdict = policy.place?.wholeRun === 'waits' ? askWaiting(policy, request) : ask(policy, request)
+    const verdict = policy.place?.wholeRun === 'waits'
+      ? askWaiting(policy, request)
+      : ask(policy, request)
     if (isPending(verdict)) {
       return verdict.then((late) => {
         if ('status' in late) return late
@@ -105,7 +107,9 @@ function ask<C>(policy: Policy<C>, request: HttpRequest<C>): Verdict<C> {
     return { status: 200, headers: {}, [HOSTS]: true }
   }
   const read = (answer: HttpResponse | undefined): HttpResponse | Passed<C> =>
-    answer === undefined || HOSTS in answer ? { request: inner, headers: answer?.headers ?? {} } : answer
+    answer === undefined || HOSTS in answer
+      ? { request: inner, headers: answer?.headers ?? {} }
+      : answer
   return after(policy(request, next), read)
 }
 
@@ -124,7 +128,9 @@ function askWaiting<C>(
       resolve({ request: handed, headers: {} })
     })
     // What it says after that is too late to be answered.
-    const settle = async (): Promise<void> => { resolve(await policy(request, next) ?? { request, headers: {} }) }
+    const settle = async (): Promise<void> => {
+      resolve(await policy(request, next) ?? { request, headers: {} })
+    }
     settle().catch(reject)
   })
 }
@@ -139,7 +145,9 @@ function announce<C>({ request, headers }: Passed<C>): void {
   const { res } = request.raw as NodeRaw
   for (const name of names) {
     validateHeaderName(name)
-    for (const value of [headers[name] as string | string[]].flat()) validateHeaderValue(name, value)
+    for (const value of [headers[name] as string | string[]].flat()) {
+      validateHeaderValue(name, value)
+    }
   }
   atHead(res, () => {
     for (const name of names) {

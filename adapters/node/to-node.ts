@@ -6,7 +6,9 @@ import { Binding, NODE_OPTIONS, type NodeCall, type NodeOptions } from './bindin
 import type { Next } from './host.js'
 
 /** A listener for node:http that is also a middleware for Express and Connect. */
-export type NodeHandler<C = unknown> = (req: IncomingMessage, res: ServerResponse, next?: Next | NodeCall<C>) => void
+export type NodeHandler<C = unknown> = (
+  req: IncomingMessage, res: ServerResponse, next?: Next | NodeCall<C>,
+) => void
 
 /**
  * Turns a handler into a node:http listener that is also a middleware of Express 4, Express 5 and
@@ -37,7 +39,8 @@ export function toNode<C = unknown>(
   checkNames('toNode', options, NODE_OPTIONS)
   const binding = new Binding(handler, options)
   return (req, res, third) => {
-    if (third === undefined || typeof third === 'function') binding.run(req, res, undefined, third, false)
-    else binding.run(req, res, third, third.next, false)
+    if (third === undefined || typeof third === 'function') {
+      binding.run(req, res, undefined, third, false)
+    } else binding.run(req, res, third, third.next, false)
   }
 }

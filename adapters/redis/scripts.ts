@@ -13,9 +13,9 @@ export function script(source: string): Script {
 }
 
 /*
- * Every script here touches at most one key, so all of them are safe in a Cluster. An entry is the text
- * `<revision>\n<value>`. Lifetimes are durations, so that only the clock of Redis decides when a
- * key expires.
+ * Every script here touches at most one key, so all of them are safe in a Cluster. An entry is the
+ * text `<revision>\n<value>`. Lifetimes are durations, so that only the clock of Redis decides when
+ * a key expires.
  */
 
 /**

@@ -17,9 +17,9 @@ import { TaskScan } from './task-scan.js'
 const KNOWN = { client: 0, namespace: 0, timeoutMs: 0 } satisfies Record<keyof RedisStoreOptions, 0>
 
 /**
- * Task index on Redis 6.2 or later: sorted sets in one bucket on a single server, in 16 buckets with
- * hash tags in a Cluster. Writes of one turn of the event loop are sent in one command. Each task
- * takes some 400 bytes until it expires.
+ * Task index on Redis 6.2 or later: sorted sets in one bucket on a single server, in 16 buckets
+ * with hash tags in a Cluster. Writes of one turn of the event loop are sent in one command. Each
+ * task takes some 400 bytes until it expires.
  */
 export class RedisTaskIndex implements TaskIndex {
   readonly shared = true
@@ -114,7 +114,9 @@ function pageArguments(
   const isNewest = order === 'newest'
   let low = from ?? -Infinity
   let high = to === undefined ? '+inf' : `(${String(to)}`
-  if (after && isNewest && (to === undefined || to > after.createdAt)) high = String(after.createdAt)
+  if (after && isNewest && (to === undefined || to > after.createdAt)) {
+    high = String(after.createdAt)
+  }
   if (after && !isNewest) low = Math.max(low, after.createdAt)
   const first = low === -Infinity ? '-inf' : String(low)
   return [

@@ -47,7 +47,9 @@ export class TaskScan {
     if (this.isUrgent) {
       await Promise.all(this.buckets.map(({ lists }) => this.run(COMPLETE, [lists], ['mark'])))
     }
-    const marks = await Promise.all(this.buckets.map(({ lists }) => this.run(COMPLETE, [lists], [])))
+    const marks = await Promise.all(
+      this.buckets.map(({ lists }) => this.run(COMPLETE, [lists], []))
+    )
     this.isUrgent = marks.includes(0) && await this.lease()
     this.cursor = '0'
     this.servers = this.client.nodes?.('master') ?? [this.client]

@@ -57,7 +57,9 @@ export async function readBody(settings: BodySettings, request: HttpRequest): Pr
   const { body: { parsed } } = request
   const limits = decodeLimits(settings)
   if (isValue(parsed)) {
-    return bodyOfValue(settings, await readJson(request, { maxBodyBytes: limits.maxBodyBytes }), false)
+    return bodyOfValue(
+      settings, await readJson(request, { maxBodyBytes: limits.maxBodyBytes }), false,
+    )
   }
   if (!isSmall(settings, request)) return bodyOfPieces(settings, decodeBody(request, limits))
   // Content-Length says that there are no more bytes.

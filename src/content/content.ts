@@ -79,19 +79,27 @@ export function content<C = unknown>(
   }
   return describe<C>((request) => {
     const found = find(request)
-    return found instanceof Promise ? found.then((late) => answer(request, late)) : answer(request, found)
+    return found instanceof Promise
+      ? found.then((late) => answer(request, late))
+      : answer(request, found)
   }, contentOperations(typeof source === 'function' ? undefined : source.type))
 }
 
 function planOf(options: ContentOptions): AnswerPlan {
   const { codings = [], disposition } = options
-  const { maxRanges = planDefaults.maxRanges, cacheControl = planDefaults.cacheControl, compressible = planDefaults.compressible } = options
+  const {
+    maxRanges = planDefaults.maxRanges,
+    cacheControl = planDefaults.cacheControl,
+    compressible = planDefaults.compressible,
+  } = options
   if (!Number.isInteger(maxRanges) || maxRanges < 1 || maxRanges > 100) {
     throw new TypeError(`maxRanges must be a whole number from 1 to 100, not ${String(maxRanges)}`)
   }
   if (!isFieldValue(cacheControl)) throw new TypeError('cacheControl can not be sent in a header')
   if (disposition !== undefined && disposition !== 'inline' && disposition !== 'attachment') {
-    throw new TypeError(`disposition must be 'inline' or 'attachment', not ${JSON.stringify(disposition)}`)
+    throw new TypeError(
+      `disposition must be 'inline' or 'attachment', not ${JSON.stringify(disposition)}`
+    )
   }
   return { codings: knownCodings(codings), compressible, disposition, maxRanges, cacheControl }
 }

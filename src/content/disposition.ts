@@ -17,7 +17,9 @@ export function contentDisposition(
   const plain = base.replaceAll(/[^\x20-\x7e]/gu, '?')
   // `%` in a quoted name is decoded by some clients and not by others.
   const quoted = `${kind}; filename="${plain.replaceAll('%', '_').replaceAll('"', '\\"')}"`
-  return plain === base && !base.includes('%') ? quoted : `${quoted}; filename*=UTF-8''${extended(base)}`
+  return plain === base && !base.includes('%')
+    ? quoted
+    : `${quoted}; filename*=UTF-8''${extended(base)}`
 }
 
 function printable(text: string): string {

@@ -26,14 +26,19 @@ export function contentOperations(type = '*/*'): readonly Operation[] {
         206: response('The parts asked for', {
           schema: {}, mediaTypes: [...new Set([type, 'multipart/byteranges'])], headers: { ...headers, ...fields('Content-Range') },
         }),
-        304: response('Not changed', { headers: fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary') }),
+        304: response(
+          'Not changed', { headers: fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary') },
+        ),
         ...errorResponses('not_found', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
       },
     }),
     operation('HEAD', {
       summary: 'The header fields of GET',
       parameters: read,
-      responses: { 200: response('As GET would answer', { headers }), ...errorResponses('not_found', 'not_acceptable', 'precondition_failed') },
+      responses: {
+        200: response('As GET would answer', { headers }),
+        ...errorResponses('not_found', 'not_acceptable', 'precondition_failed'),
+      },
     }),
   ]
 }

@@ -49,7 +49,9 @@ export interface ContentSource {
  * Finds what a request is for; `undefined` when there is nothing, and the host goes on (mostly to a
  * 404).
  */
-export type FindContent<C = unknown> = (request: HttpRequest<C>) => MaybePromise<ContentSource | undefined>
+export type FindContent<C = unknown> = (
+  request: HttpRequest<C>,
+) => MaybePromise<ContentSource | undefined>
 
 const ETAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/
 
@@ -69,7 +71,9 @@ export function checkSource(source: ContentSource): void {
     throw new TypeError('The media type of a content source can not be sent in a header')
   }
   if (lastModified !== undefined && !Number.isFinite(lastModified)) {
-    throw new TypeError(`lastModified must be a time in milliseconds since 1970, not ${lastModified}`)
+    throw new TypeError(
+      `lastModified must be a time in milliseconds since 1970, not ${lastModified}`
+    )
   }
   if (digests !== undefined) checkDigests(digests)
 }
@@ -85,10 +89,18 @@ export async function* readPart(
   if (left === 0) return
   for await (const chunk of await source.open(start, end)) {
     left -= chunk.byteLength
-    if (left < 0) throw new RangeError(`The content source gave more than the ${end - start} bytes that it was asked for`)
+    if (left < 0) {
+      throw new RangeError(
+        `The content source gave more than the ${end - start} bytes that it was asked for`
+      )
+    }
     yield chunk
   }
-  if (left > 0) throw new RangeError(`The content source ended ${left} bytes before the end of what it was asked for`)
+  if (left > 0) {
+    throw new RangeError(
+      `The content source ended ${left} bytes before the end of what it was asked for`
+    )
+  }
 }
 
 function checkDigests(digests: Digests): void {

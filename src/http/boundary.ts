@@ -9,8 +9,8 @@ import { telling, warn } from '../runtime/warning.js'
 
 /**
  * Receives every error that is not the client's: unknown errors, 5xx, a store that failed, and
- * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, nor what stopped because
- * the client has disconnected. What it throws or rejects with becomes a process warning.
+ * `HttpError`s with a `cause`. It does not receive a plain 404, 422 or 501, nor what stopped
+ * because the client has disconnected. What it throws or rejects with becomes a process warning.
  */
 export type OnError = (error: unknown, request: HttpRequest) => unknown
 

@@ -91,7 +91,8 @@ function withoutPort(text: string): string {
 }
 
 function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
-  if (text.length > 64 || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text))) {
+  if (text.length > 64
+    || !(ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text))) {
     return undefined
   }
   return ipaddr.process(text)

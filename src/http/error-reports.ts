@@ -32,7 +32,9 @@ const reports = channel(NAME)
 export function reportErrorsTo(
   listener: (error: unknown, place: ErrorPlace) => unknown,
 ): () => void {
-  if (typeof listener !== 'function') throw new TypeError('reportErrorsTo: pass a function of the error')
+  if (typeof listener !== 'function') {
+    throw new TypeError('reportErrorsTo: pass a function of the error')
+  }
   const onReport = (message: unknown): void => {
     const { error, ...place } = message as ErrorReport
     telling(() => listener(error, place))

@@ -71,8 +71,9 @@ export interface HttpRequest<C = unknown> {
   /** Request and response objects of the host's framework. */
   readonly raw: unknown
   /**
-   * Sends an informational response (RFC 9110 section 15.2), such as 104, before the final one. Does
-   * nothing if the client or the connection cannot take it. Absent if the binding cannot send one.
+   * Sends an informational response (RFC 9110 section 15.2), such as 104, before the final one.
+   * Does nothing if the client or the connection cannot take it. Absent if the binding cannot send
+   * one.
    */
   inform?(status: number, headers: ResponseHeaders): void
 }
@@ -129,9 +130,9 @@ export interface Policy<C = unknown> {
 }
 
 /**
- * The handler behind a policy. Its call is typed as a method, because TypeScript compares parameters
- * of methods in both directions: a policy passes on all of the context, so it fits in front of a
- * handler that reads more than the policy does.
+ * The handler behind a policy. Its call is typed as a method, because TypeScript compares
+ * parameters of methods in both directions: a policy passes on all of the context, so it fits in
+ * front of a handler that reads more than the policy does.
  */
 export type NextHandler<C> =
   & {
@@ -187,8 +188,12 @@ export function compose<C>(...parts: [...policies: Policy<C>[], handler: Handler
   if (parts.length === 0) throw new TypeError('compose: pass policies and, last, a handler')
   parts.forEach((part: unknown, at) => {
     if (typeof part === 'function') return
-    const advice = Array.isArray(part) ? 'an array; spread it: compose(...policies, handler)' : 'not a function'
-    throw new TypeError(`compose takes policies and, last, a handler; argument ${at + 1} is ${advice}`)
+    const advice = Array.isArray(part)
+      ? 'an array; spread it: compose(...policies, handler)'
+      : 'not a function'
+    throw new TypeError(
+      `compose takes policies and, last, a handler; argument ${at + 1} is ${advice}`
+    )
   })
   const handler = parts[parts.length - 1] as Handler<C>
   const policies = parts.slice(0, -1) as Policy<C>[]

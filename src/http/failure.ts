@@ -208,7 +208,8 @@ function sendable(headers: unknown): Record<string, string> {
       : typeof value === 'number'
       ? String(value)
       : value
-    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text) || BODY_HEADERS.has(name)) {
+    if (!isToken(name) || typeof text !== 'string' || !isFieldValue(text)
+      || BODY_HEADERS.has(name)) {
       continue
     }
     const size = name.length + text.length

@@ -81,7 +81,9 @@ export function ndjsonUpload<T>(options: UploadOptions<T>): BackgroundUpload | H
   return {
     task,
     handler<C>(endpoints: TaskEndpoints<C>): Handler<C> {
-      if (!endpoints?.tasks) throw new TypeError('ndjsonUpload: handler needs what taskEndpoints returned')
+      if (!endpoints?.tasks) {
+        throw new TypeError('ndjsonUpload: handler needs what taskEndpoints returned')
+      }
       if (endpoints.tasks.definition(task.name) !== task) {
         throw new TypeError(`ndjsonUpload: the task ${task.name} is not among the definitions`
           + ' of createTasks; add it there')

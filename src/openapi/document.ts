@@ -40,7 +40,9 @@ const UNFORESEEN: Fragment = {
  * Fragments that occur everywhere are named once. They are the same values, so they are found by
  * identity.
  */
-const SHARED = new Map<unknown, readonly [section: string, name: string]>([[errorSchema, ['schemas', 'Error']], [problemSchema, ['schemas', 'Problem']]])
+const SHARED = new Map<unknown, readonly [section: string, name: string]>(
+  [[errorSchema, ['schemas', 'Error']], [problemSchema, ['schemas', 'Problem']]]
+)
 for (const [name, field] of Object.entries(responseFields)) SHARED.set(field, ['headers', name])
 for (const [name, field] of Object.entries(requestFields)) SHARED.set(field, ['parameters', name])
 
@@ -62,12 +64,16 @@ export function openapi(
 ): Fragment {
   checkNames('openapi', options, KNOWN)
   const operations = [handlers].flat().flatMap((handler) => (handler as Handler).operations ?? [])
-  if (operations.length === 0) throw new TypeError('openapi: none of these handlers describes itself; pass a router(), or handlers made with describe()')
+  if (operations.length === 0) {
+    throw new TypeError('openapi: none of these handlers describes itself; pass a router(), or handlers made with describe()')
+  }
   const paths = new Map<string, Map<string, Operation>>()
   const schemes: Record<string, Fragment> = { ...options.securitySchemes }
   for (const operation of operations) {
     const { method, path, securitySchemes } = operation
-    if (path === undefined) throw new TypeError(`openapi: an operation ${method} has no path; put its handler into a router(), or give the operation one`)
+    if (path === undefined) {
+      throw new TypeError(`openapi: an operation ${method} has no path; put its handler into a router(), or give the operation one`)
+    }
     Object.assign(schemes, securitySchemes)
     if (!METHODS.includes(method)) continue
     const item = paths.get(path) ?? new Map<string, Operation>()

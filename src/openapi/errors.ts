@@ -12,7 +12,10 @@ const members: Fragment = {
     items: {
       type: 'object',
       required: ['pointer', 'message'],
-      properties: { pointer: { type: 'string', description: 'JSON pointer (RFC 6901) to what is wrong' }, message: text },
+      properties: {
+        pointer: { type: 'string', description: 'JSON pointer (RFC 6901) to what is wrong' },
+        message: text,
+      },
     },
   },
 }

@@ -20,13 +20,17 @@ export const requestFields = {
   wantReprDigest: parameter('header', 'Want-Repr-Digest', {
     description: 'The digests that are wanted, such as `sha-256=10` (RFC 9530 section 4)',
   }),
-  range: parameter('header', 'Range', { description: 'The part that is wanted (RFC 9110 section 14.2)' }),
+  range: parameter(
+    'header', 'Range', { description: 'The part that is wanted (RFC 9110 section 14.2)' },
+  ),
 } as const satisfies Record<string, Fragment>
 
 /** Response header fields that several operations send, by their name in a response object. */
 export const responseFields = {
   'Location': header('Path of the resource that was made (RFC 9110 section 10.2.2)'),
-  'Content-Location': header('Path of the resource that this body represents (RFC 9110 section 8.7)'),
+  'Content-Location': header(
+    'Path of the resource that this body represents (RFC 9110 section 8.7)'
+  ),
   'Preference-Applied': header('The preferences that were honoured (RFC 7240 section 3)'),
   'Retry-After': header('Seconds until it is worth asking again (RFC 9110 section 10.2.3)', {
     type: 'integer', minimum: 0,
@@ -42,7 +46,9 @@ export const responseFields = {
   'Accept-Ranges': header('The range units that are understood (RFC 9110 section 14.3)'),
   'Deprecation': header('When this became, or becomes, deprecated'),
   'Sunset': header('HTTP date when this resource is expected to go (RFC 8594)'),
-  'Idempotent-Replayed': header('`true` when an earlier request with this Idempotency-Key was answered'),
+  'Idempotent-Replayed': header(
+    '`true` when an earlier request with this Idempotency-Key was answered'
+  ),
 } as const satisfies Record<string, Fragment>
 
 /**

@@ -64,7 +64,9 @@ export function mergeOperations(first: Operation, second: Operation): Operation 
   // One that is partly deprecated is not deprecated.
   const deprecated = first.openapi['deprecated'] !== second.openapi['deprecated']
   const bodies = [first.openapi['requestBody'], second.openapi['requestBody']] as (Fragment | undefined)[]
-  const requestBody = bodies[0] && bodies[1] ? joinContents(bodies[0], bodies[1]) : bodies[0] ?? bodies[1]
+  const requestBody = bodies[0] && bodies[1]
+    ? joinContents(bodies[0], bodies[1])
+    : bodies[0] ?? bodies[1]
   return addParameters(
     { ...joined, openapi: { ...joined.openapi, ...requestBody && { requestBody }, ...deprecated && { deprecated: false } } },
     (second.openapi['parameters'] ?? []) as readonly Fragment[],

@@ -7,7 +7,9 @@ import type { Operation } from '../http/exchange.js'
 export function operationIds(operations: readonly Operation[]): Map<Operation, string> {
   const taken = new Set<string>()
   return new Map(operations.map((operation) => {
-    const wanted = typeof operation.openapi['operationId'] === 'string' ? operation.openapi['operationId'] : made(operation)
+    const wanted = typeof operation.openapi['operationId'] === 'string'
+      ? operation.openapi['operationId']
+      : made(operation)
     let id = wanted
     for (let number = 2; taken.has(id); number++) id = `${wanted}${number}`
     taken.add(id)

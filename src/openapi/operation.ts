@@ -84,7 +84,13 @@ export function parameter(
   where: 'query' | 'header' | 'path', name: string, options: ParameterOptions = {},
 ): Fragment {
   checkNames('parameter', options, PARAMETER)
-  return { name, in: where, ...options, required: where === 'path' || (options.required ?? false), schema: schemaObject(options.schema ?? { type: 'string' }) }
+  return {
+    name,
+    in: where,
+    ...options,
+    required: where === 'path' || (options.required ?? false),
+    schema: schemaObject(options.schema ?? { type: 'string' }),
+  }
 }
 
 /** Options of `body`. */

@@ -71,18 +71,32 @@ const OPTIONAL: PolicyPlace = { name: 'authenticate', behind: BEHIND }
 export function authenticate<P extends Principal, C = unknown>(
   options: AuthenticateOptions<P>,
 ): Policy<C> {
-  if (isScheme(options)) throw new TypeError('authenticate: pass the scheme in a list: authenticate({ schemes: [bearer({ verify })] })')
+  if (isScheme(options)) {
+    throw new TypeError(
+      'authenticate: pass the scheme in a list: authenticate({ schemes: [bearer({ verify })] })'
+    )
+  }
   checkNames('authenticate', options, KNOWN)
   const { schemes, realm = 'longhaul', optional = false, cache } = options
   if (!(schemes?.length > 0)) {
-    throw new TypeError('authenticate: schemes must be a list with at least one scheme, such as [bearer({ verify })]')
+    throw new TypeError(
+      'authenticate: schemes must be a list with at least one scheme, such as [bearer({ verify })]'
+    )
   }
-  if (!schemes.every(isScheme)) throw new TypeError('authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })')
-  if (!/^[ !#-[\]-~]+$/.test(realm)) throw new TypeError('authenticate: realm must be printable ASCII without quotes and backslashes')
+  if (!schemes.every(isScheme)) {
+    throw new TypeError('authenticate: schemes are what bearer, basic, apiKey and hostUser make, such as bearer({ verify })')
+  }
+  if (!/^[ !#-[\]-~]+$/.test(realm)) {
+    throw new TypeError(
+      'authenticate: realm must be printable ASCII without quotes and backslashes'
+    )
+  }
   const remember = cache === undefined ? undefined : remembering(cache, schemes)
 
   const verify = (scheme: Scheme<P>, credentials: string, request: HttpRequest<C>): MaybePromise<P | undefined> =>
-    remember === undefined || !scheme.cacheable ? scheme.verify(credentials, request) : remember(scheme, credentials, request)
+    remember === undefined || !scheme.cacheable
+      ? scheme.verify(credentials, request)
+      : remember(scheme, credentials, request)
 
   const identify = (request: HttpRequest<C>, refused: Scheme<P>[], from: number): MaybePromise<P | undefined> => {
     for (let at = from; at < schemes.length; at++) {
@@ -109,7 +123,8 @@ export function authenticate<P extends Principal, C = unknown>(
       if (principal !== undefined) {
         return next(withContext(request, { principal: checked(principal) }))
       }
-      const challenge = (): string => schemes.map((scheme) => scheme.challenge(realm, refused.includes(scheme))).join(', ')
+      const challenge = (): string =>
+        schemes.map((scheme) => scheme.challenge(realm, refused.includes(scheme))).join(', ')
       if (!optional) {
         throw httpError('unauthorized', { headers: { 'www-authenticate': challenge() } })
       }
@@ -117,7 +132,9 @@ export function authenticate<P extends Principal, C = unknown>(
     }
     return after(identify(request, refused, 0), go)
   }
-  return Object.assign(policy, { place: optional ? OPTIONAL : PLACE, describe: securedBy(schemes as readonly Scheme[], optional) })
+  return Object.assign(policy, {
+    place: optional ? OPTIONAL : PLACE, describe: securedBy(schemes as readonly Scheme[], optional),
+  })
 }
 
 function isScheme(each: unknown): boolean {
@@ -156,7 +173,9 @@ function checked<P extends Principal>(principal: P): P {
   throw new TypeError('authenticate: verify must give a principal with a subject, a text that is not empty, or undefined')
 }
 
-type Remember<P extends Principal> = (scheme: Scheme<P>, credentials: string, request: HttpRequest) => MaybePromise<P | undefined>
+type Remember<P extends Principal> = (
+  scheme: Scheme<P>, credentials: string, request: HttpRequest,
+) => MaybePromise<P | undefined>
 
 function remembering<P extends Principal>(
   cache: CredentialCache, schemes: readonly Scheme<P>[],
@@ -168,13 +187,23 @@ function remembering<P extends Principal>(
     throw new TypeError('authenticate: cache needs maxEntries and ttlMs, both above 0')
   }
   if (keyOf === undefined) {
-    const asks = schemes.find(({ cacheable, verify, asksRequest = verify.length > 1 }) => cacheable && asksRequest)
-    if (asks) throw new TypeError(`authenticate: verify of ${asks.name} takes the request, but the cache remembers by the credentials; ${NAME_IT}`)
-  } else if (typeof keyOf !== 'function') throw new TypeError('authenticate: cache: key must be a function of the request that returns a text')
+    const asks = schemes.find(
+      ({ cacheable, verify, asksRequest = verify.length > 1 }) => cacheable && asksRequest
+    )
+    if (asks) {
+      throw new TypeError(`authenticate: verify of ${asks.name} takes the request, but the cache remembers by the credentials; ${NAME_IT}`)
+    }
+  } else if (typeof keyOf !== 'function') {
+    throw new TypeError(
+      'authenticate: cache: key must be a function of the request that returns a text'
+    )
+  }
   const known = new LRUCache<string, P>({ max: maxEntries, ttl: ttlMs })
   const asked = new Map<string, Promise<P | undefined>>()
   return (scheme, credentials, request) => {
-    const key = secretDigest(JSON.stringify([schemes.indexOf(scheme), more(keyOf, request), credentials]))
+    const key = secretDigest(
+      JSON.stringify([schemes.indexOf(scheme), more(keyOf, request), credentials])
+    )
     const before = known.get(key) ?? asked.get(key)
     if (before !== undefined) return before
     const keep = (found: P | undefined): P | undefined => {

@@ -23,7 +23,10 @@ const KNOWN = {
 } satisfies Record<keyof AuthorizeOptions<Principal>, 0>
 const PLACE: PolicyPlace = {
   name: 'authorize',
-  behind: { requestId: 'what is refused here would have no id', authenticate: 'the client is not authenticated there yet, so every request would get a 401' },
+  behind: {
+    requestId: 'what is refused here would have no id',
+    authenticate: 'the client is not authenticated there yet, so every request would get a 401',
+  },
 }
 
 /**
@@ -47,7 +50,11 @@ export function authorize<P extends Principal, C = unknown>(
   if (typeof allow !== 'function') {
     throw new TypeError('authorize: allow must be a function that gives true or false')
   }
-  if (reason === undefined || reason === '') throw new TypeError('authorize: give a reason, a code that tells a program why, such as needs_writer')
+  if (reason === undefined || reason === '') {
+    throw new TypeError(
+      'authorize: give a reason, a code that tells a program why, such as needs_writer'
+    )
+  }
   const policy: Policy<C> = (request, next) => {
     const principal = principalOrNobody<P>(request, 'authorize')
     if (principal === undefined) throw httpError('unauthorized')

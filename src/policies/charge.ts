@@ -37,7 +37,12 @@ export class Charge<C = never> {
   readonly #outer: Charge | undefined
 
   /** `passes` returns `true` for failures of the store that let a later charge pass. */
-  constructor(store: Store, limits: readonly Limit<C>[], passes: (error: unknown) => boolean, outer: Charge | undefined) {
+  constructor(
+    store: Store,
+    limits: readonly Limit<C>[],
+    passes: (error: unknown) => boolean,
+    outer: Charge | undefined,
+  ) {
     this.#store = store
     this.#limits = limits
     this.#passes = passes
@@ -70,7 +75,9 @@ export class Charge<C = never> {
     await this.#outer?.more(amount, policy)
     try {
       for (const [at, key] of this.#keys.entries()) {
-        if (key !== undefined && (policy === undefined || this.#limits[at]?.name === policy)) await this.#takeOne(at, key, amount)
+        if (key !== undefined && (policy === undefined || this.#limits[at]?.name === policy)) {
+          await this.#takeOne(at, key, amount)
+        }
       }
     } catch (error) {
       if (!this.#passes(error)) throw error
@@ -92,7 +99,11 @@ export class Charge<C = never> {
     if (!Number.isSafeInteger(cost) || cost < 0) {
       throw new TypeError(`rateLimit: the cost of ${name} must be a whole number from 0 on`)
     }
-    if (cost > limit) throw httpError('body_too_large', { message: `This request costs ${cost}, and the limit is ${limit}.` })
+    if (cost > limit) {
+      throw httpError('body_too_large', {
+        message: `This request costs ${cost}, and the limit is ${limit}.`,
+      })
+    }
     // What would not fit is not charged: a large request that is refused leaves the rest for
     // smaller ones. One that costs 1 needs no look beforehand, because nothing smaller could be
     // served with what is left.
@@ -104,7 +115,9 @@ export class Charge<C = never> {
 
   #charge(at: number, key: string, cost: number): MaybePromise<void> {
     const adding = this.#add(at, key, cost)
-    return isPending(adding) ? adding.then((count) => { this.#check(at, cost, count) }) : this.#check(at, cost, adding)
+    return isPending(adding)
+      ? adding.then((count) => { this.#check(at, cost, count) })
+      : this.#check(at, cost, adding)
   }
 
   #check(at: number, cost: number, count: Count): void {
@@ -115,12 +128,17 @@ export class Charge<C = never> {
   #add(at: number, key: string, by: number): MaybePromise<Count> {
     const { windowMs } = this.#limits[at] as Limit<C>
     const adding = this.#store.increment(key, by, { ttlMs: windowMs })
-    return after(adding, ({ value, resetMs }) => this.#counts[at] = { value, resetAt: performance.now() + resetMs })
+    return after(
+      adding,
+      ({ value, resetMs }) => this.#counts[at] = { value, resetAt: performance.now() + resetMs },
+    )
   }
 
   #refuse(name: string, { resetAt }: Count): never {
     this.refusedBy = name
-    throw httpError('too_many_requests', { headers: { 'retry-after': String(seconds(resetAt - performance.now())) } })
+    throw httpError('too_many_requests', {
+      headers: { 'retry-after': String(seconds(resetAt - performance.now())) },
+    })
   }
 }
 

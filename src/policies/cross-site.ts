@@ -69,14 +69,16 @@ export function crossSite<C = unknown>(options: CrossSiteOptions = {}): Policy<C
     const { origin, 'sec-fetch-site': site } = request.headers
     if (typeof origin === 'string' && (named.has(origin) || isKnownOrigin(request))) return true
     if (site === undefined) return origin === undefined || isOwn(origin, request)
-    return site === 'same-origin' || site === 'none' || (site === 'same-site' && sameSite === 'allow')
+    return site === 'same-origin' || site === 'none'
+      || (site === 'same-site' && sameSite === 'allow')
   }
   const policy: Policy<C> = (request, next) => {
     if (passes(request)) return next(request)
     throw httpError('cross_site')
   }
   const refused = failing('cross_site')
-  const told = (operation: Operation): Operation => SAFE.has(operation.method) ? operation : refused(operation)
+  const told = (operation: Operation): Operation =>
+    SAFE.has(operation.method) ? operation : refused(operation)
   return Object.assign(policy, { place: PLACE, describe: told })
 }
 

@@ -28,19 +28,32 @@ export function securedBy(
   schemes: readonly Pick<Scheme, 'name' | 'openapi'>[], optional: boolean,
 ): Describe {
   const told = schemes.filter(({ openapi }) => openapi !== undefined)
-  const securitySchemes = Object.fromEntries(told.map(({ name, openapi }) => [name, openapi as Fragment]))
+  const securitySchemes = Object.fromEntries(
+    told.map(({ name, openapi }) => [name, openapi as Fragment])
+  )
   const security = told.map(({ name }) => ({ [name]: [] }))
   const unauthorized = failing('unauthorized')
   return (operation) => {
     const needed = !optional || '401' in (operation.openapi['responses'] as Fragment)
-    if (!needed) return { ...operation, openapi: { ...operation.openapi, security: operation.openapi['security'] ?? [] } }
+    if (!needed) {
+      return {
+        ...operation,
+        openapi: { ...operation.openapi, security: operation.openapi['security'] ?? [] },
+      }
+    }
     const described = unauthorized(operation)
     if (told.length === 0) return described
-    return { ...described, openapi: { ...described.openapi, security }, securitySchemes: { ...operation.securitySchemes, ...securitySchemes } }
+    return {
+      ...described,
+      openapi: { ...described.openapi, security },
+      securitySchemes: { ...operation.securitySchemes, ...securitySchemes },
+    }
   }
 }
 
 export const RATE_FIELDS: Readonly<Record<string, Fragment>> = {
-  'RateLimit-Policy': header('The limits that apply (RateLimit header fields for HTTP, draft of the IETF)'),
+  'RateLimit-Policy': header(
+    'The limits that apply (RateLimit header fields for HTTP, draft of the IETF)'
+  ),
   'RateLimit': header('What is left of each, and for how long'),
 }

@@ -13,7 +13,11 @@ export interface LimitBodyOptions {
 }
 
 const KNOWN = { maxBodyBytes: 0 } satisfies Record<keyof LimitBodyOptions, 0>
-const PLACE: PolicyPlace = { name: 'limitBody', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
+const PLACE: PolicyPlace = {
+  name: 'limitBody',
+  wholeRun: 'cuts',
+  behind: { requestId: 'what is refused here would have no id' },
+}
 
 /**
  * Limits the bodies of all handlers behind it: 413 `body_too_large` (RFC 9110 section 15.5.14). It

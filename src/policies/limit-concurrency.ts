@@ -45,7 +45,12 @@ const KNOWN = {
 const AFTER = 'requests that it refuses would hold a slot'
 const PLACE: PolicyPlace = {
   name: 'limitConcurrency', wholeRun: 'waits',
-  behind: { requestId: 'what is refused here would have no id', authenticate: AFTER, authorize: AFTER, rateLimit: AFTER },
+  behind: {
+    requestId: 'what is refused here would have no id',
+    authenticate: AFTER,
+    authorize: AFTER,
+    rateLimit: AFTER,
+  },
 }
 
 /**
@@ -79,7 +84,8 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C
   let running = 0
   // A set keeps the order, and lets one in the middle go without a search.
   const queue = new Set<() => void>()
-  const refused = () => httpError('overloaded', { headers: { 'retry-after': String(retryAfterSeconds) } })
+  const refused = () =>
+    httpError('overloaded', { headers: { 'retry-after': String(retryAfterSeconds) } })
 
   const leave = (): void => {
     running--
@@ -119,7 +125,9 @@ export function limitConcurrency<C = unknown>(options: LimitConcurrencyOptions<C
     if (queue.size >= maxQueued) throw refused()
     return turn(request.signal).then(() => run(request, next))
   }
-  const policy = maxPerCaller === undefined ? admit : perCaller(admit, maxPerCaller, by, retryAfterSeconds)
+  const policy = maxPerCaller === undefined
+    ? admit
+    : perCaller(admit, maxPerCaller, by, retryAfterSeconds)
   return Object.assign(policy, { place: PLACE, describe: maxPerCaller === undefined ? failing('overloaded') : failing('overloaded', 'too_many_requests') })
 }
 
@@ -132,7 +140,11 @@ function perCaller<C>(
   return (request, next) => {
     const key = keyOf(request)
     if (key === undefined) return inner(request, next)
-    if (counts.get(key) >= max) throw httpError('too_many_requests', { headers: { 'retry-after': String(retryAfterSeconds) } })
+    if (counts.get(key) >= max) {
+      throw httpError('too_many_requests', {
+        headers: { 'retry-after': String(retryAfterSeconds) },
+      })
+    }
     counts.add(key)
     return answeredThen(() => inner(request, next), () => { counts.remove(key) })
   }

@@ -16,10 +16,12 @@ const PLAIN = /^[A-Za-z0-9._~@:/-]{1,128}$/
 export function limitKeys<C>(
   start: string, by: LimitBy<C>, addressOf: (request: HttpRequest) => string | undefined,
 ): (request: HttpRequest<C>) => string | undefined {
-  const keysOf = (kind: string): Memo<{ readonly key: string }> => new Memo((text) => ({ key: `${start}:${kind}:${plain(text)}` }))
+  const keysOf = (kind: string): Memo<{ readonly key: string }> =>
+    new Memo((text) => ({ key: `${start}:${kind}:${plain(text)}` }))
   const principals = keysOf('p')
   const addresses = new Memo((text: string) => ({ key: `${start}:a:${text}` }))
-  const byAddress = (request: HttpRequest<C>): string => addresses.get(addressOf(request) ?? 'unknown').key
+  const byAddress = (request: HttpRequest<C>): string =>
+    addresses.get(addressOf(request) ?? 'unknown').key
   if (by === 'address') return byAddress
   if (by === 'principal') {
     return (request) => {
@@ -36,5 +38,7 @@ export function limitKeys<C>(
 
 /** Keys of the store are short and well-formed; what is not becomes a digest. */
 function plain(text: string): string {
-  return PLAIN.test(text) ? text : `#${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')}`
+  return PLAIN.test(text)
+    ? text
+    : `#${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')}`
 }

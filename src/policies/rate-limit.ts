@@ -74,7 +74,9 @@ const POLICY = {
   name: 0, limit: 0, windowSeconds: 0, cost: 0, by: 0,
 } satisfies Record<keyof RateLimitPolicy, 0>
 const OUTER = { requestId: 'what is refused here would have no id' }
-const BEHIND = { ...OUTER, authenticate: 'it counts by principal, and the client is not authenticated there yet' }
+const BEHIND = {
+  ...OUTER, authenticate: 'it counts by principal, and the client is not authenticated there yet',
+}
 
 /**
  * Limits requests: 429 `too_many_requests` with `Retry-After` (RFC 6585 section 4). Each window is
@@ -100,13 +102,19 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
     throw new TypeError('rateLimit: pass a store, such as memory().store')
   }
   if (!(policies?.length > 0)) throw new TypeError('rateLimit: name at least one policy')
-  if (!/^[\w.:-]{1,64}$/.test(prefix)) throw new TypeError('rateLimit: prefix must be 1 to 64 letters, digits and . : _ -')
+  if (!/^[\w.:-]{1,64}$/.test(prefix)) {
+    throw new TypeError('rateLimit: prefix must be 1 to 64 letters, digits and . : _ -')
+  }
   policies.forEach(check)
   if (new Set(policies.map(({ name }) => name)).size < policies.length) {
     throw new TypeError('rateLimit: two policies have one name')
   }
-  const addressOf = clientAddress({ ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix } })
-  const announced = policies.map(({ name, limit, windowSeconds }) => `"${name}";q=${limit};w=${windowSeconds}`).join(', ')
+  const addressOf = clientAddress({
+    ...trustedProxies && { trustedProxies }, ...ipv6Prefix !== undefined && { ipv6Prefix },
+  })
+  const announced = policies
+    .map(({ name, limit, windowSeconds }) => `"${name}";q=${limit};w=${windowSeconds}`)
+    .join(', ')
   const limits = policies.map(({ name, limit, windowSeconds, cost, by = 'principal' }): Limit<C> =>
     ({ name, limit, windowMs: windowSeconds * 1000, cost, keyOf: limitKeys(`${prefix}:${name}`, by, addressOf) }))
 
@@ -121,10 +129,16 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
       return failed(error, charge, request, next)
     }
     if (!isPending(taking)) return go(charge, request, next)
-    return taking.then(() => go(charge, request, next), (error: unknown) => failed(error, charge, request, next))
+    return taking.then(
+      () => go(charge, request, next), (error: unknown) => failed(error, charge, request, next),
+    )
   }
   const go = (charge: Charge<C>, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> =>
-    withHeaders(next, withContext(request, { [Charge.key]: charge }), (headers) => { tellLeft(headers, charge) })
+    withHeaders(
+      next,
+      withContext(request, { [Charge.key]: charge }),
+      (headers) => { tellLeft(headers, charge) },
+    )
   const failed = (error: unknown, charge: Charge<C>, request: HttpRequest<C>, next: Handler<C>): ReturnType<Policy<C>> => {
     if (passes(error)) {
       tell('store_away', undefined, request, error)
@@ -136,13 +150,19 @@ export function rateLimit<C = unknown>(options: RateLimitOptions<C>): Policy<C> 
   const tellLeft = (headers: ResponseHeaders, charge: Charge<C>): void => {
     // Beside what a rateLimit behind this one has said.
     const { 'ratelimit-policy': policiesBehind, ratelimit: behind } = headers
-    headers['ratelimit-policy'] = policiesBehind === undefined ? announced : `${String(policiesBehind)}, ${announced}`
+    headers['ratelimit-policy'] = policiesBehind === undefined
+      ? announced
+      : `${String(policiesBehind)}, ${announced}`
     const { field } = charge
-    if (field !== '') headers['ratelimit'] = behind === undefined ? field : `${String(behind)}, ${field}`
+    if (field !== '') {
+      headers['ratelimit'] = behind === undefined ? field : `${String(behind)}, ${field}`
+    }
   }
   const byPrincipal = policies.some(({ by = 'principal' }) => by === 'principal')
   const place: PolicyPlace = { name: 'rateLimit', behind: byPrincipal ? BEHIND : OUTER }
-  return Object.assign(policy, { place, describe: adding(RATE_FIELDS, failing('too_many_requests')) })
+  return Object.assign(policy, {
+    place, describe: adding(RATE_FIELDS, failing('too_many_requests')),
+  })
 }
 
 /**
@@ -202,6 +222,13 @@ function check<C>(policy: RateLimitPolicy<C>): void {
   }
 }
 
-function tell(outcome: RateLimitEvent['outcome'], policy: string | undefined, { method, path }: HttpRequest, error: unknown): void {
-  if (events.hasSubscribers) events.publish({ outcome, policy, method, path, error } satisfies RateLimitEvent)
+function tell(
+  outcome: RateLimitEvent['outcome'],
+  policy: string | undefined,
+  { method, path }: HttpRequest,
+  error: unknown,
+): void {
+  if (events.hasSubscribers) {
+    events.publish({ outcome, policy, method, path, error } satisfies RateLimitEvent)
+  }
 }

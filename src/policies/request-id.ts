@@ -45,7 +45,9 @@ export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C
     const sent = trust ? request.headers[name] : undefined
     const id = typeof sent === 'string' && HARMLESS.test(sent) ? sent : newId()
     setRequestId(request, id)
-    return withHeaders(next, withContext(request, { requestId: id }), (headers) => { headers[name] = id })
+    return withHeaders(
+      next, withContext(request, { requestId: id }), (headers) => { headers[name] = id },
+    )
   }
   return Object.assign(policy, { place: PLACE, describe: adding({ [header]: idField }) })
 }
@@ -59,5 +61,6 @@ export function requestId<C = unknown>(options: RequestIdOptions = {}): Policy<C
  * })
  */
 export function requestIdOf(request: HttpRequest<unknown>): string | undefined {
-  return (request.context as { readonly requestId?: string } | null | undefined)?.requestId ?? getRequestId(request)
+  return (request.context as { readonly requestId?: string } | null | undefined)?.requestId
+    ?? getRequestId(request)
 }

@@ -43,9 +43,13 @@ export interface Scheme<P extends Principal = Principal> {
  * Returns the principal of a token or key; `undefined` if it is not valid. If `authenticate` has a
  * `cache`, see its `key` for what this may read of the request.
  */
-export type VerifyToken<P extends Principal> = (token: string, request: HttpRequest) => MaybePromise<P | undefined>
+export type VerifyToken<P extends Principal> = (
+  token: string, request: HttpRequest,
+) => MaybePromise<P | undefined>
 /** Returns the principal of a name and password; `undefined` if they are not valid. */
-export type VerifyPassword<P extends Principal> = (name: string, password: string, request: HttpRequest) => MaybePromise<P | undefined>
+export type VerifyPassword<P extends Principal> = (
+  name: string, password: string, request: HttpRequest,
+) => MaybePromise<P | undefined>
 
 /** RFC 6750 section 2.1 (token68). */
 const TOKEN68 = /^[A-Za-z0-9._~+/-]+=*$/
@@ -78,7 +82,8 @@ export function bearer<P extends Principal>(options: {
       return token === undefined || TOKEN68.test(token) ? token : ''
     },
     // RFC 6750 section 3: no error code for a request that has no credentials at all.
-    challenge: (realm, refused) => `Bearer realm="${realm}"${refused ? ', error="invalid_token"' : ''}`,
+    challenge: (realm, refused) =>
+      `Bearer realm="${realm}"${refused ? ', error="invalid_token"' : ''}`,
   }
 }
 
@@ -146,7 +151,11 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & {
   needsVerify('apiKey', verify)
   const inHeader = 'header' in place
   const name = inHeader ? place.header.toLowerCase() : place.query
-  if (typeof name !== 'string' || !isToken(name)) throw new TypeError('apiKey: name the header or the query parameter, as in { header: \'x-api-key\' }')
+  if (typeof name !== 'string' || !isToken(name)) {
+    throw new TypeError(
+      'apiKey: name the header or the query parameter, as in { header: \'x-api-key\' }'
+    )
+  }
   const read = (request: HttpRequest): string | undefined => {
     if (inHeader) return single(request.headers[name])
     const values = request.query.getAll(name)
@@ -158,7 +167,8 @@ export function apiKey<P extends Principal>(options: ApiKeyPlace & {
       const key = read(request)
       return key !== undefined && (key.length > LONGEST_CREDENTIALS || CONTROL.test(key)) ? '' : key
     },
-    challenge: (realm) => `ApiKey realm="${realm}", in="${inHeader ? 'header' : 'query'}", name="${name}"`,
+    challenge: (realm) =>
+      `ApiKey realm="${realm}", in="${inHeader ? 'header' : 'query'}", name="${name}"`,
   }
 }
 

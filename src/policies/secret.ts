@@ -46,7 +46,9 @@ export class SecretTable<V> {
   }
 
   get(secret: string): V | undefined {
-    return this.#few.length > FEW ? this.#digests().get(secretDigest(secret)) : this.#compare(secret)
+    return this.#few.length > FEW
+      ? this.#digests().get(secretDigest(secret))
+      : this.#compare(secret)
   }
 
   #digests(): Map<string, V> {
@@ -59,7 +61,10 @@ export class SecretTable<V> {
     let found: V | undefined
     for (const { bytes, asked, value } of this.#few) {
       // Written over each time: a buffer for each request costs more than the comparison.
-      if (bytes.length === length && asked.write(secret) === length && timingSafeEqual(bytes, asked)) found = value
+      if (bytes.length === length && asked.write(secret) === length
+        && timingSafeEqual(bytes, asked)) {
+        found = value
+      }
     }
     return found
   }

@@ -29,7 +29,11 @@ export interface TimeoutsOptions {
 const KNOWN = {
   readMs: 0, runMs: 0, retryAfterSeconds: 0,
 } satisfies Record<keyof TimeoutsOptions, 0>
-const PLACE: PolicyPlace = { name: 'timeouts', wholeRun: 'cuts', behind: { requestId: 'what is refused here would have no id' } }
+const PLACE: PolicyPlace = {
+  name: 'timeouts',
+  wholeRun: 'cuts',
+  behind: { requestId: 'what is refused here would have no id' },
+}
 
 /**
  * Limits how long a client may take to send a body (408, RFC 9110 section 15.5.9) and how long a
@@ -64,7 +68,9 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
       let late = false
       const timer = setTimeout(() => {
         late = true
-        const failure = body.waiting ? httpError('request_timeout') : tooLong(request.method, retryAfterSeconds)
+        const failure = body.waiting
+          ? httpError('request_timeout')
+          : tooLong(request.method, retryAfterSeconds)
         reject(failure)
         controller.abort(failure)
       }, runMs)
@@ -86,7 +92,10 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 function tooLong(method: string, retryAfterSeconds: number): HttpError {
-  return httpError('run_timeout', REPEATABLE.has(method) ? { headers: { 'retry-after': String(retryAfterSeconds) } } : {})
+  return httpError(
+    'run_timeout',
+    REPEATABLE.has(method) ? { headers: { 'retry-after': String(retryAfterSeconds) } } : {},
+  )
 }
 
 /** A body whose reader waits for a limited time. */

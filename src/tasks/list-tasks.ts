@@ -39,7 +39,9 @@ export class TaskLister {
         'spread an engine such as memory() or redis() into its options, or pass index')
     }
     const { limit } = filter
-    let after: ListPosition | undefined = cursor === undefined ? undefined : readCursor(cursor, filter)
+    let after: ListPosition | undefined = cursor === undefined
+      ? undefined
+      : readCursor(cursor, filter)
     const items: TaskSnapshot[] = []
     for (let reads = 0; reads < MAX_READS; reads++) {
       // One more than is shown, which tells whether there is another page.

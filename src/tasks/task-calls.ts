@@ -20,8 +20,8 @@ export type SubmitArguments<T extends AnyTaskDefinition, O extends OwnedSubmitOp
     : [options: Omit<O, 'context'> & { readonly context: ContextOf<T> }]
 
 /**
- * A task that was submitted. If it was submitted in a transaction, its calls find the task after the
- * commit.
+ * A task that was submitted. If it was submitted in a transaction, its calls find the task after
+ * the commit.
  */
 export interface TaskHandle<T extends AnyTaskDefinition = AnyTaskDefinition> {
   readonly taskId: string

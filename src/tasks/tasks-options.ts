@@ -64,7 +64,8 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly leaseMs?: number
   /**
    * Interval of the sweeps that check that each unfinished task has a job, in milliseconds. A lost
-   * job is found within two intervals. Default 30 000.
+   * job is found within two intervals. A task that was submitted in a `transaction` waits for 2
+   * seconds at most, if its process has died. Default 30 000.
    */
   readonly sweepMs?: number
   /**

@@ -185,7 +185,9 @@ class ServedTasks implements Tasks {
     checkNames('tasks.submit', options, SUBMIT)
     const owner = ownerToSubmitFor(options)
     const counted = owner === undefined ? {} : { counted: countedAsOwner(owner) }
-    const accepted = await this.#service.submit(definition, input, { ...options, owner, ...counted })
+    const accepted = await this.#service.submit(
+      definition, input, { ...options, owner, ...counted },
+    )
     return this.#calls.handle(definition, accepted)
   }
 

@@ -15,7 +15,10 @@ export class InjectedResponse {
 
   /** Use `inject`. */
   constructor(
-    status: number, headers: Headers, body: Uint8Array | Source, onFailure: (error: unknown) => void,
+    status: number,
+    headers: Headers,
+    body: Uint8Array | Source,
+    onFailure: (error: unknown) => void,
   ) {
     this.status = status
     this.headers = headers

@@ -47,8 +47,8 @@ const KNOWN = {
  * await report.run({ year: 2025 }, context)
  * context.reports // [{ done: 1, total: 12, message: undefined }, …]
  *
- * @throws {TypeError} `definition` is not a definition, `attempt` is not one of the attempts of the definition, or an option is
- * unknown.
+ * @throws {TypeError} `definition` is not a definition, `attempt` is not one of the attempts of the
+ * definition, or an option is unknown.
  */
 export function testContext<D extends AnyTaskDefinition>(
   definition: D, options: TestContextOptions<D> = {},
@@ -58,7 +58,9 @@ export function testContext<D extends AnyTaskDefinition>(
   const { name, attempts } = definition
   if (typeof attempts !== 'number') throw new TypeError('testContext: pass what defineTask made')
   if (!(Number.isInteger(attempt) && attempt >= 1 && attempt <= attempts)) {
-    throw new TypeError(`testContext: attempt must be from 1 to ${attempts}, the attempts of ${name}`)
+    throw new TypeError(
+      `testContext: attempt must be from 1 to ${attempts}, the attempts of ${name}`
+    )
   }
   const controller = new AbortController()
   const reports: ProgressReport[] = []

@@ -65,7 +65,9 @@ export function choose(
   const served = negotiated.find(({ chosen }) => chosen !== undefined)
   if (served !== undefined) return served.chosen
   // Of an Accept that takes other types too, what is not served is no more than not liked best.
-  return optional ? undefined : insist(negotiated.find(({ text }) => isVersion(text)) ?? negotiated[0] as Verdict, all)
+  return optional
+    ? undefined
+    : insist(negotiated.find(({ text }) => isVersion(text)) ?? negotiated[0] as Verdict, all)
 }
 
 function judge({ text, mediaType }: Candidate, selector: Selector, best: Best): Verdict {
@@ -79,5 +81,9 @@ function judge({ text, mediaType }: Candidate, selector: Selector, best: Best): 
 function insist({ chosen, selector, text }: Verdict, all: string): Chosen {
   if (chosen !== undefined) return chosen
   if (!isVersion(text)) throw httpError('version_invalid')
-  throw new HttpError(selector.unsupported, 'version_unsupported', { message: `This version is not served; there are: ${all}.` })
+  throw new HttpError(
+    selector.unsupported,
+    'version_unsupported',
+    { message: `This version is not served; there are: ${all}.` },
+  )
 }

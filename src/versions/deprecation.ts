@@ -48,15 +48,25 @@ export interface Deprecation {
  */
 export function toDeprecation(options: DeprecationOptions, where: string): Deprecation {
   const at = toTime(options.deprecated, `${where}: deprecated`)
-  const sunsetAt = options.sunset === undefined ? Infinity : toTime(options.sunset, `${where}: sunset`)
+  const sunsetAt = options.sunset === undefined
+    ? Infinity
+    : toTime(options.sunset, `${where}: sunset`)
   if (sunsetAt < at) throw new TypeError(`${where}: sunset must not be before deprecated`)
   const links: Link[] = []
-  if (options.link !== undefined) links.push({ target: options.link, rel: 'deprecation', type: 'text/html' })
-  if (options.sunsetLink !== undefined) links.push({ target: options.sunsetLink, rel: 'sunset', type: 'text/html' })
-  if (options.successor !== undefined) links.push({ target: options.successor, rel: 'successor-version' })
+  if (options.link !== undefined) {
+    links.push({ target: options.link, rel: 'deprecation', type: 'text/html' })
+  }
+  if (options.sunsetLink !== undefined) {
+    links.push({ target: options.sunsetLink, rel: 'sunset', type: 'text/html' })
+  }
+  if (options.successor !== undefined) {
+    links.push({ target: options.successor, rel: 'successor-version' })
+  }
   return {
     headers: {
-      deprecation: options.format === 'rfc9745' ? `@${String(Math.floor(at / 1000))}` : httpDate(at),
+      deprecation: options.format === 'rfc9745'
+        ? `@${String(Math.floor(at / 1000))}`
+        : httpDate(at),
       ...(sunsetAt === Infinity ? {} : { sunset: httpDate(sunsetAt) }),
     },
     links: links.length > 0 ? linkValue(links) : undefined,
@@ -74,7 +84,9 @@ export function addDeprecation(
   for (const name in fields) headers[name] ??= fields[name] as string
   if (links === undefined) return
   const there = headers['link']
-  headers['link'] = there === undefined ? links : [...(typeof there === 'string' ? [there] : there), links]
+  headers['link'] = there === undefined
+    ? links
+    : [...(typeof there === 'string' ? [there] : there), links]
 }
 
 /**
@@ -90,7 +102,8 @@ export function addDeprecation(
 export function deprecated<C>(options: DeprecationOptions): Policy<C> {
   checkNames('deprecated', options, DEPRECATION)
   const deprecation = toDeprecation(options, 'deprecated')
-  const policy: Policy<C> = (request, next) => withHeaders(next, request, (headers) => { addDeprecation(headers, deprecation) })
+  const policy: Policy<C> = (request, next) =>
+    withHeaders(next, request, (headers) => { addDeprecation(headers, deprecation) })
   return Object.assign(policy, { describe: deprecate })
 }
 

@@ -11,7 +11,9 @@ const ADVERTISED = {
   'Api-Supported-Versions': header('Versions that are served'),
   'Api-Deprecated-Versions': header('Versions that are served still, and will go'),
 }
-const refusals = errorResponses('version_ambiguous', 'version_invalid', 'version_required', 'version_unsupported')
+const refusals = errorResponses(
+  'version_ambiguous', 'version_invalid', 'version_required', 'version_unsupported',
+)
 const unsupported = {
   description: '`version_unsupported`: This version is not served.', headers: fields('Cache-Control', 'Vary'), content: errorContent,
 }
@@ -31,7 +33,9 @@ export interface DescribedVersion {
  * a request without one is served, or if another way chooses there.
  */
 export function describeVersion(
-  { name, handler, deprecated, isDefault }: DescribedVersion, select: readonly Selector[], advertise: boolean,
+  { name, handler, deprecated, isDefault }: DescribedVersion,
+  select: readonly Selector[],
+  advertise: boolean,
 ): Operation[] {
   const segments = select.flatMap(({ describe }) => describe?.segment?.(name) ?? [])
   const others = select.filter(({ describe }) => describe?.segment === undefined)
@@ -43,9 +47,14 @@ export function describeVersion(
   return ((handler as Handler).operations ?? []).flatMap((operation) => [
     ...segments.map((versionSegment) => {
       const { path } = operation
-      const below = path === undefined ? {} : { path: `/${versionSegment}${path === '/' ? '' : path}` }
+      const below = path === undefined
+        ? {}
+        : { path: `/${versionSegment}${path === '/' ? '' : path}` }
       // The query need not say again what the path says.
-      return finish({ ...operation, ...below, versionSegment }, others.filter(({ describe }) => describe?.parameter === undefined))
+      return finish(
+        { ...operation, ...below, versionSegment },
+        others.filter(({ describe }) => describe?.parameter === undefined),
+      )
     }),
     ...segments.length === 0 || others.length > 0 || isDefault ? [finish(operation, others)] : [],
   ])

@@ -18,7 +18,9 @@ export function innerRequests<C>(
     let mountPath: string | undefined
     for (const selector of select) mountPath ??= selector.mountPath?.(request)
     const { accept } = request.headers
-    const plain = accept === undefined || accept === '*/*' ? undefined : known.get(fieldText(accept)).plain
+    const plain = accept === undefined || accept === '*/*'
+      ? undefined
+      : known.get(fieldText(accept)).plain
     if (mountPath === undefined && plain === undefined && version === undefined) return request
     return new DerivedRequest<C>(request, {
       ...version === undefined ? {} : { version },

@@ -61,7 +61,11 @@ const NAME = /^[a-z0-9][a-z0-9!#$&^_-]{0,63}$/
 const MEANT = /^\d[\d.]*(?:-[0-9A-Za-z.-]*)?$/
 
 function checkName(what: string, name: string): string {
-  if (!NAME.test(name)) throw new TypeError(`${what} must be lower-case letters, digits and - _, not ${JSON.stringify(name)}`)
+  if (!NAME.test(name)) {
+    throw new TypeError(
+      `${what} must be lower-case letters, digits and - _, not ${JSON.stringify(name)}`
+    )
+  }
   return name
 }
 
@@ -95,7 +99,9 @@ export function byPath(options: {
     unsupported: 404,
     ask: (request) => {
       const text = versionIn(segment(request))
-      return text === undefined ? undefined : { candidates: [{ text, q: 1, at: 0 }], optional: false }
+      return text === undefined
+        ? undefined
+        : { candidates: [{ text, q: 1, at: 0 }], optional: false }
     },
     mountPath: (request) => {
       const text = segment(request)
@@ -124,7 +130,9 @@ export function byQuery(options: {
     ask: (request) => {
       if (request.search === '') return undefined
       const texts = request.query.getAll(parameter)
-      return texts.length === 0 ? undefined : { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
+      return texts.length === 0
+        ? undefined
+        : { candidates: texts.map((text, at) => ({ text, q: 1, at })), optional: false }
     },
     describe: { parameter: describeParameter('query', parameter, { description: 'The version that is wanted' }) },
   }
@@ -149,7 +157,11 @@ export function byVendorMediaType(options: {
     way: 'media-type',
     unsupported: 406,
     vary: 'Accept',
-    ask: accepted(isVendorType, (subtype) => subtype.slice(before.length, -'+json'.length), (version) => `application/${before}${version}+json`),
+    ask: accepted(
+      isVendorType,
+      (subtype) => subtype.slice(before.length, -'+json'.length),
+      (version) => `application/${before}${version}+json`,
+    ),
     isVendorType,
     describe: { mediaType: (version) => `application/${before}${version}+json` },
   }
@@ -172,12 +184,17 @@ export function byMediaTypeParameter(options: {
   const { vendor, parameter = 'version' } = options
   const name = `vnd.${checkName('byMediaTypeParameter: vendor', vendor)}+json`
   checkName('byMediaTypeParameter: parameter', parameter)
-  const isVendorType = (type: string, subtype: string): boolean => type === 'application' && subtype === name
+  const isVendorType = (type: string, subtype: string): boolean =>
+    type === 'application' && subtype === name
   return {
     way: 'media-type-parameter',
     unsupported: 406,
     vary: 'Accept',
-    ask: accepted(isVendorType, (_, params) => params.get(parameter), (version) => `application/${name};${parameter}=${version}`),
+    ask: accepted(
+      isVendorType,
+      (_, params) => params.get(parameter),
+      (version) => `application/${name};${parameter}=${version}`,
+    ),
     isVendorType,
     describe: { mediaType: (version) => `application/${name};${parameter}=${version}` },
   }
@@ -186,7 +203,9 @@ export function byMediaTypeParameter(options: {
 /** The versions in an Accept field, cached by the few texts that clients send. */
 function accepted(
   isVendorType: (type: string, subtype: string) => boolean,
-  read: (subtype: string, params: ReadonlyMap<string, string>) => string | undefined, mediaType: (version: string) => string,
+  read: (
+    subtype: string, params: ReadonlyMap<string, string>,
+  ) => string | undefined, mediaType: (version: string) => string,
 ): (request: HttpRequest) => Asked | undefined {
   const askedIn = (accept: string): Asked | undefined => {
     const candidates: Candidate[] = []
@@ -195,10 +214,14 @@ function accepted(
       if (q === 0) return
       const text = isVendorType(type, subtype) ? read(subtype, params) : undefined
       if (text !== undefined) candidates.push({ text, q, at, mediaType: mediaType(text) })
-      else if (type === '*' || (type === 'application' && (subtype === '*' || subtype === 'json')) || isVendorType(type, subtype)) optional = true
+      else if (type === '*' || (type === 'application' && (subtype === '*' || subtype === 'json'))
+        || isVendorType(type, subtype)) {
+        optional = true
+      }
     })
     return candidates.length === 0 ? undefined : { candidates, optional }
   }
   const known = new Memo((accept: string) => ({ asked: askedIn(accept) }))
-  return ({ headers: { accept } }) => accept === undefined || accept === '*/*' ? undefined : known.get(fieldText(accept)).asked
+  return ({ headers: { accept } }) =>
+    accept === undefined || accept === '*/*' ? undefined : known.get(fieldText(accept)).asked
 }

@@ -46,11 +46,15 @@ export interface Named {
  * @throws {TypeError} Two names mean the same version.
  */
 export function sortVersions(names: readonly string[]): readonly Named[] {
-  const sorted = names.map((name) => ({ name, full: toFull(name) })).sort((a, b) => compare(a.full, b.full))
+  const sorted = names.map((name) => ({ name, full: toFull(name) })).sort(
+    (a, b) => compare(a.full, b.full)
+  )
   sorted.forEach((each, at) => {
     const before = sorted[at - 1]
     if (before && compare(before.full, each.full) === 0) {
-      throw new TypeError(`${JSON.stringify(before.name)} and ${JSON.stringify(each.name)} are the same version`)
+      throw new TypeError(
+        `${JSON.stringify(before.name)} and ${JSON.stringify(each.name)} are the same version`
+      )
     }
   })
   return sorted

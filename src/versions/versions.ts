@@ -97,14 +97,21 @@ export function versions<C = unknown>(
   const named = sortVersions(Object.keys(served ?? {}))
   if (named.length === 0) throw new TypeError('versions: name at least one version')
   checkNames('versions', options, KNOWN)
-  const { select, afterSunset = 'serve', advertise = true, principal = (request) => principalOf(request)?.subject } = options
+  const {
+    select,
+    afterSunset = 'serve',
+    advertise = true,
+    principal = (request) => principalOf(request)?.subject,
+  } = options
   if (!(select?.length > 0)) {
     throw new TypeError('versions: name at least one way to select, such as byPath()')
   }
   if (afterSunset !== 'serve' && afterSunset !== 'gone') {
     throw new TypeError('versions: afterSunset must be serve or gone')
   }
-  const table = new Map(named.map(({ name }) => [name, toServed(name, served[name] as VersionOptions<C> | Handler<C>)]))
+  const table = new Map(
+    named.map(({ name }) => [name, toServed(name, served[name] as VersionOptions<C> | Handler<C>)])
+  )
   const isOld = (name: string): boolean => table.get(name)?.deprecation !== undefined
   const fallback = defaultVersion(options.default ?? 'latest', named, isOld)
   const vary = [...new Set(select.flatMap((selector) => selector.vary ?? []))]
@@ -133,7 +140,9 @@ export function versions<C = unknown>(
       return handler(own)
     }
     return withHeaders(next, inner(request, chosen.name), (headers) => {
-      if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') headers['content-type'] = chosen.mediaType
+      if (chosen.mediaType !== undefined && headers['content-type'] === 'application/json') {
+        headers['content-type'] = chosen.mediaType
+      }
       if (deprecation) addDeprecation(headers, deprecation)
     })
   }
@@ -147,7 +156,10 @@ export function versions<C = unknown>(
     if (!chosen) throw httpError('version_required', { message: `Name a version: ${all}.` })
     return serve(request, chosen)
   }
-  const handler: Handler<C> = Object.assign((request: HttpRequest<C>) => withHeaders(unfinished, request, finish), { places: [{ name: 'versions' }] })
+  const handler: Handler<C> = Object.assign(
+    (request: HttpRequest<C>) => withHeaders(unfinished, request, finish),
+    { places: [{ name: 'versions' }] },
+  )
   const operations = [...table].flatMap(([name, { handler: own, deprecation }]) =>
     describeVersion({ name, handler: own, deprecated: deprecation !== undefined, isDefault: name === fallback?.name }, select, advertise))
   return operations.length > 0 ? Object.assign(handler, { operations }) : handler
@@ -174,8 +186,12 @@ function defaultVersion(
   const stable = named.filter(({ full }) => full.prerelease.length === 0)
   const found = policy === 'lowest' ? (stable[0] ?? named[0])
     : policy === 'latest' ? (stable.findLast(({ name }) => !isDeprecated(name)) ?? stable.at(-1) ?? named.at(-1))
-      : named.find(({ name, full }) => name === policy || (isVersion(policy) && full.compare(toFull(policy)) === 0))
-  if (!found) throw new TypeError(`versions: default ${JSON.stringify(policy)} is neither latest, lowest, required nor a version that is served`)
+      : named.find(({
+        name, full,
+      }) => name === policy || (isVersion(policy) && full.compare(toFull(policy)) === 0))
+  if (!found) {
+    throw new TypeError(`versions: default ${JSON.stringify(policy)} is neither latest, lowest, required nor a version that is served`)
+  }
   return { name: found.name, way: 'default', mediaType: undefined }
 }
 
@@ -199,7 +215,9 @@ export function versionNeutral<C = unknown>(handler: Handler<C>, options: {
 }): Handler<C> {
   checkNames('versionNeutral', options, { select: 0 })
   const { select } = options
-  if (select.length === 0) throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
+  if (select.length === 0) {
+    throw new TypeError('versionNeutral: name the ways that versions() has, such as byPath()')
+  }
   const inner = innerRequests<C>(select)
   const neutral: Handler<C> = (request) => handler(inner(request))
   return handler.operations ? describe(neutral, handler.operations) : neutral

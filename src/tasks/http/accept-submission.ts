@@ -55,7 +55,9 @@ export async function acceptSubmission<C>(
     return settings.service.accept(definition, input, options)
   }
   try {
-    if (idempotencyKey !== undefined) return await acceptOnce(settings, submission, idempotencyKey, accept)
+    if (idempotencyKey !== undefined) {
+      return await acceptOnce(settings, submission, idempotencyKey, accept)
+    }
     const { task, created } = await accept()
     return direct ? { kind: 'temporary', task } : { kind: 'task', task, direct, replayed: !created }
   } catch (error) {
@@ -77,7 +79,14 @@ async function acceptOnce<C>(
     key, fingerprint: requestFingerprint(request, body), direct, recordKey: taskKey,
     keptMs: service.pendingMs + (definition.retentionMs ?? service.retentionMs) + CLAIM_MARGIN_MS,
   }, (id) => accept({ id, claim: key }))
-  if (taken) return { kind: 'task', task: taken.task, direct: claim.kind === 'task' && claim.direct, replayed: !taken.created }
+  if (taken) {
+    return {
+      kind: 'task',
+      task: taken.task,
+      direct: claim.kind === 'task' && claim.direct,
+      replayed: !taken.created,
+    }
+  }
   await discardInput(submission)
   return readClaim(service, claim, owner)
 }
@@ -91,7 +100,9 @@ export async function readClaim(
     return { kind: 'stored', response: replay(claim.answer) }
   }
   const task = await service.read(claim.taskId)
-  if (task && belongsTo(task, owner)) return { kind: 'task', task, direct: claim.direct, replayed: true }
+  if (task && belongsTo(task, owner)) {
+    return { kind: 'task', task, direct: claim.direct, replayed: true }
+  }
   throw claim.accepted ? httpError('idempotent_task_gone') : stillRunning()
 }
 

@@ -28,5 +28,10 @@ export async function answerOnce<C>(
   if ('status' in outcome) return outcome
   // An earlier request with this key has started a task.
   const accepted = await readClaim(service, outcome, requester.owner)
-  return respond(settings, { request, requester, direct: true, respondAsync: false, waitSeconds: 0 }, accepted, undefined)
+  return respond(
+    settings,
+    { request, requester, direct: true, respondAsync: false, waitSeconds: 0 },
+    accepted,
+    undefined,
+  )
 }

@@ -46,7 +46,9 @@ const schema = {
   },
 }
 
-const operationLocation = { 'Operation-Location': header('Where the status monitor of this operation is') }
+const operationLocation = {
+  'Operation-Location': header('Where the status monitor of this operation is'),
+}
 
 /**
  * The Azure format: a status monitor after Azure's REST guidelines, so that Azure's own clients
@@ -67,11 +69,14 @@ export function azureFormat(options: AzureFormatOptions = {}): TaskFormat {
   if (via === 'operation-location') {
     return {
       ...monitor,
-      acceptedFields: (statusPath): ResponseHeaders => ({ 'operation-location': origin + statusPath }),
+      acceptedFields: (statusPath): ResponseHeaders =>
+        ({ 'operation-location': origin + statusPath }),
       describe: { acceptedFields: operationLocation },
     }
   }
-  if (via !== 'location') throw new TypeError('azureFormat: via must be operation-location or location')
+  if (via !== 'location') {
+    throw new TypeError('azureFormat: via must be operation-location or location')
+  }
   return {
     ...monitor,
     shown,
@@ -95,7 +100,9 @@ function toText(task: TaskSnapshot): string {
   return JSON.stringify({
     id: task.id, kind, status: STATUS[task.state], percentComplete: percentOf(task, progress),
     message: progress?.message, result,
-    error: task.state === 'cancelled' ? { code: 'task_cancelled', message: 'The task was cancelled.' } : error,
+    error: task.state === 'cancelled'
+      ? { code: 'task_cancelled', message: 'The task was cancelled.' }
+      : error,
     createdDateTime: createdAt, startDateTime: startedAt, endDateTime: finishedAt,
   })
 }

@@ -26,7 +26,9 @@ export class EncodedBodies {
   /** Returns the body of a status answer. */
   body(task: TaskSnapshot, statusUrl: string): string | Uint8Array {
     const text = () => this.format.toText(task, statusUrl)
-    return task.text.length < MIN_SHARED_LENGTH ? text() : this.encoded(this.bodies, task, statusUrl, text)
+    return task.text.length < MIN_SHARED_LENGTH
+      ? text()
+      : this.encoded(this.bodies, task, statusUrl, text)
   }
 
   private encoded(

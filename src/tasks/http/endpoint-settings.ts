@@ -25,8 +25,8 @@ export interface EndpointSettings<C> {
 }
 
 /**
- * Makes the option `context` return what JSON keeps of its value. A run that starts at once sees the
- * same value as one whose job was stored.
+ * Makes the option `context` return what JSON keeps of its value. A run that starts at once sees
+ * the same value as one whose job was stored.
  */
 export function jsonContext<C>(
   context: ((request: HttpRequest<C>) => unknown) | undefined,

@@ -71,8 +71,9 @@ export interface TaskEndpointsOptions<C = unknown> {
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
   /**
-   * Creates a handler for POST. The body is the input of one kind of work, or `select` finds both in
-   * it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC 4.6).
+   * Creates a handler for POST. The body is the input of one kind of work, or `select` finds both
+   * in it. `Prefer: respond-async` gets a 202 at once; without it the work is done first (SPEC
+   * 4.6).
    *
    * @example
    * endpoints.submit(report, { respond: 'always' })
@@ -83,18 +84,22 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * respond-async`, Idempotency-Key and `wait` included. `read` is called once the head of the
    * request is found to be good. Rejects with what `read` rejects with, and as `submit` does.
    */
-  accept(request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>): Promise<HttpResponse>
+  accept(
+    request: HttpRequest<C>, definition: AnyTaskDefinition, read: () => MaybePromise<ReadWork>,
+  ): Promise<HttpResponse>
   /**
    * Answers directly, for a handler of your own, and once for each Idempotency-Key. A retry with
    * the same `body` (compared as JSON) gets the same answer with `Idempotent-Replayed:
    * true`, and waits for it while the first request is under way. Another body is a 422. `work`
    * must not stop when the client disconnects.
    *
-   * The outcome of `work` is stored, errors too. An error that says that nothing was done (400, 413,
-   * 429, 503 with `Retry-After` and the like) releases the key, unless `work` has called the
+   * The outcome of `work` is stored, errors too. An error that says that nothing was done (400,
+   * 413, 429, 503 with `Retry-After` and the like) releases the key, unless `work` has called the
    * function that it is given, which says that it had an effect.
    */
-  answerOnce(request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>): Promise<HttpResponse>
+  answerOnce(
+    request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
+  ): Promise<HttpResponse>
   /**
    * The task that a request below its status path is for, such as `{status}/items` with `below`
    * `/items`: who may not see the task is told that there is none, in the very words of the status
@@ -135,7 +140,9 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
 ): TaskEndpoints<C, D> {
   checkBounds('taskEndpoints', options, KNOWN)
   const service = serviceOf(tasks, 'taskEndpoints')
-  const { maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes } = options
+  const {
+    maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes,
+  } = options
   const { format = taskFormat } = options
   const settings: EndpointSettings<C> = {
     service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
@@ -160,7 +167,9 @@ async function find<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, below: string,
 ): Promise<TaskSnapshot | undefined> {
   const { mountPath, path } = request
-  const id = path.endsWith(below) ? settings.path.idIn(mountPath, path.slice(0, -below.length)) ?? request.params['id'] : undefined
+  const id = path.endsWith(below)
+    ? settings.path.idIn(mountPath, path.slice(0, -below.length)) ?? request.params['id']
+    : undefined
   if (id === undefined) return undefined
   const { owner } = settings.requester(request)
   const task = await settings.service.read(id)

@@ -64,7 +64,9 @@ export const members = {
     type: 'object',
     required: ['state', 'attempts'],
     properties: {
-      state: { enum: ['waiting', 'pending', 'delivered', 'failed'] }, attempts: { type: 'integer' }, lastStatus: { type: 'integer' },
+      state: { enum: ['waiting', 'pending', 'delivered', 'failed'] },
+      attempts: { type: 'integer' },
+      lastStatus: { type: 'integer' },
       fault: text, nextAttemptAt: time, deliveredAt: time,
     },
   },
@@ -99,7 +101,13 @@ export const taskFormat: TaskFormat = {
 export const jobFormat: TaskFormat = {
   toText: (task, statusPath) => {
     const { taskId, status, ...rest } = JSON.parse(task.text) as { taskId: string; status: string }
-    return JSON.stringify({ id: taskId, state: status === 'processing' ? task.state : status, jobId: taskId, statusUrl: statusPath, ...rest })
+    return JSON.stringify({
+      id: taskId,
+      state: status === 'processing' ? task.state : status,
+      jobId: taskId,
+      statusUrl: statusPath,
+      ...rest,
+    })
   },
   notFound: 'job_not_found',
   schema: {

@@ -16,7 +16,8 @@ import { countedAsOwner, countedWithoutOwner } from '../record/owner.js'
  * - `'anyone'`: all tasks are without an owner. Whoever knows the id of a task may see and cancel
  *   it.
  */
-export type OwnerOption<C = unknown> = ((request: HttpRequest<C>) => string | undefined) | 'principal' | 'anyone'
+export type OwnerOption<C = unknown> =
+  ((request: HttpRequest<C>) => string | undefined) | 'principal' | 'anyone'
 
 /** The party behind a request, as the `owner` option has found it. */
 export type Requester =
@@ -61,12 +62,18 @@ function byPrincipal(request: HttpRequest<unknown>, caller: string): Requester {
   const principal = principalOrNobody(request, `${caller}: owner: 'principal'`)
   if (principal === undefined) throw httpError('unauthorized')
   const owner = checkOwnerId(`${caller}: the subject of the principal`, principal.subject)
-  if (owner === undefined) throw new TypeError(`${caller}: the principal has no subject; give it one, as in { subject: user.id }`)
+  if (owner === undefined) {
+    throw new TypeError(
+      `${caller}: the principal has no subject; give it one, as in { subject: user.id }`
+    )
+  }
   return { kind: 'owner', owner }
 }
 
 function missing(option: unknown, caller: string, things: string): TypeError {
-  const found = option === undefined ? 'the option owner is missing' : 'the option owner is none of the three choices'
+  const found = option === undefined
+    ? 'the option owner is missing'
+    : 'the option owner is none of the three choices'
   return new TypeError(`${caller}: ${found}. Say to whom ${things}s belong. ` +
     'A function returns the id of the owner: owner: ({ context }) => context.user?.id. ' +
     "owner: 'principal' takes the subject that authenticate or the host has found, and refuses requests without one. " +

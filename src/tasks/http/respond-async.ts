@@ -22,12 +22,20 @@ export async function respondAccepted<C>(
   const { request, direct, respondAsync, waitSeconds } = submitter
   // A direct request gets a 202 only if the first request with its key asked for one. It does not
   // wait.
-  if (waitSeconds === 0 || direct) return accepted(settings, request, task, { replayed, applied: respondAsync && 'respond-async' })
+  if (waitSeconds === 0 || direct) {
+    return accepted(settings, request, task, { replayed, applied: respondAsync && 'respond-async' })
+  }
   const wait = `wait=${String(waitSeconds)}`
   const now = await waitForEnd(settings, submitter, task)
-  if (!isFinal(now.state)) return accepted(settings, request, now, { replayed, applied: respondAsync && `respond-async, ${wait}` })
+  if (!isFinal(now.state)) {
+    return accepted(settings, request, now, {
+      replayed, applied: respondAsync && `respond-async, ${wait}`,
+    })
+  }
   const headers: Record<string, string> = {
-    'location': settings.path.location(request.mountPath, task.id), 'vary': 'Prefer', 'preference-applied': wait,
+    'location': settings.path.location(request.mountPath, task.id),
+    'vary': 'Prefer',
+    'preference-applied': wait,
     ...replayed && { 'idempotent-replayed': 'true' },
   }
   if (now.state === 'completed') return jsonText(200, resultText(now), headers)

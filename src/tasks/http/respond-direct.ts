@@ -29,7 +29,9 @@ export function acquireWaiterSlot<C>(
   const slot = service.waiters.tryAcquire(request.signal, counted)
   if (slot || request.signal.aborted) return slot
   if (service.isClosing) throw shuttingDown()
-  throw httpError(service.waiters.isFullFor(counted) ? 'too_many_requests' : 'overloaded', { headers: { 'retry-after': '1' } })
+  throw httpError(service.waiters.isFullFor(counted) ? 'too_many_requests' : 'overloaded', {
+    headers: { 'retry-after': '1' },
+  })
 }
 
 /**
@@ -42,7 +44,8 @@ export async function respondTemporary<C>(
 ): Promise<HttpResponse> {
   const { service, syncTimeoutMs } = settings
   try {
-    const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs) ?? (await service.cancel(task.id, allTasks))?.task
+    const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
+      ?? (await service.cancel(task.id, allTasks))?.task
     await service.delete(task.id, allTasks).catch(() => undefined)
     if (end?.state !== 'cancelled') return answerOf(end)
     if (request.signal.aborted) return empty(503)
@@ -54,8 +57,8 @@ export async function respondTemporary<C>(
 }
 
 /**
- * Answers a request with an Idempotency-Key, or one whose task was submitted in a transaction of the
- * host, with the result of its task. The task continues if the
+ * Answers a request with an Idempotency-Key, or one whose task was submitted in a transaction of
+ * the host, with the result of its task. The task continues if the
  * client disconnects or the time is over. Releases the slot; acquires one if there is none, because
  * this request asked for a 202 but the first request with its key asked for the result.
  */

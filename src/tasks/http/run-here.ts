@@ -13,8 +13,8 @@ const KEEP_ALIVE_MARGIN_MS = 2000
 /**
  * Acquires a slot for a run that answers its request directly, in this process and without a record
  * (SPEC 4.6 rule 5). Returns `false` if the work has to become a task: because of its
- * Idempotency-Key or its transaction, because `attempts` and `maxPerOwner` are counted on record, because `direct` of
- * `createTasks` says so, or because all slots are taken.
+ * Idempotency-Key or its transaction, because `attempts` and `maxPerOwner` are counted on record,
+ * because `direct` of `createTasks` says so, or because all slots are taken.
  */
 export function acquireRunSlot<C>(
   { service }: EndpointSettings<C>,

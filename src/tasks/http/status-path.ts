@@ -22,7 +22,8 @@ export class StatusPath {
   constructor(template: string, option = 'taskEndpoints: statusPath') {
     const parts = String(template).split('{id}')
     const [before = '', after = ''] = parts
-    const isWhole = before.startsWith('/') && before.endsWith('/') && (after === '' || after.startsWith('/'))
+    const isWhole = before.startsWith('/') && before.endsWith('/')
+      && (after === '' || after.startsWith('/'))
     if (parts.length !== 2 || !isWhole || /[{}:*?#\s]/.test(before + after)) {
       throw new TypeError(`${option} must be a path with one {id}, such as '/tasks/{id}', ` +
         `not ${JSON.stringify(template)}`)
@@ -49,7 +50,9 @@ export class StatusPath {
     const start = mountPath.length + this.#before.length
     const end = path.length - this.#after.length
     if (end <= start || !path.startsWith(mountPath)) return undefined
-    if (!path.startsWith(this.#before, mountPath.length) || !path.endsWith(this.#after)) return undefined
+    if (!path.startsWith(this.#before, mountPath.length) || !path.endsWith(this.#after)) {
+      return undefined
+    }
     const id = path.slice(start, end)
     return id.includes('/') ? undefined : id
   }

@@ -63,12 +63,18 @@ function showTask<C>(
   const { accept, prefer } = request.headers
   if (accept !== undefined && accept !== '*/*') {
     const type = negotiate(accept, TYPES)
-    if (type === undefined) throw httpError('not_acceptable', { headers: { vary: 'Accept, Authorization' } })
-    if (type === 'text/event-stream' && request.method === 'GET') return events(settings, request, requester, task)
+    if (type === undefined) {
+      throw httpError('not_acceptable', { headers: { vary: 'Accept, Authorization' } })
+    }
+    if (type === 'text/event-stream' && request.method === 'GET') {
+      return events(settings, request, requester, task)
+    }
   }
   if (prefer !== undefined && request.method === 'GET') {
     const { wait } = parsePrefer(prefer)
-    if (wait !== undefined && wait > 0) return poll(settings, request, requester, task, Math.min(wait, settings.maxWaitSeconds))
+    if (wait !== undefined && wait > 0) {
+      return poll(settings, request, requester, task, Math.min(wait, settings.maxWaitSeconds))
+    }
   }
   return answer(settings, request, task)
 }
@@ -81,10 +87,16 @@ function answer<C>(
   const { status, text } = settings.format.shown?.(task) ?? OK
   const known = request.headers['if-none-match']
   // RFC 9110 section 13.2.1: conditions are about answers that would be a success.
-  if (known !== undefined && status < 300 && etagMatches(known, etagOf(task), 'weak')) return empty(304, headers)
+  if (known !== undefined && status < 300 && etagMatches(known, etagOf(task), 'weak')) {
+    return empty(304, headers)
+  }
   headers['content-type'] = 'application/json'
   const statusUrl = settings.path.of(request.mountPath, task.id)
-  return { status, headers, body: text ?? (shared ? shared.body(task, statusUrl) : settings.format.toText(task, statusUrl)) }
+  return {
+    status,
+    headers,
+    body: text ?? (shared ? shared.body(task, statusUrl) : settings.format.toText(task, statusUrl)),
+  }
 }
 
 /** A long poll: with If-None-Match until the tag differs, without it until the task is final. */
@@ -103,7 +115,12 @@ async function poll<C>(
     const slot = service.waiters.tryAcquire(request.signal, countedAs(requester, request))
     if (!slot) return answer(settings, request, task)
     try {
-      const options = { timeoutMs: seconds * 1000, signal: slot.signal, isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner), until }
+      const options = {
+        timeoutMs: seconds * 1000,
+        signal: slot.signal,
+        isVisible: (now: TaskSnapshot) => belongsTo(now, requester.owner),
+        until,
+      }
       now = await waitFor(service.subscriptions, task.id, options, true)
     } finally {
       slot.release()
@@ -122,7 +139,9 @@ function events<C>(
   const field = request.headers['last-event-id']
   const lastEventId = typeof field === 'string' ? field : undefined
   // 204 is how a server tells an EventSource to stop reconnecting.
-  if (isFinal(task.state) && lastEventId === eventId(task)) return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
+  if (isFinal(task.state) && lastEventId === eventId(task)) {
+    return empty(204, { vary: 'Accept, Authorization', 'cache-control': 'no-store' })
+  }
   const counted = countedAs(requester, request)
   const slot = service.waiters.tryAcquire(request.signal, counted)
   if (!slot) throw tooManyStreams(service.waiters.isFullFor(counted))
@@ -138,8 +157,15 @@ function events<C>(
 
 function tooManyStreams(own: boolean): HttpError {
   const headers = { 'retry-after': '5' }
-  if (!own) return httpError('service_unavailable', { message: 'Too many event streams are open; poll instead.', headers })
-  return httpError('too_many_requests', { message: 'You wait for too many tasks at once; close an event stream, or poll instead.', headers })
+  if (!own) {
+    return httpError('service_unavailable', {
+      message: 'Too many event streams are open; poll instead.', headers,
+    })
+  }
+  return httpError('too_many_requests', {
+    message: 'You wait for too many tasks at once; close an event stream, or poll instead.',
+    headers,
+  })
 }
 
 async function cancel<C>(
@@ -149,5 +175,9 @@ async function cancel<C>(
   const outcome = await settings.service.cancel(id, (task) => belongsTo(task, owner))
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
-  return jsonText(200, settings.format.toText(outcome.task, settings.path.of(request.mountPath, id)), statusHeaders(outcome.task))
+  return jsonText(
+    200,
+    settings.format.toText(outcome.task, settings.path.of(request.mountPath, id)),
+    statusHeaders(outcome.task),
+  )
 }

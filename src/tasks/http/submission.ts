@@ -62,7 +62,8 @@ export async function readSubmission<C>(
   const { definition, input, body, discard, pointer = '' } = work
   try {
     await validateAt(pointer, service, definition, input)
-    const callbackUrl = callback && await readCallbackUrl(service, callback, body, request, requester.owner)
+    const callbackUrl = callback
+      && await readCallbackUrl(service, callback, body, request, requester.owner)
     const direct = mode === 'prefer' && !respondAsync
     if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
     return {
@@ -94,9 +95,13 @@ export async function readBody(
   try {
     return await readJson(request, { maxBodyBytes: maxBytes })
   } catch (error) {
-    if (!('emptyBody' in options && isHttpError(error) && error.code === 'missing_body')) throw error
+    if (!('emptyBody' in options && isHttpError(error) && error.code === 'missing_body')) {
+      throw error
+    }
     // A Content-Type of JSON proves that the browser has asked this server beforehand.
-    if (request.headers['content-type'] === undefined && isCrossSite(request)) throw httpError('cross_site')
+    if (request.headers['content-type'] === undefined && isCrossSite(request)) {
+      throw httpError('cross_site')
+    }
     return options.emptyBody
   }
 }
@@ -110,7 +115,9 @@ async function validateAt(
   } catch (error) {
     if (pointer === '' || !isHttpError(error) || !error.details) throw error
     const { status, code, message, headers, cause } = error
-    const details = error.details.map((detail) => ({ ...detail, pointer: pointer + detail.pointer }))
+    const details = error.details.map(
+      (detail) => ({ ...detail, pointer: pointer + detail.pointer })
+    )
     throw new HttpError(status, code, { message, details, headers, cause })
   }
 }

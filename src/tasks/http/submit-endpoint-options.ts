@@ -26,8 +26,7 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   readonly callback?: FindCallback<C>
   /**
    * Opens a transaction of yours, writes your rows and submits the task in it. Called once the
-   * request is valid. Requires the store and the index of `longhaul/postgres`. Default: none; the
-   * task is stored and enqueued at once.
+   * request is valid. Requires the store and the index of `longhaul/postgres`. Default: none.
    */
   readonly transaction?: SubmitTransaction<C, I>
 }

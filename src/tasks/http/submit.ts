@@ -40,12 +40,16 @@ export function createSubmit<C>(
   const settings = context ? { ...shared, context: jsonContext(context) } : shared
   const { service, maxBodyBytes } = settings
   const { respond: mode = 'prefer', callback = settings.callback } = options
-  if (mode !== 'prefer' && mode !== 'always') throw new TypeError('submit: respond must be prefer or always')
+  if (mode !== 'prefer' && mode !== 'always') {
+    throw new TypeError('submit: respond must be prefer or always')
+  }
   mustHaveCallbacks(service, callback)
   if (typeof what !== 'function') mustBeDefined(service, what)
   const read = async (request: HttpRequest<C>) => {
     const body = await readBody(request, maxBodyBytes, options)
-    const selected = typeof what === 'function' ? await what(body, request) : { definition: what, input: body }
+    const selected = typeof what === 'function'
+      ? await what(body, request)
+      : { definition: what, input: body }
     return { ...selected, body }
   }
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
@@ -91,7 +95,8 @@ async function answer<C>(
 }
 
 /**
- * Answers an accepted submission. The first request with a key decides whether the answer is direct.
+ * Answers an accepted submission. The first request with a key decides whether the answer is
+ * direct.
  *
  * @param slot - the slot of a request that asked for a direct answer. It is released here.
  */
@@ -100,10 +105,16 @@ export async function respond<C>(
   slot: WaiterSlot | undefined,
 ): Promise<HttpResponse> {
   // Only a direct request has a temporary task, so it has a slot.
-  if (accepted.kind === 'temporary') return respondTemporary(settings, submitter, accepted.task, slot as WaiterSlot)
-  if (accepted.kind === 'task' && accepted.direct) return respondWithResult(settings, submitter, accepted, slot)
+  if (accepted.kind === 'temporary') {
+    return respondTemporary(settings, submitter, accepted.task, slot as WaiterSlot)
+  }
+  if (accepted.kind === 'task' && accepted.direct) {
+    return respondWithResult(settings, submitter, accepted, slot)
+  }
   slot?.release()
-  return accepted.kind === 'stored' ? accepted.response : respondAccepted(settings, submitter, accepted)
+  return accepted.kind === 'stored'
+    ? accepted.response
+    : respondAccepted(settings, submitter, accepted)
 }
 
 function withoutInput<C>(
@@ -114,7 +125,9 @@ function withoutInput<C>(
 
 function mustBeDefined(service: TaskService, what: AnyTaskDefinition | undefined): void {
   const name = what?.name
-  if (!name) throw new TypeError('submit: pass what defineTask made, or a function that selects that')
+  if (!name) {
+    throw new TypeError('submit: pass what defineTask made, or a function that selects that')
+  }
   if (service.definition(name) !== what) {
     throw new TypeError(`submit: ${name} is not among the definitions of createTasks; add it there`)
   }

@@ -30,7 +30,7 @@ export interface OwnedSubmitOptions {
    * An open transaction of yours, such as a client of `pg` after `BEGIN`. The task commits or rolls
    * back with it, and its job is enqueued after the commit. Before that, `get` and `wait` do not
    * find the task. Requires the store and the index of `longhaul/postgres`, on the same database.
-   * Default: none; the task is stored and enqueued at once.
+   * Default: none.
    */
   readonly transaction?: Transaction | undefined
 }

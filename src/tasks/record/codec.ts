@@ -24,7 +24,9 @@ export function encodeHead(record: TaskRecord): string {
 
 function rare(record: TaskRecord): string {
   const { callback, holder, keeps, startAt, errorFields, enqueuedLater } = record
-  if ((callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater) === undefined) return ''
+  if ((callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater) === undefined) {
+    return ''
+  }
   const members: Rare = { callback, holder, keeps, startAt, errorFields, enqueuedLater }
   return `,${JSON.stringify(members)}`
 }

@@ -5,7 +5,8 @@ const EMPTIED = new Set(['Map', 'Set', 'WeakMap', 'WeakSet', 'Promise', 'ArrayBu
 
 /**
  * Refuses a `Map`, a `Set`, a promise and the like in a value, because JSON would store `{}` in its
- * place. The types of `defineTask` refuse them too, but a cast or plain JavaScript gets around types.
+ * place. The types of `defineTask` refuse them too, but a cast or plain JavaScript gets around
+ * types.
  *
  * Walks through the value only if its text has a `{}`. So it costs one search in the text.
  *

@@ -42,7 +42,9 @@ export class TaskJob implements Job {
 
   /** Returns the record that a job carries, once. It may be out of date. */
   static takeRecord(job: Job): VersionedRecord | undefined {
-    if (!(#carried in job)) return job.record === undefined ? undefined : parseRecord(job, job.record)
+    if (!(#carried in job)) {
+      return job.record === undefined ? undefined : parseRecord(job, job.record)
+    }
     const record = job.#carried
     job.#carried = undefined
     return record

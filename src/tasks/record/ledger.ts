@@ -101,7 +101,9 @@ export class Ledger {
   async delete({ record, revision }: VersionedRecord): Promise<boolean> {
     const isDeleted = await this.store.delete(taskKey(record.id), revision)
     // Lists show no task without a record, and drop its entry, so failures do not matter.
-    if (isDeleted) await Promise.resolve(this.index?.drop([toListed(record)])).catch(() => undefined)
+    if (isDeleted) {
+      await Promise.resolve(this.index?.drop([toListed(record)])).catch(() => undefined)
+    }
     return isDeleted
   }
 

@@ -66,8 +66,8 @@ export interface TaskRecord {
    */
   readonly work?: string | undefined
   /**
-   * `true` until the first run begins, if the task was accepted in a transaction of the application.
-   * Its job is enqueued after the commit, so it may not be in the queue yet.
+   * `true` until the first run begins, if the task was accepted in a transaction of the
+   * application. Its job is enqueued after the commit, so it may not be in the queue yet.
    */
   readonly enqueuedLater?: true | undefined
   /** The callback to send when the task is final, and its state. */
@@ -96,13 +96,22 @@ const STATUS: Readonly<Record<TaskState, string>> = {
  * changes that a client can see, so a hidden one leaves ETag and events alone.
  */
 export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefined {
-  if (to.state !== undefined ? !canMove(record.state, to.state) : isFinal(record.state)) return toldOf(record, to)
+  if (to.state !== undefined ? !canMove(record.state, to.state) : isFinal(record.state)) {
+    return toldOf(record, to)
+  }
   // Written out: spreading records whose members differ is a slow path of V8, and every task passes
   // here twice.
   const { id, name, owner, version, createdAt } = record
-  const { state = record.state, job = record.job, attempt = record.attempt, expiresAt = record.expiresAt } = to
+  const {
+    state = record.state, job = record.job, attempt = record.attempt, expiresAt = record.expiresAt,
+  } = to
   const { startedAt = record.startedAt, finishedAt = record.finishedAt } = to
-  const { progress = record.progress, result = record.result, error = record.error, errorStatus = record.errorStatus } = to
+  const {
+    progress = record.progress,
+    result = record.result,
+    error = record.error,
+    errorStatus = record.errorStatus,
+  } = to
   const { errorFields = record.errorFields } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const { holder = record.holder } = to
@@ -122,13 +131,17 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
 
 /** Of a record that is final nothing changes but what became of its callback. */
 function toldOf(record: TaskRecord, { state, callback }: TaskChange): TaskRecord | undefined {
-  if (state !== undefined || callback === undefined || record.callback === undefined) return undefined
+  if (state !== undefined || callback === undefined || record.callback === undefined) {
+    return undefined
+  }
   return { ...record, callback, version: record.version + 1 }
 }
 
 /** The write that ends a task makes its callback due: no crash comes in between. */
 function begun(callback: CallbackState | undefined, state: TaskState): CallbackState | undefined {
-  return callback?.state === 'waiting' && isFinal(state) ? { ...callback, state: 'pending' } : callback
+  return callback?.state === 'waiting' && isFinal(state)
+    ? { ...callback, state: 'pending' }
+    : callback
 }
 
 /**

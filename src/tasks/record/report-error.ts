@@ -6,7 +6,9 @@ import { aboutTask, telling, warn } from '../../runtime/warning.js'
  * Listener for every failure that clients see masked, and for failures of the store. If it throws
  * or rejects, that is reported as a process warning named `LonghaulError`.
  */
-export type OnTaskError = (error: unknown, at: { taskId: string; name: string; attempt: number }) => unknown
+export type OnTaskError = (
+  error: unknown, at: { taskId: string; name: string; attempt: number },
+) => unknown
 
 /** Reports a failure to the host. Its listener cannot change how a task ends. */
 export function reportError(

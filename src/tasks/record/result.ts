@@ -17,7 +17,9 @@ export function toResultText(value: unknown): string {
   if (text.startsWith('{"message":"')) return text
   // What was written decides, not the object: toJSON may have changed it, and some members are not
   // written.
-  const message = text.includes('"message":') ? (JSON.parse(text) as { message?: unknown }).message : undefined
+  const message = text.includes('"message":')
+    ? (JSON.parse(text) as { message?: unknown }).message
+    : undefined
   if (typeof message === 'string') return text
   if (message !== undefined) return `{"message":"${DONE}","value":${text}}`
   return text === '{}' ? `{"message":"${DONE}"}` : `{"message":"${DONE}",${text.slice(1)}`

@@ -35,7 +35,10 @@ export class StoreRetry {
    * operator can add memory; this process would wait for itself.
    */
   async backOff(error: unknown, tries: number, shared = false): Promise<void> {
-    if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error) || (error.reason === 'full' && !shared)) throw error
+    if (this.stopped || tries === MAX_TRIES || !isStoreUnavailable(error)
+      || (error.reason === 'full' && !shared)) {
+      throw error
+    }
     await new Promise<void>((resolve) => {
       const done = (): void => {
         clearTimeout(timer)

@@ -9,14 +9,16 @@ import { taskKey } from './ids.js'
 const REREAD_MS = 3000
 
 /**
- * The tasks that are watched in this process. All requests that wait for one task share one watch of
- * the store, one read for each change, and one snapshot.
+ * The tasks that are watched in this process. All requests that wait for one task share one watch
+ * of the store, one read for each change, and one snapshot.
  */
 export class Subscriptions {
   private readonly watches = new Map<string, TaskWatch>()
 
   /** @param onRead - called with each record that is read */
-  constructor(private readonly store: Store, private readonly onRead: (task: TaskSnapshot) => void) {}
+  constructor(
+    private readonly store: Store, private readonly onRead: (task: TaskSnapshot) => void,
+  ) {}
 
   /** Number of tasks that are watched. */
   get size(): number {

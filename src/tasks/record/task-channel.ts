@@ -3,8 +3,8 @@ import type { TaskRecord } from './record.js'
 import { isFinal, type TaskState } from './state.js'
 
 /**
- * A message of the `diagnostics_channel` `longhaul:task`: one step of a task, published in the process
- * that took it. Times are milliseconds since 1970.
+ * A message of the `diagnostics_channel` `longhaul:task`: one step of a task, published in the
+ * process that took it. Times are milliseconds since 1970.
  */
 export interface TaskEvent {
   /**
@@ -36,9 +36,9 @@ export const taskChannel = channel('longhaul:task')
 
 /** Publishes that a new task was accepted. */
 export function publishAccepted(
-  name: string,
-  { id: taskId, owner, createdAt }: { readonly id: string, readonly owner: string | undefined, readonly createdAt: number },
+  name: string, task: Pick<TaskRecord, 'id' | 'owner' | 'createdAt'>,
 ): void {
+  const { id: taskId, owner, createdAt } = task
   taskChannel.publish({
     event: 'accepted', taskId, name, owner, state: 'queued', attempt: 0, code: undefined,
     createdAt, startedAt: undefined, finishedAt: undefined,
@@ -54,7 +54,9 @@ export function publishMove(before: TaskRecord, now: TaskRecord): void {
 }
 
 function publish(event: TaskEvent['event'], record: TaskRecord): void {
-  const { id: taskId, name, owner, state, attempt, error, createdAt, startedAt, finishedAt } = record
+  const {
+    id: taskId, name, owner, state, attempt, error, createdAt, startedAt, finishedAt,
+  } = record
   taskChannel.publish({
     event, taskId, name, owner, state, attempt, code: error?.code, createdAt, startedAt, finishedAt,
   } satisfies TaskEvent)

@@ -30,7 +30,12 @@ export interface VisibleWaitOptions extends WaitOptions {
 export async function waitFor(
   subscriptions: Subscriptions, id: string, options: VisibleWaitOptions, keepAlive = false,
 ): Promise<TaskSnapshot | undefined> {
-  const { timeoutMs, signal = new AbortController().signal, isVisible, until = (task) => isFinal(task.state) } = options
+  const {
+    timeoutMs,
+    signal = new AbortController().signal,
+    isVisible,
+    until = (task) => isFinal(task.state),
+  } = options
   const deadline = performance.now() + timeoutMs
   const subscription = await subscriptions.subscribe(id, keepAlive)
   try {

@@ -20,7 +20,9 @@ export class Waiters {
   private closed = false
 
   /** @param maxPerOwner - slots of one owner. Default: a tenth of `max`, at least 10 */
-  constructor(readonly max: number, private readonly maxPerOwner = Math.max(10, Math.ceil(max / 10))) {}
+  constructor(
+    readonly max: number, private readonly maxPerOwner = Math.max(10, Math.ceil(max / 10)),
+  ) {}
 
   get size(): number {
     return this.slots.size
@@ -33,7 +35,9 @@ export class Waiters {
 
   /** Acquires a slot. Returns `undefined` if none is free, or the client has disconnected. */
   tryAcquire(client: AbortSignal, counted: string): WaiterSlot | undefined {
-    if (this.slots.size >= this.max || this.isFullFor(counted) || this.closed || client.aborted) return undefined
+    if (this.slots.size >= this.max || this.isFullFor(counted) || this.closed || client.aborted) {
+      return undefined
+    }
     const slot = new AbortController()
     const release = () => {
       if (this.slots.delete(slot)) this.perOwner.remove(counted)
