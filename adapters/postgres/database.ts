@@ -58,6 +58,7 @@ export class Database {
   private readonly migrate: boolean
   private readonly connections: Connections
   private readonly breaker: Breaker
+  private readonly transfers: Breaker
   private isReady = false
   /** Read at the first use, so that no transaction of the host has to wait for another connection. */
   private identity: string | undefined
@@ -79,29 +80,26 @@ export class Database {
     this.name = schema
     this.schema = quoted(schema)
     this.migrate = migrate
-    this.breaker = new Breaker({
-      server: 'PostgreSQL', timeoutMs, faultOf, hasManyConnections: this.shared,
-    })
+    const breaker = { server: 'PostgreSQL', faultOf, hasManyConnections: this.shared }
+    this.breaker = new Breaker({ ...breaker, timeoutMs })
+    this.transfers = new Breaker({ ...breaker, timeoutMs: 2 * timeoutMs })
   }
 
   /**
    * Runs one statement, which commits by itself. Waits for the migrations at first. Rejects with a
    * `StoreUnavailableError` if it fails or is late.
    */
-  readonly query: Query = <Row>(text: string, values: readonly unknown[] = []) => {
-    let isLate = false
-    let cancel: (() => void) | undefined
-    return this.breaker.call(async () => {
-      if (!this.isReady) await this.prepare()
-      if (isLate) return []
-      const running = this.connections.start<Row>(text, values)
-      cancel = () => { running.cancel() }
-      return running.rows
-    }, (rows) => rows, () => {
-      isLate = true
-      cancel?.()
-    })
-  }
+  readonly query: Query = <Row>(text: string, values: readonly unknown[] = []) => (
+    this.guarded<Row>(this.breaker, text, values)
+  )
+
+  /**
+   * As `query`, for a statement that carries much data. It may take twice as long. If it is late,
+   * that says nothing about the server to calls without data.
+   */
+  readonly transfer: Query = <Row>(text: string, values: readonly unknown[] = []) => (
+    this.guarded<Row>(this.transfers, text, values)
+  )
 
   /**
    * As `query`, for a statement that may run twice. Runs it again, once, if the connection was lost
@@ -158,6 +156,23 @@ export class Database {
     const [row] = await this.query<{ readonly identity: string }>(identitySql(this.schema))
     this.identity = row?.identity
     return this.identity === identity
+  }
+
+  private guarded<Row>(
+    breaker: Breaker, text: string, values: readonly unknown[],
+  ): Promise<readonly Row[]> {
+    let isLate = false
+    let cancel: (() => void) | undefined
+    return breaker.call(async () => {
+      if (!this.isReady) await this.prepare()
+      if (isLate) return []
+      const running = this.connections.start<Row>(text, values)
+      cancel = () => { running.cancel() }
+      return running.rows
+    }, (rows) => rows, () => {
+      isLate = true
+      cancel?.()
+    })
   }
 
   /** Checks or applies the migrations. Runs once at a time, and again after a failure. */

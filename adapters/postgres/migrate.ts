@@ -57,7 +57,8 @@ export async function missingSql(pool: PostgresPool, schema: string): Promise<st
   const missing = await missingMigrations(query, schema)
   return [
     ...missing.length > 0 ? [migrationSql(schema, missing)] : [],
-    ...await lacksQueue(connections, schema) ? [await bullMigrationSql(schema, await bullVersion(query, schema))] : [],
+    ...await lacksQueue(connections, schema)
+      ? [await bullMigrationSql(schema, await bullVersion(query, schema))] : [],
   ].join('\n')
 }
 

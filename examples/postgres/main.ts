@@ -13,10 +13,12 @@ const pool = new pg.Pool({
   connectionString: process.env['DATABASE_URL'], max: 10, connectionTimeoutMillis: 3000,
 })
 const engine = postgres({ pool })
-const tasks = createTasks({ ...engine, definitions: [report], worker: process.env['WORKER'] !== 'off' })
+const worker = process.env['WORKER'] !== 'off'
+const tasks = createTasks({ ...engine, definitions: [report], worker })
 const { submit, status } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
 
-const server = createServer(toNode(router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })))
+const routes = router({ 'POST /reports': submit(report), 'GET|HEAD|DELETE /tasks/{id}': status })
+const server = createServer(toNode(routes))
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
   console.log(`Ready at http://127.0.0.1:${(server.address() as AddressInfo).port}`)
 })

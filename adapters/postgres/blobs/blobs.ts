@@ -32,7 +32,7 @@ export class PostgresBlobs implements Blobs {
 
   constructor(database: Database) {
     const slots = new Slots(CONCURRENT_CHUNKS)
-    const transfer: Query = (text, values) => slots.run(() => database.query(text, values))
+    const transfer: Query = (text, values) => slots.run(() => database.transfer(text, values))
     this.shared = database.shared
     this.rows = new BlobRows(database.query, transfer, database.schema)
     this.leases = new BlobLeases(this.rows)

@@ -56,11 +56,18 @@ describe('the store on PostgreSQL', () => {
     const calls = Array.from({ length: 50 }, async () => store.get('black-holed'))
     for (const call of await Promise.allSettled(calls)) assert.equal(call.status, 'rejected')
     const probe = store.get('black-holed')
-    await assert.rejects(async () => store.get('black-holed'), { ...unavailable, message: 'PostgreSQL does not answer' })
-    await assert.rejects(async () => probe, { ...unavailable, message: /has not answered within 400 ms/ })
+    await assert.rejects(async () => store.get('black-holed'), {
+      ...unavailable, message: 'PostgreSQL does not answer',
+    })
+    await assert.rejects(async () => probe, {
+      ...unavailable, message: /has not answered within 400 ms/,
+    })
     assert.ok(performance.now() - began < 5000)
     proxy.heal()
-    await eventually(async () => (await store.get('black-holed').catch(() => undefined))?.value === 'a', HEALED_MS, 'it answers')
+    await eventually(async () => {
+      const entry = await store.get('black-holed').catch(() => undefined)
+      return entry?.value === 'a'
+    }, HEALED_MS, 'it answers')
   })
 
   test('replaces connections that are half-open, at the next call', async (t) => {
@@ -147,7 +154,8 @@ describe('the store on PostgreSQL', () => {
     const { pool, store } = await open(t)
     await Promise.all(Array.from({ length: 4 }, async () => store.get('key')))
     const lost = new Promise((resolve) => { pool.on('error', resolve) })
-    await server.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = \'client backend\'')
+    await server.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`)
     await lost
     assert.equal(await store.get('key'), undefined)
   })
@@ -159,7 +167,9 @@ describe('the store on PostgreSQL', () => {
       await store.close()
       await pool.end()
     })
-    await assert.rejects(async () => store.get('key'), { ...unavailable, message: /database "nowhere" does not exist/ })
+    await assert.rejects(async () => store.get('key'), {
+      ...unavailable, message: /database "nowhere" does not exist/,
+    })
     for (const text of ['a\0b', '\ud800']) {
       await assert.rejects(async () => store.get(text), TypeError)
       await assert.rejects(async () => store.create('key', text, later), TypeError)

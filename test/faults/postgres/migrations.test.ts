@@ -98,8 +98,11 @@ describe('PostgreSQL migrations', () => {
     const schema = newSchema()
     await server.query(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.counters ()`)
     const store = storeOf(t, schema, { timeoutMs: 20_000 })
-    await assert.rejects(async () => store.get('key'), { reason: 'unavailable', message: /"counters" already exists/ })
-    assert.deepEqual(await server.query('SELECT to_regclass($1) AS found', [`${schema}.entries`]), [{ found: null }])
+    await assert.rejects(async () => store.get('key'), {
+      reason: 'unavailable', message: /"counters" already exists/,
+    })
+    const tables = await server.query('SELECT to_regclass($1) AS found', [`${schema}.entries`])
+    assert.deepEqual(tables, [{ found: null }])
     await server.query(`DROP TABLE ${schema}.counters`)
     assert.equal(await store.get('key'), undefined)
   })
@@ -111,7 +114,10 @@ describe('PostgreSQL migrations', () => {
     const warned = (warning: Error): void => { warnings.push(warning) }
     process.on('warning', warned)
     t.after(() => { process.off('warning', warned) })
-    const missing = { reason: 'unavailable', message: /lacks the migrations 1 entries, .*npx longhaul migrate --print/ }
+    const missing = {
+      reason: 'unavailable',
+      message: /lacks the migrations 1 entries, .*npx longhaul migrate --print/,
+    }
     await assert.rejects(async () => store.get('key'), missing)
     await assert.rejects(async () => store.create('key', 'value', later), missing)
     await new Promise(setImmediate)
@@ -149,7 +155,10 @@ describe('npx longhaul migrate', () => {
   })
 
   test('wrong arguments are 2 and show the usage; a database that is away is 1', async () => {
-    for (const args of [['migrate', '--prin'], ['migrat'], [], ['migrate'], ['migrate', '--schema', 'a;b', '--print']]) {
+    const wrong = [
+      ['migrate', '--prin'], ['migrat'], [], ['migrate'], ['migrate', '--schema', 'a;b', '--print'],
+    ]
+    for (const args of wrong) {
       const { output, exitCode } = await command(...args)
       assert.equal(exitCode, 2, args.join(' '))
       assert.ok(output.endsWith(USAGE), args.join(' '))

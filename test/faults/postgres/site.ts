@@ -116,7 +116,7 @@ export class Site {
     }
   }
 
-  private async stopLoad(): Promise<void> {
+  async stopLoad(): Promise<void> {
     this.isOver = true
     await this.load
   }

@@ -22,9 +22,11 @@ async function filled(t: TestContext) {
   const entries = `${schema}.entries`
   await server.query(`INSERT INTO ${entries} (key, value, revision, expires_at, sweep_slot)
     SELECT 'expired ' || n, '', '', expiry, ceil(extract(epoch FROM expiry) / 600)
-    FROM generate_series(1, 2500) AS n, LATERAL (SELECT now() - interval '10 minutes' - n * interval '30 s' AS expiry) AS at
+    FROM generate_series(1, 2500) AS n,
+      LATERAL (SELECT now() - interval '10 minutes' - n * interval '30 s' AS expiry) AS at
     UNION ALL
-    SELECT 'live ' || n, '', '', now() + interval '1 hour', ceil(extract(epoch FROM now() + interval '1 hour') / 600)
+    SELECT 'live ' || n, '', '', now() + interval '1 hour',
+      ceil(extract(epoch FROM now() + interval '1 hour') / 600)
     FROM generate_series(1, 500) AS n`)
   const sweeper = new Sweeper([() => expiredRows(database.background, entries)])
   t.after(() => { sweeper.close() })
