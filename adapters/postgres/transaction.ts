@@ -8,8 +8,8 @@ import { identitySql } from './identity.js'
 const MARK = 'longhaul.transaction'
 
 /**
- * Returns the function that runs statements in a transaction of the application. It rejects with the
- * error of the client, because the application may retry the transaction by its code.
+ * Returns the function that runs statements in a transaction of the application. It rejects with
+ * the error of the client, because the application may retry the transaction by its code.
  *
  * @throws {TypeError} The value has no function `query`, or it does not resolve to `{ rows }`.
  */
@@ -24,8 +24,8 @@ export function queryOf(transaction: Transaction): Query {
 }
 
 /**
- * Checks that a transaction is open, and that it belongs to this database. Writes nothing, and leaves
- * the transaction usable.
+ * Checks that a transaction is open, and that it belongs to this database. Writes nothing, and
+ * leaves the transaction usable.
  *
  * @throws {TypeError} It is not open, or belongs to another database.
  */

@@ -1,6 +1,8 @@
 import type { TransactionStore } from './store.js'
 
-/** Time for which a key that another open transaction has acquired is waited for, in milliseconds. */
+/**
+ * Time for which a key that another open transaction has acquired is waited for, in milliseconds.
+ */
 const ACQUIRE_MS = 1000
 /** Time between two attempts to acquire a key, in milliseconds. */
 const RETRY_MS = 25

@@ -81,8 +81,8 @@ export interface Store {
 }
 
 /**
- * A store whose reads and writes belong to a transaction: they see its rows, and commit or roll back
- * with it. Made by `Store.within`. Its methods are called one after the other.
+ * A store whose reads and writes belong to a transaction: they see its rows, and commit or roll
+ * back with it. Made by `Store.within`. Its methods are called one after the other.
  *
  * If a statement fails, the promise rejects with the error of the client, so that the application
  * can retry the transaction by the code of that error. There is no deadline beside those of the

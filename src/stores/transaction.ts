@@ -4,8 +4,8 @@
  */
 export interface Transaction {
   /**
-   * Runs one statement in the transaction. `$1`, `$2`, … in `text` stand for `values`. One statement
-   * ends before the next one begins.
+   * Runs one statement in the transaction. `$1`, `$2`, … in `text` stand for `values`. One
+   * statement ends before the next one begins.
    */
   query(text: string, values: unknown[]): Promise<{ readonly rows: unknown[] }>
 }

@@ -32,13 +32,13 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
 }
 
 /**
- * Writes the rows of a request and submits its task, in one transaction of the application. Resolves
- * after the commit. The answer, such as 202, is sent then, so its `Location` is valid.
+ * Writes the rows of a request and submits its task, in one transaction of the application.
+ * Resolves after the commit. The answer, such as 202, is sent then, so its `Location` is valid.
  *
- * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass, so
- *   that the transaction is rolled back. If you retry the transaction, call it again.
- * - Rejects if the transaction is rolled back: nothing of the task is left, and the error is answered
- *   as that of a handler.
+ * - `submit` accepts the task in an open transaction, and resolves to its id. Let its errors pass,
+ *   so that the transaction is rolled back. If you retry the transaction, call it again.
+ * - Rejects if the transaction is rolled back: nothing of the task is left, and the error is
+ *   answered as that of a handler.
  * - Is not called for a request whose Idempotency-Key has a task already. If two requests with one
  *   key come at the same time, only one of them commits.
  * - The task of a direct answer continues if the client disconnects.
@@ -67,8 +67,8 @@ export type SubmitTransaction<C = unknown, I = unknown> = (
 ) => Promise<unknown>
 
 /**
- * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if there
- * is none.
+ * Selects the work that a body asks for. Throws an `HttpError`, such as 422 `unknown_task`, if
+ * there is none.
  */
 export type Select<C = unknown, D extends Definitions = Definitions> =
   (body: unknown, request: HttpRequest<C>) => MaybePromise<Selected<D>>
@@ -78,8 +78,8 @@ export interface Selected<D extends Definitions = Definitions> {
   readonly definition: D[number]
   readonly input: unknown
   /**
-   * JSON pointer to the input in the body, such as `/data`. Pointers of validation errors begin with
-   * it. Default `''`: the input is the whole body.
+   * JSON pointer to the input in the body, such as `/data`. Pointers of validation errors begin
+   * with it. Default `''`: the input is the whole body.
    */
   readonly pointer?: string
 }

@@ -101,6 +101,8 @@ async function reserveSlot(
 }
 
 /** The record keeps all of the work, because no job has it before the commit. */
-function wholeWork({ definition: { attempts, backoff }, input, options: { context } }: NewTask): string {
+function wholeWork(
+  { definition: { attempts, backoff }, input, options: { context } }: NewTask,
+): string {
   return encodeWholeWork({ input, context, attempts, backoff })
 }

@@ -2,7 +2,9 @@ import type { VersionedRecord } from '../record/ledger.js'
 import type { TaskRecord } from '../record/record.js'
 import { enqueueCommitted, type EnqueueSettings } from './enqueue-committed.js'
 
-/** Time from the write of a record to the first look for it, in milliseconds. It doubles each time. */
+/**
+ * Time from the write of a record to the first look for it, in milliseconds. It doubles each time.
+ */
 const FIRST_LOOK_MS = 5
 /**
  * Time for which the commit of a task is awaited, in milliseconds: 11 looks. The sweep of a worker
@@ -61,7 +63,9 @@ export class CommitWatch {
     return found
   }
 
-  /** Looks for each expected task once more, then stops. The sweeps find those that commit later. */
+  /**
+   * Looks for each expected task once more, then stops. The sweeps find those that commit later.
+   */
   async close(): Promise<void> {
     this.isClosed = true
     const ids = [...this.expected.keys()]

@@ -26,8 +26,8 @@ export function isEnqueuedLater({ state, enqueuedLater, work }: TaskRecord): boo
 
 /**
  * Enqueues the job of a task whose transaction has committed. May be called several times, and in
- * several processes at once: the job has the name that the record gives it, and the queue takes each
- * id once. A job that is enqueued again after its end finds that the record has moved on.
+ * several processes at once: the job has the name that the record gives it, and the queue takes
+ * each id once. A job that is enqueued again after its end finds that the record has moved on.
  *
  * @throws {HttpError} 503 `queue_full`, and what the store and the queue reject with
  */
@@ -50,8 +50,8 @@ export async function enqueueCommitted(
 }
 
 /**
- * Starts the delay of a task. `ledger` is that of the transaction, so that the time until the commit
- * counts.
+ * Starts the delay of a task. `ledger` is that of the transaction, so that the time until the
+ * commit counts.
  */
 export async function startDelay(ledger: Ledger, record: TaskRecord): Promise<void> {
   await remainingDelayMs(ledger, record)

@@ -25,8 +25,12 @@ export class NewTask {
     readonly options: AcceptOptions, pendingMs: number,
   ) {
     const { id = newId(), delayMs = 0 } = options
-    if (!isTaskId(id)) throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
-    if (!(delayMs >= 0 && delayMs <= LONGEST_MS)) throw new TypeError('delayMs must be from 0 to 100 years')
+    if (!isTaskId(id)) {
+      throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
+    }
+    if (!(delayMs >= 0 && delayMs <= LONGEST_MS)) {
+      throw new TypeError('delayMs must be from 0 to 100 years')
+    }
     this.id = id
     this.delayMs = delayMs
     this.ttlMs = delayMs + pendingMs
@@ -44,7 +48,8 @@ export class NewTask {
       progress: undefined, result: undefined, error: undefined, errorStatus: undefined,
       claim, slot, holder,
       keeps: keeps?.of(input),
-      callback: callbackUrl === undefined ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
+      callback: callbackUrl === undefined
+        ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
       work, enqueuedLater,
     }
   }
