@@ -21,6 +21,10 @@ export interface PostgresPoolClient extends PostgresClient {
   }): Promise<{ readonly rows: unknown[] }>
   /** Returns the client to the pool. With `true`, closes its connection. */
   release(destroy?: boolean): void
+  /** Process id of its backend, or an id of the pooler. */
+  readonly processID?: number | null
+  /** Status of its transaction: `I` none, `T` open, `E` failed. Absent in older versions. */
+  getTransactionStatus?(): string | null
   /** Listens to `error`, `end` and `notification`. */
   on(event: string, listener: (argument: never) => void): unknown
 }

@@ -19,11 +19,11 @@ export function faultOf(error: unknown): Fault {
  * Returns true if a connection must not be used again after this error. Without an SQLSTATE the
  * error is one of the connection. With these, the server is going down (57P01 to 57P05), refuses
  * connections (08…, 53300), or is a standby since a fail-over (25006): a new connection may reach
- * the new primary.
+ * the new primary. With 25P02, the application has released a client in a failed transaction.
  */
 export function isBroken(error: unknown): boolean {
   const state = sqlState(error)
-  return state === undefined || /^(?:08|57P|25006|53300)/.test(state)
+  return state === undefined || /^(?:08|57P|25006|25P02|53300)/.test(state)
 }
 
 /** Returns true if the connection was lost while a statement ran, so its outcome is open. */

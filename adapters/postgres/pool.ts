@@ -3,10 +3,14 @@ import timers from 'node:timers'
 import type { PostgresPool, PostgresPoolClient } from './client.js'
 import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
 import { isBroken } from './faults.js'
+import { LateStatements } from './late-statements.js'
 import { openSubscription } from './subscription.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout } = timers
+
+/** Maximum time of the statement that stops late ones, in milliseconds. */
+const STOP_MS = 1500
 
 /** Pools and clients whose `error` event has a listener already. Engines may share a pool. */
 const guarded = new WeakSet<PostgresPool | PostgresPoolClient>()
@@ -28,6 +32,7 @@ export class PoolConnections implements Connections {
   private generation = 0
   /** Generation in which each connection last answered. */
   private readonly lastAnswer = new WeakMap<PostgresPoolClient, number>()
+  private readonly lateStatements = new LateStatements((text, values) => this.stopLate(text, values))
 
   constructor(private readonly pool: PostgresPool, private readonly preparesStatements = false) {
     if (guarded.has(pool)) return
@@ -38,31 +43,12 @@ export class PoolConnections implements Connections {
   }
 
   start<Row>(text: string, values: readonly unknown[]): Running<Row> {
-    const state: StatementState = { cancelled: false, replies: this.replies }
-    const run = async (): Promise<readonly Row[]> => {
-      const client = await this.checkOut()
-      if (state.cancelled) {
-        client.release()
-        throw new Error('The statement was cancelled')
-      }
-      state.client = client
-      state.replies = this.replies
-      try {
-        const { rows } = await this.run(client, text, values as unknown[])
-        this.release(state, false)
-        return rows as Row[]
-      } catch (error) {
-        this.release(state, isBroken(error))
-        throw error
-      }
-    }
+    const { rows, close } = this.begin<Row>(text, values)
     const cancel = (): void => {
-      state.cancelled = true
-      if (!state.client) return
-      if (state.replies === this.replies) this.generation++
-      state.client.release(true)
+      const processId = close()
+      if (processId !== undefined) this.lateStatements.stop({ processId, text })
     }
-    return { rows: run(), cancel }
+    return { rows, cancel }
   }
 
   async transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
@@ -76,6 +62,7 @@ export class PoolConnections implements Connections {
       const taken = await this.checkOut()
       if (isOver) taken.release()
       client = taken
+      if (!isOver) await assertIdle(taken)
       const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
         if (isOver) throw new Error('The transaction was cancelled')
         return (await taken.query(text, values as unknown[])).rows as Row[]
@@ -110,6 +97,43 @@ export class PoolConnections implements Connections {
   }
 
   /**
+   * Starts one statement. `close` closes its connection, and returns the process id of its backend
+   * if it has begun.
+   */
+  private begin<Row>(text: string, values: readonly unknown[]): {
+    readonly rows: Promise<readonly Row[]>, readonly close: () => number | undefined,
+  } {
+    const state: StatementState = { cancelled: false, replies: this.replies }
+    const run = async (): Promise<readonly Row[]> => {
+      const client = await this.checkOut()
+      if (state.cancelled) {
+        client.release()
+        throw new Error('The statement was cancelled')
+      }
+      state.client = client
+      state.replies = this.replies
+      try {
+        await assertIdle(client)
+        const { rows } = await this.run(client, text, values as unknown[])
+        this.release(state, false)
+        return rows as Row[]
+      } catch (error) {
+        this.release(state, isBroken(error))
+        throw error
+      }
+    }
+    const close = (): number | undefined => {
+      state.cancelled = true
+      const { client } = state
+      if (!client) return undefined
+      if (state.replies === this.replies) this.generation++
+      client.release(true)
+      return client.processID ?? undefined
+    }
+    return { rows: run(), close }
+  }
+
+  /**
    * Takes a client from the pool. After a statement had no answer, a connection that has not
    * answered since then may be half-open. It is closed, so that the pool connects again.
    */
@@ -129,6 +153,14 @@ export class PoolConnections implements Connections {
     }
   }
 
+  /** Runs the statement that stops late ones. If it is late itself, it is not stopped. */
+  private stopLate<Row>(text: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
+    const { rows, close } = this.begin<Row>(text, values)
+    const timer = setTimeout(close, STOP_MS)
+    timer.unref()
+    return rows.finally(() => { clearTimeout(timer) })
+  }
+
   private run(
     client: PostgresPoolClient, text: string, values: unknown[],
   ): Promise<{ readonly rows: unknown[] }> {
@@ -142,6 +174,23 @@ export class PoolConnections implements Connections {
     this.lastAnswer.set(client, this.generation)
     client.release(destroy)
   }
+}
+
+/**
+ * Rejects if the application has released a client inside a transaction. A statement would then be
+ * lost with that transaction, or fail until the connection is closed.
+ */
+async function assertIdle(client: PostgresPoolClient): Promise<void> {
+  if (!isInTransaction(client)) return
+  // Its COMMIT may be under way, without having been awaited.
+  await client.query('SELECT 1').catch(ignore)
+  if (!isInTransaction(client)) return
+  throw new Error('The application has released a client to the pool inside a transaction')
+}
+
+/** False for versions of `pg` that do not tell. */
+function isInTransaction(client: PostgresPoolClient): boolean {
+  return ['T', 'E'].includes(client.getTransactionStatus?.() ?? 'I')
 }
 
 /** Names by text. The number of different texts is small. */

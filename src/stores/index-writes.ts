@@ -70,7 +70,7 @@ export class IndexWrites {
   }
 
   drop(tasks: readonly ListEntry[]): Promise<void> {
-    for (const task of tasks) this.tasks.set(keyOf(task), { isDropped: true, task })
+    for (const task of tasks) this.noteDrop(task)
     return this.send()
   }
 
@@ -117,6 +117,14 @@ export class IndexWrites {
     const pending = this.tasks.get(key)
     if (pending && !pending.isDropped && isNewer(pending.task, task)) return
     this.tasks.set(key, { isDropped: false, task })
+  }
+
+  private noteDrop(task: ListEntry): void {
+    const key = keyOf(task)
+    const pending = this.tasks.get(key)
+    // A later task of this id takes the place of the dropped one.
+    if (pending && !pending.isDropped && pending.task.createdAt > task.createdAt) return
+    this.tasks.set(key, { isDropped: true, task })
   }
 
   /** Sends what is pending at the end of this turn of the event loop. */

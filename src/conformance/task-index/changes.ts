@@ -107,6 +107,13 @@ export const changeCases: Cases<Context> = {
     assert.deepEqual(await context.ids(), ['one'])
   },
 
+  'dropping an earlier task keeps a new one of this id that was put at the same time': async (context) => {
+    await context.put({ id: 'one', createdAt: 1000 })
+    context.index.putSoon(listedTask({ id: 'one', createdAt: 2000 }))
+    await context.index.drop([listedTask({ id: 'one', createdAt: 1000 })])
+    assert.deepEqual((await context.entries()).map(({ createdAt }) => createdAt), [2000])
+  },
+
   'no task is skipped or repeated while others come, change and go': async (context) => {
     const stable = numbered(60)
     for (const [n, id] of stable.entries()) {

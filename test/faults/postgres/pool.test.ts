@@ -1,0 +1,62 @@
+// What late statements and careless transactions of the application leave on the server and in the pool.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { postgres } from 'longhaul/postgres'
+import pg from 'pg'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { postgresForFile } from '../../servers/postgres-server.js'
+
+const server = await postgresForFile()
+const later = { ttlMs: 60_000 }
+
+/** Returns the number of connections of an application that the server has. */
+async function countConnections(name: string): Promise<number> {
+  const [row] = await server.query(
+    'SELECT count(*)::integer AS count FROM pg_stat_activity WHERE application_name = $1', [name],
+  )
+  return row?.['count'] as number
+}
+
+describe('a pool of the application', () => {
+  for (const end of ['fails', 'is left open']) {
+    test(`works after a client came back whose transaction ${end}`, async (t) => {
+      const pool = new pg.Pool({ connectionString: server.url, max: 1 })
+      const { store } = postgres({ pool })
+      t.after(async () => {
+        await store.close()
+        await pool.end()
+      })
+      await store.get('key')
+      const client = await pool.connect()
+      await client.query('BEGIN')
+      if (end === 'fails') await client.query('SELECT 1 / 0').catch(() => undefined)
+      client.release()
+      await store.create(`after ${end}`, 'value', later)
+      const rows = await server.query('SELECT 1 FROM longhaul.entries WHERE key = $1', [`after ${end}`])
+      assert.equal(rows.length, 1, 'the entry is committed')
+    })
+  }
+
+  test('has no more connections than its maximum while statements wait for a lock', async (t) => {
+    const pool = new pg.Pool({ connectionString: server.url, max: 2, application_name: 'late' })
+    const { store } = postgres({ pool, timeoutMs: 50 })
+    await eventually(
+      () => store.create('locked', 'value', later).then(() => true, () => false), 5000, 'it works',
+    )
+    const client = new pg.Client({ connectionString: server.url })
+    await client.connect()
+    await client.query('BEGIN')
+    await client.query('SELECT 1 FROM longhaul.entries WHERE key = $1 FOR UPDATE', ['locked'])
+    t.after(async () => {
+      await client.end()
+      await store.close()
+      await pool.end()
+    })
+    for (let count = 0; count < 20; count++) {
+      const [locked] = await Promise.allSettled([store.delete('locked'), store.get('other')])
+      assert.equal(locked.status, 'rejected')
+    }
+    // One more for the statement that cancels another.
+    await eventually(async () => await countConnections('late') <= 3, 3000, 'the late statements end')
+  })
+})
