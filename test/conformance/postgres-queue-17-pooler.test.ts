@@ -1,0 +1,4 @@
+import { suiteBehindPooler, suiteOn } from './postgres-queue-suite.js'
+
+suiteOn(17)
+suiteBehindPooler()
