@@ -84,10 +84,10 @@ export async function listing(): Promise<void> {
   expectTypeOf(all.next).toEqualTypeOf<string | undefined>()
   const { items } = await tasks.ownedBy('ann').list({ task: report, status: 'completed', limit: 5 })
   expectTypeOf(items).toEqualTypeOf<CompletedTask<typeof report>[]>()
-  expectTypeOf(items[0]?.result.months).toEqualTypeOf<number[] | undefined>()
+  expectTypeOf<(typeof items)[number]['result']['months']>().toEqualTypeOf<number[]>()
   const some = await tasks.list({ task: [report, mail], status: ['failed', 'cancelled'] })
-  expectTypeOf(some.items[0]?.task).toEqualTypeOf<'report' | 'mail' | undefined>()
-  expectTypeOf(some.items[0]?.status).toEqualTypeOf<'failed' | 'cancelled' | undefined>()
+  expectTypeOf<(typeof some.items)[number]['task']>().toEqualTypeOf<'report' | 'mail'>()
+  expectTypeOf<(typeof some.items)[number]['status']>().toEqualTypeOf<'failed' | 'cancelled'>()
   // @ts-expect-error there is no such status
   await tasks.list({ status: 'done' })
   // @ts-expect-error the definition is not registered
