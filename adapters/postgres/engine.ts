@@ -37,6 +37,9 @@ export function postgres(
 ): PostgresEngine
 export function postgres(options: PostgresOptions): PgliteEngine
 export function postgres(options: PostgresOptions): PgliteEngine | PostgresEngine {
+  if (typeof (options as { query?: unknown } | undefined)?.query === 'function') {
+    throw new TypeError('postgres: pass the pool as an option: postgres({ pool })')
+  }
   checkNames('postgres', options, KNOWN)
   const database = new Database(options)
   const parts = {

@@ -116,8 +116,8 @@ export interface Client {
    * @throws {TypeError} An option is unknown or invalid, or `from` belongs to other content.
    *
    * @example
-   * const sending = api.uploadFile('/films', film, { onProgress: ({ sent }) => { console.log(sent)
-   * } }) console.log(await sending.result())
+   * const sending = api.uploadFile('/films', film)
+   * console.log(await sending.result())
    */
   uploadFile<R = unknown>(
     path: string, content: UploadContent, options?: FileUploadOptions,

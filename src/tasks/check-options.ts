@@ -23,7 +23,7 @@ const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 export function checkOptions(options: TasksOptions): void {
   checkBounds('createTasks', options, KNOWN)
   const { store, queue, definitions, callbacks, direct } = options
-  if (!store || !queue) throw fault('store and queue are missing; for one process: createTasks({ ...memory(), definitions })')
+  checkParts(store, queue)
   if (!definitions?.every?.(isDefinition)) {
     const given: unknown = definitions
     const isEndpoint = Array.isArray(given) && given.some((each: { task?: AnyTaskDefinition } | undefined) => isDefinition(each?.task))
@@ -47,6 +47,12 @@ export function checkOptions(options: TasksOptions): void {
   if (callbacks && typeof callbacks.open !== 'function') {
     throw fault('callbacks must be what callbacks() of longhaul/callbacks makes: write callbacks: callbacks({ secrets, … }), not callbacks: { secrets, … }')
   }
+}
+
+function checkParts(store: unknown, queue: unknown): void {
+  if (!store && !queue) throw fault('store and queue are missing; for one process: createTasks({ ...memory(), definitions })')
+  if (!store) throw fault('store is missing; pass one, such as that of postgres() or memory()')
+  if (!queue) throw fault('queue is missing; for one process: new MemoryQueue() of longhaul/memory')
 }
 
 /** Made by `defineTask`, which fills the time-out in. */

@@ -149,7 +149,7 @@ export function toSettings<C>(options: ResumableUploadOptions<C>): Settings<C> {
   return {
     blobs, store, check, partBytes, maxParts, maxPerOwner, retentionMs, waitMs, maxAnswerBytes,
     requester: findRequester(owner, 'resumableUpload', 'upload'),
-    path: new StatusPath(uploadPath, 'resumableUpload: uploadPath'),
+    path: new StatusPath(uploadPath, 'resumableUpload: uploadPath', '/uploads/{id}'),
     limits: { maxBodyBytes, maxAppendBytes, minAppendBytes, maxAgeMs },
   }
 }

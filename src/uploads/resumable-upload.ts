@@ -50,7 +50,8 @@ export function resumableUpload<C = unknown>(
 ): ResumableUpload<C> {
   const settings = toSettings(options)
   if (typeof handler !== 'function') {
-    throw new TypeError('resumableUpload: pass the handler of the finished uploads, a function')
+    throw new TypeError('resumableUpload: pass the handler of the finished uploads, a function; '
+      + 'of an endpoint with `background` pass its handler(endpoints)')
   }
   const { store, blobs, limits, maxPerOwner } = settings
   const records = new UploadRecords(store, blobs)

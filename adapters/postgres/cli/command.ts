@@ -42,21 +42,30 @@ export async function runCommand(
     parsed = parse(args)
     checkSchema('longhaul migrate', parsed.schema)
   } catch (error) {
-    return { output: `${(error as Error).message}\n\n${USAGE}`, exitCode: 2 }
+    return misuse((error as Error).message)
   }
   const { command, schema, print, help } = parsed
   if (help) return { output: USAGE, exitCode: 0 }
-  if (command !== 'migrate') return { output: USAGE, exitCode: 2 }
+  if (command === '') return { output: USAGE, exitCode: 2 }
+  if (command !== 'migrate') return misuse(`There is no command "${command}".`)
   const url = parsed.url ?? (print ? undefined : environment['DATABASE_URL'])
   if (url === undefined) {
-    if (!print) return { output: `Pass --url, or set DATABASE_URL.\n\n${USAGE}`, exitCode: 2 }
+    if (!print) return misuse('Pass --url, or set DATABASE_URL.')
     return { output: await completeSql(schema), exitCode: 0 }
+  }
+  // `pg` takes any other text for a path on a host named "base".
+  if (!/^(postgres(ql)?:|socket:|\/)/.test(url)) {
+    return misuse('The address must begin with postgres://.')
   }
   try {
     return { output: await onDatabase(await open(url), schema, print), exitCode: 0 }
   } catch (error) {
     return { output: `longhaul migrate failed: ${(error as Error).message}\n`, exitCode: 1 }
   }
+}
+
+function misuse(message: string): Outcome {
+  return { output: `${message}\n\n${USAGE}`, exitCode: 2 }
 }
 
 function parse(args: readonly string[]) {

@@ -5,13 +5,14 @@ const SCHEMA = /^[a-z_][a-z0-9_]{0,39}$/
 /**
  * Checks the name of a schema. `where` names the caller in the error.
  *
- * @throws {TypeError} The name is not 1 to 40 of `a-z 0-9 _`, or begins with a digit.
+ * @throws {TypeError} The name has not 1 to 40 characters of `a-z`, `0-9` and `_`, or begins with a
+ * digit.
  */
 export function checkSchema(where: string, schema: string): void {
   if (typeof schema !== 'string' || !SCHEMA.test(schema)) {
     throw new TypeError(
-      `${where}: schema must be 1 to 40 of a-z 0-9 _, not beginning with a digit, `
-      + `not ${JSON.stringify(schema)}`,
+      `${where}: schema must have 1 to 40 characters of a-z, 0-9 and _, and must not begin with `
+      + `a digit; it is ${JSON.stringify(schema)}`,
     )
   }
 }

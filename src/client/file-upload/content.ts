@@ -22,7 +22,17 @@ export interface Content {
 export function toContent(content: UploadContent): Content {
   if (content instanceof Blob) return ofBlob(content)
   if (content instanceof Uint8Array) return ofBlob(new Blob([toPart(content)]))
+  if (!isSource(content)) {
+    throw new TypeError(
+      'uploadFile: the content must be a Blob, a Uint8Array, a ReadableStream or an async iterable',
+    )
+  }
   return new StreamContent(toIterable(content))
+}
+
+function isSource(content: unknown): boolean {
+  return typeof content === 'object' && content !== null
+    && (Symbol.asyncIterator in content || 'getReader' in content)
 }
 
 function ofBlob(blob: Blob): Content {

@@ -17,15 +17,18 @@ export class StatusPath {
 
   /**
    * @param option - name of the option with its function, for error messages
+   * @param example - a valid template, for error messages
    * @throws {TypeError} `template` does not start with `/`, or has no `{id}` as a whole segment.
    */
-  constructor(template: string, option = 'taskEndpoints: statusPath') {
+  constructor(
+    template: string, option = 'taskEndpoints: statusPath', example = '/tasks/{id}',
+  ) {
     const parts = String(template).split('{id}')
     const [before = '', after = ''] = parts
     const isWhole = before.startsWith('/') && before.endsWith('/')
       && (after === '' || after.startsWith('/'))
     if (parts.length !== 2 || !isWhole || /[{}:*?#\s]/.test(before + after)) {
-      throw new TypeError(`${option} must be a path with one {id}, such as '/tasks/{id}', ` +
+      throw new TypeError(`${option} must be a path with one {id}, such as '${example}', ` +
         `not ${JSON.stringify(template)}`)
     }
     this.template = template

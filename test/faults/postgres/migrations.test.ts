@@ -163,6 +163,9 @@ describe('npx longhaul migrate', () => {
       assert.equal(exitCode, 2, args.join(' '))
       assert.ok(output.endsWith(USAGE), args.join(' '))
     }
+    const first = async (...args: string[]) => (await command(...args)).output.split('\n')[0]
+    assert.equal(await first('migrat'), 'There is no command "migrat".')
+    assert.equal(await first('migrate', '--url', 'db/shop'), 'The address must begin with postgres://.')
     assert.deepEqual(await command('--help'), { output: USAGE, exitCode: 0 })
     const { output, exitCode } = await command('migrate', '--url', 'postgres://nobody@127.0.0.1:1/none')
     assert.equal(exitCode, 1)

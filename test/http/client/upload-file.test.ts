@@ -98,6 +98,12 @@ describe('client.uploadFile (issue 19)', () => {
     assert.deepEqual(await rest.result(), answer)
     assert.deepEqual(sent, [300_000, 500_000])
     assert.throws(() => api.uploadFile('/files', Buffer.from('other'), { from }), /another size/)
+    for (const wrong of ['text', undefined, null, { path: 'film.mp4' }]) {
+      assert.throws(() => api.uploadFile('/files', wrong as never), {
+        name: 'TypeError',
+        message: 'uploadFile: the content must be a Blob, a Uint8Array, a ReadableStream or an async iterable',
+      })
+    }
     assert.equal(seen.length, 2)
   })
 

@@ -5,13 +5,14 @@ import { toFetch } from '../../../adapters/fetch/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { toNode } from '../../../adapters/node/index.js'
+import { postgres } from '../../../adapters/postgres/index.js'
 import { RedisStore } from '../../../adapters/redis/index.js'
 import { refuses, type Loose } from '../refuses.js'
 
 const make = {
-  callbacks, memory, toFastify, toFetch, toKoa, toNode,
+  callbacks, memory, postgres, toFastify, toFetch, toKoa, toNode,
   RedisStore: (options: never) => new RedisStore(options), BullMQQueue: (options: never) => new BullMQQueue(options),
-} as unknown as Record<'callbacks' | 'memory' | 'toFastify' | 'toFetch' | 'toKoa' | 'toNode' | 'RedisStore' | 'BullMQQueue', Loose>
+} as unknown as Record<'callbacks' | 'memory' | 'postgres' | 'toFastify' | 'toFetch' | 'toKoa' | 'toNode' | 'RedisStore' | 'BullMQQueue', Loose>
 const handler = () => undefined
 const client = { evalsha: handler, duplicate: handler }
 
@@ -25,6 +26,10 @@ refuses([
   [() => make.memory(null), 'memory: pass options, such as { maxEntries }'],
   [() => make.memory({ maxentries: 1 }), 'memory: there is no option "maxentries"; did you mean "maxEntries"?'],
   [() => make.memory({ maxQueued: 5, redis: 'x' }), 'memory: there is no option "redis".'],
+  [() => make.postgres(), 'postgres: pass options, such as { pool }'],
+  [() => make.postgres({ query: handler, connect: handler }), 'postgres: pass the pool as an option: postgres({ pool })'],
+  [() => make.postgres({ pool: 'postgres://db/shop' }), 'postgres: pool must be a pg.Pool, such as new pg.Pool({ connectionString }), or a PGlite'],
+  [() => make.postgres({ pool: { connect: handler, on: handler }, schema: 'My' }), 'postgres: schema must have 1 to 40 characters of a-z, 0-9 and _, and must not begin with a digit; it is "My"'],
   [() => make.toNode(handler, { port: 3000, mountPath: '' }), 'toNode: there is no option "port".'],
   [() => make.memory({ blobs: { maxbytes: 1 } }), 'memory: blobs: there is no option "maxbytes"; did you mean "maxBytes"?'],
   [() => make.callbacks(), 'callbacks: pass options, such as { secrets }'],

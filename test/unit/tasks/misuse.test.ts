@@ -44,7 +44,8 @@ describe('createTasks', () => {
   refuses([
     ['nothing', create(), 'createTasks: pass options, such as { store }'],
     ['no store and no queue', create({ definitions: [echo] }), missing],
-    ['no queue', create({ store: memory().store, definitions: [echo] }), missing],
+    ['no queue', create({ store: memory().store, definitions: [echo] }), 'createTasks: queue is missing; for one process: new MemoryQueue() of longhaul/memory'],
+    ['no store', create({ queue: memory().queue, definitions: [echo] }), 'createTasks: store is missing; pass one, such as that of postgres() or memory()'],
     ['no definitions', create(memory()), list],
     ['definitions that are no list', given({ definitions: { echo } }), list],
     ['a definition that is none', given({ definitions: [undefined] }), list],

@@ -66,7 +66,7 @@ describe('uploads in other places', () => {
     const good = { store: new MemoryStore(), blobs: new MemoryBlobs(), owner: 'anyone', uploadPath: '/uploads/{id}' } as const
     const wrong: [object, RegExp][] = [
       [{ blobs: undefined }, /pass blobs/], [{ store: undefined }, /pass a store/], [{ owner: undefined }, /option owner is missing/],
-      [{ uploadPath: '/uploads' }, /uploadPath must be a path with one \{id\}/], [{ partBytes: 0 }, /partBytes must be 1 or more/],
+      [{ uploadPath: '/uploads' }, /uploadPath must be a path with one \{id\}, such as '\/uploads\/\{id\}'/], [{ partBytes: 0 }, /partBytes must be 1 or more/],
       [{ maxAgeMs: 10 }, /maxAgeMs must be 1000 or more/], [{ minAppendBytes: 10, maxAppendBytes: 5 }, /must not be more/],
       [{ check: 1 }, /check must be a function/], [{ maxBodyBytes: NaN }, /maxBodyBytes/],
     ]
@@ -74,6 +74,8 @@ describe('uploads in other places', () => {
       assert.throws(() => resumableUpload(() => undefined, { ...good, ...change }), { name: 'TypeError', message })
     }
     assert.throws(() => resumableUpload(undefined as never, good), /pass the handler/)
+    const endpoint = { task: {}, handler: () => undefined }
+    assert.throws(() => resumableUpload(endpoint as never, good), /pass its handler\(endpoints\)/)
     const shared = { ...good, store: Object.assign(new MemoryStore(), { shared: true }) }
     assert.throws(() => resumableUpload(() => undefined, shared), /pass shared blobs/)
   })
