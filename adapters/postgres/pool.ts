@@ -54,9 +54,15 @@ export class PoolConnections implements Connections {
   async transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T> {
     let client: PostgresPoolClient | undefined
     let isOver = false
+    /** The statement that has no reply yet. */
+    let running: string | undefined
     const release = (destroy: boolean): void => {
       if (!isOver) client?.release(destroy)
       isOver = true
+      const processId = client?.processID ?? undefined
+      if (processId !== undefined && running !== undefined) {
+        this.lateStatements.stop({ processId, text: running })
+      }
     }
     const run = async (): Promise<T> => {
       const taken = await this.checkOut()
@@ -65,7 +71,12 @@ export class PoolConnections implements Connections {
       if (!isOver) await assertIdle(taken)
       const query: Query = async <Row>(text: string, values: readonly unknown[] = []) => {
         if (isOver) throw new Error('The transaction was cancelled')
-        return (await taken.query(text, values as unknown[])).rows as Row[]
+        running = text
+        try {
+          return (await taken.query(text, values as unknown[])).rows as Row[]
+        } finally {
+          running = undefined
+        }
       }
       await query('BEGIN')
       const result = await work(query)

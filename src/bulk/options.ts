@@ -14,8 +14,8 @@ export interface BulkOptions<T> {
    */
   readonly items?: string
   /**
-   * What happens to members and elements of the body that `items` does not pass: `refuse` answers
-   * 400 `invalid_input`; `ignore` checks that they are valid JSON and drops them.
+   * Treatment of members and elements of the body that do not lead to the array of `items`.
+   * `refuse` answers 400 `invalid_input`. `ignore` checks that they are valid JSON and drops them.
    *
    * @default 'refuse'
    */

@@ -25,7 +25,7 @@ export const ERROR_CODES = {
   inexact_value: [400, 'A value can not be kept as it was sent.'],
   invalid_header: [400, 'A header field is not valid.'],
   invalid_query: [400, 'A query parameter is not valid.'],
-  invalid_cursor: [400, 'The cursor is not one of this list with this filter.'],
+  invalid_cursor: [400, 'The cursor is malformed, or belongs to a list with other options.'],
   invalid_path: [400, 'The path is not valid.'],
   version_required: [400, 'The request must name a version.'],
   version_invalid: [400, 'The version is not written as a version.'],

@@ -1,6 +1,6 @@
 import { httpError } from '../http/errors.js'
 import { acquireInTime } from '../stores/acquire.js'
-import type { Store, TransactionStore } from '../stores/store.js'
+import type { Entry, Store, TransactionStore } from '../stores/store.js'
 import { stillRunning, toHeld, type Claim, type TaskClaim } from './claim.js'
 import type { TaskClaimOptions } from './once-task.js'
 
@@ -13,10 +13,7 @@ export async function findClaim(
   store: Store, { key, fingerprint }: Pick<TaskClaimOptions, 'key' | 'fingerprint'>,
 ): Promise<Claim | undefined> {
   const entry = await store.get(key)
-  if (!entry) return undefined
-  const { claim } = toHeld(entry)
-  if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
-  return claim
+  return entry && claimOf(entry, fingerprint)
 }
 
 /**
@@ -38,5 +35,12 @@ export async function claimInTransaction(
     ttlMs: keptMs, evictable: { with: recordKey(taskId) },
   })
   if (made.created) return undefined
-  return toHeld(made.entry).claim
+  // A request without a transaction has claimed the key meanwhile.
+  return claimOf(made.entry, fingerprint)
+}
+
+function claimOf(entry: Entry, fingerprint: string): Claim {
+  const { claim } = toHeld(entry)
+  if (claim.fingerprint !== fingerprint) throw httpError('idempotency_key_reused')
+  return claim
 }

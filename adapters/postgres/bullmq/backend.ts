@@ -24,8 +24,9 @@ const ANNOUNCE_MS = 10
 const ADD = `INSERT INTO {schema}.job (
   queue, id, seq, name, state, data, opts, delay_ms, max_attempts, added_at_ms, process_at_ms
 ) SELECT $1, $2, nextval('{schema}.job_seq'), $3,
-  CASE WHEN $6 > 0 THEN 'delayed' ELSE 'waiting' END::{schema}.job_state,
-  $4::jsonb, $5::jsonb, $6::bigint, $7::integer, now_ms, CASE WHEN $6 > 0 THEN now_ms + $6 END
+  CASE WHEN $6::bigint > 0 THEN 'delayed' ELSE 'waiting' END::{schema}.job_state,
+  $4::jsonb, $5::jsonb, $6::bigint, $7::integer, now_ms,
+  CASE WHEN $6::bigint > 0 THEN now_ms + $6::bigint END
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS clock
 ON CONFLICT (queue, id) DO NOTHING`
 
@@ -55,10 +56,11 @@ export class PostgresBackend implements Backend {
    * its transaction. PostgreSQL commits transactions with notices one after the other.
    */
   async add(name: string, data: JobData, options: JobSettings): Promise<void> {
-    const { jobId, attempts, delay = 0 } = options
+    const { jobId, attempts } = options
+    const delay = Math.ceil(options.delay ?? 0)
     await this.database.query(ADD, [
-      this.name, jobId, name, JSON.stringify(toStored(data)), JSON.stringify(options), delay,
-      attempts,
+      this.name, jobId, name, JSON.stringify(toStored(data)), JSON.stringify({ ...options, delay }),
+      delay, attempts,
     ])
     this.announce()
   }

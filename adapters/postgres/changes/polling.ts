@@ -57,13 +57,14 @@ export class Polling {
   }
 
   private schedule(): void {
-    this.timer = setTimeout(() => {
+    const timer = setTimeout(() => {
       // If the server does not answer, the next query tries again.
       this.poll().catch(() => undefined).finally(() => {
-        if (this.isOn) this.schedule()
+        // Meanwhile polling may have stopped, and started again with another timer.
+        if (this.isOn && this.timer === timer) this.schedule()
       })
     }, POLL_MS)
-    this.timer.unref()
+    this.timer = timer.unref()
   }
 
   private async poll(): Promise<void> {

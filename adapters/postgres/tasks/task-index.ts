@@ -9,6 +9,8 @@ import type { Database } from '../database.js'
 import { queryOf } from '../transaction.js'
 import { TaskSql } from './task-sql.js'
 
+/** Maximum length of an owner. An index of PostgreSQL holds at most 2700 bytes of a row. */
+const MAX_OWNER_LENGTH = 512
 /** Number of stored tasks that the scan looks at for each id that it may return. */
 const SCANNED_PER_ID = 10
 
@@ -53,7 +55,8 @@ export class PostgresTaskIndex implements TaskIndex {
   }
 
   putSoon(task: ListedTask): void {
-    this.writes.putSoon(task)
+    // Tasks that cannot be stored would make the others of the batch fail.
+    if (isStorable(task)) this.writes.putSoon(task)
   }
 
   drop(tasks: readonly ListEntry[]): Promise<void> {
@@ -112,4 +115,15 @@ function newestOf(tasks: readonly ListedTask[]): ListedTask[] {
 
 function checkTask({ id, owner, name }: ListedTask): void {
   checkText(id, owner, name)
+  if (owner === undefined || owner.length <= MAX_OWNER_LENGTH) return
+  throw new TypeError(`The owner of a task must have at most ${MAX_OWNER_LENGTH} characters`)
+}
+
+function isStorable(task: ListedTask): boolean {
+  try {
+    checkTask(task)
+    return true
+  } catch {
+    return false
+  }
 }

@@ -62,7 +62,7 @@ WHERE (excluded.created_at, excluded.version) > (old.created_at, old.version)
 SELECT entry, ${later} FROM unnest($1::text[], $2::float8[]) AS added (entry, ms) ORDER BY entry
 ON CONFLICT (entry) DO NOTHING`,
       remove: `DELETE FROM ${checks} WHERE entry IN (
-  SELECT entry FROM ${checks} WHERE entry = ANY ($1::text[]) ORDER BY entry FOR UPDATE
+  SELECT entry FROM ${checks} WHERE entry = ANY ($1::text[]) ORDER BY entry FOR UPDATE SKIP LOCKED
 )`,
       take: `WITH due AS (
   SELECT entry, due_at FROM ${checks} WHERE due_at <= clock_timestamp()
@@ -76,7 +76,7 @@ SELECT entry FROM taken ORDER BY due_at`,
   SELECT old.ctid FROM ${tasks} AS old
   JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS gone (id, owner, created_at)
     USING (id, owner, created_at)
-  ORDER BY old.id FOR UPDATE OF old
+  ORDER BY old.id FOR UPDATE OF old SKIP LOCKED
 ))`,
       unlisted: `WITH slice AS (
   SELECT key, substr(key, ${String(TASK_KEY.length + 1)}) AS id FROM ${schema}.entries
@@ -112,12 +112,12 @@ FROM slice LEFT JOIN ${tasks} AS task ON task.id = slice.id COLLATE "C" ORDER BY
     await query(this.sql.restore, [entries, checks.map(({ afterMs }) => afterMs)])
   }
 
-  /** Removes checks. */
+  /** Removes checks. Skips those that a transaction has locked: a later check removes them. */
   async remove(query: Query, entries: readonly string[]): Promise<void> {
     await query(this.sql.remove, [entries])
   }
 
-  /** Drops tasks. */
+  /** Drops tasks. Skips those that a transaction has locked: a reader of the list drops them. */
   async drop(query: Query, tasks: readonly ListEntry[]): Promise<void> {
     await query(this.sql.drop, [
       tasks.map(({ id }) => id), tasks.map(({ owner }) => owner ?? ''),

@@ -62,7 +62,7 @@ async function remainingDelayMs(ledger: Ledger, record: TaskRecord): Promise<num
   const { startAt, createdAt } = record
   if (startAt === undefined) return 0
   const delayMs = startAt - createdAt
-  return delayMs - await elapsed(ledger.store, `delay:${jobId(record)}`, delayMs)
+  return Math.ceil(delayMs - await elapsed(ledger.store, `delay:${jobId(record)}`, delayMs))
 }
 
 /**

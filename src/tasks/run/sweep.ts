@@ -157,11 +157,14 @@ export class Sweep {
 
   /** Enqueues a task whose transaction has committed, if the process that accepted it has not. */
   private async enqueueFirst(found: VersionedRecord, entry: string): Promise<void> {
-    const { queue, index, definitions } = this.settings
+    const { queue, index, definitions, sweepMs } = this.settings
     // A queue in memory runs the task in this process.
     if (!queue.durable && !definitions.has(found.record.name)) return
     try {
       if (!await queue.has(entry)) await enqueueCommitted(this.settings, found)
+      // With many delayed tasks, checks before their start would delay those that are urgent.
+      const untilStartMs = (found.record.startAt ?? 0) - Date.now()
+      if (untilStartMs > sweepMs) await index.add(entry, untilStartMs + sweepMs)
     } catch (error) {
       // The queue is full or unavailable.
       await index.add(entry, COMMITTED_MS)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { postgres } from 'longhaul/postgres'
 import pg from 'pg'
+import { PoolConnections } from '../../../adapters/postgres/pool.js'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 
@@ -58,5 +59,22 @@ describe('a pool of the application', () => {
     }
     // One more for the statement that cancels another.
     await eventually(async () => await countConnections('late') <= 3, 3000, 'the late statements end')
+  })
+
+  test('has no more connections than its maximum while migrations wait for their turn', async (t) => {
+    const pool = new pg.Pool({ connectionString: server.url, max: 2, application_name: 'turns' })
+    const client = new pg.Client({ connectionString: server.url })
+    await client.connect()
+    await client.query('SELECT pg_advisory_lock(17)')
+    t.after(async () => {
+      await client.end()
+      await pool.end()
+    })
+    const connections = new PoolConnections(pool)
+    for (let count = 0; count < 5; count++) {
+      const turn = connections.transaction((query) => query('SELECT pg_advisory_xact_lock(17)'), 100)
+      await assert.rejects(turn, { message: /not done within 100 ms/ })
+    }
+    await eventually(async () => await countConnections('turns') <= 2, 3000, 'the transactions end')
   })
 })

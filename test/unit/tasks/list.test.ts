@@ -35,7 +35,9 @@ function setUp(t: TestContext) {
   return { ...engine, index, tasks, submit }
 }
 
-const isInvalidCursor = { status: 400, code: 'invalid_cursor' }
+const isInvalidCursor = {
+  status: 400, code: 'invalid_cursor', message: 'The cursor is malformed, or belongs to a list with other options.',
+}
 
 describe('tasks.list', () => {
   test('shows an owner the own tasks, an anonymous client those without an owner, and the host all', async (t) => {

@@ -1,0 +1,46 @@
+// Tasks that start much later.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defineTask } from 'longhaul'
+import { eventually } from '../../../src/conformance/waiting.js'
+import { databaseForFile } from './kit.js'
+
+const { pool, transact, tasksOver } = await databaseForFile()
+const send = defineTask({ name: 'send', run: () => 1 })
+const flaky = defineTask({
+  name: 'flaky', attempts: 2, backoff: { type: 'fixed', delayMs: 10.5 },
+  run: (_input, { attempt }) => {
+    if (attempt === 1) throw new Error('fails once')
+    return 1
+  },
+})
+const tasks = tasksOver({ definitions: [send, flaky] })
+
+test('a delayed task that is in the queue is not checked again before its start', async () => {
+  await eventually(async () => (await tasks.health()).ok, 5000, 'the tables are there')
+  const { taskId } = await transact((client) => (
+    tasks.submit(send, {}, { transaction: client, delayMs: 3_600_000 })
+  ))
+  await eventually(async () => {
+    const { rows } = await pool.query<{ minutes: number }>(
+      'SELECT extract(epoch FROM due_at - now())::float8 / 60 AS minutes FROM longhaul.task_checks '
+      + 'WHERE starts_with(entry, $1)', [taskId],
+    )
+    return (rows[0]?.minutes ?? 0) > 55
+  }, 8000, 'the next check is after the start')
+  assert.equal((await tasks.get(taskId))?.status, 'scheduled')
+})
+
+test('tasks may start in months, and after a fraction of a millisecond', async () => {
+  for (const delayMs of [100 * 86_400_000, 3_600_000.5]) {
+    const task = await tasks.submit(send, {}, { delayMs })
+    assert.equal((await task.cancel())?.status, 'cancelled')
+  }
+  const soon = await tasks.submit(send, {}, { delayMs: 0.3 })
+  assert.equal((await soon.wait({ timeoutMs: 5000 }))?.status, 'completed')
+})
+
+test('a run is repeated after a fraction of a millisecond', async () => {
+  const task = await tasks.submit(flaky, {})
+  assert.equal((await task.wait({ timeoutMs: 5000 }))?.status, 'completed')
+})
