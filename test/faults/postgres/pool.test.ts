@@ -38,6 +38,25 @@ describe('a pool of the application', () => {
     })
   }
 
+  test('keeps a transaction whose COMMIT is under way when its client comes back', async (t) => {
+    const pool = new pg.Pool({ connectionString: server.url, max: 1 })
+    const { store } = postgres({ pool })
+    t.after(async () => {
+      await store.close()
+      await pool.end()
+    })
+    await store.get('key')
+    await server.query('CREATE TABLE own (id text)')
+    const client = await pool.connect()
+    await client.query('BEGIN')
+    await client.query("INSERT INTO own VALUES ('row')")
+    const committed = client.query('COMMIT')
+    client.release()
+    await store.create('after commit', 'value', later)
+    await committed
+    assert.deepEqual(await server.query('SELECT id FROM own'), [{ id: 'row' }])
+  })
+
   test('has no more connections than its maximum while statements wait for a lock', async (t) => {
     const pool = new pg.Pool({ connectionString: server.url, max: 2, application_name: 'late' })
     const { store } = postgres({ pool, timeoutMs: 50 })
