@@ -101,8 +101,8 @@ export function checkLeaks(before: Vitals, now: Vitals, ledger: Ledger): void {
   if (now.delayMs.p99 > 500) ledger.fault(`one event loop turn in a hundred was ${String(Math.round(now.delayMs.p99))} ms late`)
 }
 
-/** The kind of a key: of the store, of the index of unfinished tasks, or of BullMQ. */
+/** The kind of a key: of the store, of the index of tasks, or of BullMQ. */
 function kindOf(key: string): string {
-  if (key === 'longhaul:unfinished') return 'index'
+  if (['longhaul:unfinished', 'longhaul:tasks', 'longhaul:tasks-scan'].includes(key)) return 'index'
   return /^longhaul:(\w+:\w+)(?::|$)/.exec(key)?.[1] ?? /^(\{longhaul\}:[\w-]+):/.exec(key)?.[1] ?? 'other'
 }
