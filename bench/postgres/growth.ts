@@ -56,7 +56,7 @@ async function runTasks(day: number): Promise<void> {
 
 /** Deletes what expires at the end of a day, a thousand rows at a time, and waits until autovacuum has seen to the tables. */
 async function expire(): Promise<void> {
-  const expired = { entries: `key LIKE 'task:%'`, tasks: 'true' }
+  const expired = { entries: 'key LIKE \'task:%\'', tasks: 'true' }
   for (const [name, condition] of Object.entries(expired)) {
     for (let deleted = 1; deleted > 0;) {
       const { rowCount } = await pool.query(

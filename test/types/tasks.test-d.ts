@@ -86,6 +86,7 @@ export async function listing(): Promise<void> {
   expectTypeOf(items).toEqualTypeOf<CompletedTask<typeof report>[]>()
   expectTypeOf<(typeof items)[number]['result']['months']>().toEqualTypeOf<number[]>()
   const some = await tasks.list({ task: [report, mail], status: ['failed', 'cancelled'] })
+  expectTypeOf(some.items).toBeArray()
   expectTypeOf<(typeof some.items)[number]['task']>().toEqualTypeOf<'report' | 'mail'>()
   expectTypeOf<(typeof some.items)[number]['status']>().toEqualTypeOf<'failed' | 'cancelled'>()
   // @ts-expect-error there is no such status
