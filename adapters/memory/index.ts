@@ -10,7 +10,7 @@ export { MemoryBlobs, type MemoryBlobsOptions } from './blobs.js'
 export { MemoryQueue } from './queue.js'
 export { type MemoryQueueOptions } from './queue-options.js'
 export { MemoryStore, type MemoryStoreOptions } from './store.js'
-export { MemoryTaskIndex } from './task-index.js'
+export { MemoryTaskIndex, type MemoryTaskIndexOptions } from './task-index.js'
 export type { Clock } from '../../src/runtime/clock.js'
 
 /** Options of `memory`. */

@@ -31,6 +31,7 @@ export class PostgresStore implements Store {
   private writes = 0
   private isClosed = false
 
+  /** @internal */
   constructor(private readonly database: Database) {
     this.shared = database.shared
     this.entries = new Entries(database.schema)

@@ -30,6 +30,7 @@ export class PostgresBlobs implements Blobs {
   private readonly sweeper: Sweeper
   private isClosed = false
 
+  /** @internal */
   constructor(database: Database) {
     const slots = new Slots(CONCURRENT_CHUNKS)
     const transfer: Query = (text, values) => slots.run(() => database.transfer(text, values))

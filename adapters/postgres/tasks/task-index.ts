@@ -25,6 +25,7 @@ export class PostgresTaskIndex implements TaskIndex {
   /** Key of the last task that the scan has looked at. */
   private scanned: string = TASK_KEY
 
+  /** @internal */
   constructor(private readonly database: Database) {
     this.shared = database.shared
     this.sql = new TaskSql(database.schema)
