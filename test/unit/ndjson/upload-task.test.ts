@@ -76,7 +76,7 @@ describe('the run of a spooled upload', () => {
     await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
     const inPieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(PIECES) })
     const context: TaskContext<unknown, never> = {
-    checkpoint: { value: undefined, save: () => Promise.resolve() },
+      checkpoint: { value: undefined, save: () => Promise.resolve() },
       taskId: 'x', attempt: 1, lastAttempt: true, signal: new AbortController().signal, owner: undefined, context: undefined, progress: () => undefined,
     }
     for (const [batchSize, sizes] of [[undefined, [4]], [3, [3, 1]]] as const) {
