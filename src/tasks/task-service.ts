@@ -13,6 +13,7 @@ import { Intake } from './intake/intake.js'
 import type { OpenTransaction } from './intake/open-transaction.js'
 import type { AcceptOptions } from './intake/submit-options.js'
 import { TaskLister } from './list-tasks.js'
+import { releaseBelongings } from './record/belongings.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from './record/codec.js'
 import { Subscriptions } from './record/subscriptions.js'
@@ -92,13 +93,14 @@ export class TaskService {
     const { ledger, maxResultBytes, pendingMs } = this
     this.queue = queue
     this.index = index
+    const byName = new Map(definitions.map((definition) => [definition.name, definition]))
     this.intake = new Intake({
-      ledger, queue, index, identity, pendingMs, sweepMs,
+      ledger, queue, index, identity, pendingMs, retentionMs, sweepMs, definitions: byName,
       hasCallbacks: options.callbacks !== undefined, isWorker: worker, isClosing: () => this.isClosing,
     })
     this.settings = {
       ledger, durable: queue.durable, retentionMs, unknownTaskMs, onError, identity,
-      definitions: new Map(definitions.map((definition) => [definition.name, definition])),
+      definitions: byName,
       handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
       maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
     }
@@ -237,7 +239,9 @@ export class TaskService {
   async delete(id: string, isVisible: IsVisible): Promise<boolean> {
     const found = isTaskId(id) ? await this.ledger.load(id) : undefined
     if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
-    return this.ledger.delete(found)
+    const isDeleted = await this.ledger.delete(found)
+    if (isDeleted) await releaseBelongings(this.settings, found.record)
+    return isDeleted
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */
@@ -293,7 +297,7 @@ export class TaskService {
     this.ledger.noteListed(record)
     if (needsCleanup(record)) {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
-      await cleanUp(record, this.store, this.settings.definitions, dispatch)
+      await cleanUp(record, this.settings, dispatch)
     }
     this.index?.remove(jobId(record))
   }
