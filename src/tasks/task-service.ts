@@ -13,7 +13,6 @@ import { Intake } from './intake/intake.js'
 import type { OpenTransaction } from './intake/open-transaction.js'
 import type { AcceptOptions } from './intake/submit-options.js'
 import { TaskLister } from './list-tasks.js'
-import { releaseBelongings } from './record/belongings.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from './record/codec.js'
 import { Subscriptions } from './record/subscriptions.js'
@@ -27,6 +26,7 @@ import { reportingTo } from './record/report-error.js'
 import { waitFor, type VisibleWaitOptions } from './record/wait.js'
 import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/executor-settings.js'
+import { endCheckpoint } from './run/checkpoint-entry.js'
 import { runCallback } from './run/run-callback.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
@@ -35,6 +35,7 @@ import { Leases } from './run/leases.js'
 import { validateInput } from './run/run.js'
 import { RunSlots } from './run/run-slots.js'
 import { Sweep } from './run/sweep.js'
+import { releaseBelongings } from './run/belongings.js'
 import { needsCleanup, cleanUp } from './run/cleanup.js'
 import type { Cancelled, TasksHealth } from './service-types.js'
 import type { TasksOptions } from './tasks-options.js'
@@ -265,6 +266,7 @@ export class TaskService {
     const swept = this.sweep?.close()
     await this.intake.commits.close()
     const direct = this.directRuns.close(drainMs)
+    this.executor.handOver(drainMs)
     try {
       await this.queue.close({ drainMs })
       await this.dispatcher?.close(Math.max(end - performance.now(), 0))
@@ -299,6 +301,7 @@ export class TaskService {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
       await cleanUp(record, this.settings, dispatch)
     }
+    await endCheckpoint(this.store, this.definition(record.name), record)
     this.index?.remove(jobId(record))
   }
 }

@@ -1,7 +1,7 @@
 import { httpError } from '../../http/errors.js'
 import { acquireInTime } from '../../stores/acquire.js'
 import { snapshotOf } from '../record/codec.js'
-import { releaseInput } from '../record/belongings.js'
+import { releaseInput } from '../record/release-input.js'
 import { releaseUnlessUsed } from '../record/external.js'
 import { jobId, taskKey } from '../record/ids.js'
 import { Ledger, type VersionedRecord } from '../record/ledger.js'

@@ -1,6 +1,6 @@
 import { settleTaskClaim } from '../../idempotency/once-task.js'
 import { releaseSlot } from '../intake/owner-slots.js'
-import { releaseInput, type BelongingsSettings } from '../record/belongings.js'
+import { releaseInput, type BelongingsSettings } from '../record/release-input.js'
 import { taskKey } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
 import { renewLargeWork } from '../record/work.js'

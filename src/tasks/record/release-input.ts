@@ -10,18 +10,6 @@ export interface BelongingsSettings {
 }
 
 /**
- * Releases all that a task owns beside its record, once the record was deleted. Never rejects,
- * because each of these expires by itself.
- *
- * Its idempotency claim stays, so that a late retry with the same key starts no second task.
- */
-export async function releaseBelongings(
-  settings: BelongingsSettings, record: TaskRecord,
-): Promise<void> {
-  await releaseInput(settings, record)
-}
-
-/**
  * Releases the input of a task that will not run again: an external resource such as a spooled
  * upload, and the entry of an input that is too long for the record. Never rejects.
  */
