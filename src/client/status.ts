@@ -35,6 +35,19 @@ export interface TaskCallback {
   readonly deliveredAt?: string
 }
 
+/** A file that a task has written. */
+export interface TaskFile {
+  readonly name: string
+  /** Path or URL that serves the file. */
+  readonly url: string
+  /** Size in bytes. */
+  readonly size: number
+  /** Media type. */
+  readonly type: string
+  /** SHA-256 of the bytes, written as in `Repr-Digest` (RFC 9530): `sha-256=:…:`. */
+  readonly digest: string
+}
+
 /** The members of a task in every status. A server may leave out each of them. */
 interface AnyStatus {
   readonly taskId?: string
@@ -63,6 +76,7 @@ interface AnyStatus {
 /** A task that is not final: it waits for its start, or it runs. */
 export interface ProcessingTask extends AnyStatus {
   readonly status: 'processing'
+  readonly files?: never
   readonly result?: never
   readonly error?: never
   readonly finishedAt?: never
@@ -72,6 +86,8 @@ export interface ProcessingTask extends AnyStatus {
 export interface CompletedTask<R = unknown> extends AnyStatus {
   readonly status: 'completed'
   readonly result: R
+  /** The files that the task has written. Absent if there is none. */
+  readonly files?: readonly TaskFile[]
   readonly error?: never
   readonly finishedAt?: string
 }
@@ -80,6 +96,7 @@ export interface CompletedTask<R = unknown> extends AnyStatus {
 export interface FailedTask extends AnyStatus {
   readonly status: 'failed'
   readonly error: TaskFailure
+  readonly files?: never
   readonly result?: never
   readonly finishedAt?: string
 }
@@ -88,6 +105,7 @@ export interface FailedTask extends AnyStatus {
 export interface CancelledTask extends AnyStatus {
   readonly status: 'cancelled'
   readonly error?: never
+  readonly files?: never
   readonly result?: never
   readonly finishedAt?: string
 }

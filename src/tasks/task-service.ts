@@ -2,6 +2,7 @@ import { httpError } from '../http/errors.js'
 import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
+import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { Transaction } from '../stores/transaction.js'
@@ -16,6 +17,7 @@ import { TaskLister } from './list-tasks.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from './record/codec.js'
 import { Subscriptions } from './record/subscriptions.js'
+import { allFileKeys } from './record/files.js'
 import { isTaskId, jobId } from './record/ids.js'
 import { Ledger } from './record/ledger.js'
 import type { IsVisible } from './record/owner.js'
@@ -35,6 +37,7 @@ import { validateInput } from './run/run.js'
 import { RunSlots } from './run/run-slots.js'
 import { Sweep } from './run/sweep.js'
 import { needsCleanup, cleanUp } from './run/cleanup.js'
+import { deleteFiles } from './run/files/delete-files.js'
 import type { Cancelled, TasksHealth } from './service-types.js'
 import type { TasksOptions } from './tasks-options.js'
 
@@ -44,6 +47,7 @@ import type { TasksOptions } from './tasks-options.js'
  */
 export class TaskService {
   readonly store: Store
+  readonly blobs: Blobs | undefined
   /** Limits how many long polls and event streams wait at once. */
   readonly waiters: Waiters
   /** The tasks that long polls, event streams and `wait` watch. */
@@ -77,6 +81,7 @@ export class TaskService {
     } = options
     const onError = reportingTo(options.onError)
     this.store = store
+    this.blobs = options.blobs
     this.retentionMs = retentionMs
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
@@ -101,6 +106,7 @@ export class TaskService {
       definitions: new Map(definitions.map((definition) => [definition.name, definition])),
       handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
       maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
+      blobs: options.blobs, maxFileBytes: options.maxFileBytes ?? 10 * 2 ** 30,
     }
     const executor = this.executor = new Executor(this.settings)
     this.dispatcher = options.callbacks?.open({
@@ -237,7 +243,9 @@ export class TaskService {
   async delete(id: string, isVisible: IsVisible): Promise<boolean> {
     const found = isTaskId(id) ? await this.ledger.load(id) : undefined
     if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
-    return this.ledger.delete(found)
+    const isDeleted = await this.ledger.delete(found)
+    if (isDeleted) await deleteFiles(this.blobs, allFileKeys(found.record))
+    return isDeleted
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */
@@ -293,7 +301,7 @@ export class TaskService {
     this.ledger.noteListed(record)
     if (needsCleanup(record)) {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
-      await cleanUp(record, this.store, this.settings.definitions, dispatch)
+      await cleanUp(record, this.settings, dispatch)
     }
     this.index?.remove(jobId(record))
   }

@@ -1,5 +1,6 @@
 import { checkNames } from '../runtime/option-names.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'
+import { TestFiles, type TestFile } from './test-files.js'
 
 /** The type of the second argument of a definition's `run`. */
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
@@ -31,6 +32,8 @@ export interface ProgressReport {
 export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunContextOf<D> & {
   /** The calls of `progress` so far, oldest first. */
   readonly reports: readonly ProgressReport[]
+  /** The complete files that `run` has written, in the order in which they were completed. */
+  readonly written: readonly TestFile[]
   /** Aborts `signal`, as a cancelled task does. */
   readonly abort: (reason?: unknown) => void
 }
@@ -64,6 +67,7 @@ export function testContext<D extends AnyTaskDefinition>(
   }
   const controller = new AbortController()
   const reports: ProgressReport[] = []
+  const files = new TestFiles(controller.signal)
   const made: TestContext = {
     taskId: 'taskId' in options ? options.taskId : 'test',
     attempt, lastAttempt: attempt === attempts, owner,
@@ -71,7 +75,9 @@ export function testContext<D extends AnyTaskDefinition>(
     context,
     signal: controller.signal,
     progress: (done, total, message) => { reports.push({ done, total, message }) },
+    files,
     reports,
+    written: files.written,
     abort: (reason) => { controller.abort(reason) },
   }
   return made

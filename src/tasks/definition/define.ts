@@ -1,7 +1,8 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Backoff } from '../../queues/queue.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
-import { checkBounds, COUNT, KEPT, PAUSE, TIMER } from './bounds.js'
+import { checkBounds, COUNT, KEPT, PAUSE, SIZE, TIMER } from './bounds.js'
+import type { TaskFiles } from './files.js'
 import type { JsonForm, JsonSafe } from './json-form.js'
 
 /**
@@ -27,6 +28,8 @@ export interface TaskContext<C = unknown> {
    * a failed write never fails the task.
    */
   readonly progress: (done: number, total?: number, message?: string) => void
+  /** Writes files of the result. The definition needs `files: true`. */
+  readonly files: TaskFiles
 }
 
 /** Something outside of the record that a task needs, and that is released when the task ends. */
@@ -69,6 +72,18 @@ export interface TaskSettings {
    * together with a queue that spans processes.
    */
   readonly shared?: boolean
+  /**
+   * `true` if `run` writes files. `createTasks` then needs `blobs`. A request for a direct answer
+   * becomes a task, too: its answer has the result, and `Location` names the task with the files.
+   *
+   * @default false
+   */
+  readonly files?: boolean
+  /**
+   * Maximum size of all files of one run, in bytes. Beyond it the task fails
+   * (`result_files_too_large`). Default: that of `createTasks`.
+   */
+  readonly maxFileBytes?: number
 }
 
 /**
@@ -160,7 +175,7 @@ export interface AnyTaskDefinition
 
 const KNOWN = {
   name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0,
-  retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0, shared: 0,
+  retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0, shared: 0, files: 0, maxFileBytes: SIZE,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>
 const BACKOFF = {
   type: 0, delayMs: PAUSE, maxDelayMs: PAUSE, jitter: [0, 1],

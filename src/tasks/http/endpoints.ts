@@ -13,6 +13,7 @@ import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './answer-once.js'
+import { createFiles } from './result-files.js'
 import { createStatus } from './status.js'
 import type {
   FindCallback, ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
@@ -112,6 +113,13 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on.
    */
   readonly status: Handler<C>
+  /**
+   * The handler of result files: GET and HEAD of `{status}/files/{name}`, for the owner of the
+   * task. Serves ranges, conditions and `Repr-Digest`, as an attachment. Other paths are passed on.
+   * A task that is unknown, someone else's or not completed, and an unknown name, are all 404
+   * `file_not_found`.
+   */
+  readonly files: Handler<C>
 }
 
 const KNOWN = {
@@ -160,6 +168,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),
+    files: createFiles(settings),
   }
 }
 

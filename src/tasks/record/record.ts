@@ -1,5 +1,6 @@
 import type { ErrorDetail } from '../../http/errors.js'
 import { callbackText, type CallbackState } from './callback-state.js'
+import type { RecordFiles } from './files.js'
 import { canMove, isFinal, type TaskState } from './state.js'
 
 /** Progress of the work, in units of the task's own. */
@@ -21,7 +22,7 @@ export interface TaskFailure {
 export type ErrorFields = Readonly<Record<string, string>>
 
 /** One task as it is stored. Times are milliseconds since 1970. */
-export interface TaskRecord {
+export interface TaskRecord extends RecordFiles {
   readonly id: string
   readonly name: string
   readonly owner: string | undefined
@@ -115,6 +116,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   const { errorFields = record.errorFields } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const { holder = record.holder } = to
+  const { files = record.files, blobs = record.blobs, fileRuns = record.fileRuns } = to
   const { startAt, keeps } = record
   const isQueued = state === 'queued'
   const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
@@ -124,6 +126,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
     id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt,
     startAt, startedAt, finishedAt, expiresAt,
     progress, result, error, errorStatus, errorFields, claim, slot, callback, holder, keeps,
+    files, blobs, fileRuns,
     work: isQueued ? record.work : undefined,
     enqueuedLater: isQueued ? record.enqueuedLater : undefined,
   }
@@ -153,6 +156,7 @@ export function toTaskText(record: TaskRecord): string {
   if (record.attempt > 0) text += `,"attempt":${record.attempt}`
   if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`
   if (record.result !== undefined) text += `,"result":${record.result}`
+  if (record.files !== undefined) text += `,"files":${JSON.stringify(record.files)}`
   if (record.error !== undefined) text += `,"error":${JSON.stringify(record.error)}`
   if (record.callback !== undefined) text += `,"callback":${callbackText(record.callback)}`
   text += `,"createdAt":"${toIso(record.createdAt)}"`

@@ -127,16 +127,19 @@ class RunContext implements TaskContext {
   readonly owner: string | undefined
   readonly context: unknown
   readonly progress: TaskContext['progress']
+  readonly files: TaskContext['files']
   declare readonly signal: AbortSignal
   readonly #stop: Stop
 
-  constructor({ taskId, attempt, lastAttempt, owner, context, progress, stop }: RunOptions) {
+  constructor(options: RunOptions) {
+    const { taskId, attempt, lastAttempt, owner, context, progress, files, stop } = options
     this.taskId = taskId
     this.attempt = attempt
     this.lastAttempt = lastAttempt
     this.owner = owner
     this.context = context
     this.progress = progress
+    this.files = files
     this.#stop = stop
     // An own property, so that a copy (`{ ...context }`) has it too. All contexts share one getter,
     // because V8 keeps a hidden class, and with it the whole run, for each getter that it meets.
