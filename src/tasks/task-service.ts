@@ -28,6 +28,7 @@ import { reportingTo } from './record/report-error.js'
 import { waitFor, type VisibleWaitOptions } from './record/wait.js'
 import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/executor-settings.js'
+import { checkpointKey, endCheckpoint } from './run/checkpoint-entry.js'
 import { runCallback } from './run/run-callback.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
@@ -245,6 +246,9 @@ export class TaskService {
     if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
     const isDeleted = await this.ledger.delete(found)
     if (isDeleted) await deleteFiles(this.blobs, allFileKeys(found.record))
+    if (isDeleted && this.definition(found.record.name)?.checkpoint) {
+      await this.store.delete(checkpointKey(id))
+    }
     return isDeleted
   }
 
@@ -269,6 +273,7 @@ export class TaskService {
     const swept = this.sweep?.close()
     await this.intake.commits.close()
     const direct = this.directRuns.close(drainMs)
+    this.executor.handOver(drainMs)
     try {
       await this.queue.close({ drainMs })
       await this.dispatcher?.close(Math.max(end - performance.now(), 0))
@@ -303,6 +308,7 @@ export class TaskService {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
       await cleanUp(record, this.settings, dispatch)
     }
+    await endCheckpoint(this.store, this.definition(record.name), record)
     this.index?.remove(jobId(record))
   }
 }

@@ -1,5 +1,7 @@
 import { checkNames } from '../runtime/option-names.js'
+import { checkpointText } from '../tasks/definition/checkpoint-text.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'
+import { UNDECLARED } from '../tasks/definition/unsaved-checkpoint.js'
 import { TestFiles, type TestFile } from './test-files.js'
 
 /** The type of the second argument of a definition's `run`. */
@@ -19,6 +21,8 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   readonly owner?: string | undefined
   /** The `context` that `run` receives. Default: none. */
   readonly context?: RunContextOf<D>['context']
+  /** The checkpoint that an earlier run has saved. Default: none. */
+  readonly checkpoint?: RunContextOf<D>['checkpoint']['value']
 }
 
 /** One call of `progress`. */
@@ -34,12 +38,14 @@ export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunCo
   readonly reports: readonly ProgressReport[]
   /** The complete files that `run` has written, in the order in which they were completed. */
   readonly written: readonly TestFile[]
+  /** The values that `checkpoint.save` got so far, oldest first, as they are read back. */
+  readonly saved: readonly unknown[]
   /** Aborts `signal`, as a cancelled task does. */
   readonly abort: (reason?: unknown) => void
 }
 
 const KNOWN = {
-  taskId: 0, attempt: 0, owner: 0, context: 0,
+  taskId: 0, attempt: 0, owner: 0, context: 0, checkpoint: 0,
 } satisfies Record<keyof TestContextOptions, 0>
 
 /**
@@ -68,6 +74,7 @@ export function testContext<D extends AnyTaskDefinition>(
   const controller = new AbortController()
   const reports: ProgressReport[] = []
   const files = new TestFiles(controller.signal)
+  const saved: unknown[] = []
   const made: TestContext = {
     taskId: 'taskId' in options ? options.taskId : 'test',
     attempt, lastAttempt: attempt === attempts, owner,
@@ -75,9 +82,16 @@ export function testContext<D extends AnyTaskDefinition>(
     context,
     signal: controller.signal,
     progress: (done, total, message) => { reports.push({ done, total, message }) },
+    checkpoint: {
+      value: options.checkpoint,
+      async save(value) {
+        if (definition.checkpoint === undefined) return UNDECLARED.save(value)
+        saved.push(JSON.parse(checkpointText(name, value)))
+        return controller.signal.throwIfAborted()
+      },
+    },
     files,
-    reports,
-    written: files.written,
+    reports, saved, written: files.written,
     abort: (reason) => { controller.abort(reason) },
   }
   return made

@@ -1,6 +1,7 @@
 import type { HttpResponse } from '../../http/exchange.js'
 import { empty } from '../../http/respond.js'
 import { isQueueClosing } from '../../queues/queue.js'
+import { unsavedCheckpoint } from '../definition/unsaved-checkpoint.js'
 import { NO_FILES } from '../run/files/run-files.js'
 import { runOnce } from '../run/run.js'
 import { Stop } from '../run/stop.js'
@@ -52,7 +53,7 @@ async function run<C>(
   const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request),
-    progress: () => undefined, files: NO_FILES,
+    progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
     stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
   })
   clearTimeout(keepAlive)

@@ -128,11 +128,12 @@ class RunContext implements TaskContext {
   readonly context: unknown
   readonly progress: TaskContext['progress']
   readonly files: TaskContext['files']
+  readonly checkpoint: TaskContext['checkpoint']
   declare readonly signal: AbortSignal
   readonly #stop: Stop
 
   constructor(options: RunOptions) {
-    const { taskId, attempt, lastAttempt, owner, context, progress, files, stop } = options
+    const { taskId, attempt, lastAttempt, owner, context, progress, files, checkpoint } = options
     this.taskId = taskId
     this.attempt = attempt
     this.lastAttempt = lastAttempt
@@ -140,7 +141,8 @@ class RunContext implements TaskContext {
     this.context = context
     this.progress = progress
     this.files = files
-    this.#stop = stop
+    this.checkpoint = checkpoint
+    this.#stop = options.stop
     // An own property, so that a copy (`{ ...context }`) has it too. All contexts share one getter,
     // because V8 keeps a hidden class, and with it the whole run, for each getter that it meets.
     Object.defineProperty(this, 'signal', RunContext.#signal)
