@@ -17,7 +17,6 @@ import { TaskLister } from './list-tasks.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from './record/codec.js'
 import { Subscriptions } from './record/subscriptions.js'
-import { allFileKeys } from './record/files.js'
 import { isTaskId, jobId } from './record/ids.js'
 import { Ledger } from './record/ledger.js'
 import type { IsVisible } from './record/owner.js'
@@ -28,7 +27,7 @@ import { reportingTo } from './record/report-error.js'
 import { waitFor, type VisibleWaitOptions } from './record/wait.js'
 import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/executor-settings.js'
-import { checkpointKey, endCheckpoint } from './run/checkpoint-entry.js'
+import { endCheckpoint } from './run/checkpoint-entry.js'
 import { runCallback } from './run/run-callback.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
@@ -37,8 +36,8 @@ import { Leases } from './run/leases.js'
 import { validateInput } from './run/run.js'
 import { RunSlots } from './run/run-slots.js'
 import { Sweep } from './run/sweep.js'
+import { releaseBelongings } from './run/belongings.js'
 import { needsCleanup, cleanUp } from './run/cleanup.js'
-import { deleteFiles } from './run/files/delete-files.js'
 import type { Cancelled, TasksHealth } from './service-types.js'
 import type { TasksOptions } from './tasks-options.js'
 
@@ -98,13 +97,14 @@ export class TaskService {
     const { ledger, maxResultBytes, pendingMs } = this
     this.queue = queue
     this.index = index
+    const byName = new Map(definitions.map((definition) => [definition.name, definition]))
     this.intake = new Intake({
-      ledger, queue, index, identity, pendingMs, sweepMs,
+      ledger, queue, index, identity, pendingMs, retentionMs, sweepMs, definitions: byName,
       hasCallbacks: options.callbacks !== undefined, isWorker: worker, isClosing: () => this.isClosing,
     })
     this.settings = {
       ledger, durable: queue.durable, retentionMs, unknownTaskMs, onError, identity,
-      definitions: new Map(definitions.map((definition) => [definition.name, definition])),
+      definitions: byName,
       handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
       maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
       blobs: options.blobs, maxFileBytes: options.maxFileBytes ?? 10 * 2 ** 30,
@@ -245,10 +245,7 @@ export class TaskService {
     const found = isTaskId(id) ? await this.ledger.load(id) : undefined
     if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
     const isDeleted = await this.ledger.delete(found)
-    if (isDeleted) await deleteFiles(this.blobs, allFileKeys(found.record))
-    if (isDeleted && this.definition(found.record.name)?.checkpoint) {
-      await this.store.delete(checkpointKey(id))
-    }
+    if (isDeleted) await releaseBelongings(this.settings, found.record)
     return isDeleted
   }
 
