@@ -3,6 +3,7 @@ import {
   PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
   type Job as BullJob, type RedisQueueBackend,
 } from 'bullmq'
+import type { QueueCounts } from '../../../src/queues/queue.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
 import { HostConnection } from './connection.js'
@@ -22,13 +23,25 @@ const ANNOUNCE_MS = 10
 
 /** Adds a job as BullMQ's function `add_job` does, without its events. */
 const ADD = `INSERT INTO {schema}.job (
-  queue, id, seq, name, state, data, opts, delay_ms, max_attempts, added_at_ms, process_at_ms
+  queue, id, seq, name, state, data, opts, delay_ms, max_attempts, priority, added_at_ms,
+  process_at_ms
 ) SELECT $1, $2, nextval('{schema}.job_seq'), $3,
   CASE WHEN $6::bigint > 0 THEN 'delayed' ELSE 'waiting' END::{schema}.job_state,
-  $4::jsonb, $5::jsonb, $6::bigint, $7::integer, now_ms,
+  $4::jsonb, $5::jsonb, $6::bigint, $7::integer, $8::integer, now_ms,
   CASE WHEN $6::bigint > 0 THEN now_ms + $6::bigint END
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS clock
 ON CONFLICT (queue, id) DO NOTHING`
+
+const NOW = 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms'
+
+/** BullMQ keeps the due time of a job, and the start of its latest attempt. */
+const COUNTS = `SELECT count(*) FILTER (WHERE state = 'active')::integer AS running,
+  count(*) FILTER (WHERE state = 'waiting')::integer AS waiting,
+  count(*) FILTER (WHERE state = 'delayed')::integer AS delayed,
+  (extract(epoch FROM clock_timestamp()) * 1000)::float8
+    - min(greatest(added_at_ms, process_at_ms, processed_at_ms))
+      FILTER (WHERE state = 'waiting') AS oldest_ms
+FROM {schema}.job WHERE queue = $1 AND state IN ('active', 'waiting', 'delayed')`
 
 /** A queue of BullMQ in the database of the host. */
 export class PostgresBackend implements Backend {
@@ -56,11 +69,11 @@ export class PostgresBackend implements Backend {
    * its transaction. PostgreSQL commits transactions with notices one after the other.
    */
   async add(name: string, data: JobData, options: JobSettings): Promise<void> {
-    const { jobId, attempts } = options
+    const { jobId, attempts, priority = 0 } = options
     const delay = Math.ceil(options.delay ?? 0)
     await this.database.query(ADD, [
       this.name, jobId, name, JSON.stringify(toStored(data)), JSON.stringify({ ...options, delay }),
-      delay, attempts,
+      delay, attempts, priority,
     ])
     this.announce()
   }
@@ -72,6 +85,19 @@ export class PostgresBackend implements Backend {
   /** The server releases no job early. */
   untilDue(): Promise<number> {
     return Promise.resolve(0)
+  }
+
+  async now(): Promise<number> {
+    const [row] = await this.database.query<{ readonly now_ms: string }>(NOW, [])
+    return Number(row?.now_ms)
+  }
+
+  async counts(): Promise<QueueCounts> {
+    interface Row extends Omit<QueueCounts, 'oldestWaitingMs'> { readonly oldest_ms: number | null }
+    const [row] = await this.database.query<Row>(COUNTS, [this.name])
+    const { running = 0, waiting = 0, delayed = 0, oldest_ms: oldestMs = null } = row ?? {}
+    const counts = { running, waiting, delayed }
+    return oldestMs === null ? counts : { ...counts, oldestWaitingMs: Math.max(oldestMs, 0) }
   }
 
   /**
