@@ -41,6 +41,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
   const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', format: jobFormat, owner, callback: callbackUrl })
   const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
 
+  const uploads = ndjson.upload(task, { store, owner })
   const api = usersApi(users)
   const versioned = versionedUsers(users)
   // Tasks, batches and uploads read the Idempotency-Key themselves.
@@ -77,6 +78,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     'GET|HEAD|DELETE /task-status/{id}': guarded(started.status),
     // SPEC 4.9
     'GET|HEAD /bulk-data': guarded(ndjson.download()),
-    'POST /upload-ndjson': guarded(ndjson.upload(task)),
+    'POST|OPTIONS /upload-ndjson': guarded(uploads.create),
+    'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
   }, { ...traced && { trace: compose(authorize, trace({ echo: TRIED })) } })
 }
