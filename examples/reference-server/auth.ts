@@ -51,7 +51,7 @@ export function identify(tokens: readonly Token[]): Policy<Context> {
   return authenticate<Principal, Context>({ schemes: [bearer({ verify: tokenTable(table) })], optional: true })
 }
 
-const READING = ['GET', 'HEAD', 'TRACE']
+const READING = ['GET', 'HEAD', 'OPTIONS', 'TRACE']
 
 const needed = ({ method }: HttpRequest): Role => (READING.includes(method) ? 'reader' : 'writer')
 

@@ -45,6 +45,7 @@ export function routes({ store, tasks, index, users, ndjson, bulk, document, dem
   const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', format: jobFormat, owner, callback: callbackUrl })
   const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
 
+  const uploads = ndjson.upload(task, { store, owner })
   const api = usersApi(users)
   const versioned = versionedUsers(users)
   // Tasks, batches and uploads read the Idempotency-Key themselves.
@@ -82,6 +83,7 @@ export function routes({ store, tasks, index, users, ndjson, bulk, document, dem
     'GET|HEAD|DELETE /task-status/{id}': guarded(started.status),
     // SPEC 4.9
     'GET|HEAD /bulk-data': guarded(ndjson.download()),
-    'POST /upload-ndjson': guarded(ndjson.upload(task)),
+    'POST|OPTIONS /upload-ndjson': guarded(uploads.create),
+    'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
   }, { ...traced && { trace: compose(authorize, trace({ echo: TRIED })) } })
 }

@@ -72,6 +72,14 @@ const CREDENTIALS = {
   'Access-Control-Allow-Credentials': header('`true`: requests may carry cookies'),
 }
 
+/** Fields of the answer to a preflight. */
+const OF_PREFLIGHT = {
+  ...describeFields('Vary'),
+  'Access-Control-Allow-Methods': header('The methods that they may send (Fetch, section 3.2.3)'),
+  'Access-Control-Allow-Headers': header('The request fields that they may send'),
+  'Access-Control-Max-Age': header('Time for which a browser may keep this, in seconds'),
+}
+
 const PLACE: PolicyPlace = {
   name: 'cors', behind: { requestId: 'what is answered here would have no id' },
 }
@@ -144,7 +152,9 @@ export function cors<C = unknown>(options: CorsOptions<C>): Policy<C> {
   const described = {
     ...DESCRIBED, ...credentials && CREDENTIALS, ...origins !== '*' && describeFields('Vary'),
   }
-  const describe = (operation: Operation) => addResponseHeaders(operation, described)
+  const describe = (operation: Operation) => addResponseHeaders(
+    operation, operation.method === 'OPTIONS' ? { ...described, ...OF_PREFLIGHT } : described,
+  )
   return Object.assign(policy, { place: PLACE, describe })
 }
 

@@ -10,7 +10,7 @@ import { evaluatePreconditions, ifRangeHolds } from '../http/fields/precondition
 import { contentRange, selectRanges } from '../http/fields/range.js'
 import type { Call, Page, PageRequest, Repository } from '../repositories/repository.js'
 import type { Schema } from '../schema/schema.js'
-import { contentTag } from './content-tag.js'
+import { contentTag } from '../http/content-tag.js'
 import { listOperations } from './list-operation.js'
 import { cursorLinks, positionLinks } from './page-links.js'
 import { MAX_CURSOR, readPageQuery, type PageQuery, type PageSizes } from './page-query.js'

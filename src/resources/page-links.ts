@@ -1,4 +1,4 @@
-import { linkValue, type Link } from '../http/fields/link.js'
+import { pageLinkValue, type Link } from '../http/fields/link.js'
 import type { HttpRequest } from '../http/exchange.js'
 
 /** Position of a page in its list. */
@@ -15,20 +15,6 @@ export interface PageLinks {
   readonly next: string | undefined
   /** The value of Link (RFC 8288); `undefined` if even `next` alone is too long. */
   readonly field: string | undefined
-}
-
-/**
- * Maximum length of Link, in bytes. The links repeat the query, which may be as long as the request
- * line. Clients read 8 to 16 KiB of header fields in all.
- */
-const MAX_FIELD = 4096
-
-/** Returns all links, or only `next` if they are too long together. */
-function fieldOf(links: readonly Link[]): string | undefined {
-  const field = linkValue(links)
-  if (field.length <= MAX_FIELD) return field
-  const next = linkValue(links.filter(({ rel }) => rel === 'next'))
-  return next !== '' && next.length <= MAX_FIELD ? next : undefined
 }
 
 /** Returns the links of a page by position. Without a total, a full page may have a next one. */
@@ -49,7 +35,7 @@ export function positionLinks(
     const last = total === 0 ? 0 : Math.floor((total - 1) / limit) * limit
     links.push({ rel: 'last', target: at(last) })
   }
-  return { next, field: fieldOf(links) }
+  return { next, field: pageLinkValue(links) }
 }
 
 /** Returns the links of a page by cursor. */
@@ -60,7 +46,7 @@ export function cursorLinks(
   const next = cursor === undefined ? undefined : target(request, { ...batch, cursor })
   const links: Link[] = [{ rel: 'first', target: target(request, batch) }]
   if (next !== undefined) links.push({ rel: 'next', target: next })
-  return { next, field: fieldOf(links) }
+  return { next, field: pageLinkValue(links) }
 }
 
 function target(

@@ -4,8 +4,8 @@ import type { AnyTaskDefinition } from './definition/define.js'
 import type { Task } from './record/view.js'
 
 /** Maximum and default number of tasks of a page. */
-const MAX_LIMIT = 200
-const DEFAULT_LIMIT = 50
+export const MAX_LIMIT = 200
+export const DEFAULT_LIMIT = 50
 
 /** Options of `tasks.list`. `T` are the kinds of the tasks, and `S` their statuses. */
 export interface ListOptions<

@@ -27,17 +27,24 @@ export class TaskLister {
   ) {}
 
   /**
+   * Returns the index.
+   *
+   * @throws {TypeError} `createTasks` has no index.
+   */
+  indexFor(where: string): TaskIndex {
+    if (this.index) return this.index
+    throw new TypeError(`${where}: createTasks has no index, so it cannot list tasks; ` +
+      'spread an engine such as memory() or redis() into its options, or pass index')
+  }
+
+  /**
    * Returns a page of tasks. Corrects entries of the index that differ from their records.
    *
    * @throws {HttpError} 400 `invalid_cursor`
    * @throws {TypeError} `createTasks` has no index.
    */
   async page(where: string, filter: ListFilter, cursor: string | undefined): Promise<SnapshotPage> {
-    const { index } = this
-    if (!index) {
-      throw new TypeError(`${where}: createTasks has no index, so it cannot list tasks; ` +
-        'spread an engine such as memory() or redis() into its options, or pass index')
-    }
+    const index = this.indexFor(where)
     const { limit } = filter
     let after: ListPosition | undefined = cursor === undefined
       ? undefined

@@ -1,7 +1,7 @@
 import type { Handler, Operation } from '../http/exchange.js'
 import { errorResponses } from '../openapi/errors.js'
 import { fields } from '../openapi/fields.js'
-import { addParameters, addResponses } from '../openapi/merge.js'
+import { addParameters, addResponseHeaders, addResponses } from '../openapi/merge.js'
 import {
   body, header, operation, parameter, response, type Fragment,
 } from '../openapi/operation.js'
@@ -12,9 +12,13 @@ const integer: Fragment = { type: 'integer', minimum: 0 }
 const OFFSET = {
   'Upload-Offset': header('Number of bytes that are stored', integer),
   'Upload-Complete': header('`?1` if this is the answer to the whole upload, otherwise `?0`'),
+  ...fields('Cache-Control'),
 }
 const LIMIT = {
   'Upload-Limit': header('Limits: `max-size`, `max-append-size`, `min-append-size`, `max-age`'),
+}
+const ACCEPT_PATCH = {
+  'Accept-Patch': header('`application/partial-upload`, the media type of a PATCH (RFC 5789)'),
 }
 const LENGTH = { 'Upload-Length': header('Size of the whole in bytes, if it is known', integer) }
 
@@ -34,7 +38,9 @@ const reprDigest = parameter('header', 'Repr-Digest', {
 
 const OPTIONS = operation('OPTIONS', {
   summary: 'Show the limits of uploads',
-  responses: { 200: response('The limits', { headers: { ...LIMIT, ...fields('Allow') } }) },
+  responses: {
+    200: response('The limits', { headers: { ...LIMIT, ...ACCEPT_PATCH, ...fields('Allow') } }),
+  },
 })
 
 /** Returns the operations of a handler whose uploads can be resumed. */
@@ -45,10 +51,10 @@ export function createOperations(handler: Pick<Handler, 'operations'>): readonly
 
 function resumable(described: Operation): Operation {
   const created = response('The upload was created; send the rest to `Location`', {
-    headers: { ...OFFSET, ...LIMIT, ...fields('Location', 'Cache-Control') },
+    headers: { ...OFFSET, ...LIMIT, ...fields('Location') },
   })
   const withFields = addParameters(described, [complete(false), length, digest, reprDigest])
-  return addResponses(withFields, {
+  const withResponses = addResponses(withFields, {
     201: created,
     ...errorResponses(
       'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent', 'upload_append_too_small',
@@ -56,13 +62,21 @@ function resumable(described: Operation): Operation {
       'store_unavailable', 'store_full',
     ),
   })
+  const headers = { ...OFFSET, ...LIMIT, ...fields('Location', 'Idempotent-Replayed') }
+  return addResponseHeaders(withResponses, headers)
 }
 
-/** Returns the operations of an upload. */
-export function resourceOperations(path: string): readonly Operation[] {
+/**
+ * Returns the operations of an upload.
+ *
+ * @param handler - the handler of the finished uploads, whose answers a PATCH may get
+ */
+export function resourceOperations(
+  path: string, handler: Pick<Handler, 'operations'>,
+): readonly Operation[] {
   const id = parameter('path', 'id', { description: 'Id of the upload' })
   const found = response('The upload exists', {
-    headers: { ...OFFSET, ...LENGTH, ...LIMIT, ...fields('Cache-Control') },
+    headers: { ...OFFSET, ...LENGTH, ...LIMIT },
   })
   const failures = errorResponses('unauthorized', 'upload_not_found', 'store_unavailable')
   const appended = operation('PATCH', {
@@ -78,8 +92,10 @@ export function resourceOperations(path: string): readonly Operation[] {
       { mediaTypes: [PARTIAL_UPLOAD], required: false },
     ),
     responses: {
-      204: response('The bytes are stored', { headers: { ...OFFSET, ...fields('Cache-Control') } }),
-      default: response('The answer to the whole upload, if it is complete', { headers: OFFSET }),
+      204: response('The bytes are stored', { headers: OFFSET }),
+      ...handler.operations === undefined && {
+        default: response('The answer to the whole upload, if it is complete', { headers: OFFSET }),
+      },
       ...errorResponses(
         'invalid_header', 'incomplete_body', 'digest_mismatch', 'upload_length_inconsistent',
         'upload_append_too_small', 'unauthorized', 'upload_not_found', 'upload_offset_mismatch',
@@ -88,6 +104,10 @@ export function resourceOperations(path: string): readonly Operation[] {
       ),
     },
   })
+  const append = addResponseHeaders(
+    (handler.operations ?? []).reduce(withAnswersOf, appended),
+    { ...OFFSET, ...LIMIT, ...ACCEPT_PATCH, ...fields('Idempotent-Replayed') },
+  )
   const [head, get] = ['HEAD', 'GET'].map((method) => operation(method, {
     summary: 'Show the offset of an upload',
     parameters: [id],
@@ -97,5 +117,10 @@ export function resourceOperations(path: string): readonly Operation[] {
   const drop = operation('DELETE', {
     summary: 'Drop an upload', parameters: [id], responses: { 204: gone, ...failures },
   })
-  return [head, get, appended, drop, OPTIONS].map((each) => ({ ...each, path }))
+  return [head, get, append, drop, OPTIONS].map((each) => ({ ...each, path }))
+}
+
+/** Adds the answers of an operation of the handler, because the last PATCH gets one of them. */
+function withAnswersOf(operation: Operation, { openapi }: Operation): Operation {
+  return addResponses(operation, openapi['responses'] as Readonly<Record<string, Fragment>>)
 }

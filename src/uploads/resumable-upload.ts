@@ -64,7 +64,7 @@ export function resumableUpload<C = unknown>(
   return {
     create: describe((request) => create.handle(request), createOperations(handler)),
     resource: describe(
-      (request) => resource.handle(request), resourceOperations(settings.path.template),
+      (request) => resource.handle(request), resourceOperations(settings.path.template, handler),
     ),
   }
 }

@@ -18,6 +18,16 @@ const PROTOCOL = { 'accept': 'application/json', 'upload-draft-interop-version':
 /** Errors after which the offset tells where to continue. */
 const OTHER_OFFSET = new Set(['upload_offset_mismatch', 'upload_superseded', 'http_409'])
 
+/** Statuses with which an ordinary endpoint may refuse the empty body of the first request. */
+const NO_BODY = new Set([400, 405, 411, 415, 422, 501])
+/** Statuses of a server that does not answer OPTIONS at the endpoint. */
+const NO_OPTIONS = new Set([404, 405, 501])
+
+function notResumable(cause?: unknown): ClientError {
+  const message = 'The server has no resumable uploads at this path. Send an ordinary request.'
+  return new ClientError('not_resumable', message, { cause })
+}
+
 /** Implements `FileUpload`. */
 export class FileSender<R> implements FileUpload<R> {
   sent = 0
@@ -154,22 +164,42 @@ export class FileSender<R> implements FileUpload<R> {
   private async create(): Promise<void> {
     const { settings, content, total, options } = this
     const { method = 'POST', type, background } = options
-    const { headers, url } = await this.ask({
-      method, url: resolvePath(settings, this.path), headers: {
+    const endpoint = resolvePath(settings, this.path)
+    const request = {
+      method, url: endpoint, headers: {
         'content-type': type ?? (content.type || 'application/octet-stream'),
         'prefer': background ? 'respond-async' : undefined,
         'upload-complete': '?0',
         'upload-length': total === undefined ? undefined : String(total),
       },
-    })
-    const location = headers.get('location')
-    if (headers.get('upload-complete') !== '?0' || location === null) {
-      throw new ClientError('not_resumable', 'The server does not create resumable uploads here.')
     }
+    let answer
+    try {
+      answer = await this.ask(request)
+    } catch (error) {
+      throw await this.isUnsupported(endpoint, error) ? notResumable(error) : error
+    }
+    const { headers, url } = answer
+    const location = headers.get('location')
+    if (headers.get('upload-complete') !== '?0' || location === null) throw notResumable()
     this.readLimits(headers)
     this.url = new URL(location, url).href
     this.offsetKnown = true
     this.moved(0)
+  }
+
+  /**
+   * Returns true if the first request failed because its endpoint has no resumable uploads. Such an
+   * endpoint misses the body, and its OPTIONS names no limits of uploads (draft section 4.1.4).
+   */
+  private async isUnsupported(endpoint: URL, error: unknown): Promise<boolean> {
+    if (!isClientError(error) || !NO_BODY.has(error.status)) return false
+    try {
+      const { headers } = await this.ask({ method: 'OPTIONS', url: endpoint })
+      return headers.get('upload-limit') === null
+    } catch (options) {
+      return isClientError(options) && NO_OPTIONS.has(options.status)
+    }
   }
 
   private async askOffset(): Promise<void> {

@@ -25,6 +25,23 @@ export function linkValue(links: readonly Link[]): string {
   return links.map(oneLink).join(', ')
 }
 
+/**
+ * Maximum length of Link, in bytes. Links of pages repeat the query, which may be as long as the
+ * request line. Clients read 8 to 16 KiB of header fields in all.
+ */
+const MAX_PAGE_LINKS = 4096
+
+/**
+ * Returns the value of Link for a page of a list: all links, only `next` if they are too long
+ * together, or `undefined` if even that is too long.
+ */
+export function pageLinkValue(links: readonly Link[]): string | undefined {
+  const value = linkValue(links)
+  if (value.length <= MAX_PAGE_LINKS) return value
+  const next = linkValue(links.filter(({ rel }) => rel === 'next'))
+  return next !== '' && next.length <= MAX_PAGE_LINKS ? next : undefined
+}
+
 function oneLink({ target, rel, ...params }: Link): string {
   if (!RELATION.test(rel)) {
     const rule = 'relation types parted by single spaces, printable ASCII without quotes'

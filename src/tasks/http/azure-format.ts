@@ -29,6 +29,11 @@ const STATUS: Readonly<Record<TaskState, string>> = {
   queued: 'NotStarted', processing: 'Running', completed: 'Succeeded', failed: 'Failed', cancelled: 'Canceled',
 }
 
+const STATUSES = {
+  NotStarted: ['scheduled', 'queued'], Running: ['processing'], Succeeded: ['completed'],
+  Failed: ['failed'], Canceled: ['cancelled'],
+} as const
+
 const schema = {
   type: 'object',
   required: ['id', 'kind', 'status', 'createdDateTime'],
@@ -65,7 +70,9 @@ export function azureFormat(options: AzureFormatOptions = {}): TaskFormat {
       `azureFormat: origin must be like https://api.example.com, not ${JSON.stringify(origin)}`,
     )
   }
-  const monitor = { toText, notFound: 'task_not_found', schema } as const
+  const monitor = {
+    toText, notFound: 'task_not_found', statuses: STATUSES, schema,
+  } as const
   if (via === 'operation-location') {
     return {
       ...monitor,

@@ -2,6 +2,7 @@ import { httpError } from '../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
+import { checkNames } from '../../runtime/option-names.js'
 import { checkBounds, TIMER, SIZE } from '../definition/bounds.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { Definitions } from '../definition/task-types.js'
@@ -13,6 +14,8 @@ import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './answer-once.js'
+import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
+import { createOwnList } from './lists/own-list.js'
 import { createStatus } from './status.js'
 import type {
   FindCallback, ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
@@ -66,6 +69,14 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly syncTimeoutMs?: number
   /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
   readonly maxBodyBytes?: number
+  /** Options of the handler `list`. */
+  readonly list?: {
+    /**
+     * Further query parameters that a request may have, such as one that a policy in front reads.
+     * Default: none, so that they are refused.
+     */
+    readonly also?: readonly string[]
+  }
 }
 
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
@@ -112,15 +123,46 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on.
    */
   readonly status: Handler<C>
+  /**
+   * The handler of the requester's own tasks: GET and HEAD, at a path of your choice. The answer is
+   * `{ items, next? }`, the newest task first. Items are bodies of the status resource, and `next`
+   * is the path of the next page, as in `Link`.
+   *
+   * Parameters of the query: `status` and `task` (one or several, parted by commas), `from` and
+   * `to` (RFC 3339), `order` (`newest` or `oldest`), `limit` (1 to 200, default 50) and `cursor`.
+   * `status` takes the words of the format. In `taskFormat`, `processing` includes tasks that are
+   * scheduled or queued.
+   *
+   * A page may have fewer items than `limit` although there is a next one: it ends after 4 MiB.
+   * Errors: 400 `invalid_query` and `invalid_cursor`, 401 `unauthorized` for a client without an
+   * owner.
+   *
+   * @example
+   * router({ 'GET /tasks': endpoints.list, 'GET|HEAD|DELETE /tasks/{id}': endpoints.status })
+   *
+   * @throws {TypeError} When it is read: `createTasks` has no `index`, or `owner` is `'anyone'`.
+   */
+  readonly list: Handler<C>
+  /**
+   * Creates the handler of a list of all owners' tasks, for operators. It differs from `list` in
+   * that each item shows its `owner`, if it has one, and the query may name an `owner`.
+   *
+   * @example
+   * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
+   * router({ 'GET /admin/tasks': endpoints.operatorList({ authorize: admins }) })
+   *
+   * @throws {TypeError} `authorize` is missing, or `createTasks` has no `index`.
+   */
+  operatorList(options: OperatorListOptions<C>): Handler<C>
 }
 
 const KNOWN = {
   statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600],
-  syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
+  syncTimeoutMs: TIMER, maxBodyBytes: SIZE, list: 0,
 } satisfies Record<keyof TaskEndpointsOptions, unknown>
 
 /**
- * Creates the two handlers of the 202 flow. Mount `status` where `statusPath` says.
+ * Creates the handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
  * `submit` accepts only definitions that `createTasks` was given. Write the type of the context at
  * the parameter of `owner`: `(request: HttpRequest<HostContext>) => …`. With a type argument, as in
@@ -151,6 +193,8 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     syncTimeoutMs, maxBodyBytes,
   }
   mustHaveCallbacks(service, settings.callback)
+  const listOptions = options.list ?? {}
+  checkNames('taskEndpoints: list', listOptions, { also: 0 })
   return {
     submit: (
       what: AnyTaskDefinition | Select<C>, submitOptions?: SubmitEndpointOptions<C>,
@@ -160,7 +204,18 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),
+    // Created if it is read, because it requires an index.
+    get list() {
+      if (options.owner === 'anyone') throw noList()
+      return createOwnList(settings, listOptions.also ?? [])
+    },
+    operatorList: (operatorOptions) => createOperatorList(settings, operatorOptions),
   }
+}
+
+function noList(): TypeError {
+  return new TypeError("taskEndpoints: there is no list with owner: 'anyone', because it would show " +
+    'the ids of all tasks to everybody. Let owner be a function, or use operatorList')
 }
 
 async function find<C>(

@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
+import type { ListedStatus } from '../../stores/task-index.js'
 import type { TaskSnapshot } from '../record/codec.js'
 
 /**
@@ -12,6 +13,11 @@ export interface TaskFormat {
   readonly toText: (task: TaskSnapshot, statusPath: string) => string
   /** The code of the 404 for an id that is unknown, expired or someone else's. */
   readonly notFound: ErrorCode
+  /**
+   * The words for the states of tasks, as clients of a list send them in `status`. Each stands for
+   * one or several statuses. Default: those of `taskFormat`.
+   */
+  readonly statuses?: Readonly<Record<string, readonly ListedStatus[]>>
   /** JSON Schema of the body, for the OpenAPI document. */
   readonly schema: Readonly<Record<string, unknown>>
   /** Header fields of the 202 beside the usual ones. */
@@ -76,6 +82,12 @@ export const members = {
   finishedAt: time,
 }
 
+/** The words of the task format. A task that waits reads `processing` (SPEC 2.4). */
+export const TASK_STATUSES = {
+  processing: ['scheduled', 'queued', 'processing'],
+  completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
+} as const
+
 /**
  * The task format (SPEC 2.4, 2.5): `{ taskId, status, message, progress?, result?, error?,
  * createdAt, … }`.
@@ -83,6 +95,7 @@ export const members = {
 export const taskFormat: TaskFormat = {
   toText: (task) => task.text,
   notFound: 'task_not_found',
+  statuses: TASK_STATUSES,
   schema: {
     type: 'object',
     required: ['taskId', 'status', 'message', 'task', 'createdAt'],
@@ -110,6 +123,10 @@ export const jobFormat: TaskFormat = {
     })
   },
   notFound: 'job_not_found',
+  statuses: {
+    scheduled: ['scheduled'], queued: ['queued'], processing: ['processing'],
+    completed: ['completed'], failed: ['failed'], cancelled: ['cancelled'],
+  },
   schema: {
     type: 'object',
     required: ['id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'],

@@ -154,4 +154,28 @@ describe('client.uploadFile (issue 19)', () => {
     const plain = createClient({ baseUrl: base, retry, fetch: async () => Response.json({}) })
     await assert.rejects(plain.uploadFile('/files', bytes).result(), { code: 'not_resumable' })
   })
+
+  test('an endpoint without resumable uploads says so, also if it misses the body', async (t) => {
+    const seen: string[] = []
+    for (const [status, options] of [[400, 204], [411, 405], [415, 404], [422, 501]] as const) {
+      const fetch: typeof globalThis.fetch = async (_, init) => {
+        seen.push(String(init?.method))
+        return init?.method === 'OPTIONS'
+          ? new Response(null, { status: options, headers: { allow: 'POST' } })
+          : Response.json({ error: 'No body', code: 'missing_body' }, { status })
+      }
+      const plain = createClient({ baseUrl: 'http://127.0.0.1:9', retry, fetch })
+      await assert.rejects(plain.uploadFile('/files', bytes).result(), (error) => (
+        isClientError(error) && error.code === 'not_resumable' && isClientError(error.cause)
+        && error.cause.code === 'missing_body'
+      ))
+    }
+    assert.deepEqual(seen, Array(4).fill(['POST', 'OPTIONS']).flat())
+
+    // An endpoint with resumable uploads may refuse this one.
+    const check = () => { throw httpError('unsupported_media_type') }
+    const { api } = await start(t, { check })
+    const refused = api.uploadFile('/files', bytes).result()
+    await assert.rejects(refused, { code: 'unsupported_media_type' })
+  })
 })

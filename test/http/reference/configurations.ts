@@ -108,6 +108,23 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     assert.deepEqual(json.result.summary, { total: 2, succeeded: 2, failed: 0 })
     assert.equal((await client.ask('GET', '/api/users/9')).json.name, `Nine of ${tag}`)
   },
+  'POST /upload-ndjson in pieces, and PATCH of /uploads/{id}': async (client, tag) => {
+    for (const headers of [{}, LATER]) {
+      const body = lines({ email: `l3@${tag}.example` }, { id: 10, name: `Ten of ${tag}` })
+      const created = await client.ask('POST', '/upload-ndjson', { body: '', headers: { ...NDJSON, ...headers, 'upload-complete': '?0' } })
+      assert.equal(created.status, 201, created.text)
+      const path = created.headers.get('location') ?? ''
+      const append = (part: string, at: number, complete: string): Promise<Answer> => client.ask('PATCH', path, {
+        body: part, headers: { 'content-type': 'application/partial-upload', 'upload-offset': String(at), 'upload-complete': complete },
+      })
+      assert.equal((await append(body.slice(0, 7), 0, '?0')).status, 204)
+      const answer = await append(body.slice(7), 7, '?1')
+      const isLater = 'prefer' in headers
+      const { summary } = isLater ? (await completed(client, answer)).json.result : answer.json
+      assert.deepEqual(summary, { total: 2, succeeded: isLater ? 1 : 2, failed: isLater ? 1 : 0 })
+      assert.equal((await client.ask('GET', '/api/users/10')).json.name, `Ten of ${tag}`)
+    }
+  },
   'each way to choose a version': async (client) => {
     for (const [path, accept] of [['/v2/users', '*/*'], ['/users?version=2', '*/*'], ['/users', 'application/vnd.longhaul.v2+json'], ['/users', 'application/vnd.longhaul+json;version=2']] as const) {
       const response = await client.open('GET', path, { headers: { accept } })

@@ -109,6 +109,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/resources: strictQuery': (options) => api.strictQuery(api.list({ repository: { list: () => ({ items: [] }) } }), options),
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
+  'longhaul: TaskEndpoints#operatorList': (options) => endpoints.operatorList(options),
   'longhaul: OwnedTasks#list': (options) => tasks.ownedBy('ann').list(options),
   'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
@@ -206,6 +207,7 @@ export const NESTED: Readonly<Record<string, Call>> = {
   'bulkUpdate: background': (background) => (
     api.bulkUpdate({ repository: { updateMany: () => [] }, id: () => 1, change: () => 1, background })
   ),
+  'taskEndpoints: list': (list) => api.taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', list }),
   'fileSource: digests': (digests) => fileSource('/x', { digests }),
   'folderSource: digests': (digests) => folderSource(tmpdir(), { digests }),
   'ndjsonUpload: background': (background) => api.ndjsonUpload({ write: handler, background }),

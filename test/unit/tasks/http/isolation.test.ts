@@ -1,0 +1,125 @@
+// Nobody sees, changes or lists a task of somebody else: pairs of owners, verbs, targets and cursors at random.
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import fc from 'fast-check'
+import { memory } from '../../../../adapters/memory/index.js'
+import { createTasks, defineTask, router, taskEndpoints, type HttpRequest } from '../../../../src/index.js'
+import { authorize } from '../../../../src/policies/index.js'
+import { inject } from '../../../../src/testing/index.js'
+
+const OWNERS = ['ann', 'bob', 'Ann', 'ann ', undefined] as const
+type Owner = typeof OWNERS[number]
+
+const report = defineTask({
+  name: 'report',
+  run: ({ mark, fails }: { mark: string, fails: boolean }) => {
+    if (fails) throw new Error('it failed')
+    return { message: mark }
+  },
+})
+const slow = defineTask({ name: 'slow', run: (_: { mark: string }) => new Promise(() => undefined) })
+
+const tasks = createTasks({ ...memory(), definitions: [report, slow], concurrency: 2, onError: () => undefined })
+const owner = ({ context }: HttpRequest): Owner => (context as { owner: Owner }).owner
+const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner })
+const nobody = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_root' })
+const site = router({
+  '/tasks/{id}': endpoints.status,
+  'GET /tasks': endpoints.list,
+  'GET /admin/tasks': endpoints.operatorList({ authorize: nobody }),
+})
+
+/** Ids of all tasks, and the text in their results, by owner. */
+const ids = new Map<Owner, string[]>()
+const cursors: string[] = []
+const markOf = (who: Owner): string => `mark-of-${OWNERS.indexOf(who)}!`
+
+const as = (who: Owner) => ({ context: { owner: who, principal: { subject: who ?? 'nobody' } } })
+
+before(async () => {
+  for (const who of OWNERS) {
+    const mine = tasks.ownedBy(who)
+    const all: string[] = []
+    for (const fails of [false, true, false]) {
+      const { taskId, wait } = await mine.submit(report, { mark: markOf(who), fails })
+      await wait({ timeoutMs: 5000 })
+      all.push(taskId)
+    }
+    const waiting = await mine.submit(slow, { mark: markOf(who) }, { delayMs: 3_600_000 })
+    all.push(waiting.taskId)
+    ids.set(who, all)
+  }
+  for (const who of OWNERS) {
+    if (who === undefined) continue
+    for (const query of ['limit=1', 'limit=1&status=completed', 'limit=1&order=oldest', 'limit=1&task=report']) {
+      const { next } = await (await inject(site, { path: `/tasks?${query}`, ...as(who) })).json<{ next?: string }>()
+      cursors.push(new URLSearchParams(next?.split('?')[1]).get('cursor') ?? '')
+    }
+  }
+  const { next } = await tasks.list({ limit: 1 })
+  cursors.push(next ?? '')
+  assert.ok(cursors.every((cursor) => cursor !== ''))
+})
+
+const anOwner = fc.constantFrom(...OWNERS)
+const aTarget = fc.tuple(anOwner, fc.nat({ max: 3 }))
+const aCursor = fc.oneof(
+  fc.nat({ max: 16 }).map((at) => cursors[at] ?? ''),
+  fc.tuple(fc.nat({ max: 16 }), fc.nat({ max: 60 }), fc.constantFrom('A', 'z', '_', '')).map(([at, place, char]) => {
+    const cursor = cursors[at] ?? ''
+    return cursor.slice(0, place) + char + cursor.slice(place + 1)
+  }),
+  fc.string(),
+)
+const aFilter = fc.constantFrom('', '&status=completed', '&status=processing,failed', '&order=oldest', '&task=report', '&limit=2', '&owner=bob', '&of=all')
+const aHeader = fc.constantFrom({}, { prefer: 'wait=0' }, { 'if-none-match': '*' }, { accept: 'text/event-stream' }, { 'idempotency-key': 'k' }, { 'x-user': 'bob' })
+const aRequest = fc.oneof(
+  fc.record({ method: fc.constantFrom('GET', 'HEAD', 'DELETE', 'POST', 'PUT', 'OPTIONS'), target: aTarget, headers: aHeader }),
+  fc.record({ path: fc.constantFrom('/tasks', '/admin/tasks'), cursor: aCursor, filter: aFilter }),
+)
+
+describe('requests of one owner', () => {
+  test('never show, change or list a task of another, by any verb, header, cursor or filter', async () => {
+    const unknown = await (await inject(site, { path: '/tasks/unknown', ...as('ann') })).text()
+    await fc.assert(fc.asyncProperty(anOwner, aRequest, async (who, asked) => {
+      if ('target' in asked) {
+        const { method, target: [whose, at], headers } = asked
+        const id = ids.get(whose)?.[at] ?? ''
+        const earlier = await tasks.get(id)
+        const answer = await inject(site, { method, path: `/tasks/${id}`, headers, ...as(who) })
+        if (whose === who) return
+        if (method === 'OPTIONS') assert.equal(answer.status, 200)
+        else if (method === 'POST' || method === 'PUT') assert.equal(answer.status, 405)
+        else {
+          assert.equal(answer.status, 404)
+          if (method !== 'HEAD') assert.equal(await answer.text(), unknown)
+        }
+        assert.deepEqual(await tasks.get(id), earlier)
+        return
+      }
+      const { path, cursor, filter } = asked
+      const answer = await inject(site, { path: `${path}?cursor=${encodeURIComponent(cursor)}${filter}`, ...as(who) })
+      const text = JSON.stringify(answer.headers) + await answer.text()
+      assert.ok(answer.status < 500, text)
+      assert.ok(path === '/tasks' || answer.status === 403, text)
+      for (const whose of OWNERS) {
+        if (whose === who && who !== undefined) continue
+        assert.ok(!text.includes(markOf(whose)), text)
+        for (const id of ids.get(whose) ?? []) assert.ok(!text.includes(id), text)
+      }
+    }), { numRuns: 1500 })
+  })
+
+  test('each owner finds exactly the own tasks', async () => {
+    for (const who of OWNERS) {
+      const answer = await inject(site, { path: '/tasks', ...as(who) })
+      if (who === undefined) {
+        assert.equal(answer.status, 401)
+        continue
+      }
+      const { items } = await answer.json<{ items: { taskId: string }[] }>()
+      assert.deepEqual(new Set(items.map(({ taskId }) => taskId)), new Set(ids.get(who)))
+    }
+    await tasks.close({ drainMs: 0 })
+  })
+})
