@@ -64,7 +64,7 @@ describe('following tasks', () => {
   test('more tasks than a browser has connections leave room for the rest of the page', async () => {
     const page = await kit.open()
     for (let count = 0; count < 9; count++) await submitWait(page, 60)
-    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByRole('button', { name: 'Next', exact: true }).click()
     await page.locator('#users-state', { hasText: '11 to 20 of' }).waitFor()
     for (const at of [0, 4, 8]) await page.locator('.task').nth(at).getByRole('button', { name: 'Cancel' }).click()
     for (const at of [0, 4, 8]) await state(page.locator('.task').nth(at), 'cancelled')
