@@ -25,22 +25,6 @@ export function handleOf(taskId) {
   return client.resume({ taskId, statusUrl: statusPath(taskId) })
 }
 
-/** Runs a failed or cancelled task again, under the same id. Returns its status. */
-export async function retryTask(taskId, signal) {
-  const response = await ask('POST', `${statusPath(taskId)}/retry`, { signal })
-  return response.json()
-}
-
-/** Sends the callback of a final task again. */
-export async function sendCallbackAgain(taskId, signal) {
-  await ask('POST', `${statusPath(taskId)}/callback`, { signal })
-}
-
-/** Forgets a final task: the server deletes its record, its result and its files. */
-export async function forgetTask(taskId, signal) {
-  await ask('DELETE', statusPath(taskId), { signal })
-}
-
 function statusPath(taskId) {
   return `${STATUS}/${encodeURIComponent(taskId)}`
 }

@@ -81,18 +81,5 @@ function describeState() {
 }
 
 function rowOf(task) {
-  return new TaskRow(task, { onForgotten: removeRow })
-}
-
-/** Removes a row. If it has the focus, moves the focus to its neighbour. */
-function removeRow(row) {
-  const at = rows.indexOf(row)
-  const hadFocus = row.element.contains(document.activeElement)
-  rows = rows.filter((other) => other !== row)
-  row.remove()
-  describeState()
-  if (!hadFocus) return
-  const neighbour = rows[Math.min(at, rows.length - 1)]
-  if (neighbour) neighbour.focus()
-  else byId('task-list-title').focus()
+  return new TaskRow(task)
 }

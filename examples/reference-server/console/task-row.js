@@ -1,6 +1,6 @@
 import { announce, fill, h, isBusy, setBusy } from './dom.js'
 import { errorBox } from './errors.js'
-import { forgetTask, handleOf, retryTask, sendCallbackAgain } from './task-calls.js'
+import { handleOf } from './task-calls.js'
 import { FileList } from './task-files.js'
 import {
   attemptList, callbackWords, outcomeOf, percentOf, statusWords, timesOf,
@@ -19,7 +19,6 @@ export class TaskRow {
   task
   #handle
   #name
-  #onForgotten
   #removed = new AbortController()
   #watching
   #shown = ''
@@ -36,8 +35,7 @@ export class TaskRow {
   #fault = h('div')
   #buttons
 
-  /** @param onForgotten - called once the server has deleted the task */
-  constructor(task, { onForgotten }) {
+  constructor(task) {
     const { taskId, task: name } = task
     const short = taskId.slice(0, 6)
     const what = `${name} ${short}`
@@ -47,23 +45,19 @@ export class TaskRow {
     }, words)
     this.taskId = taskId
     this.#name = name
-    this.#onForgotten = onForgotten
     this.#handle = handleOf(taskId)
     this.#buttons = {
       cancel: button('Cancel', () => this.#cancel()),
-      retry: button('Retry', () => this.#retry()),
-      forget: button('Forget', () => this.#forget()),
-      callback: button('Send the callback again', () => this.#sendCallback()),
       watch: button('Watch again', () => { this.#watchAnew() }),
     }
-    const { cancel, retry, forget, callback, watch } = this.#buttons
+    const { cancel, watch } = this.#buttons
     this.#heading = h('h3', { tabindex: -1 }, name, ' ', h('code', { class: 'dim' }, short))
     this.#bar = h('progress', { 'max': 100, 'value': 0, 'aria-label': `Progress of ${what}` })
     this.#meter = h('div', { class: 'meter' }, this.#bar, this.#figures)
-    this.#callbackLine = h('div', { class: 'line', hidden: true }, this.#callback, callback)
+    this.#callbackLine = h('div', { class: 'line', hidden: true }, this.#callback)
     this.element = h('li', { 'class': 'task', 'data-id': taskId },
       h('div', { class: 'line' },
-        this.#heading, this.#badge, h('div', { class: 'buttons' }, cancel, retry, forget, watch)),
+        this.#heading, this.#badge, h('div', { class: 'buttons' }, cancel, watch)),
       this.#meter, this.#times, this.#callbackLine, this.#outcome, this.#fault)
     this.show(task)
   }
@@ -86,9 +80,6 @@ export class TaskRow {
     this.#showOutcome(task)
     this.#offer({
       cancel: !isFinal,
-      retry: task.status === 'failed' || task.status === 'cancelled',
-      forget: isFinal,
-      callback: isFinal && ['delivered', 'failed'].includes(task.callback?.state),
       watch: false,
     })
     this.task = task
@@ -190,30 +181,10 @@ export class TaskRow {
     this.show(body)
   }
 
-  async #retry() {
-    this.show(await retryTask(this.taskId, this.#removed.signal))
-    announce(`The task ${this.#name} runs again.`)
-    this.#watchAnew()
-  }
-
-  async #forget() {
-    await forgetTask(this.taskId, this.#removed.signal)
-    this.#onForgotten(this)
-    announce(`The task ${this.#name} was forgotten.`)
-  }
-
-  async #sendCallback() {
-    await sendCallbackAgain(this.taskId, this.#removed.signal)
-    announce(`The callback of ${this.#name} is sent again.`)
-    this.show((await this.#handle.status({ signal: this.#removed.signal })).body)
-    this.#watchAnew()
-  }
-
   /** Shows why the task cannot be watched. A task that the server has deleted has no buttons. */
   #lose(error) {
     fill(this.#fault, errorBox(error))
     const isGone = error.status === 404
-    const nothing = { cancel: false, retry: false, forget: false, callback: false }
-    this.#offer({ ...isGone && nothing, watch: !isGone })
+    this.#offer({ ...isGone && { cancel: false }, watch: !isGone })
   }
 }

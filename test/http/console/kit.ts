@@ -104,15 +104,15 @@ export class ConsoleKit {
   }
 }
 
-/** A server with its own engine, or with the one that `connect` returns, and a browser, for the tests of one file. */
-export function useConsole(connect?: () => Promise<Partial<StartOptions>>): ConsoleKit {
+/** A server and a browser for the tests of one file. The engine is memory, or what `connect` says once the tests begin. */
+export function useConsole(connect?: () => Partial<StartOptions>): ConsoleKit {
   const kit = new ConsoleKit()
   let server: RunningServer | undefined
   let watch: AnswerWatch | undefined
   before(async () => {
     server = await startServer({
       host: '127.0.0.1', port: 0, tokens: parseTokens([DEMO_TOKENS, ...OWN_TOKENS].join(',')),
-      rateLimit: 100_000, callbackAllow: ['127.0.0.1'], drainMs: 100, ...await connect?.(),
+      rateLimit: 100_000, callbackAllow: ['127.0.0.1'], drainMs: 100, ...connect?.(),
     })
     kit.url = server.url
     watch = await AnswerWatch.of(server.url)
