@@ -146,7 +146,10 @@ export class BullQueueAdapter implements Queue {
       await run(toJob(job, this.backend.dataOf(job)), attempt)
     } catch (error) {
       if (attempt.reason !== undefined) return await handBack(job, token)
-      if (isHandBack(error)) return await putOff(job, token, error.delayMs)
+      if (isHandBack(error)) {
+        if (error.delayMs === 0) return await handBack(job, token)
+        return await putOff(job, token, error.delayMs)
+      }
       throw error instanceof Error ? error : new Error('The run failed')
     } finally {
       this.running.delete(attempt)

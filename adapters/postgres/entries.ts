@@ -1,11 +1,17 @@
 import type { Counter, Entry, Revision } from '../../src/stores/store.js'
 import type { Query } from './connections.js'
-
-/** Maximum lifetime: 285 years. Later times would not fit in a sweep slot for ever. */
-const MAX_TTL_MS = 9_000_000_000_000
+import { expiry, slot, toLifetime } from './lifetime.js'
 
 /** True of a row that has not expired. */
 const LIVE = 'expires_at > clock_timestamp()'
+
+/** An entry to create. */
+export interface NewEntry {
+  readonly key: string
+  readonly value: string
+  readonly revision: Revision
+  readonly ttlMs: number
+}
 
 interface Row {
   readonly value: string
@@ -79,7 +85,7 @@ RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::flo
 
   /** Writes an entry if there is no live one. Returns true if it was written. */
   async create(
-    query: Query, key: string, value: string, revision: Revision, ttlMs: number,
+    query: Query, { key, value, revision, ttlMs }: NewEntry,
   ): Promise<boolean> {
     return (await query(this.sql.create, [key, value, revision, toLifetime(ttlMs)])).length > 0
   }
@@ -115,21 +121,4 @@ RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::flo
     )
     return row && { value: row.value, resetMs: Math.max(row.remaining_ms, 0) }
   }
-}
-
-/** SQL of the time that is `ms` milliseconds from now, by the server's clock. */
-function expiry(ms: string): string {
-  return `clock_timestamp() + ${ms}::float8 * interval '1 ms'`
-}
-
-/** SQL of the sweep slot of an expiry: its 10 minutes, rounded up. */
-function slot(time: string): string {
-  return `ceil(extract(epoch FROM ${time}) / 600)::integer`
-}
-
-function toLifetime(ttlMs: number): number {
-  if (!Number.isFinite(ttlMs)) {
-    throw new TypeError(`ttlMs must be a number of milliseconds, not ${String(ttlMs)}`)
-  }
-  return Math.min(Math.max(ttlMs, 0), MAX_TTL_MS)
 }

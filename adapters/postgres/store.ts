@@ -13,6 +13,7 @@ import { expiredRows } from './expired-rows.js'
 import { Listener } from './changes/listener.js'
 import { Notices } from './changes/notices.js'
 import { Sweeper } from './sweeper.js'
+import type { FirstWrites } from './tasks/first-writes.js'
 import { PostgresTransactionStore } from './transaction-store.js'
 import { checkOpen, queryOf } from './transaction.js'
 
@@ -32,7 +33,7 @@ export class PostgresStore implements Store {
   private isClosed = false
 
   /** @internal */
-  constructor(private readonly database: Database) {
+  constructor(private readonly database: Database, private readonly firstWrites: FirstWrites) {
     this.shared = database.shared
     this.entries = new Entries(database.schema)
     this.notices = new Notices(database)
@@ -56,15 +57,18 @@ export class PostgresStore implements Store {
       checkText(key, value)
       const query = this.database.repeated
       const revision = this.newRevision()
+      const entry = { key, value, revision, ttlMs }
+      // A key that nobody watches is new and random.
+      if (!notify && await this.firstWrites.create(entry)) return { created: true, revision }
       for (;;) {
-        if (await this.entries.create(query, key, value, revision, ttlMs)) {
+        if (await this.entries.create(query, entry)) {
           if (notify) this.notices.add(key)
           return { created: true, revision }
         }
-        const entry = await this.entries.get(query, key)
+        const found = await this.entries.get(query, key)
         // Without an entry it was deleted or has expired in between: tries again.
-        if (!entry) continue
-        if (entry.revision !== revision) return { created: false, entry }
+        if (!found) continue
+        if (found.revision !== revision) return { created: false, entry: found }
         if (notify) this.notices.add(key)
         return { created: true, revision }
       }

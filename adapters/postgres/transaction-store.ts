@@ -47,7 +47,7 @@ export class PostgresTransactionStore implements TransactionStore {
     const { entries, newRevision } = this.parts
     const revision = newRevision()
     for (;;) {
-      if (await entries.create(this.query, key, value, revision, ttlMs)) {
+      if (await entries.create(this.query, { key, value, revision, ttlMs })) {
         return { created: true, revision }
       }
       const entry = await this.get(key)

@@ -10,7 +10,9 @@ export type {
   CallbackFault, CancelledTask, CompletedTask, FailedTask, ProcessingTask, TaskCallback,
   TaskFailure, TaskProgress, TaskStatus,
 } from './status.js'
+export type { ScheduledTask } from './status.js'
 export type { SubmitOptions } from './submit.js'
+export type { ListedTask, TaskList, TaskListOptions, TaskPage } from './task-list/types.js'
 export { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
 export type { ByteSource } from './chunks.js'
 export type { LineFault, LineFaultCode } from './lines.js'

@@ -60,6 +60,14 @@ interface AnyStatus {
   readonly body: Readonly<Record<string, unknown>>
 }
 
+/** A task that waits for its `startAt`. Servers of tasks say `processing`, those of jobs this. */
+export interface ScheduledTask extends AnyStatus {
+  readonly status: 'scheduled'
+  readonly result?: never
+  readonly error?: never
+  readonly finishedAt?: never
+}
+
 /** A task that is not final: it waits for its start, or it runs. */
 export interface ProcessingTask extends AnyStatus {
   readonly status: 'processing'
@@ -98,7 +106,8 @@ export interface CancelledTask extends AnyStatus {
  *
  * Servers that send less are supported. A job (`id`, `state`) is read as a task.
  */
-export type TaskStatus<R = unknown> = ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
+export type TaskStatus<R = unknown> =
+  ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
 
 /**
  * Words for final statuses. SPEC names no states of a job, so words of other servers are included.
@@ -142,7 +151,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     }
     case 'failed': return { ...final, status: 'failed', error: readFailure(body['error']) }
     case 'cancelled': return { ...final, status: 'cancelled' }
-    default: return { ...members, status: 'processing' }
+    default: return { ...members, status: name === 'scheduled' ? name : 'processing' }
   }
 }
 
@@ -172,8 +181,10 @@ export function textOf(value: unknown): string | undefined {
 }
 
 /** Returns whether the status is final. */
-export function isFinal({ status }: TaskStatus): boolean {
-  return status !== 'processing'
+export function isFinal<R>(
+  task: TaskStatus<R>,
+): task is Exclude<TaskStatus<R>, ScheduledTask | ProcessingTask> {
+  return task.status !== 'processing' && task.status !== 'scheduled'
 }
 
 const TASK_FAILED = Symbol.for('longhaul.TaskFailedError')

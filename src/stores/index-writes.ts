@@ -59,6 +59,11 @@ export class IndexWrites {
     this.sendSoon()
   }
 
+  /** Keeps a check whose removal was not sent yet. */
+  keep(entry: string): void {
+    if (this.checks.get(entry)?.verb === 'remove') this.checks.delete(entry)
+  }
+
   put(task: ListedTask): Promise<void> {
     this.notePut(task)
     return this.send()

@@ -36,8 +36,8 @@ export interface TaskChecks {
   /** Does the same as `add` if there is no such entry. Keeps the time of an existing one. */
   restore(entry: string, afterMs: number): void | Promise<void>
   /**
-   * Removes `entry`, if present, once all earlier calls of `putSoon` were written. Failures are not
-   * reported, because a later check removes the entry.
+   * Removes `entry`, if present, within some 20 milliseconds, once all earlier calls of `putSoon`
+   * were written. Failures are not reported, because a later check removes the entry.
    */
   remove(entry: string): void
   /**

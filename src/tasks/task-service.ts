@@ -26,6 +26,7 @@ import { reportingTo } from './record/report-error.js'
 import { waitFor, type VisibleWaitOptions } from './record/wait.js'
 import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/executor-settings.js'
+import { checkpointKey, endCheckpoint } from './run/checkpoint-entry.js'
 import { runCallback } from './run/run-callback.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
@@ -237,7 +238,11 @@ export class TaskService {
   async delete(id: string, isVisible: IsVisible): Promise<boolean> {
     const found = isTaskId(id) ? await this.ledger.load(id) : undefined
     if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
-    return this.ledger.delete(found)
+    const isDeleted = await this.ledger.delete(found)
+    if (isDeleted && this.definition(found.record.name)?.checkpoint) {
+      await this.store.delete(checkpointKey(id))
+    }
+    return isDeleted
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */
@@ -261,6 +266,7 @@ export class TaskService {
     const swept = this.sweep?.close()
     await this.intake.commits.close()
     const direct = this.directRuns.close(drainMs)
+    this.executor.handOver(drainMs)
     try {
       await this.queue.close({ drainMs })
       await this.dispatcher?.close(Math.max(end - performance.now(), 0))
@@ -295,6 +301,7 @@ export class TaskService {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
       await cleanUp(record, this.store, this.settings.definitions, dispatch)
     }
+    await endCheckpoint(this.store, this.definition(record.name), record)
     this.index?.remove(jobId(record))
   }
 }

@@ -1,5 +1,7 @@
 import { checkNames } from '../runtime/option-names.js'
+import { checkpointText } from '../tasks/definition/checkpoint-text.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'
+import { UNDECLARED } from '../tasks/definition/unsaved-checkpoint.js'
 
 /** The type of the second argument of a definition's `run`. */
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
@@ -18,6 +20,8 @@ export interface TestContextOptions<D extends AnyTaskDefinition = AnyTaskDefinit
   readonly owner?: string | undefined
   /** The `context` that `run` receives. Default: none. */
   readonly context?: RunContextOf<D>['context']
+  /** The checkpoint that an earlier run has saved. Default: none. */
+  readonly checkpoint?: RunContextOf<D>['checkpoint']['value']
 }
 
 /** One call of `progress`. */
@@ -31,12 +35,14 @@ export interface ProgressReport {
 export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunContextOf<D> & {
   /** The calls of `progress` so far, oldest first. */
   readonly reports: readonly ProgressReport[]
+  /** The values that `checkpoint.save` got so far, oldest first, as they are read back. */
+  readonly saved: readonly unknown[]
   /** Aborts `signal`, as a cancelled task does. */
   readonly abort: (reason?: unknown) => void
 }
 
 const KNOWN = {
-  taskId: 0, attempt: 0, owner: 0, context: 0,
+  taskId: 0, attempt: 0, owner: 0, context: 0, checkpoint: 0,
 } satisfies Record<keyof TestContextOptions, 0>
 
 /**
@@ -64,6 +70,7 @@ export function testContext<D extends AnyTaskDefinition>(
   }
   const controller = new AbortController()
   const reports: ProgressReport[] = []
+  const saved: unknown[] = []
   const made: TestContext = {
     taskId: 'taskId' in options ? options.taskId : 'test',
     attempt, lastAttempt: attempt === attempts, owner,
@@ -71,7 +78,15 @@ export function testContext<D extends AnyTaskDefinition>(
     context,
     signal: controller.signal,
     progress: (done, total, message) => { reports.push({ done, total, message }) },
-    reports,
+    checkpoint: {
+      value: options.checkpoint,
+      async save(value) {
+        if (definition.checkpoint === undefined) return UNDECLARED.save(value)
+        saved.push(JSON.parse(checkpointText(name, value)))
+        return controller.signal.throwIfAborted()
+      },
+    },
+    reports, saved,
     abort: (reason) => { controller.abort(reason) },
   }
   return made

@@ -2,15 +2,16 @@ import { PGlite } from '@electric-sql/pglite'
 import * as runner from 'node:test'
 import { describe } from 'node:test'
 import { blobsConformance } from 'longhaul/conformance'
-import { postgres, type PostgresOptions } from 'longhaul/postgres'
+import { postgres, type PostgresOptions, type PostgresPool } from 'longhaul/postgres'
 import pg from 'pg'
 import { pgBouncerForFile } from '../servers/pgbouncer.js'
 import { POSTGRES_MAJORS } from '../servers/postgres-binary.js'
 import { postgresForFile } from '../servers/postgres-server.js'
 
 /** Runs the suite with the blobs of two engines on one database. */
-function suite(title: string, pool: PostgresOptions['pool']): void {
-  const isServer = 'connect' in pool
+function suite(title: string, anyPool: PostgresOptions['pool']): void {
+  const isServer = 'connect' in anyPool
+  const pool = anyPool as PostgresPool
   blobsConformance(runner, async () => ({
     blobs: postgres({ pool, timeoutMs: 15_000 }).blobs,
     ...isServer && { second: postgres({ pool, timeoutMs: 15_000 }).blobs },

@@ -25,7 +25,7 @@ describe('PostgresStore on PGlite', () => {
   })
 })
 
-function conforms(url: string, title: string, options: Partial<PostgresOptions> = {}): void {
+function conforms(url: string, title: string, options: Partial<Omit<PostgresOptions, 'pool'>> = {}): void {
   const make = () => {
     const pool = new pg.Pool({ connectionString: url })
     after(() => pool.end())

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import * as runner from 'node:test'
 import { after, describe, test } from 'node:test'
 import { taskIndexConformance } from 'longhaul/conformance'
-import { postgres, type PostgresOptions } from 'longhaul/postgres'
+import { postgres, type PostgresOptions, type PostgresPool } from 'longhaul/postgres'
 import pg from 'pg'
 import { pgBouncerForFile } from '../servers/pgbouncer.js'
 import { POSTGRES_MAJORS } from '../servers/postgres-binary.js'
@@ -14,7 +14,8 @@ after(() => { for (const close of engines) close() })
 let made = 0
 
 /** Runs the suite with the indexes of two engines on one database. Each test has a schema. */
-function suite(title: string, pool: PostgresOptions['pool']): void {
+function suite(title: string, anyPool: PostgresOptions['pool']): void {
+  const pool = anyPool as PostgresPool
   taskIndexConformance(runner, async () => {
     const schema = `index_${String(made++)}`
     const open = () => {

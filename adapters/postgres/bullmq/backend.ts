@@ -7,6 +7,7 @@ import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bull
 import type { JobData } from '../../bullmq/job.js'
 import { HostConnection } from './connection.js'
 import type { JobDatabase } from './job-database.js'
+import { JobWrites } from './job-writes.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout } = timers
@@ -20,20 +21,11 @@ const UNUSED = { connection: {} }
 /** Shortest time between two notices, in milliseconds. */
 const ANNOUNCE_MS = 10
 
-/** Adds a job as BullMQ's function `add_job` does, without its events. */
-const ADD = `INSERT INTO {schema}.job (
-  queue, id, seq, name, state, data, opts, delay_ms, max_attempts, added_at_ms, process_at_ms
-) SELECT $1, $2, nextval('{schema}.job_seq'), $3,
-  CASE WHEN $6::bigint > 0 THEN 'delayed' ELSE 'waiting' END::{schema}.job_state,
-  $4::jsonb, $5::jsonb, $6::bigint, $7::integer, now_ms,
-  CASE WHEN $6::bigint > 0 THEN now_ms + $6::bigint END
-FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS clock
-ON CONFLICT (queue, id) DO NOTHING`
-
 /** A queue of BullMQ in the database of the host. */
 export class PostgresBackend implements Backend {
   readonly queue: BullQueue<JobData>
   private readonly factory: Factory
+  private readonly jobs: JobWrites
   private hasNews = false
   private announcing: ReturnType<typeof setTimeout> | undefined
 
@@ -43,6 +35,7 @@ export class PostgresBackend implements Backend {
     const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
       new HostQueueBackend(new HostConnection(database, schema, queue), queue, options as never)
     )
+    this.jobs = new JobWrites(database, name)
     this.factory = factory as unknown as Factory
     this.queue = new BullQueue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
   }
@@ -52,16 +45,16 @@ export class PostgresBackend implements Backend {
   }
 
   /**
-   * Adds a job in one statement, and then notifies the workers. BullMQ's own function notifies in
-   * its transaction. PostgreSQL commits transactions with notices one after the other.
+   * Adds a job, and then notifies the workers. BullMQ's own function notifies in its transaction.
+   * PostgreSQL commits transactions with notices one after the other.
    */
-  async add(name: string, data: JobData, options: JobSettings): Promise<void> {
-    const { jobId, attempts } = options
-    const delay = Math.ceil(options.delay ?? 0)
-    await this.database.query(ADD, [
-      this.name, jobId, name, JSON.stringify(toStored(data)), JSON.stringify({ ...options, delay }),
-      delay, attempts,
-    ])
+  async add(name: string, data: JobData, settings: JobSettings): Promise<void> {
+    const { jobId: id, attempts } = settings
+    const delayMs = Math.ceil(settings.delay ?? 0)
+    const options = JSON.stringify({ ...settings, delay: delayMs })
+    await this.jobs.add({
+      id, name, data: JSON.stringify(toStored(data)), options, delayMs, attempts,
+    })
     this.announce()
   }
 

@@ -7,6 +7,7 @@ import type { Transaction } from '../../../src/stores/transaction.js'
 import { checkText } from '../check-text.js'
 import type { Database } from '../database.js'
 import { queryOf } from '../transaction.js'
+import type { FirstWrites } from './first-writes.js'
 import { TaskSql } from './task-sql.js'
 
 /** Maximum length of an owner. An index of PostgreSQL holds at most 2700 bytes of a row. */
@@ -16,7 +17,8 @@ const SCANNED_PER_ID = 10
 
 /**
  * Task index on PostgreSQL 13 or later. Made by `postgres()`. Writes of one turn of the event loop
- * are one statement. Expired tasks are deleted together with expired entries of the store.
+ * are one statement. What is written when a task is accepted travels with its record, in the
+ * statement of `FirstWrites`. Expired tasks are deleted together with expired entries of the store.
  */
 export class PostgresTaskIndex implements TaskIndex {
   readonly shared: boolean
@@ -26,7 +28,7 @@ export class PostgresTaskIndex implements TaskIndex {
   private scanned: string = TASK_KEY
 
   /** @internal */
-  constructor(private readonly database: Database) {
+  constructor(private readonly database: Database, private readonly firstWrites: FirstWrites) {
     this.shared = database.shared
     this.sql = new TaskSql(database.schema)
     this.writes = new IndexWrites((batch) => this.write(batch))
@@ -34,7 +36,8 @@ export class PostgresTaskIndex implements TaskIndex {
 
   async add(entry: string, afterMs: number): Promise<void> {
     checkText(entry)
-    return this.writes.add(entry, afterMs)
+    this.writes.keep(entry)
+    return this.firstWrites.add({ entry, afterMs })
   }
 
   async restore(entry: string, afterMs: number): Promise<void> {
@@ -52,7 +55,7 @@ export class PostgresTaskIndex implements TaskIndex {
 
   async put(task: ListedTask): Promise<void> {
     checkTask(task)
-    return this.writes.put(task)
+    return task.version === 1 ? this.firstWrites.put(task) : this.writes.put(task)
   }
 
   putSoon(task: ListedTask): void {
@@ -65,7 +68,7 @@ export class PostgresTaskIndex implements TaskIndex {
   }
 
   async list(query: ListQuery): Promise<ListEntry[]> {
-    await this.writes.settle()
+    await Promise.all([this.firstWrites.settle(), this.writes.settle()])
     return this.sql.page(this.database.repeated, query)
   }
 
@@ -85,11 +88,11 @@ export class PostgresTaskIndex implements TaskIndex {
     return {
       add: (entry, afterMs) => {
         checkText(entry)
-        return this.sql.write(query, [{ entry, afterMs }], [])
+        return this.sql.write(query, [{ entry, afterMs }], [], [])
       },
       put: (task) => {
         checkTask(task)
-        return this.sql.write(query, [], [task])
+        return this.sql.write(query, [], [task], [])
       },
     }
   }
@@ -98,9 +101,9 @@ export class PostgresTaskIndex implements TaskIndex {
     const query = this.database.repeated
     if (dropped.length > 0) await this.sql.drop(query, dropped)
     if (restored.length > 0) await this.sql.restore(query, restored)
-    if (added.length + put.length > 0) await this.sql.write(query, added, newestOf(put))
-    // After the lists were written. Otherwise the sweep writes them.
-    if (removed.length > 0) await this.sql.remove(query, removed)
+    if (added.length + put.length + removed.length > 0) {
+      await this.sql.write(query, added, newestOf(put), removed)
+    }
   }
 }
 

@@ -3,13 +3,11 @@ import {
   LISTED_STATUSES, TASK_KEY, type ListEntry, type ListedStatus, type ListedTask, type ListQuery,
 } from '../../../src/stores/task-index.js'
 import type { Query } from '../connections.js'
+import { expiry } from '../lifetime.js'
+import { putSql, putValues } from './put-sql.js'
 
 /** Maximum time in milliseconds: later than every date. */
 const MAX_TIME = 8_640_000_000_000_000
-/** The version is a 32-bit integer. */
-const MAX_VERSION = 2_147_483_647
-/** Maximum lifetime: 285 years, as that of entries. */
-const MAX_TTL_MS = 9_000_000_000_000
 
 /** Row of a page. */
 interface Row {
@@ -27,7 +25,7 @@ interface Row {
  */
 export class TaskSql {
   private readonly sql: Readonly<Record<
-    'write' | 'restore' | 'remove' | 'take' | 'drop' | 'unlisted', string>>
+    'write' | 'restore' | 'take' | 'drop' | 'unlisted', string>>
   /** Statement of a page, by order and scope. */
   private readonly pages: Readonly<Record<string, string>>
 
@@ -35,35 +33,28 @@ export class TaskSql {
   constructor(schema: string) {
     const tasks = `${schema}.tasks`
     const checks = `${schema}.task_checks`
-    const later = "clock_timestamp() + ms * interval '1 ms'"
-    const isSame = '(excluded.created_at, excluded.version) = (old.created_at, old.version)'
+    const later = expiry('ms')
     this.sql = {
-      write: `WITH checks AS (
+      // Rows that another transaction has locked are left out, and so is the removal of their checks.
+      write: `WITH free AS (
+  SELECT id FROM ${tasks} WHERE id = ANY ($4::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
+), locked AS (
+  SELECT id FROM ${tasks} WHERE id = ANY ($4::text[]) EXCEPT SELECT id FROM free
+), checks AS (
   INSERT INTO ${checks} (entry, due_at)
   SELECT entry, ${later} FROM unnest($1::text[], $2::float8[]) AS added (entry, ms) ORDER BY entry
   ON CONFLICT (entry) DO UPDATE SET due_at = excluded.due_at
+), removed AS (
+  DELETE FROM ${checks} WHERE entry IN (
+    SELECT entry FROM ${checks} WHERE entry = ANY ($3::text[])
+      AND split_part(entry, '~', 1) NOT IN (SELECT id FROM locked)
+    ORDER BY entry FOR UPDATE SKIP LOCKED
+  )
 )
-INSERT INTO ${tasks} AS old
-  (id, owner, name, status, version, created_at, expires_at, sweep_slot)
-SELECT id, owner, name, status, version, created_at, ${later},
-  ceil(extract(epoch FROM ${later}) / 600)::integer
-FROM unnest($3::text[], $4::text[], $5::text[], $6::smallint[], $7::integer[], $8::bigint[],
-  $9::float8[]) AS put (id, owner, name, status, version, created_at, ms)
-ORDER BY id
-ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, name = excluded.name,
-  status = excluded.status, version = excluded.version, created_at = excluded.created_at,
-  expires_at = CASE WHEN ${isSame} THEN greatest(old.expires_at, excluded.expires_at)
-    ELSE excluded.expires_at END,
-  sweep_slot = CASE WHEN ${isSame} THEN greatest(old.sweep_slot, excluded.sweep_slot)
-    ELSE excluded.sweep_slot END
-WHERE (excluded.created_at, excluded.version) > (old.created_at, old.version)
-  OR ${isSame} AND (excluded.status <> old.status OR excluded.sweep_slot > old.sweep_slot)`,
+${putSql(tasks, 4, 'id NOT IN (SELECT id FROM locked)')}`,
       restore: `INSERT INTO ${checks} (entry, due_at)
 SELECT entry, ${later} FROM unnest($1::text[], $2::float8[]) AS added (entry, ms) ORDER BY entry
 ON CONFLICT (entry) DO NOTHING`,
-      remove: `DELETE FROM ${checks} WHERE entry IN (
-  SELECT entry FROM ${checks} WHERE entry = ANY ($1::text[]) ORDER BY entry FOR UPDATE SKIP LOCKED
-)`,
       take: `WITH due AS (
   SELECT entry, due_at FROM ${checks} WHERE due_at <= clock_timestamp()
   ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED
@@ -94,15 +85,16 @@ FROM slice LEFT JOIN ${tasks} AS task ON task.id = slice.id COLLATE "C" ORDER BY
     ]))
   }
 
-  /** Adds checks and puts tasks. No id may occur twice. */
-  async write(query: Query, added: readonly Check[], put: readonly ListedTask[]): Promise<void> {
+  /**
+   * Adds checks, puts tasks, and removes checks. No id may occur twice. Skips tasks and checks that
+   * another transaction has locked. The check of a skipped task stays, so a sweep puts the task.
+   */
+  async write(
+    query: Query, added: readonly Check[], put: readonly ListedTask[], removed: readonly string[],
+  ): Promise<void> {
     await query(this.sql.write, [
-      added.map(({ entry }) => entry), added.map(({ afterMs }) => afterMs),
-      put.map(({ id }) => id), put.map(({ owner }) => owner ?? ''), put.map(({ name }) => name),
-      put.map(({ status }) => LISTED_STATUSES.indexOf(status)),
-      put.map(({ version }) => Math.min(version, MAX_VERSION)),
-      put.map(({ createdAt }) => createdAt),
-      put.map(({ ttlMs }) => Math.min(ttlMs, MAX_TTL_MS)),
+      added.map(({ entry }) => entry), added.map(({ afterMs }) => afterMs), removed,
+      ...putValues(put),
     ])
   }
 
@@ -110,11 +102,6 @@ FROM slice LEFT JOIN ${tasks} AS task ON task.id = slice.id COLLATE "C" ORDER BY
   async restore(query: Query, checks: readonly Check[]): Promise<void> {
     const entries = checks.map(({ entry }) => entry)
     await query(this.sql.restore, [entries, checks.map(({ afterMs }) => afterMs)])
-  }
-
-  /** Removes checks. Skips those that a transaction has locked: a later check removes them. */
-  async remove(query: Query, entries: readonly string[]): Promise<void> {
-    await query(this.sql.remove, [entries])
   }
 
   /** Drops tasks. Skips those that a transaction has locked: a reader of the list drops them. */

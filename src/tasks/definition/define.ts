@@ -1,20 +1,28 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Backoff } from '../../queues/queue.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
+import type { Checkpoint } from './checkpoint.js'
 import { checkBounds, COUNT, KEPT, PAUSE, TIMER } from './bounds.js'
 import type { JsonForm, JsonSafe } from './json-form.js'
 
 /**
  * The second argument of `run`. `C` is the type of `context`: a `run` that declares one, as in
- * `run: (input, { context }: TaskContext<{ locale: string }>) => …`, is only submitted with it.
+ * `run: (input, { context }: TaskContext<{ locale: string }>) => …`, is only submitted with it. `P`
+ * is the type of the checkpoint.
  */
-export interface TaskContext<C = unknown> {
+export interface TaskContext<C = unknown, P = unknown> {
   /** The task's id. `undefined` while the work runs for a direct (synchronous) answer. */
   readonly taskId: string | undefined
   /** The number of this run, from 1. More than 1 if an earlier run failed or its process died. */
   readonly attempt: number
   readonly lastAttempt: boolean
-  /** Aborts on cancel, time-out and shutdown. For a direct answer, also when the client leaves. */
+  /**
+   * Aborts on cancel, time-out and shutdown. For a direct answer, also when the client leaves.
+   *
+   * A task with a `checkpoint` in a durable queue learns of a shutdown when it begins: the reason
+   * is a `QueueClosingError`. The run has the drain time to save and to end. Another process then
+   * continues the task at once, and no attempt is used.
+   */
   readonly signal: AbortSignal
   /** The owner of the task, if it has one. */
   readonly owner: string | undefined
@@ -27,6 +35,12 @@ export interface TaskContext<C = unknown> {
    * a failed write never fails the task.
    */
   readonly progress: (done: number, total?: number, message?: string) => void
+  /**
+   * What an earlier run of this task has saved, and the function to save more. Needs the option
+   * `checkpoint` of `defineTask`. A direct answer has no later run: `save` checks the value and
+   * keeps nothing.
+   */
+  readonly checkpoint: Checkpoint<P>
 }
 
 /** Something outside of the record that a task needs, and that is released when the task ends. */
@@ -69,6 +83,11 @@ export interface TaskSettings {
    * together with a queue that spans processes.
    */
   readonly shared?: boolean
+  /**
+   * Version of the work, 1 to 64 characters. A checkpoint that another version has saved is dropped
+   * with `checkpoint_dropped` to `onError`. Change it with what the checkpoint means. Default: none.
+   */
+  readonly version?: string
 }
 
 /**
@@ -79,9 +98,11 @@ export interface TaskSettings {
  * - `C`: the context that `run` needs
  * - `In`: the input of the schema, which is what clients submit
  * - `Out`: the output of the schema of the result
+ * - `P`: the value of the checkpoint
  */
-export interface TaskOptions<I, R, C = unknown, In = I, Out = unknown, N extends string = string>
-  extends TaskSettings {
+export interface TaskOptions<
+  I, R, C = unknown, In = I, Out = unknown, N extends string = string, P = unknown,
+> extends TaskSettings {
   /** Names the kind of work, in jobs, records and logs: 1 to 64 of `A-Z a-z 0-9 . _ -`. */
   readonly name: N
   /**
@@ -96,9 +117,16 @@ export interface TaskOptions<I, R, C = unknown, In = I, Out = unknown, N extends
    * repeatable. Its result is stored as JSON. The client sees an `HttpError` as it is. Any other
    * error is masked as `task_failed` and goes to `onError`.
    */
-  readonly run: (input: I, context: TaskContext<C>) => MaybePromise<R & JsonSafe<R>>
+  readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R & JsonSafe<R>>
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
+  /**
+   * Lets a later run continue where an earlier one stopped: the schema of what `checkpoint.save`
+   * stores. It types `checkpoint.value` and validates what is read back. A value that it refuses is
+   * dropped with `checkpoint_dropped` to `onError`, and the task starts over. Default: runs save
+   * nothing, and every run starts over.
+   */
+  readonly checkpoint?: Schema<P & JsonSafe<P>>
   /**
    * External resource that the task owns, such as a spooled upload. It is released when the task
    * has ended. Default: nothing.
@@ -119,15 +147,17 @@ export interface TaskTypes<N = string, In = unknown, R = unknown, C = unknown> {
 }
 
 /** One kind of work, checked and with its defaults filled in. Made by `defineTask`. */
-export interface TaskDefinition<I = unknown, R = unknown, C = unknown, In = I, N extends string = string>
-  extends TaskSettings {
+export interface TaskDefinition<
+  I = unknown, R = unknown, C = unknown, In = I, N extends string = string, P = never,
+> extends TaskSettings {
   readonly name: N
   readonly input?: Schema<I, In>
   /** Tests business rules on valid input. */
   readonly check?: (input: I) => MaybePromise<void>
   /** Does the work. */
-  readonly run: (input: I, context: TaskContext<C>) => MaybePromise<R>
+  readonly run: (input: I, context: TaskContext<C, P>) => MaybePromise<R>
   readonly output?: Schema
+  readonly checkpoint?: Schema<P>
   readonly keeps?: Kept<I>
   readonly timeoutMs: number
   readonly attempts: number
@@ -142,8 +172,9 @@ export interface TaskDefinition<I = unknown, R = unknown, C = unknown, In = I, N
  * with validated input only.
  */
 export interface AnyTaskDefinition
-  extends Omit<TaskDefinition, 'input' | 'check' | 'run' | 'keeps' | '~types'> {
+  extends Omit<TaskDefinition, 'input' | 'check' | 'run' | 'keeps' | 'checkpoint' | '~types'> {
   readonly input?: Schema
+  readonly checkpoint?: Schema
   /** Tests business rules on valid input. */
   check?(input: unknown): MaybePromise<void>
   /** Does the work. */
@@ -161,6 +192,7 @@ export interface AnyTaskDefinition
 const KNOWN = {
   name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0,
   retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0, shared: 0,
+  checkpoint: 0, version: 0,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>
 const BACKOFF = {
   type: 0, delayMs: PAUSE, maxDelayMs: PAUSE, jitter: [0, 1],
@@ -188,9 +220,10 @@ const NAME = /^[A-Za-z0-9._-]{1,64}$/
  */
 export function defineTask<
   I = unknown, R extends Out = never, C = unknown, In = I, Out = unknown, N extends string = string,
+  P = never,
 >(
-  options: TaskOptions<I, R, C, In, Out, N>,
-): TaskDefinition<I, unknown extends Out ? R : Out, C, In, N> {
+  options: TaskOptions<I, R, C, In, Out, N, P>,
+): TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P> {
   const where = `defineTask(${JSON.stringify(options?.name)})`
   const fault = (what: string) => new TypeError(`${where}: ${what}`)
   checkBounds(where, options, KNOWN)
@@ -203,11 +236,20 @@ export function defineTask<
   if (input !== undefined && !isSchema(input)) {
     throw fault('input must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
   }
+  if (options.checkpoint !== undefined && !isSchema(options.checkpoint)) {
+    throw fault('checkpoint must be a Standard Schema; wrap a JSON Schema in jsonSchema()')
+  }
+  const { version = '-' } = options
+  if (typeof version !== 'string' || version.length < 1 || version.length > 64) {
+    throw fault('version must be a text of 1 to 64 characters')
+  }
   checkBounds(`${where}: backoff`, backoff, BACKOFF)
   if (!['fixed', 'exponential'].includes(backoff.type) || backoff.delayMs === undefined) {
     throw fault('backoff needs delayMs, and type fixed or exponential')
   }
   // `output` describes what `run` returns, and is not checked at run time.
-  const definition: TaskDefinition<I, R, C, In, N> = { ...options, timeoutMs, attempts, backoff }
-  return definition as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N>
+  const definition: TaskDefinition<I, R, C, In, N, P> = {
+    ...options, timeoutMs, attempts, backoff,
+  }
+  return definition as TaskDefinition<I, unknown extends Out ? R : Out, C, In, N, P>
 }

@@ -1,6 +1,7 @@
 import type { HttpResponse } from '../../http/exchange.js'
 import { empty } from '../../http/respond.js'
 import { isQueueClosing } from '../../queues/queue.js'
+import { unsavedCheckpoint } from '../definition/unsaved-checkpoint.js'
 import { runOnce } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import type { EndpointSettings } from './endpoint-settings.js'
@@ -50,7 +51,7 @@ async function run<C>(
   const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request),
-    progress: () => undefined,
+    progress: () => undefined, checkpoint: unsavedCheckpoint(definition),
     stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
   })
   clearTimeout(keepAlive)

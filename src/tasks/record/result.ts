@@ -1,4 +1,4 @@
-import { refuseEmptied } from './emptied-values.js'
+import { refuseEmptied } from '../definition/emptied-values.js'
 
 const DONE = 'The task is completed.'
 

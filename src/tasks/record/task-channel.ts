@@ -10,9 +10,10 @@ export interface TaskEvent {
   /**
    * `accepted`: a new task is on record and in the queue. `started`: a run has begun; with
    * `attempt` above 1 it is another one. `retried`: a run has ended and there will be another one.
-   * `finished`: the task is final.
+   * `finished`: the task is final. `checkpoint_dropped`: the run that has begun cannot use the
+   * checkpoint of an earlier run, so the task starts over.
    */
-  readonly event: 'accepted' | 'started' | 'retried' | 'finished'
+  readonly event: 'accepted' | 'started' | 'retried' | 'finished' | 'checkpoint_dropped'
   readonly taskId: string
   /** The name of the definition. */
   readonly name: string
@@ -51,6 +52,11 @@ export function publishMove(before: TaskRecord, now: TaskRecord): void {
   else if (now.state === before.state) return
   else if (isFinal(now.state)) publish('finished', now)
   else publish('retried', now)
+}
+
+/** Publishes that the checkpoint of a task was dropped. */
+export function publishCheckpointDropped(record: TaskRecord): void {
+  if (taskChannel.hasSubscribers) publish('checkpoint_dropped', record)
 }
 
 function publish(event: TaskEvent['event'], record: TaskRecord): void {

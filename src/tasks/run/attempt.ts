@@ -1,17 +1,20 @@
 import { httpError, isHttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
-import { type Attempt, type Job, isQueueClosing } from '../../queues/queue.js'
+import { type Attempt, HandBackError, type Job, isQueueClosing } from '../../queues/queue.js'
 import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
+import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
 import { elapsed } from '../record/elapsed.js'
 import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
 import type { ExecutorSettings } from './executor-settings.js'
 import { isJobOf } from '../record/ids.js'
 import type { VersionedRecord, Moved } from '../record/ledger.js'
 import { CancelWatch } from './cancel-watch.js'
+import { RunCheckpoint } from './checkpoint.js'
 import { ProgressWriter } from './progress.js'
 import type { TaskChange, TaskProgress, TaskRecord } from '../record/record.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from './run.js'
 import { isFinal } from '../record/state.js'
+import { publishCheckpointDropped } from '../record/task-channel.js'
 import type { Stop } from './stop.js'
 import { TaskJob } from '../record/job.js'
 import { reportError } from '../record/report-error.js'
@@ -146,15 +149,32 @@ export class TaskAttempt {
     const { job, attempt, settings: { maxResultBytes } } = this
     this.current = begun
     this.fence = begun.record.attempt
+    const checkpoint = definition.checkpoint && this.checkpointOf(definition, begun.record)
+    if (checkpoint && this.fence > 1) await checkpoint.claim()
     const outcome = error !== undefined
       ? failedOutcome(error)
       : await runValidated(definition, input, {
         taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt,
         owner: begun.record.owner, context: job.context, progress: this.report, stop: this.stop,
+        checkpoint: checkpoint ?? UNDECLARED,
         timeoutMs: definition.timeoutMs, maxResultBytes,
       })
     this.over = true
+    await checkpoint?.end()
     await this.conclude(outcome, await this.writer?.close())
+  }
+
+  private checkpointOf(definition: AnyTaskDefinition, record: TaskRecord): RunCheckpoint {
+    const { stop, retentionMs, job, settings } = this
+    return new RunCheckpoint({
+      ledger: settings.ledger, definition, record, retentionMs, stop,
+      isOwn: (now) => this.ifOwn(now, {}) !== undefined,
+      onReplaced: () => { stop.abort(CANCELLED) },
+      onDropped: (error) => {
+        publishCheckpointDropped(record)
+        reportError(settings, error, job, record.attempt)
+      },
+    })
   }
 
   private readonly report: TaskContext['progress'] = (done, total, message) => {
@@ -172,14 +192,14 @@ export class TaskAttempt {
       const { cause, failure } = outcome
       if (!readFailure(cause).expected) reportError(settings, cause, job, this.fence)
       const isRetried = !attempt.lastAttempt && !isPermanent(cause)
-      if (isRetried) return this.requeue(progress, failure.message)
+      if (isRetried) return this.requeue(progress, new AttemptFailed(failure.message))
     }
     if (outcome.kind === 'aborted') {
       // Cancelled, or replaced by a later run: the record says so already.
       if (!isQueueClosing(outcome.reason)) {
         return settings.durable ? this.cleanUpCancelled() : undefined
       }
-      if (settings.durable) return this.requeue(progress, 'The worker is closing')
+      if (settings.durable) return this.requeue(progress, new HandBackError(0, 'The worker is closing'))
     }
     this.noteWrite(await this.writeWithRetry(ended(endingOf(outcome), progress, this.retentionMs)))
     // Also if the record was final already: an earlier try of this very write may have made it so.
@@ -222,14 +242,14 @@ export class TaskAttempt {
   }
 
   /** Writes that the task waits again, then throws, so that the queue retries it. */
-  private async requeue(progress: TaskProgress | undefined, why: string): Promise<void> {
+  private async requeue(progress: TaskProgress | undefined, why: Error): Promise<void> {
     const now = await this.writeWithRetry({ progress, state: 'queued' })
     this.noteWrite(now)
     if (!now || !isJobOf(this.job, now.record)) return
     // Also if not moved: an earlier try of this very write may have succeeded, and its answer was
     // lost.
     const { state, attempt } = now.record
-    if (state === 'queued' && attempt === this.fence) throw new AttemptFailed(why)
+    if (state === 'queued' && attempt === this.fence) throw why
   }
 }
 

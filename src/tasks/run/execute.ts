@@ -1,5 +1,7 @@
 import type { ErrorCode } from '../../http/errors.js'
-import { type Attempt, type DeadReason, type Job, isHandBack } from '../../queues/queue.js'
+import {
+  type Attempt, type DeadReason, type Job, isHandBack, QueueClosingError,
+} from '../../queues/queue.js'
 import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt } from './attempt.js'
 import type { ExecutorSettings } from './executor-settings.js'
 import { failureOf } from './failure.js'
@@ -13,6 +15,10 @@ import { reportError } from '../record/report-error.js'
 export class Executor {
   /** The stops of active runs by the ids of their jobs. */
   private readonly running = new Map<string, Stop>()
+  /** The stops of active runs that another process can continue from a checkpoint. */
+  private readonly resumable = new Set<Stop>()
+  /** End of the drain time by `performance.now()`, once this process closes. */
+  private drainEnd: number | undefined
 
   constructor(private readonly settings: ExecutorSettings) {}
 
@@ -32,6 +38,15 @@ export class Executor {
   }
 
   /**
+   * Aborts the runs that another process can continue from a checkpoint, because this process
+   * closes. They may continue for `drainMs`.
+   */
+  handOver(drainMs: number): void {
+    this.drainEnd = performance.now() + drainMs
+    for (const stop of this.resumable) stop.abort(new QueueClosingError(), drainMs)
+  }
+
+  /**
    * Runs one job. Resolves if it needs no other attempt. Rejects so that the queue retries it, or
    * gives it to another process.
    */
@@ -39,6 +54,9 @@ export class Executor {
     const stop = new Stop(attempt)
     // Added before the record says that it runs, so that no cancel is missed in between.
     this.running.set(job.id, stop)
+    if (this.settings.durable && this.settings.definitions.get(job.name)?.checkpoint) {
+      this.addResumable(stop)
+    }
     try {
       await new TaskAttempt(this.settings, this.retentionMs(job.name), job, attempt, stop).perform()
     } catch (error) {
@@ -46,8 +64,15 @@ export class Executor {
       throw error
     } finally {
       stop.end()
+      this.resumable.delete(stop)
       if (this.running.get(job.id) === stop) this.running.delete(job.id)
     }
+  }
+
+  private addResumable(stop: Stop): void {
+    this.resumable.add(stop)
+    if (this.drainEnd === undefined) return
+    stop.abort(new QueueClosingError(), Math.max(this.drainEnd - performance.now(), 0))
   }
 
   /** Fails the record of a task whose process has died with its work. */

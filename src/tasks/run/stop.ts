@@ -22,6 +22,7 @@ export class Stop {
   aborted = false
   reason: unknown
   private ended = false
+  private graceMs = ABORT_GRACE_MS
   private controller: AbortController | undefined
   private unfollow: (() => void) | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -41,23 +42,28 @@ export class Stop {
     return this.controller.signal
   }
 
-  /** Stops the run. Only the first reason counts. */
-  abort(reason: unknown): void {
+  /**
+   * Stops the run. Only the first reason counts.
+   *
+   * @param graceMs - time for which the run may continue. Default 1 second
+   */
+  abort(reason: unknown, graceMs = ABORT_GRACE_MS): void {
     if (this.aborted || this.ended) return
     this.aborted = true
     this.reason = reason
-    if (this.giveUp) this.startTimer(ABORT_GRACE_MS, this.giveUp)
+    this.graceMs = graceMs
+    if (this.giveUp) this.startTimer(graceMs, this.giveUp)
     this.controller?.abort(reason)
   }
 
   /**
-   * Waits for a run that began now and may take `timeoutMs`. Rejects if the run continues for a
-   * second after it was stopped.
+   * Waits for a run that began now and may take `timeoutMs`. Rejects if the run continues for
+   * longer than its grace time after it was stopped.
    */
   waitFor<T>(run: PromiseLike<T>, timeoutMs: number): Promise<T> {
     return new Promise((resolve, reject) => {
       this.giveUp = () => { reject(new Error('The run did not end after its signal had aborted')) }
-      if (this.aborted) this.startTimer(ABORT_GRACE_MS, this.giveUp)
+      if (this.aborted) this.startTimer(this.graceMs, this.giveUp)
       else this.startTimer(timeoutMs, () => { this.abort(TIMED_OUT) })
       // Wraps foreign thenables: their `then` may throw or settle twice.
       Promise.resolve(run).then(resolve, reject)

@@ -22,7 +22,7 @@ function newSchema(): string {
   return `migrations_${String(++schemas)}`
 }
 
-function storeOf(t: TestContext, schema: string, options: Partial<PostgresOptions> = {}) {
+function storeOf(t: TestContext, schema: string, options: Partial<Omit<PostgresOptions, 'pool'>> = {}) {
   const pool = new pg.Pool({ connectionString: server.url, max: 2 })
   const { store } = postgres({ pool, schema, ...options })
   t.after(async () => {

@@ -301,6 +301,7 @@ describe('what the tasks do', () => {
       const stop = new AbortController()
       return {
         taskId: undefined, attempt: 1, lastAttempt: true, owner: undefined, context: undefined, signal: stop.signal,
+        checkpoint: { value: undefined, save: () => Promise.resolve() },
         progress(done: number) {
           reports.push(done)
           stop.abort()

@@ -143,7 +143,8 @@ describe('the run of a spooled upload', () => {
     await blobs.put(blob, given(text), { ttlMs: 60_000 })
     // In the pieces that it came in.
     const pieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(...text.split(/(?<=\n)/)) })
-    const context: TaskContext = { taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: undefined, context: undefined, progress }
+    const checkpoint = { value: undefined, save: () => Promise.resolve() }
+    const context: TaskContext<unknown, never> = { checkpoint, taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: undefined, context: undefined, progress }
     const schema = jsonSchema<User>({ type: 'object', required: ['id'] })
     const { task } = ndjsonUpload<User>({ schema, write: () => undefined, background: { name: 'up', blobs: pieces } })
     return task.run({ blob, coding: 'identity', size: text.length }, context)

@@ -22,7 +22,8 @@ async function spooled({ signal = new AbortController().signal, write = () => un
   const blobs = new MemoryBlobs()
   await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
   const told: [number, number | undefined][] = []
-  const context: TaskContext = {
+  const context: TaskContext<unknown, never> = {
+    checkpoint: { value: undefined, save: () => Promise.resolve() },
     taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: 'ann', context: undefined, progress: (done, total) => { told.push([done, total]) },
   }
   const options = { write, batchSize: 1 }
@@ -74,7 +75,8 @@ describe('the run of a spooled upload', () => {
     const blobs = new MemoryBlobs()
     await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
     const inPieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(PIECES) })
-    const context: TaskContext = {
+    const context: TaskContext<unknown, never> = {
+    checkpoint: { value: undefined, save: () => Promise.resolve() },
       taskId: 'x', attempt: 1, lastAttempt: true, signal: new AbortController().signal, owner: undefined, context: undefined, progress: () => undefined,
     }
     for (const [batchSize, sizes] of [[undefined, [4]], [3, [3, 1]]] as const) {
