@@ -35,6 +35,16 @@ export interface TaskCallback {
   readonly deliveredAt?: string
 }
 
+/** One run of a task that has ended. Times are ISO 8601. */
+export interface PastAttempt {
+  /** Number of the run, from 1, over all retries. */
+  readonly attempt: number
+  readonly startedAt: string
+  readonly endedAt: string
+  /** Absent if the run completed or was cancelled. */
+  readonly error?: { readonly code: string, readonly message: string }
+}
+
 /** The members of a task in every status. A server may leave out each of them. */
 interface AnyStatus {
   readonly taskId?: string
@@ -47,6 +57,8 @@ interface AnyStatus {
    * fall back.
    */
   readonly attempt?: number
+  /** The last runs that have ended, the oldest first, if there was more than one. */
+  readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
   /** Present if the task has a callback. */
   readonly callback?: TaskCallback
@@ -129,7 +141,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   const word = body['status'] ?? body['state']
   if (typeof word !== 'string') return undefined
   const name = word.toLowerCase()
-  const { attempt, progress, callback, finishedAt } = body
+  const { attempt, attempts, progress, callback, finishedAt } = body
   const taskId = idOf(body)
   // Members of the wrong type are left out.
   const members = {
@@ -137,6 +149,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
       .map((each) => [each, body[each]])),
     ...taskId !== undefined && { taskId },
     ...typeof attempt === 'number' && { attempt },
+    ...Array.isArray(attempts) && { attempts: attempts as readonly PastAttempt[] },
     ...isObject(progress) && typeof progress['done'] === 'number'
       && { progress: progress as unknown as TaskProgress },
     ...isObject(callback) && { callback: callback as unknown as TaskCallback },
