@@ -32,10 +32,11 @@ export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/
 export type { TaskEvent } from './tasks/record/task-channel.js'
 export type { TaskSnapshot } from './tasks/record/codec.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
+export type { AttemptView } from './tasks/record/run-history.js'
 export type { TaskState } from './tasks/record/state.js'
 export type {
-  CancelledTask, CompletedTask, FailedTask, ProcessingTask, QueuedTask, ScheduledTask, Task,
-  TaskCallback,
+  CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,
+  Task, TaskCallback,
 } from './tasks/record/view.js'
 export type {
   ContextOf, Definitions, InputOf, NameOf, ResultOf, TaskResult,

@@ -252,7 +252,7 @@ export async function watching(): Promise<void> {
   expectTypeOf<AtClient<'failed'>>().branded.toEqualTypeOf<OnWire<'failed'>>()
   expectTypeOf<AtClient<'cancelled'>>().branded.toEqualTypeOf<OnWire<'cancelled'>>()
   type NotOnWire = Exclude<Task['status'], TaskStatus['status']>
-  expectTypeOf<NotOnWire>().toEqualTypeOf<'scheduled' | 'queued'>()
+  expectTypeOf<NotOnWire>().toEqualTypeOf<'queued'>()
 
   const handle = createClient().task<typeof report>('/reports').resume({ statusUrl: '/tasks/1' })
   expectTypeOf(handle.taskId).toEqualTypeOf<string | undefined>()

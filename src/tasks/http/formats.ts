@@ -66,6 +66,24 @@ export const members = {
       details: { type: 'array', items: { type: 'object', required: ['pointer', 'message'], properties: { pointer: text, message: text } } },
     },
   },
+  attempts: {
+    type: 'array',
+    description: 'The last ten runs that have ended, if there was more than one',
+    items: {
+      type: 'object',
+      required: ['attempt', 'startedAt', 'endedAt'],
+      properties: {
+        attempt: { type: 'integer', minimum: 1 },
+        startedAt: time,
+        endedAt: time,
+        error: {
+          type: 'object',
+          required: ['code', 'message'],
+          properties: { code: text, message: text },
+        },
+      },
+    },
+  },
   callback: {
     type: 'object',
     required: ['state', 'attempts'],

@@ -1,12 +1,13 @@
 import {
   type ErrorFields, type TaskFailure, type TaskProgress, type TaskRecord, toTaskText,
 } from './record.js'
+import type { AttemptView } from './run-history.js'
 import type { TaskState } from './state.js'
 
 /**
  * Encodes a record for the store. The first line (the head) is for longhaul only. The second line
  * is the JSON text for clients, so a status request parses the head and sends the text unchanged. A
- * task before its first run may have a third line: the data of its job, in case the job is lost.
+ * task that is not completed may have a third line: the data of its job, so that it can run again.
  */
 export function encode(record: TaskRecord, text = toTaskText(record)): string {
   const value = `${encodeHead(record)}\n${text}`
@@ -24,10 +25,13 @@ export function encodeHead(record: TaskRecord): string {
 
 function rare(record: TaskRecord): string {
   const { callback, holder, keeps, startAt, errorFields, enqueuedLater } = record
-  if ((callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater) === undefined) {
-    return ''
+  const { runStartedAt, largeWork } = record
+  const isUsual = (callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater
+    ?? runStartedAt ?? largeWork) === undefined
+  if (isUsual) return ''
+  const members: Rare = {
+    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork,
   }
-  const members: Rare = { callback, holder, keeps, startAt, errorFields, enqueuedLater }
   return `,${JSON.stringify(members)}`
 }
 
@@ -44,7 +48,9 @@ type Head = [
 
 /** Members that most records do not have. */
 type Rare = Pick<
-  TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater'
+  TaskRecord,
+  | 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater' | 'runStartedAt'
+  | 'largeWork'
 >
 
 /** The members of the JSON text that are needed to write the record again. */
@@ -53,6 +59,7 @@ interface TaskBody {
   progress?: TaskProgress
   result?: unknown
   error?: TaskFailure
+  attempts?: readonly AttemptView[]
   startedAt?: string
   finishedAt?: string
 }
@@ -78,7 +85,8 @@ export interface TaskSnapshot {
 function split(value: string): readonly [head: Head, text: string, work: string | undefined] {
   const end = value.indexOf('\n')
   const head = JSON.parse(value.slice(0, end)) as Head
-  const textEnd = head[0] === 'queued' ? value.indexOf('\n', end + 1) : -1
+  // A result may be long, and a completed task has no third line.
+  const textEnd = head[0] === 'completed' ? -1 : value.indexOf('\n', end + 1)
   if (textEnd < 0) return [head, value.slice(end + 1), undefined]
   return [head, value.slice(end + 1, textEnd), value.slice(textEnd + 1)]
 }
@@ -110,7 +118,9 @@ export function decode(id: string, value: string): TaskRecord {
   return toRecord(id, head, JSON.parse(text) as TaskBody, work)
 }
 
-/** Decodes a new record, which its head describes completely. */
+/**
+ * Decodes a record before its first run, which its head describes completely, except for its work.
+ */
 export function decodeNew(id: string, name: string, head: string): TaskRecord {
   return toRecord(id, JSON.parse(head) as Head, { task: name })
 }
@@ -131,7 +141,10 @@ function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRe
     startAt: rare?.startAt,
     errorFields: rare?.errorFields,
     enqueuedLater: rare?.enqueuedLater,
+    runStartedAt: rare?.runStartedAt,
+    largeWork: rare?.largeWork,
     work,
+    attempts: body.attempts,
     progress: body.progress,
     result: 'result' in body ? JSON.stringify(body.result) : undefined,
     error: body.error,

@@ -11,7 +11,7 @@ import type { VersionedRecord, Moved } from '../record/ledger.js'
 import { CancelWatch } from './cancel-watch.js'
 import { RunCheckpoint } from './checkpoint.js'
 import { ProgressWriter } from './progress.js'
-import type { TaskChange, TaskProgress, TaskRecord } from '../record/record.js'
+import type { TaskChange, TaskFailure, TaskProgress, TaskRecord } from '../record/record.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from './run.js'
 import { isFinal } from '../record/state.js'
 import { publishCheckpointDropped } from '../record/task-channel.js'
@@ -76,7 +76,7 @@ export class TaskAttempt {
       return this.refuse(error, why)
     }
     // Others have written to the record since before a later attempt.
-    const begun = await this.begin(attempt.attempt === 1 ? TaskJob.takeRecord(job) : undefined)
+    const begun = await this.begin(attempt.attempt === 1 ? TaskJob.takeRecord(job, definition) : undefined)
     if (begun) await this.execute({ definition, input, error }, begun)
   }
 
@@ -192,14 +192,19 @@ export class TaskAttempt {
       const { cause, failure } = outcome
       if (!readFailure(cause).expected) reportError(settings, cause, job, this.fence)
       const isRetried = !attempt.lastAttempt && !isPermanent(cause)
-      if (isRetried) return this.requeue(progress, new AttemptFailed(failure.message))
+      if (isRetried) {
+        return this.requeue(progress, failure, new AttemptFailed(failure.message))
+      }
     }
     if (outcome.kind === 'aborted') {
       // Cancelled, or replaced by a later run: the record says so already.
       if (!isQueueClosing(outcome.reason)) {
         return settings.durable ? this.cleanUpCancelled() : undefined
       }
-      if (settings.durable) return this.requeue(progress, new HandBackError(0, 'The worker is closing'))
+      if (settings.durable) {
+        const why = new HandBackError(0, 'The worker is closing')
+        return this.requeue(progress, failureOf('task_interrupted'), why)
+      }
     }
     this.noteWrite(await this.writeWithRetry(ended(endingOf(outcome), progress, this.retentionMs)))
     // Also if the record was final already: an earlier try of this very write may have made it so.
@@ -242,8 +247,10 @@ export class TaskAttempt {
   }
 
   /** Writes that the task waits again, then throws, so that the queue retries it. */
-  private async requeue(progress: TaskProgress | undefined, why: Error): Promise<void> {
-    const now = await this.writeWithRetry({ progress, state: 'queued' })
+  private async requeue(
+    progress: TaskProgress | undefined, runError: TaskFailure, why: Error,
+  ): Promise<void> {
+    const now = await this.writeWithRetry({ progress, state: 'queued', runError })
     this.noteWrite(now)
     if (!now || !isJobOf(this.job, now.record)) return
     // Also if not moved: an earlier try of this very write may have succeeded, and its answer was
