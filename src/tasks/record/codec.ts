@@ -25,12 +25,13 @@ export function encodeHead(record: TaskRecord): string {
 
 function rare(record: TaskRecord): string {
   const { callback, holder, keeps, startAt, errorFields, enqueuedLater } = record
-  const { runStartedAt, largeWork } = record
+  const { runStartedAt, largeWork, pool, priority } = record
   const isUsual = (callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater
-    ?? runStartedAt ?? largeWork) === undefined
+    ?? runStartedAt ?? largeWork ?? pool ?? priority) === undefined
   if (isUsual) return ''
   const members: Rare = {
-    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork,
+    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork, pool,
+    priority,
   }
   return `,${JSON.stringify(members)}`
 }
@@ -50,7 +51,7 @@ type Head = [
 type Rare = Pick<
   TaskRecord,
   | 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater' | 'runStartedAt'
-  | 'largeWork'
+  | 'largeWork' | 'pool' | 'priority'
 >
 
 /** The members of the JSON text that are needed to write the record again. */
@@ -139,6 +140,8 @@ function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRe
     holder: rare?.holder,
     keeps: rare?.keeps,
     startAt: rare?.startAt,
+    pool: rare?.pool,
+    priority: rare?.priority,
     errorFields: rare?.errorFields,
     enqueuedLater: rare?.enqueuedLater,
     runStartedAt: rare?.runStartedAt,
