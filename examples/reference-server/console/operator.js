@@ -3,7 +3,7 @@ import { byId, fill, h, table } from './dom.js'
 import { showError } from './errors.js'
 import { Paging } from './paging.js'
 import { currentToken, onToken } from './session.js'
-import { operatorListPath, readPage } from './task-calls.js'
+import { allTasks } from './task-calls.js'
 import { callbackWords, statusWords, time } from './task-parts.js'
 
 const COUNT = new Intl.NumberFormat('en')
@@ -11,9 +11,8 @@ const COUNT = new Intl.NumberFormat('en')
 const filters = byId('operator-filters')
 const view = byId('operator-view')
 const state = byId('operator-state')
-const paging = new Paging(
-  { previous: byId('operator-previous'), next: byId('operator-next') }, readPage, showTasks,
-)
+const buttons = { previous: byId('operator-previous'), next: byId('operator-next') }
+const paging = new Paging(buttons, showTasks)
 
 filters.addEventListener('change', () => { void load() })
 filters.addEventListener('submit', (event) => {
@@ -45,7 +44,7 @@ async function load() {
     return
   }
   const { status, owner } = filters.elements
-  await paging.first(operatorListPath({ status: status.value, owner: owner.value.trim() }))
+  await paging.first(allTasks({ status: status.value, owner: owner.value.trim() }))
 }
 
 function close(words) {
