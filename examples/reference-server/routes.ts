@@ -88,7 +88,7 @@ export function routes({ store, tasks, index, users, ndjson, bulk, document, dem
     'POST|OPTIONS /upload-ndjson': guarded(uploads.create),
     'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
     // The tasks of all owners
-    'GET|HEAD /admin/tasks': strictQuery(task.operatorList({ authorize: operatorsOnly })),
+    'GET|HEAD /admin/tasks': task.operatorList({ authorize: operatorsOnly }),
     'GET /admin/overview': compose(operatorsOnly, strictQuery(operatorOverview(tasks, index))),
   }, { ...traced && { trace: compose(authorize, trace({ echo: TRIED })) } })
 }
