@@ -35,6 +35,29 @@ export interface TaskCallback {
   readonly deliveredAt?: string
 }
 
+/** A file that a task has written. */
+export interface TaskFile {
+  readonly name: string
+  /** Path or URL that serves the file. */
+  readonly url: string
+  /** Size in bytes. */
+  readonly size: number
+  /** Media type. */
+  readonly type: string
+  /** SHA-256 of the bytes, written as in `Repr-Digest` (RFC 9530): `sha-256=:…:`. */
+  readonly digest: string
+}
+
+/** One run of a task that has ended. Times are ISO 8601. */
+export interface PastAttempt {
+  /** Number of the run, from 1, over all retries. */
+  readonly attempt: number
+  readonly startedAt: string
+  readonly endedAt: string
+  /** Absent if the run completed or was cancelled. */
+  readonly error?: { readonly code: string, readonly message: string }
+}
+
 /** The members of a task in every status. A server may leave out each of them. */
 interface AnyStatus {
   readonly taskId?: string
@@ -47,6 +70,8 @@ interface AnyStatus {
    * fall back.
    */
   readonly attempt?: number
+  /** The last runs that have ended, the oldest first, if there was more than one. */
+  readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
   /** Present if the task has a callback. */
   readonly callback?: TaskCallback
@@ -71,6 +96,7 @@ export interface ScheduledTask extends AnyStatus {
 /** A task that is not final: it waits for its start, or it runs. */
 export interface ProcessingTask extends AnyStatus {
   readonly status: 'processing'
+  readonly files?: never
   readonly result?: never
   readonly error?: never
   readonly finishedAt?: never
@@ -80,6 +106,8 @@ export interface ProcessingTask extends AnyStatus {
 export interface CompletedTask<R = unknown> extends AnyStatus {
   readonly status: 'completed'
   readonly result: R
+  /** The files that the task has written. Absent if there is none. */
+  readonly files?: readonly TaskFile[]
   readonly error?: never
   readonly finishedAt?: string
 }
@@ -88,6 +116,7 @@ export interface CompletedTask<R = unknown> extends AnyStatus {
 export interface FailedTask extends AnyStatus {
   readonly status: 'failed'
   readonly error: TaskFailure
+  readonly files?: never
   readonly result?: never
   readonly finishedAt?: string
 }
@@ -96,6 +125,7 @@ export interface FailedTask extends AnyStatus {
 export interface CancelledTask extends AnyStatus {
   readonly status: 'cancelled'
   readonly error?: never
+  readonly files?: never
   readonly result?: never
   readonly finishedAt?: string
 }
@@ -129,7 +159,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   const word = body['status'] ?? body['state']
   if (typeof word !== 'string') return undefined
   const name = word.toLowerCase()
-  const { attempt, progress, callback, finishedAt } = body
+  const { attempt, attempts, progress, callback, finishedAt } = body
   const taskId = idOf(body)
   // Members of the wrong type are left out.
   const members = {
@@ -137,6 +167,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
       .map((each) => [each, body[each]])),
     ...taskId !== undefined && { taskId },
     ...typeof attempt === 'number' && { attempt },
+    ...Array.isArray(attempts) && { attempts: attempts as readonly PastAttempt[] },
     ...isObject(progress) && typeof progress['done'] === 'number'
       && { progress: progress as unknown as TaskProgress },
     ...isObject(callback) && { callback: callback as unknown as TaskCallback },

@@ -179,6 +179,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: MemoryQueue#close': (options) => new MemoryQueue().close(options),
   'longhaul/memory: MemoryStore': (options) => new MemoryStore(options),
   'longhaul/memory: MemoryTaskIndex': (options) => new MemoryTaskIndex(options),
+  'longhaul/testing: TaskFiles#write': (options) => testContext(report).files.write('a', '', options),
   'longhaul/testing: testClock': (options) => testClock(options),
   'longhaul/testing: testContext': (options) => testContext(report, options),
   'longhaul/node: attach': (options) => attach(createServer(), handler, options),
