@@ -67,7 +67,7 @@ export class PostgresQueue extends BullQueueAdapter {
       throw new TypeError(`PostgresQueue: name must be text without colons, not ${JSON.stringify(name)}`)
     }
     const connections = new PoolConnections(pool, preparedStatements)
-    const database = new JobDatabase(connections, { schema, migrate, timeoutMs })
+    const database = new JobDatabase(connections, { pool, schema, migrate, timeoutMs })
     super(new PostgresBackend(database, schema, name), { ...options, timeoutMs })
   }
 }
