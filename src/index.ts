@@ -20,6 +20,9 @@ export {
   defineTask, type AnyTaskDefinition, type Kept, type TaskContext, type TaskDefinition,
   type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
+export type {
+  FileContent, TaskFile, TaskFiles, WriteFileOptions,
+} from './tasks/definition/files.js'
 export type { Checkpoint } from './tasks/definition/checkpoint.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { ListOptions, TaskPage } from './tasks/list-options.js'
@@ -32,10 +35,11 @@ export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/
 export type { TaskEvent } from './tasks/record/task-channel.js'
 export type { TaskSnapshot } from './tasks/record/codec.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
+export type { AttemptView } from './tasks/record/run-history.js'
 export type { TaskState } from './tasks/record/state.js'
 export type {
-  CancelledTask, CompletedTask, FailedTask, ProcessingTask, QueuedTask, ScheduledTask, Task,
-  TaskCallback,
+  CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,
+  Task, TaskCallback,
 } from './tasks/record/view.js'
 export type {
   ContextOf, Definitions, InputOf, NameOf, ResultOf, TaskResult,

@@ -40,7 +40,7 @@ export function deliveryOf(record: TaskRecord, url: string, first: number, last:
     job,
     url,
     host: new URL(url).host,
-    body: messageBody({ id, state, createdAt, finishedAt, result, error }),
+    body: messageBody({ id, state, finishedAt, result, error }),
     attempt: first,
     first,
     last,

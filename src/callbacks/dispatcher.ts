@@ -246,10 +246,10 @@ export class Dispatcher implements CallbackDispatcher {
   }
 
   private async sign(delivery: Delivery): Promise<Record<string, string>> {
-    const { taskId: id, createdAt, owner, body } = delivery
+    const { taskId: id, job, owner, body } = delivery
     return signedHeaders(
       await this.settings.secrets(owner),
-      messageId({ id, createdAt }),
+      messageId({ id, job }),
       Date.now(),
       body,
     )

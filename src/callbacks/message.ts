@@ -5,7 +5,6 @@ export interface Ended {
   readonly id: string
   readonly state: 'completed' | 'failed' | 'cancelled'
   /** Milliseconds since 1970. */
-  readonly createdAt: number
   readonly finishedAt: number
   /** The result as JSON text. */
   readonly result: string | undefined
@@ -30,10 +29,12 @@ export function messageBody({ id, state, finishedAt, result, error }: Ended): st
 
 /**
  * Returns the message id. It is the same for every attempt, so that a receiver can detect
- * repetitions.
+ * repetitions. After a retry of the task it is another one.
+ *
+ * @param task.job - name of the job whose end is reported
  */
-export function messageId({ id, createdAt }: Pick<Ended, 'id' | 'createdAt'>): string {
-  return `msg_${id}_${createdAt.toString(36)}`
+export function messageId({ id, job }: { readonly id: string, readonly job: string }): string {
+  return `msg_${id}_${job}`
 }
 
 /**

@@ -11,13 +11,16 @@ export class CallbackRecords {
   constructor(private readonly host: Pick<CallbackHost, 'ledger' | 'onError'>) {}
 
   /**
-   * Returns whether the record shows that this attempt was made. Returns `false` without a record,
-   * so that the attempt is made.
+   * Returns whether the record shows that this attempt was made, or that the task was retried.
+   * Returns `false` without a record, so that the attempt is made.
    */
-  async isAttemptDone({ taskId, job, attempt }: Delivery): Promise<boolean> {
+  async isAttemptDone({ taskId, createdAt, job, attempt }: Delivery): Promise<boolean> {
     const { ledger } = this.host
     const held = await ledger.loadWithRetry(taskId)
-    if (held?.record.job !== job || !held.record.callback) return false
+    if (held?.record.createdAt !== createdAt) return false
+    // The callback of the new end replaces this one.
+    if (held.record.job !== job) return true
+    if (!held.record.callback) return false
     return held.record.callback.state !== 'pending' || held.record.callback.attempts >= attempt
   }
 

@@ -9,6 +9,8 @@ import { resolvePath, toSettings, type ClientOptions } from './options.js'
 import { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
 import { resume, start, SUBMIT, type SubmitOptions } from './submit.js'
 import type { ResultOptions, SavedTask, TaskHandle } from './task.js'
+import { listTasks } from './task-list/list.js'
+import type { TaskList, TaskListOptions } from './task-list/types.js'
 import { Transfer } from './transfer.js'
 import { retrying, send } from './transport.js'
 import type { InputOf, ResultOf, TaskTypes } from './typed.js'
@@ -90,6 +92,18 @@ export interface Client {
    * console.log(await api.resume(saved).result())
    */
   resume<R = unknown>(saved: SavedTask | string): TaskHandle<R>
+  /**
+   * Lists the tasks of this client by GET, the newest first. Iterating reads page after page.
+   *
+   * @throws {TypeError} An option is unknown.
+   *
+   * @example
+   * for await (const task of api.tasks('/tasks', { status: 'failed' })) {
+   *   console.log(task.taskId, task.createdAt)
+   *   await api.resume(task).retry()
+   * }
+   */
+  tasks<R = unknown>(path: string, options?: TaskListOptions): TaskList<R>
   /**
    * Reads NDJSON by GET and yields the records as they arrive (SPEC 4.9).
    *
@@ -195,6 +209,7 @@ export function createClient(options: ClientOptions = {}): Client {
       }
     },
     resume: (saved) => resume(settings, saved),
+    tasks: (path, options = {}) => listTasks(settings, path, options),
     async* records<T extends object>(path: string, options: RecordsOptions = {}) {
       checkNames('records', options, RECORDS)
       const { signal, headers, ...rest } = options

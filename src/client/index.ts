@@ -7,10 +7,12 @@ export { ClientError, isClientError, type ClientErrorOptions, type ErrorDetail }
 export { isTaskFailed, TaskFailedError } from './status.js'
 export type { ResultOptions, SavedTask, SignalOptions, TaskHandle } from './task.js'
 export type {
-  CallbackFault, CancelledTask, CompletedTask, FailedTask, ProcessingTask, TaskCallback,
-  TaskFailure, TaskProgress, TaskStatus,
+  CallbackFault, CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, TaskCallback,
+  TaskFailure, TaskFile, TaskProgress, TaskStatus,
 } from './status.js'
+export type { ScheduledTask } from './status.js'
 export type { SubmitOptions } from './submit.js'
+export type { ListedTask, TaskList, TaskListOptions, TaskPage } from './task-list/types.js'
 export { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
 export type { ByteSource } from './chunks.js'
 export type { LineFault, LineFaultCode } from './lines.js'

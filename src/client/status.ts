@@ -35,6 +35,29 @@ export interface TaskCallback {
   readonly deliveredAt?: string
 }
 
+/** A file that a task has written. */
+export interface TaskFile {
+  readonly name: string
+  /** Path or URL that serves the file. */
+  readonly url: string
+  /** Size in bytes. */
+  readonly size: number
+  /** Media type. */
+  readonly type: string
+  /** SHA-256 of the bytes, written as in `Repr-Digest` (RFC 9530): `sha-256=:…:`. */
+  readonly digest: string
+}
+
+/** One run of a task that has ended. Times are ISO 8601. */
+export interface PastAttempt {
+  /** Number of the run, from 1, over all retries. */
+  readonly attempt: number
+  readonly startedAt: string
+  readonly endedAt: string
+  /** Absent if the run completed or was cancelled. */
+  readonly error?: { readonly code: string, readonly message: string }
+}
+
 /** The members of a task in every status. A server may leave out each of them. */
 interface AnyStatus {
   readonly taskId?: string
@@ -47,6 +70,8 @@ interface AnyStatus {
    * fall back.
    */
   readonly attempt?: number
+  /** The last runs that have ended, the oldest first, if there was more than one. */
+  readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
   /** Present if the task has a callback. */
   readonly callback?: TaskCallback
@@ -60,9 +85,18 @@ interface AnyStatus {
   readonly body: Readonly<Record<string, unknown>>
 }
 
+/** A task that waits for its `startAt`. Servers of tasks say `processing`, those of jobs this. */
+export interface ScheduledTask extends AnyStatus {
+  readonly status: 'scheduled'
+  readonly result?: never
+  readonly error?: never
+  readonly finishedAt?: never
+}
+
 /** A task that is not final: it waits for its start, or it runs. */
 export interface ProcessingTask extends AnyStatus {
   readonly status: 'processing'
+  readonly files?: never
   readonly result?: never
   readonly error?: never
   readonly finishedAt?: never
@@ -72,6 +106,8 @@ export interface ProcessingTask extends AnyStatus {
 export interface CompletedTask<R = unknown> extends AnyStatus {
   readonly status: 'completed'
   readonly result: R
+  /** The files that the task has written. Absent if there is none. */
+  readonly files?: readonly TaskFile[]
   readonly error?: never
   readonly finishedAt?: string
 }
@@ -80,6 +116,7 @@ export interface CompletedTask<R = unknown> extends AnyStatus {
 export interface FailedTask extends AnyStatus {
   readonly status: 'failed'
   readonly error: TaskFailure
+  readonly files?: never
   readonly result?: never
   readonly finishedAt?: string
 }
@@ -88,6 +125,7 @@ export interface FailedTask extends AnyStatus {
 export interface CancelledTask extends AnyStatus {
   readonly status: 'cancelled'
   readonly error?: never
+  readonly files?: never
   readonly result?: never
   readonly finishedAt?: string
 }
@@ -98,7 +136,8 @@ export interface CancelledTask extends AnyStatus {
  *
  * Servers that send less are supported. A job (`id`, `state`) is read as a task.
  */
-export type TaskStatus<R = unknown> = ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
+export type TaskStatus<R = unknown> =
+  ScheduledTask | ProcessingTask | CompletedTask<R> | FailedTask | CancelledTask
 
 /**
  * Words for final statuses. SPEC names no states of a job, so words of other servers are included.
@@ -120,7 +159,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
   const word = body['status'] ?? body['state']
   if (typeof word !== 'string') return undefined
   const name = word.toLowerCase()
-  const { attempt, progress, callback, finishedAt } = body
+  const { attempt, attempts, progress, callback, finishedAt } = body
   const taskId = idOf(body)
   // Members of the wrong type are left out.
   const members = {
@@ -128,6 +167,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
       .map((each) => [each, body[each]])),
     ...taskId !== undefined && { taskId },
     ...typeof attempt === 'number' && { attempt },
+    ...Array.isArray(attempts) && { attempts: attempts as readonly PastAttempt[] },
     ...isObject(progress) && typeof progress['done'] === 'number'
       && { progress: progress as unknown as TaskProgress },
     ...isObject(callback) && { callback: callback as unknown as TaskCallback },
@@ -142,7 +182,7 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     }
     case 'failed': return { ...final, status: 'failed', error: readFailure(body['error']) }
     case 'cancelled': return { ...final, status: 'cancelled' }
-    default: return { ...members, status: 'processing' }
+    default: return { ...members, status: name === 'scheduled' ? name : 'processing' }
   }
 }
 
@@ -172,8 +212,10 @@ export function textOf(value: unknown): string | undefined {
 }
 
 /** Returns whether the status is final. */
-export function isFinal({ status }: TaskStatus): boolean {
-  return status !== 'processing'
+export function isFinal<R>(
+  task: TaskStatus<R>,
+): task is Exclude<TaskStatus<R>, ScheduledTask | ProcessingTask> {
+  return task.status !== 'processing' && task.status !== 'scheduled'
 }
 
 const TASK_FAILED = Symbol.for('longhaul.TaskFailedError')

@@ -1,12 +1,14 @@
+import type { Download, DownloadOptions } from './download.js'
 import { ClientError, isClientError } from './errors.js'
 import { follow } from './follow.js'
 import { isObject } from './json-object.js'
 import { checkNames } from './option-names.js'
 import type { Settings } from './options.js'
 import {
-  notStatus, readStatus, TaskFailedError, textOf, type CompletedTask, type TaskStatus,
+  isFinal, notStatus, readStatus, TaskFailedError, textOf, type CompletedTask, type TaskStatus,
 } from './status.js'
-import { ask } from './transport.js'
+import { Transfer } from './transfer.js'
+import { ask, newKey, type Answer } from './transport.js'
 
 /** Options of a request for a task. */
 export interface SignalOptions {
@@ -77,6 +79,46 @@ export interface TaskHandle<R = unknown> {
    * const { status } = await api.resume({ statusUrl: '/tasks/1' }).cancel()
    */
   cancel(options?: SignalOptions): Promise<TaskStatus<R>>
+  /**
+   * Runs a failed or cancelled task again, with the same input, and resolves with its status. A task
+   * that runs or is completed stays as it is.
+   *
+   * @throws {ClientError} The server does not support it: 404 or 405.
+   *
+   * @example
+   * const task = api.resume({ statusUrl: '/tasks/1' })
+   * const { status } = await task.retry()
+   * if (status === 'processing') console.log(await task.result())
+   */
+  retry(options?: SignalOptions): Promise<TaskStatus<R>>
+  /**
+   * Deletes the task with its result and its files. Cancels it before, if it is not final. Resolves
+   * also if the server knows no such task any more.
+   *
+   * @throws {ClientError} 409 `task_already_final`: the server does not delete tasks.
+   *
+   * @example
+   * await api.resume({ statusUrl: '/tasks/1' }).forget()
+   */
+  forget(options?: SignalOptions): Promise<void>
+  /**
+   * Makes the server send the callback of a final task again, and resolves with its status.
+   *
+   * @example
+   * const { callback } = await api.resume({ statusUrl: '/tasks/1' }).redeliver()
+   */
+  redeliver(options?: SignalOptions): Promise<TaskStatus<R>>
+  /**
+   * Downloads a file that the task has written. It resumes after a broken connection, and its digest
+   * is verified. See `client.download`.
+   *
+   * @param file - its name, or its entry in the member `files` of the status
+   *
+   * @example
+   * const task = api.resume({ statusUrl: '/tasks/1' })
+   * const blob = await task.file('users.ndjson').blob()
+   */
+  file(file: string | { readonly url: string }, options?: DownloadOptions): Download
   /** Returns plain JSON for `client.resume`. `JSON.stringify` calls it. */
   toJSON(): SavedTask
 }
@@ -88,14 +130,34 @@ const SIGNAL = { signal: 0 } as const
 export function remoteTask<R>(
   settings: Settings, url: URL, taskId: string | undefined,
 ): TaskHandle<R> {
-  const request = async (method: string, signal?: AbortSignal): Promise<TaskStatus<R>> => {
-    const call = { method, url, signal, headers: { accept: 'application/json' } }
-    const { json, status } = await ask(settings, 'read', call)
+  const send = (method: string, signal?: AbortSignal, below = ''): Promise<Answer> => {
+    const target = below === '' ? url : toUrlBelow(url, below)
+    const key = method === 'POST' ? newKey() : undefined
+    return ask(settings, 'read', {
+      method, url: target, signal,
+      headers: { 'accept': 'application/json', 'idempotency-key': key },
+    })
+  }
+  const read = async (signal?: AbortSignal): Promise<TaskStatus<R>> => {
+    const { json, status } = await send('GET', signal)
     const task = readStatus<R>(json)
     if (task) return task
-    // An answer to DELETE need not have a body.
-    if (method === 'DELETE') return request('GET', signal)
     throw notStatus(status, json)
+  }
+  /** Changes the task. If its state does not allow the change, returns its status. */
+  const change = async (
+    name: string, { signal, ...others }: SignalOptions, method: string, below?: string,
+  ): Promise<TaskStatus<R>> => {
+    checkNames(name, others, SIGNAL)
+    try {
+      const { json } = await send(method, signal, below)
+      // The answer need not have a body.
+      const task = readStatus<R>(json)
+      if (task) return task
+    } catch (error) {
+      if (!hasStatus(error, 409)) throw error
+    }
+    return read(signal)
   }
   return {
     taskId, statusUrl: url.href,
@@ -105,7 +167,7 @@ export function remoteTask<R>(
       for await (const task of follow<R>(settings, url, signal)) {
         onProgress?.(task)
         if (task.status === 'completed') return task.result
-        if (task.status !== 'processing') throw new TaskFailedError(task)
+        if (isFinal(task)) throw new TaskFailedError(task)
       }
       throw new ClientError('bad_answer', 'The task has no end.')
     },
@@ -115,20 +177,41 @@ export function remoteTask<R>(
     },
     async status(options = {}) {
       checkNames('status', options, SIGNAL)
-      return request('GET', options.signal)
+      return read(options.signal)
     },
-    async cancel(options = {}) {
-      checkNames('cancel', options, SIGNAL)
+    cancel: (options = {}) => change('cancel', options, 'DELETE'),
+    retry: (options = {}) => change('retry', options, 'POST', 'retry'),
+    redeliver: (options = {}) => change('redeliver', options, 'POST', 'callback'),
+    async forget(options = {}) {
+      checkNames('forget', options, SIGNAL)
       const { signal } = options
       try {
-        return await request('DELETE', signal)
+        // The answer to the first request may be that the task is cancelled now.
+        if ((await send('DELETE', signal)).status !== 204) await send('DELETE', signal)
       } catch (error) {
-        if (isClientError(error) && error.status === 409) return request('GET', signal)
-        throw error
+        if (!hasStatus(error, 404)) throw error
       }
+    },
+    file(file, options = {}) {
+      const { href } = typeof file === 'string'
+        ? toUrlBelow(url, `files/${encodeURIComponent(file)}`)
+        : new URL(file.url, url)
+      const headers = { 'want-repr-digest': 'sha-256=1', ...options.headers }
+      return new Transfer(settings, href, { ...options, headers })
     },
     toJSON: () => ({ ...taskId !== undefined && { taskId }, statusUrl: url.href }),
   }
+}
+
+function hasStatus(error: unknown, status: number): boolean {
+  return isClientError(error) && error.status === status
+}
+
+/** Returns the URL of a resource below that of a task. */
+function toUrlBelow(url: URL, path: string): URL {
+  const below = new URL(url)
+  below.pathname += `/${path}`
+  return below
 }
 
 /** Creates a handle for a result that the server sent at once. */
@@ -153,9 +236,12 @@ export function directTask<R>(result: R): TaskHandle<R> {
       checkNames('status', options, SIGNAL)
       return task
     },
-    async cancel(options = {}) {
-      checkNames('cancel', options, SIGNAL)
-      return task
+    cancel: async () => task,
+    retry: async () => task,
+    redeliver: async () => task,
+    forget: async () => undefined,
+    file() {
+      throw new TypeError('file: the server answered at once, so there is no task with files')
     },
     toJSON: () => ({ result }),
   }

@@ -2,6 +2,7 @@ import { httpError } from '../http/errors.js'
 import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
+import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { Transaction } from '../stores/transaction.js'
@@ -26,7 +27,7 @@ import { reportingTo } from './record/report-error.js'
 import { waitFor, type VisibleWaitOptions } from './record/wait.js'
 import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/executor-settings.js'
-import { checkpointKey, endCheckpoint } from './run/checkpoint-entry.js'
+import { endCheckpoint } from './run/checkpoint-entry.js'
 import { runCallback } from './run/run-callback.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
@@ -35,6 +36,7 @@ import { Leases } from './run/leases.js'
 import { validateInput } from './run/run.js'
 import { RunSlots } from './run/run-slots.js'
 import { Sweep } from './run/sweep.js'
+import { releaseBelongings } from './run/belongings.js'
 import { needsCleanup, cleanUp } from './run/cleanup.js'
 import type { Cancelled, TasksHealth } from './service-types.js'
 import type { TasksOptions } from './tasks-options.js'
@@ -45,6 +47,7 @@ import type { TasksOptions } from './tasks-options.js'
  */
 export class TaskService {
   readonly store: Store
+  readonly blobs: Blobs | undefined
   /** Limits how many long polls and event streams wait at once. */
   readonly waiters: Waiters
   /** The tasks that long polls, event streams and `wait` watch. */
@@ -78,6 +81,7 @@ export class TaskService {
     } = options
     const onError = reportingTo(options.onError)
     this.store = store
+    this.blobs = options.blobs
     this.retentionMs = retentionMs
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
@@ -93,15 +97,17 @@ export class TaskService {
     const { ledger, maxResultBytes, pendingMs } = this
     this.queue = queue
     this.index = index
+    const byName = new Map(definitions.map((definition) => [definition.name, definition]))
     this.intake = new Intake({
-      ledger, queue, index, identity, pendingMs, sweepMs,
+      ledger, queue, index, identity, pendingMs, retentionMs, sweepMs, definitions: byName,
       hasCallbacks: options.callbacks !== undefined, isWorker: worker, isClosing: () => this.isClosing,
     })
     this.settings = {
       ledger, durable: queue.durable, retentionMs, unknownTaskMs, onError, identity,
-      definitions: new Map(definitions.map((definition) => [definition.name, definition])),
+      definitions: byName,
       handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
       maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
+      blobs: options.blobs, maxFileBytes: options.maxFileBytes ?? 10 * 2 ** 30,
     }
     const executor = this.executor = new Executor(this.settings)
     this.dispatcher = options.callbacks?.open({
@@ -239,9 +245,7 @@ export class TaskService {
     const found = isTaskId(id) ? await this.ledger.load(id) : undefined
     if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
     const isDeleted = await this.ledger.delete(found)
-    if (isDeleted && this.definition(found.record.name)?.checkpoint) {
-      await this.store.delete(checkpointKey(id))
-    }
+    if (isDeleted) await releaseBelongings(this.settings, found.record)
     return isDeleted
   }
 
@@ -299,7 +303,7 @@ export class TaskService {
     this.ledger.noteListed(record)
     if (needsCleanup(record)) {
       const dispatch = (final: TaskRecord) => this.requireDispatcher().dispatch(final)
-      await cleanUp(record, this.store, this.settings.definitions, dispatch)
+      await cleanUp(record, this.settings, dispatch)
     }
     await endCheckpoint(this.store, this.definition(record.name), record)
     this.index?.remove(jobId(record))

@@ -1,6 +1,7 @@
 import { ask, client } from './api.js'
-import { byId, fill, h, isBusy, mebibytes, setBusy, table } from './dom.js'
+import { byId, fill, h, isBusy, setBusy, table } from './dom.js'
 import { detailList, showError } from './errors.js'
+import { continueEarlier, sendFile } from './file-upload.js'
 
 const EXAMPLE = [
   '{"id": 1, "name": "Ada Lovelace"}',
@@ -22,11 +23,11 @@ let stop = new AbortController()
 
 form.addEventListener('submit', (event) => {
   event.preventDefault()
-  void send(new Blob([text.value]), 'the pasted lines')
+  void sendLines(new Blob([text.value]))
 })
 file.addEventListener('change', () => {
   const [chosen] = file.files
-  if (chosen) void send(chosen, chosen.name).then(() => { file.value = '' })
+  if (chosen) void sendChosen(chosen).then(() => { file.value = '' })
 })
 byId('upload-example').addEventListener('click', () => { text.value = EXAMPLE })
 cancel.addEventListener('click', () => { stop.abort(new Error('cancelled')) })
@@ -43,29 +44,60 @@ drop.addEventListener('drop', (event) => {
   drop.classList.remove('over')
   const [dropped] = event.dataTransfer.files
   const pasted = event.dataTransfer.getData('text')
-  if (dropped) void send(dropped, dropped.name)
+  if (dropped) void sendChosen(dropped)
   else if (pasted !== '') text.value = pasted
 })
 
-async function send(body, what) {
+void whileBusy(continueEarlier)
+
+/** A file is sent in parts that resume. */
+function sendChosen(chosen) {
+  return whileBusy(async () => {
+    const answer = await sendFile(chosen, byId('upload-background').checked)
+    if (answer === undefined) tellCancelled()
+    return answer
+  })
+}
+
+/** Pasted lines are one request. */
+function sendLines(body) {
+  return whileBusy(async () => {
+    stop = new AbortController()
+    cancel.hidden = false
+    fill(report, h('p', {}, `Sending ${body.size} bytes …`))
+    try {
+      return await (byId('upload-background').checked ? inBackground(body) : direct(body))
+    } catch (error) {
+      fill(report)
+      if (!stop.signal.aborted) throw error
+      tellCancelled()
+      return undefined
+    } finally {
+      if (document.activeElement === cancel) submit.focus()
+      cancel.hidden = true
+    }
+  })
+}
+
+/** Runs one upload at a time, and shows its report or its error. */
+async function whileBusy(work) {
   if (isBusy(submit)) return
-  stop = new AbortController()
   setBusy(submit, true)
-  cancel.hidden = false
   showError(byId('upload-error'))
   fill(byId('upload-lines'))
-  fill(report, h('p', {}, `Sending ${what}, ${body.size < 100_000 ? `${body.size} bytes` : mebibytes(body.size)} …`))
+  fill(report)
   try {
-    show(await (byId('upload-background').checked ? inBackground(body) : direct(body)))
+    const answer = await work()
+    if (answer) show(answer)
   } catch (error) {
-    fill(report)
-    if (stop.signal.aborted) fill(report, h('p', {}, 'The upload was cancelled; what was read before stays.'))
-    else showError(byId('upload-error'), error)
+    showError(byId('upload-error'), error)
   } finally {
     setBusy(submit, false)
-    if (document.activeElement === cancel) submit.focus()
-    cancel.hidden = true
   }
+}
+
+function tellCancelled() {
+  fill(report, h('p', {}, 'The upload was cancelled; what was read before stays.'))
 }
 
 const request = (body) => ({ body, signal: stop.signal, headers: { 'content-type': 'application/x-ndjson' } })

@@ -82,11 +82,11 @@ export class FileSender<R> implements FileUpload<R> {
   async cancel(): Promise<void> {
     this.cancelled = true
     this.stop.abort()
-    this.stop = new AbortController()
     this.wake()
     if (this.url === undefined) return
     try {
-      await this.ask({ method: 'DELETE', url: new URL(this.url) }, null)
+      // A stop of its own, because no other request may follow.
+      await this.ask({ method: 'DELETE', url: new URL(this.url) }, new AbortController(), null)
     } catch (error) {
       if (!isClientError(error) || error.status !== 404) throw error
     }
@@ -155,6 +155,9 @@ export class FileSender<R> implements FileUpload<R> {
     for (;;) {
       const size = Math.max(this.least, this.most)
       const { body, last } = await this.content.piece(this.sent, size)
+      if (this.sent > (this.total ?? Infinity)) {
+        throw new ClientError('content_lost', 'The server has more bytes than the content.')
+      }
       const answer = await this.append(body, last)
       this.moved(this.sent + body.size)
       if (last) return answer
@@ -225,9 +228,8 @@ export class FileSender<R> implements FileUpload<R> {
   }
 
   private async ask(
-    call: Call, signal: AbortSignal | null | undefined = this.options.signal,
+    call: Call, stop = this.stop, signal: AbortSignal | null | undefined = this.options.signal,
   ): Promise<Answer> {
-    const { stop } = this
     const abort = () => { stop.abort() }
     signal?.addEventListener('abort', abort)
     if (signal?.aborted) abort()

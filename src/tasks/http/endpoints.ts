@@ -16,6 +16,7 @@ import { findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './answer-once.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
 import { createOwnList } from './lists/own-list.js'
+import { createFiles } from './result-files.js'
 import { createStatus } from './status.js'
 import type {
   FindCallback, ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
@@ -124,6 +125,13 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   readonly status: Handler<C>
   /**
+   * The handler of result files: GET and HEAD of `{status}/files/{name}`, for the owner of the
+   * task. Serves ranges, conditions and `Repr-Digest`, as an attachment. Other paths are passed on.
+   * A task that is unknown, someone else's or not completed, and an unknown name, are all 404
+   * `file_not_found`.
+   */
+  readonly files: Handler<C>
+  /**
    * The handler of the requester's own tasks: GET and HEAD, at a path of your choice. The answer is
    * `{ items, next? }`, the newest task first. Items are bodies of the status resource, and `next`
    * is the path of the next page, as in `Link`.
@@ -204,6 +212,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),
+    files: createFiles(settings),
     // Created if it is read, because it requires an index.
     get list() {
       if (options.owner === 'anyone') throw noList()

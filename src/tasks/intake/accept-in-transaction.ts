@@ -1,9 +1,9 @@
 import { httpError } from '../../http/errors.js'
 import { acquireInTime } from '../../stores/acquire.js'
 import { snapshotOf } from '../record/codec.js'
+import { releaseInput } from '../record/release-input.js'
 import { releaseUnlessUsed } from '../record/external.js'
 import { jobId, taskKey } from '../record/ids.js'
-import { encodeWholeWork } from '../record/job.js'
 import { Ledger, type VersionedRecord } from '../record/ledger.js'
 import { toListed } from '../record/listed.js'
 import { toTaskText } from '../record/record.js'
@@ -45,13 +45,15 @@ export async function acceptInTransaction(
   const slot = await reserveSlot(transaction, task)
   const record = task.toRecord(slot, {
     // The process that enqueues the job becomes the holder, if its queue is in memory.
-    holder: undefined, work: wholeWork(task), enqueuedLater: true,
+    holder: undefined, enqueuedLater: true,
   })
+  await task.storeLargeWork(ledger.store, record, settings.retentionMs)
   const text = toTaskText(record)
   settings.commits.expect(record)
   const outcome = await ledger.create(record, { text, isFresh: false })
   if (!outcome.created) {
-    if (slot !== undefined) await releaseSlot(ledger.store, slot, task.id)
+    if (slot !== undefined) await releaseSlot(ledger.store, slot, record)
+    await releaseInput({ ...settings, ledger }, { ...record, keeps: undefined })
     throw httpError('conflict', { message: 'A task of this id was accepted meanwhile; try again.' })
   }
   await transaction.index.add(jobId(record), ENQUEUE_DUE_MS)
@@ -86,7 +88,7 @@ async function acceptExisting(
 
 /** Acquires a slot if `maxPerOwner` needs one. Returns its key. */
 async function reserveSlot(
-  { store }: OpenTransaction, { definition: { name, maxPerOwner }, options, id, ttlMs }: NewTask,
+  { store }: OpenTransaction, { definition: { name, maxPerOwner }, options, id, jobName: job, ttlMs }: NewTask,
 ): Promise<string | undefined> {
   const { counted } = options
   if (counted === undefined || maxPerOwner === undefined) return undefined
@@ -97,12 +99,5 @@ async function reserveSlot(
       headers: { 'retry-after': '1' },
     })
   }
-  return acquireSlot(store, { name, maxPerOwner }, counted, id, ttlMs)
-}
-
-/** The record keeps all of the work, because no job has it before the commit. */
-function wholeWork(
-  { definition: { attempts, backoff }, input, options: { context } }: NewTask,
-): string {
-  return encodeWholeWork({ input, context, attempts, backoff })
+  return acquireSlot(store, { name, maxPerOwner }, counted, { id, job, ttlMs })
 }

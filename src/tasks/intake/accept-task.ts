@@ -1,17 +1,20 @@
 import { httpError, type HttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { Queue } from '../../queues/queue.js'
+import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskIndex } from '../../stores/task-index.js'
 import { noCallbacks } from '../record/callbacks.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
+import { releaseInput } from '../record/release-input.js'
 import { releaseExternal, releaseUnlessUsed } from '../record/external.js'
 import { jobId } from '../record/ids.js'
-import { decodeWork, encodeWork, TaskJob } from '../record/job.js'
+import { TaskJob } from '../record/job.js'
 import type { Ledger, VersionedRecord } from '../record/ledger.js'
 import { toListed } from '../record/listed.js'
 import { toTaskText, type TaskRecord } from '../record/record.js'
 import type { StoreIdentity } from '../record/store-identity.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
+import { loadWork, type Work } from '../record/work.js'
 import { acquireSlot, releaseSlot } from './owner-slots.js'
 import { enqueueCommitted, isEnqueuedLater } from './enqueue-committed.js'
 import type { NewTask } from './new-task.js'
@@ -34,6 +37,9 @@ export interface AcceptSettings {
   readonly index: TaskIndex | undefined
   readonly identity: StoreIdentity
   readonly pendingMs: number
+  /** Time for which a final task is kept, unless its definition says otherwise. */
+  readonly retentionMs: number
+  readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
   readonly hasCallbacks: boolean
   /** `true` if this process runs tasks. */
   readonly isWorker: boolean
@@ -86,11 +92,13 @@ class Acceptance {
 
   /** Acquires a slot if `maxPerOwner` needs one. Returns `false` if the task exists already. */
   private async reserveSlot(): Promise<boolean> {
-    const { settings: { ledger }, task: { definition: { name, maxPerOwner }, options, id, ttlMs } } = this
+    const { settings: { ledger }, task: { definition: { name, maxPerOwner }, options, id, jobName, ttlMs } } = this
     const { counted } = options
     if (counted === undefined || maxPerOwner === undefined) return true
     if (options.id !== undefined && await ledger.load(id)) return false
-    this.slot = await acquireSlot(ledger.store, { name, maxPerOwner }, counted, id, ttlMs)
+    this.slot = await acquireSlot(ledger.store, { name, maxPerOwner }, counted, {
+      id, job: jobName, ttlMs,
+    })
     return true
   }
 
@@ -98,6 +106,7 @@ class Acceptance {
   private async create(): Promise<Accepted | undefined> {
     const { settings: { ledger, index }, task } = this
     const record = this.newRecord()
+    await task.storeLargeWork(ledger.store, record, this.settings.retentionMs)
     const entry = jobId(record)
     const isFresh = task.options.id === undefined
     const indexed = index?.add(entry, task.delayMs + this.settings.sweepMs)
@@ -111,6 +120,7 @@ class Acceptance {
     const outcome = await ledger.create(record, { text, isFresh })
     if (!outcome.created) {
       index?.remove(entry)
+      await releaseInput(this.settings, { ...record, keeps: undefined })
       return undefined
     }
     const created = { record, revision: outcome.revision }
@@ -135,7 +145,8 @@ class Acceptance {
   ): Promise<unknown> {
     try {
       await indexed
-      const failure = await this.enqueue(await this.newJob(created))
+      const { input, options: { context } } = this.task
+      const failure = await this.enqueue(await this.newJob(created, { input, context }))
       if (listed) await listed
       return failure
     } catch (error) {
@@ -144,21 +155,16 @@ class Acceptance {
   }
 
   private newRecord(): TaskRecord {
-    const { settings: { ledger: { holder }, queue }, task } = this
-    const { definition: { attempts, backoff }, input, options: { context } } = task
-    // A queue in memory loses its jobs together with this process.
-    const work = queue.durable ? encodeWork({ input, context, attempts, backoff }) : undefined
-    return task.toRecord(this.slot, { holder, work, enqueuedLater: undefined })
+    const { ledger: { holder } } = this.settings
+    return this.task.toRecord(this.slot, { holder, enqueuedLater: undefined })
   }
 
-  /**
-   * Creates the job of a record from the work in the record. The input of this request may name
-   * another spooled body.
-   */
-  private async newJob(from: VersionedRecord): Promise<TaskJob> {
-    const { settings: { queue, identity }, task: { id: taskId, definition: { name }, input: own, options } } = this
-    const { work, job } = from.record
-    const { input, context } = work === undefined ? { input: own, context: options.context } : decodeWork(work)
+  /** Creates the job of a record. */
+  private async newJob(
+    from: VersionedRecord, { input, context }: Pick<Work, 'input' | 'context'>,
+  ): Promise<TaskJob> {
+    const { settings: { queue, identity }, task: { id: taskId, definition: { name } } } = this
+    const { job } = from.record
     const store = queue.durable ? await identity.read() : undefined
     return new TaskJob({ taskId, job, name, input, context, store }, from)
   }
@@ -177,7 +183,7 @@ class Acceptance {
     if (now) return { task: snapshotOf(now.record), created: true }
     index?.remove(jobId(created.record))
     await this.releaseSlot()
-    if (deleted && created.record.keeps !== undefined) await releaseExternal(this.task.definition, created.record.keeps)
+    if (deleted) await releaseInput(this.settings, created.record)
     throw reason
   }
 
@@ -196,7 +202,9 @@ class Acceptance {
       await enqueueCommitted(this.settings, existing).catch(() => undefined)
       return { task: snapshotOf(record), created: false }
     }
-    const failure = await this.enqueue(await this.newJob(existing))
+    // The input of this request may name another spooled body, so the job gets the stored one.
+    const work = await loadWork(ledger.store, record) ?? { input: task.input }
+    const failure = await this.enqueue(await this.newJob(existing, work))
     // The record stays, because another caller may have been promised this task.
     if (failure) throw mayExist(failure)
     return this.touch(existing)
@@ -206,11 +214,10 @@ class Acceptance {
    * Releases what this request stored for its own input, such as a second upload of the same body.
    * The task uses what its record names.
    */
-  private async releaseOwnInput({ keeps, work, state }: TaskRecord): Promise<void> {
+  private async releaseOwnInput({ keeps }: TaskRecord): Promise<void> {
     const { definition, input } = this.task
     const own = definition.keeps?.of(input)
-    if (own === undefined || own === keeps || (state === 'queued' && work === undefined)) return
-    await releaseExternal(definition, own)
+    if (own !== undefined && own !== keeps) await releaseExternal(definition, own)
   }
 
   private async touch(existing: VersionedRecord): Promise<Accepted | undefined> {
@@ -232,7 +239,8 @@ class Acceptance {
   private async releaseSlot(): Promise<void> {
     const { slot } = this
     this.slot = undefined
-    if (slot !== undefined) await releaseSlot(this.settings.ledger.store, slot, this.task.id).catch(() => undefined)
+    const { settings: { ledger: { store } }, task: { id, jobName: job } } = this
+    if (slot !== undefined) await releaseSlot(store, slot, { id, job }).catch(() => undefined)
   }
 }
 

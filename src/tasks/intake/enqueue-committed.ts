@@ -3,11 +3,12 @@ import type { Queue } from '../../queues/queue.js'
 import { snapshotOf } from '../record/codec.js'
 import { elapsed } from '../record/elapsed.js'
 import { jobId } from '../record/ids.js'
-import { decodeWork, TaskJob } from '../record/job.js'
+import { TaskJob } from '../record/job.js'
 import type { Ledger, VersionedRecord } from '../record/ledger.js'
 import type { TaskRecord } from '../record/record.js'
 import type { StoreIdentity } from '../record/store-identity.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
+import { loadWork } from '../record/work.js'
 
 /** What is needed to enqueue a task whose transaction has committed. */
 export interface EnqueueSettings {
@@ -20,8 +21,8 @@ export interface EnqueueSettings {
  * Returns whether a record is that of a task which was accepted in a transaction, and whose first
  * run has not begun. Its job may not be in the queue yet.
  */
-export function isEnqueuedLater({ state, enqueuedLater, work }: TaskRecord): boolean {
-  return enqueuedLater === true && state === 'queued' && work !== undefined
+export function isEnqueuedLater({ state, enqueuedLater }: TaskRecord): boolean {
+  return enqueuedLater === true && state === 'queued'
 }
 
 /**
@@ -34,13 +35,14 @@ export function isEnqueuedLater({ state, enqueuedLater, work }: TaskRecord): boo
 export async function enqueueCommitted(
   { ledger, queue, identity }: EnqueueSettings, found: VersionedRecord,
 ): Promise<void> {
-  const { work } = found.record
-  if (work === undefined || !isEnqueuedLater(found.record)) return
+  if (!isEnqueuedLater(found.record)) return
+  const work = await loadWork(ledger.store, found.record)
+  if (work === undefined) return
   const owned = queue.durable ? found : await adopt(ledger, found)
   if (owned === undefined) return
   const { record } = owned
   const { id: taskId, job, name } = record
-  const { input, context, attempts, backoff } = decodeWork(work)
+  const { input, context, attempts, backoff } = work
   const delayMs = await remainingDelayMs(ledger, record)
   const store = queue.durable ? await identity.read() : undefined
   const taskJob = new TaskJob({ taskId, job, name, input, context, store }, owned)

@@ -2,11 +2,13 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import { LONGEST_MS } from '../definition/bounds.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
+import { encodeWork, placeWork, storeLargeWork } from '../record/work.js'
 import { newId } from '../../runtime/random-id.js'
+import type { Store } from '../../stores/store.js'
 import type { AcceptOptions } from './submit-options.js'
 
 /** The members of a new record that depend on where its job is kept. */
-type JobPlace = Pick<TaskRecord, 'holder' | 'work' | 'enqueuedLater'>
+type JobPlace = Pick<TaskRecord, 'holder' | 'enqueuedLater'>
 
 /** A task that is about to be accepted: its id, its job and its times. */
 export class NewTask {
@@ -15,6 +17,7 @@ export class NewTask {
   readonly delayMs: number
   /** Lifetime of the record until the task ends, in milliseconds. */
   readonly ttlMs: number
+  private readonly encodedWork: string
 
   /**
    * @param pendingMs - maximum time for which an unfinished task is kept, after its delay
@@ -34,10 +37,12 @@ export class NewTask {
     this.id = id
     this.delayMs = delayMs
     this.ttlMs = delayMs + pendingMs
+    const { attempts, backoff } = definition
+    this.encodedWork = encodeWork({ input, context: options.context, attempts, backoff })
   }
 
   /** @param slot - the key of the slot that `maxPerOwner` needs */
-  toRecord(slot: string | undefined, { holder, work, enqueuedLater }: JobPlace): TaskRecord {
+  toRecord(slot: string | undefined, { holder, enqueuedLater }: JobPlace): TaskRecord {
     const { definition: { name, keeps }, delayMs, input, ttlMs } = this
     const { owner, claim, callbackUrl } = this.options
     const createdAt = Date.now()
@@ -50,7 +55,22 @@ export class NewTask {
       keeps: keeps?.of(input),
       callback: callbackUrl === undefined
         ? undefined : { url: callbackUrl, state: 'waiting', attempts: 0 },
-      work, enqueuedLater,
+      enqueuedLater,
+      ...placeWork(this.encodedWork, { id: this.id, job: this.jobName }),
     }
+  }
+
+  /**
+   * Writes the work of this task if it is too long for its record.
+   *
+   * @param retentionMs - time for which a final task is kept, unless its definition says otherwise
+   */
+  async storeLargeWork(
+    store: Store, { largeWork }: TaskRecord, retentionMs: number,
+  ): Promise<void> {
+    if (largeWork === undefined) return
+    const { id: taskId, ttlMs, definition, encodedWork } = this
+    const keptMs = ttlMs + (definition.retentionMs ?? retentionMs)
+    await storeLargeWork(store, largeWork, encodedWork, { taskId, ttlMs: keptMs })
   }
 }

@@ -1,42 +1,53 @@
 import { createHash } from 'node:crypto'
 import { httpError } from '../../http/errors.js'
 import type { Store } from '../../stores/store.js'
-import { toSnapshot } from '../record/codec.js'
+import { decode } from '../record/codec.js'
 import { elapsed } from '../record/elapsed.js'
-import { taskKey } from '../record/ids.js'
+import { jobId, taskKey, taskOf } from '../record/ids.js'
+import type { TaskRecord } from '../record/record.js'
 import { isFinal } from '../record/state.js'
 
 /**
- * Time for which a slot without a record belongs to its task, from the first other request for it,
- * in milliseconds. The slot is written before the record, so the task may be about to be created.
+ * Time for which a slot belongs to a job that no record names, from the first other request for it,
+ * in milliseconds. The slot is written before the record, so the task may be about to be created or
+ * retried.
  */
 const GRACE_MS = 10_000
 
 /**
  * Acquires one of the `maxPerOwner` slots of one party (see `countedAs`) for an unfinished task. A
- * slot is a numbered key whose value is the id of its task. The slot of a task that has ended can
- * be acquired by another one, so slots stay right when a process dies; a counter would not.
+ * slot is a numbered key whose value is the id of a job. The slot of a task that has ended can be
+ * acquired by another one, so slots stay right when a process dies; a counter would not.
  *
  * @returns the key of the slot.
  * @throws {HttpError} 429 `too_many_tasks`: all slots are taken.
  */
 export async function acquireSlot(
   store: Store, definition: { readonly name: string, readonly maxPerOwner: number },
-  counted: string, taskId: string, ttlMs: number,
+  counted: string, { id, job, ttlMs }: SlotTask,
 ): Promise<string> {
+  const own = jobId({ id, job })
   for (let n = 0; n < definition.maxPerOwner; n++) {
     const key = `slot:${definition.name}:${String(n)}:${digestOf(counted)}`
-    const outcome = await store.create(key, taskId, { ttlMs })
+    const outcome = await store.create(key, own, { ttlMs })
     if (outcome.created) return key
-    const { value: holderId, revision } = outcome.entry
-    if (holderId === taskId) return key
-    const holder = await store.get(taskKey(holderId))
-    if (holder && !isFinal(toSnapshot(holderId, holder.value).state)) continue
-    if (!holder && await elapsed(store, `${key}:${revision}`, GRACE_MS) < GRACE_MS) continue
-    const taken = await store.replace(key, taskId, revision, { ttlMs })
+    const { value, revision } = outcome.entry
+    const entry = await store.get(taskKey(taskOf(value)))
+    const holder = entry && decode(taskOf(value), entry.value)
+    // Another request for the same task.
+    if (taskOf(value) === id && (!holder || !isFinal(holder.state))) return key
+    if (holder?.slot === key && !isFinal(holder.state)) continue
+    const mayBegin = taskOf(value) !== id && (!holder || jobId(holder) !== value)
+    if (mayBegin && await elapsed(store, `${key}:${revision}`, GRACE_MS) < GRACE_MS) continue
+    const taken = await store.replace(key, own, revision, { ttlMs })
     if (taken.replaced) return key
   }
   throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
+}
+
+/** The task that acquires a slot, and its lifetime. */
+export interface SlotTask extends Pick<TaskRecord, 'id' | 'job'> {
+  readonly ttlMs: number
 }
 
 /** Returns the key that stands for all slots of one party. */
@@ -48,8 +59,10 @@ function digestOf(counted: string): string {
   return createHash('sha256').update(counted).digest('base64url')
 }
 
-/** Releases a slot, unless another task has acquired it meanwhile. */
-export async function releaseSlot(store: Store, key: string, taskId: string): Promise<void> {
+/** Releases a slot, unless another task, or a retry of this one, has acquired it meanwhile. */
+export async function releaseSlot(
+  store: Store, key: string, task: Pick<TaskRecord, 'id' | 'job'>,
+): Promise<void> {
   const entry = await store.get(key)
-  if (entry?.value === taskId) await store.delete(key, entry.revision)
+  if (entry?.value === jobId(task)) await store.delete(key, entry.revision)
 }

@@ -1,12 +1,14 @@
 import {
   type ErrorFields, type TaskFailure, type TaskProgress, type TaskRecord, toTaskText,
 } from './record.js'
+import type { TaskFile } from '../definition/files.js'
+import type { AttemptView } from './run-history.js'
 import type { TaskState } from './state.js'
 
 /**
  * Encodes a record for the store. The first line (the head) is for longhaul only. The second line
  * is the JSON text for clients, so a status request parses the head and sends the text unchanged. A
- * task before its first run may have a third line: the data of its job, in case the job is lost.
+ * task that is not completed may have a third line: the data of its job, so that it can run again.
  */
 export function encode(record: TaskRecord, text = toTaskText(record)): string {
   const value = `${encodeHead(record)}\n${text}`
@@ -23,11 +25,17 @@ export function encodeHead(record: TaskRecord): string {
 }
 
 function rare(record: TaskRecord): string {
-  const { callback, holder, keeps, startAt, errorFields, enqueuedLater } = record
-  if ((callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater) === undefined) {
-    return ''
+  const {
+    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork, blobs,
+  } = record
+  const fileRuns = record.fileRuns?.length === 0 ? undefined : record.fileRuns
+  const isUsual = (callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater
+    ?? runStartedAt ?? largeWork ?? blobs ?? fileRuns) === undefined
+  if (isUsual) return ''
+  const members: Rare = {
+    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork,
+    blobs, fileRuns,
   }
-  const members: Rare = { callback, holder, keeps, startAt, errorFields, enqueuedLater }
   return `,${JSON.stringify(members)}`
 }
 
@@ -44,7 +52,9 @@ type Head = [
 
 /** Members that most records do not have. */
 type Rare = Pick<
-  TaskRecord, 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater'
+  TaskRecord,
+  | 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater' | 'runStartedAt'
+  | 'largeWork' | 'blobs' | 'fileRuns'
 >
 
 /** The members of the JSON text that are needed to write the record again. */
@@ -52,7 +62,9 @@ interface TaskBody {
   task: string
   progress?: TaskProgress
   result?: unknown
+  files?: readonly TaskFile[]
   error?: TaskFailure
+  attempts?: readonly AttemptView[]
   startedAt?: string
   finishedAt?: string
 }
@@ -71,14 +83,17 @@ export interface TaskSnapshot {
   readonly errorFields: ErrorFields | undefined
   /** Id of the process that runs the task, if the store outlives it and the run does not. */
   readonly holder: string | undefined
-  /** The task as clients see it, as JSON text. */
+  /** Names of the blobs of its result files, in the order of `files`. Absent without files. */
+  readonly blobs?: readonly string[] | undefined
+  /** The task as clients see it, as JSON text, without the URLs of its files. */
   readonly text: string
 }
 
 function split(value: string): readonly [head: Head, text: string, work: string | undefined] {
   const end = value.indexOf('\n')
   const head = JSON.parse(value.slice(0, end)) as Head
-  const textEnd = head[0] === 'queued' ? value.indexOf('\n', end + 1) : -1
+  // A result may be long, and a completed task has no third line.
+  const textEnd = head[0] === 'completed' ? -1 : value.indexOf('\n', end + 1)
   if (textEnd < 0) return [head, value.slice(end + 1), undefined]
   return [head, value.slice(end + 1, textEnd), value.slice(textEnd + 1)]
 }
@@ -90,17 +105,18 @@ export function toSnapshot(id: string, value: string): TaskSnapshot {
   return {
     id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner,
     errorStatus: errorStatus || undefined,
-    errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder, text,
+    errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder,
+    blobs: rare?.blobs, text,
   }
 }
 
 /** Returns the snapshot of a record that this process has just written. */
 export function snapshotOf(record: TaskRecord, text = toTaskText(record)): TaskSnapshot {
   const { id, state, version, createdAt, startAt, expiresAt } = record
-  const { owner, errorStatus, errorFields, holder } = record
+  const { owner, errorStatus, errorFields, holder, blobs } = record
   return {
     id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder,
-    text,
+    blobs, text,
   }
 }
 
@@ -110,7 +126,9 @@ export function decode(id: string, value: string): TaskRecord {
   return toRecord(id, head, JSON.parse(text) as TaskBody, work)
 }
 
-/** Decodes a new record, which its head describes completely. */
+/**
+ * Decodes a record before its first run, which its head describes completely, except for its work.
+ */
 export function decodeNew(id: string, name: string, head: string): TaskRecord {
   return toRecord(id, JSON.parse(head) as Head, { task: name })
 }
@@ -131,7 +149,11 @@ function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRe
     startAt: rare?.startAt,
     errorFields: rare?.errorFields,
     enqueuedLater: rare?.enqueuedLater,
+    files: body.files, blobs: rare?.blobs, fileRuns: rare?.fileRuns,
+    runStartedAt: rare?.runStartedAt,
+    largeWork: rare?.largeWork,
     work,
+    attempts: body.attempts,
     progress: body.progress,
     result: 'result' in body ? JSON.stringify(body.result) : undefined,
     error: body.error,

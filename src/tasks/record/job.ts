@@ -1,7 +1,8 @@
-import type { Backoff, Job } from '../../queues/queue.js'
+import type { Job } from '../../queues/queue.js'
 import { decodeNew, encodeHead } from './codec.js'
 import { jobId } from './ids.js'
 import type { VersionedRecord } from './ledger.js'
+import { workOfJob, type Work } from './work.js'
 
 /** Options of a `TaskJob`. */
 export interface TaskJobOptions extends Omit<Job, 'id' | 'record'> {
@@ -35,15 +36,24 @@ export class TaskJob implements Job {
     this.#carried = record
   }
 
-  /** The record as text, for a queue that leaves this process. */
+  /**
+   * The record as text, for a queue that leaves this process. `undefined` if the task has run
+   * before, because its head does not say what came of those runs.
+   */
   get record(): string | undefined {
-    return this.#carried && `${this.#carried.revision} ${encodeHead(this.#carried.record)}`
+    if (!this.#carried || this.#carried.record.attempt > 0) return undefined
+    return `${this.#carried.revision} ${encodeHead(this.#carried.record)}`
   }
 
-  /** Returns the record that a job carries, once. It may be out of date. */
-  static takeRecord(job: Job): VersionedRecord | undefined {
+  /**
+   * Returns the record that a job carries, once. It may be out of date. A record that is to be
+   * written needs the settings of the definition.
+   */
+  static takeRecord(
+    job: Job, definition?: Pick<Work, 'attempts' | 'backoff'>,
+  ): VersionedRecord | undefined {
     if (!(#carried in job)) {
-      return job.record === undefined ? undefined : parseRecord(job, job.record)
+      return job.record === undefined ? undefined : parseRecord(job, job.record, definition)
     }
     const record = job.#carried
     job.#carried = undefined
@@ -51,39 +61,12 @@ export class TaskJob implements Job {
   }
 }
 
-function parseRecord({ taskId, name }: Job, text: string): VersionedRecord {
+function parseRecord(
+  job: Job, text: string, definition: Pick<Work, 'attempts' | 'backoff'> | undefined,
+): VersionedRecord {
   const end = text.indexOf(' ')
-  return { record: decodeNew(taskId, name, text.slice(end + 1)), revision: text.slice(0, end) }
-}
-
-/**
- * Everything that a job needs beside its record. It is part of the record until the first run
- * begins, so that a job which the queue has lost can be enqueued again.
- */
-export interface Work {
-  readonly input: unknown
-  readonly context?: unknown
-  readonly attempts: number
-  readonly backoff: Backoff
-}
-
-/**
- * Maximum length of the work as JSON. A longer text would slow down each poll of a waiting task.
- */
-const MAX_WORK_LENGTH = 16_384
-
-/** Returns the work as text; `undefined` if it is too long, so that only its job has it. */
-export function encodeWork(work: Work): string | undefined {
-  const text = encodeWholeWork(work)
-  return text.length > MAX_WORK_LENGTH ? undefined : text
-}
-
-/** Returns the work as text, whatever its length. */
-export function encodeWholeWork(work: Work): string {
-  return JSON.stringify(work)
-}
-
-/** Reads the text that `encodeWork` or `encodeWholeWork` wrote. */
-export function decodeWork(text: string): Work {
-  return JSON.parse(text) as Work
+  const revision = text.slice(0, end)
+  const record = decodeNew(job.taskId, job.name, text.slice(end + 1))
+  if (!definition || record.largeWork !== undefined) return { record, revision }
+  return { record: { ...record, work: workOfJob(job, definition) }, revision }
 }

@@ -1,5 +1,7 @@
 import type { ErrorDetail } from '../../http/errors.js'
 import { callbackText, type CallbackState } from './callback-state.js'
+import type { RecordFiles } from './files.js'
+import { historyAfter, historyOfFinal, type AttemptView } from './run-history.js'
 import { canMove, isFinal, type TaskState } from './state.js'
 
 /** Progress of the work, in units of the task's own. */
@@ -21,7 +23,7 @@ export interface TaskFailure {
 export type ErrorFields = Readonly<Record<string, string>>
 
 /** One task as it is stored. Times are milliseconds since 1970. */
-export interface TaskRecord {
+export interface TaskRecord extends RecordFiles {
   readonly id: string
   readonly name: string
   readonly owner: string | undefined
@@ -39,7 +41,10 @@ export interface TaskRecord {
   readonly createdAt: number
   /** When the first run may begin, for a task that was submitted for later. */
   readonly startAt?: number | undefined
+  /** When the first run began. */
   readonly startedAt: number | undefined
+  /** When the latest run began, if it was not the first. */
+  readonly runStartedAt?: number | undefined
   readonly finishedAt: number | undefined
   readonly expiresAt: number
   readonly progress: TaskProgress | undefined
@@ -58,13 +63,14 @@ export interface TaskRecord {
   readonly slot: string | undefined
   /** The process that the work dies with, where the store outlives it. */
   readonly holder?: string | undefined
-  /** The name of what goes when the task has ended; see `Kept`. */
+  /** The name of the external resource that the task owns; see `Kept`. */
   readonly keeps?: string | undefined
-  /**
-   * The content of its job, as JSON text, until the first run begins: the job can then be made anew
-   * should the queue lose it.
-   */
+  /** The ended runs, if there was more than one. */
+  readonly attempts?: readonly AttemptView[] | undefined
+  /** The content of its job, as JSON text, until the task is completed; see `Work`. */
   readonly work?: string | undefined
+  /** The store key of the content of its job, if that is too long for the record. */
+  readonly largeWork?: string | undefined
   /**
    * `true` until the first run begins, if the task was accepted in a transaction of the
    * application. Its job is enqueued after the commit, so it may not be in the queue yet.
@@ -75,10 +81,16 @@ export interface TaskRecord {
 }
 
 type Fixed =
-  'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'keeps' | 'work' | 'enqueuedLater'
+  | 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'runStartedAt' | 'keeps'
+  | 'attempts' | 'work' | 'largeWork' | 'enqueuedLater'
 
 /** Changes of one move. `undefined` leaves a member unchanged; no member can be removed. */
-export type TaskChange = { readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined }
+export type TaskChange = {
+  readonly [K in Exclude<keyof TaskRecord, Fixed>]?: TaskRecord[K] | undefined
+} & {
+  /** The reason why a run has ended that another one follows. */
+  readonly runError?: TaskFailure | undefined
+}
 
 const ACCEPTED = '"processing","message":"The task was accepted and is being processed."'
 
@@ -115,17 +127,41 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   const { errorFields = record.errorFields } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const { holder = record.holder } = to
-  const { startAt, keeps } = record
-  const isQueued = state === 'queued'
+  const { files = record.files, blobs = record.blobs, fileRuns = record.fileRuns } = to
+  const { startAt, keeps, largeWork } = record
+  const isBegun = attempt > record.attempt
+  const attempts = historyAfter(record, { state, attempt, finishedAt }, to.runError ?? error)
   const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
     || progress !== record.progress || result !== record.result || error !== record.error
     || callback !== record.callback
   return {
     id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt,
     startAt, startedAt, finishedAt, expiresAt,
+    runStartedAt: isBegun && attempt > 1 ? Date.now() : record.runStartedAt,
     progress, result, error, errorStatus, errorFields, claim, slot, callback, holder, keeps,
-    work: isQueued ? record.work : undefined,
-    enqueuedLater: isQueued ? record.enqueuedLater : undefined,
+    files, blobs, fileRuns,
+    attempts, largeWork,
+    work: state === 'completed' ? undefined : record.work,
+    enqueuedLater: state === 'queued' ? record.enqueuedLater : undefined,
+  }
+}
+
+/** Members of a record that a retry sets. */
+export type RetryChange = Pick<TaskRecord, 'job' | 'holder' | 'slot' | 'expiresAt'>
+
+/**
+ * Returns a failed or cancelled record as it is after a retry: it waits for a run of a new job. The
+ * attempts count on. The callback waits for the new end, and the run does not wait for `startAt`.
+ */
+export function retried(record: TaskRecord, to: RetryChange): TaskRecord {
+  const { version, callback } = record
+  return {
+    ...record, ...to,
+    state: 'queued', version: version + 1, attempts: historyOfFinal(record),
+    startAt: undefined, runStartedAt: undefined, finishedAt: undefined, enqueuedLater: undefined,
+    progress: undefined, result: undefined,
+    error: undefined, errorStatus: undefined, errorFields: undefined,
+    callback: callback && { url: callback.url, state: 'waiting', attempts: 0 },
   }
 }
 
@@ -153,7 +189,9 @@ export function toTaskText(record: TaskRecord): string {
   if (record.attempt > 0) text += `,"attempt":${record.attempt}`
   if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`
   if (record.result !== undefined) text += `,"result":${record.result}`
+  if (record.files !== undefined) text += `,"files":${JSON.stringify(record.files)}`
   if (record.error !== undefined) text += `,"error":${JSON.stringify(record.error)}`
+  if (record.attempts !== undefined) text += `,"attempts":${JSON.stringify(record.attempts)}`
   if (record.callback !== undefined) text += `,"callback":${callbackText(record.callback)}`
   text += `,"createdAt":"${toIso(record.createdAt)}"`
   if (record.startAt !== undefined) text += `,"startAt":"${toIso(record.startAt)}"`

@@ -1,15 +1,23 @@
 import { HttpError, httpError } from '../../http/errors.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { TaskFile } from '../definition/files.js'
 import type { NameOf, ResultOf } from '../definition/task-types.js'
 import type { CallbackView } from './callback-state.js'
 import type { TaskSnapshot } from './codec.js'
 import { statusAt } from './listed.js'
 import type { TaskFailure, TaskProgress } from './record.js'
+import type { AttemptView } from './run-history.js'
 
 /** State of the callback of a task. */
 export interface TaskCallback extends Omit<CallbackView, 'nextAttemptAt' | 'deliveredAt'> {
   readonly nextAttemptAt?: Date
   readonly deliveredAt?: Date
+}
+
+/** One run of a task that has ended. */
+export interface PastAttempt extends Omit<AttemptView, 'startedAt' | 'endedAt'> {
+  readonly startedAt: Date
+  readonly endedAt: Date
 }
 
 /** The members that a task has in every status. */
@@ -20,10 +28,15 @@ interface AnyStatus<T extends AnyTaskDefinition> {
   /** A sentence for people. */
   readonly message: string
   /**
-   * The number of the latest run, from 1. Absent before the first. Progress may fall back when it
-   * grows.
+   * The number of the latest run, from 1, over all retries. Absent before the first. Progress may
+   * fall back when it grows.
    */
   readonly attempt?: number
+  /**
+   * The last ten runs that have ended, the oldest first, if there was more than one run or another
+   * one follows.
+   */
+  readonly attempts?: readonly PastAttempt[]
   readonly progress?: TaskProgress
   /** Present if the task has a callback. */
   readonly callback?: TaskCallback
@@ -37,6 +50,7 @@ interface AnyStatus<T extends AnyTaskDefinition> {
 /** The members of a task that is not final. */
 interface Unfinished {
   readonly result?: never
+  readonly files?: never
   readonly error?: never
   readonly finishedAt?: never
 }
@@ -61,6 +75,8 @@ export interface ProcessingTask<T extends AnyTaskDefinition> extends AnyStatus<T
 export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'completed'
   readonly result: ResultOf<T>
+  /** The files that the run has written, in the order of the calls. Absent if there is none. */
+  readonly files?: readonly TaskFile[]
   readonly error?: never
   readonly finishedAt: Date
 }
@@ -70,6 +86,7 @@ export interface FailedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'failed'
   readonly error: TaskFailure
   readonly result?: never
+  readonly files?: never
   readonly finishedAt: Date
 }
 
@@ -78,6 +95,7 @@ export interface CancelledTask<T extends AnyTaskDefinition> extends AnyStatus<T>
   readonly status: 'cancelled'
   readonly error?: never
   readonly result?: never
+  readonly files?: never
   readonly finishedAt: Date
 }
 
@@ -103,7 +121,9 @@ export interface TaskBody {
   readonly attempt?: number
   readonly progress?: TaskProgress
   readonly result?: unknown
+  readonly files?: readonly TaskFile[]
   readonly error?: TaskFailure
+  readonly attempts?: readonly AttemptView[]
   readonly callback?: CallbackView
   readonly createdAt: string
   readonly startAt?: string
@@ -118,17 +138,24 @@ export function bodyOf(task: TaskSnapshot): TaskBody {
 
 /** Returns a stored task as applications see it. */
 export function toTask(snapshot: TaskSnapshot): Task {
-  const { callback, createdAt, startAt, startedAt, finishedAt, ...rest } = bodyOf(snapshot)
+  const {
+    attempts, callback, createdAt, startAt, startedAt, finishedAt, ...rest
+  } = bodyOf(snapshot)
   // The record holds what its status promises, and the compiler cannot know that.
   return {
     ...rest,
     status: statusAt({ ...snapshot, attempt: rest.attempt ?? 0 }, Date.now()),
+    ...attempts && { attempts: attempts.map(toPastAttempt) },
     ...callback && { callback: toTaskCallback(callback) },
     createdAt: new Date(createdAt),
     ...startAt !== undefined && { startAt: new Date(startAt) },
     ...startedAt !== undefined && { startedAt: new Date(startedAt) },
     ...finishedAt !== undefined && { finishedAt: new Date(finishedAt) },
-  } as Task
+  } as unknown as Task
+}
+
+function toPastAttempt({ startedAt, endedAt, ...rest }: AttemptView): PastAttempt {
+  return { ...rest, startedAt: new Date(startedAt), endedAt: new Date(endedAt) }
 }
 
 function toTaskCallback({ nextAttemptAt, deliveredAt, ...rest }: CallbackView): TaskCallback {

@@ -1,31 +1,41 @@
 import { settleTaskClaim } from '../../idempotency/once-task.js'
-import type { Store } from '../../stores/store.js'
-import type { AnyTaskDefinition } from '../definition/define.js'
 import { releaseSlot } from '../intake/owner-slots.js'
-import { releaseExternal } from '../record/external.js'
+import { releaseInput, type BelongingsSettings } from '../record/release-input.js'
+import { hiddenFileKeys } from '../record/files.js'
 import { taskKey } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
+import { renewLargeWork } from '../record/work.js'
+import { deleteFiles } from './files/delete-files.js'
 
-/** Returns whether a final task needs cleanup: has a claim, a slot, a callback or a resource. */
-export function needsCleanup({ claim, slot, callback, keeps }: TaskRecord): boolean {
-  return claim !== undefined || slot !== undefined || callback !== undefined || keeps !== undefined
+/**
+ * Returns whether a final task needs cleanup: has a claim, a slot, a callback, an external resource,
+ * a large input, or blobs that are no files of its result.
+ */
+export function needsCleanup(
+  { claim, slot, callback, keeps, largeWork, fileRuns = [] }: TaskRecord,
+): boolean {
+  return (claim ?? slot ?? callback ?? keeps ?? largeWork) !== undefined || fileRuns.length > 0
 }
 
 /**
- * Cleans up after a final task: enqueues its callback, settles its claim, releases its slot and its
- * external resource. May be called again for the same task. Rejects if the callback could not be
- * enqueued.
+ * Cleans up after a final task: enqueues its callback, settles its claim, releases its slot, and
+ * deletes blobs that are no files of its result. If it is completed, releases its input too; otherwise a retry may need that. May be called again for
+ * the same task. Rejects if the callback could not be enqueued.
  */
 export async function cleanUp(
-  record: TaskRecord, store: Store, definitions: ReadonlyMap<string, AnyTaskDefinition>,
+  record: TaskRecord, settings: BelongingsSettings,
   dispatch: (record: TaskRecord) => Promise<void>,
 ): Promise<void> {
+  const { ledger: { store } } = settings
   if (record.callback?.state === 'pending') await dispatch(record)
-  const { claim, expiresAt, createdAt, finishedAt = createdAt } = record
+  const { claim, slot, expiresAt, createdAt, finishedAt = createdAt } = record
+  const recordMs = expiresAt - finishedAt
   if (claim !== undefined) {
-    const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs: expiresAt - finishedAt }
+    const ended = { taskId: record.id, recordKey: taskKey(record.id), recordMs }
     await settleTaskClaim(store, claim, ended).catch(() => undefined)
   }
-  if (record.slot !== undefined) await releaseSlot(store, record.slot, record.id).catch(() => undefined)
-  if (record.keeps !== undefined) await releaseExternal(definitions.get(record.name), record.keeps)
+  if (slot !== undefined) await releaseSlot(store, slot, record).catch(() => undefined)
+  await deleteFiles(settings.blobs, hiddenFileKeys(record))
+  if (record.state === 'completed') return releaseInput(settings, record)
+  await renewLargeWork(store, record, recordMs).catch(() => undefined)
 }

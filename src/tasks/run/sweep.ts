@@ -6,13 +6,14 @@ import type { Executor } from './execute.js'
 import { enqueueCommitted, isEnqueuedLater } from '../intake/enqueue-committed.js'
 import { elapsed } from '../record/elapsed.js'
 import { isTaskId, jobId, newJobName, taskOf } from '../record/ids.js'
-import { decodeWork, TaskJob, type Work } from '../record/job.js'
+import { TaskJob } from '../record/job.js'
 import { toListed } from '../record/listed.js'
 import { isAlive, type Leases } from './leases.js'
 import type { VersionedRecord } from '../record/ledger.js'
 import type { TaskRecord } from '../record/record.js'
 import { isFinal } from '../record/state.js'
 import { reportError } from '../record/report-error.js'
+import { loadWork, type Work } from '../record/work.js'
 
 /** Number of entries that are taken at once. */
 const PAGE_SIZE = 100
@@ -178,7 +179,8 @@ export class Sweep {
     const { record } = found
     if (!queue.durable) return executor.fail(found, 'task_interrupted')
     if (record.state === 'queued') {
-      return record.work === undefined ? this.failLost(found) : this.enqueueAgain(found, decodeWork(record.work))
+      const work = await loadWork(ledger.store, record)
+      return work === undefined ? this.failLost(found) : this.enqueueAgain(found, work)
     }
     // Its worker may be alive, and write the end of its run without a job. It has the time limit of
     // a run for that.

@@ -128,6 +128,33 @@ describe('client.uploadFile (issue 19)', () => {
     assert.ok(blobsInUse() > 0)
   })
 
+  test('content that is shorter than what the server has never completes the upload', async (t) => {
+    const { api, seen } = await start(t)
+    const first = api.uploadFile('/files', inChunks(bytes, 9000), {
+      chunkBytes: 100_000, onProgress: ({ sent }) => { if (sent === 200_000) first.pause() },
+    })
+    while (!first.paused) await new Promise((resolve) => { setImmediate(resolve) })
+    const { url = '' } = first
+    const shorter = [Buffer.from('short'), inChunks(Buffer.from('short'), 1)]
+    for (const content of shorter) {
+      const rest = api.uploadFile('/files', content, { from: { url } })
+      await assert.rejects(rest.result(), { code: 'content_lost' })
+    }
+    assert.equal(seen.length, 0)
+  })
+
+  test('nothing follows a cancel, also at the very start', async (t) => {
+    const { api, seen, blobsInUse } = await start(t)
+    const first = api.uploadFile('/files', bytes, {
+      chunkBytes: 100_000, onProgress: ({ sent }) => { if (sent === 200_000) first.pause() },
+    })
+    while (!first.paused) await new Promise((resolve) => { setImmediate(resolve) })
+    const other = api.uploadFile('/files', bytes, { from: { url: first.url ?? '' } })
+    await other.cancel()
+    await assert.rejects(other.result(), { code: 'upload_cancelled' })
+    assert.deepEqual([seen.length, blobsInUse()], [0, 0])
+  })
+
   test('a 202 gives the task; an error of the handler is not tried again; a busy handler is', async (t) => {
     let runs = 0
     const handler: Handler = () => {

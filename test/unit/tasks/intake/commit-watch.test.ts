@@ -19,7 +19,7 @@ function bench({ isWorker = true, durable = true } = {}) {
   const watch = new CommitWatch({ ledger, queue, identity: new StoreIdentity(store), isWorker })
   const expect = (id?: string) => {
     const record = new NewTask(definition, { a: 1 }, { owner: undefined, id }, 60_000).toRecord(undefined, {
-      holder: undefined, enqueuedLater: true, work: JSON.stringify({ input: { a: 1 }, attempts: 1 }),
+      holder: undefined, enqueuedLater: true,
     })
     watch.expect(record)
     const commit = () => ledger.create(record, { text: toTaskText(record), isFresh: true })
@@ -109,7 +109,7 @@ test('of two processes with queues in memory, one takes the task', async () => {
   ))
   const [first] = processes as [typeof processes[number]]
   const record = new NewTask(definition, {}, { owner: undefined }, 60_000).toRecord(undefined, {
-    holder: undefined, enqueuedLater: true, work: JSON.stringify({ input: {}, attempts: 1 }),
+    holder: undefined, enqueuedLater: true,
   })
   await first.ledger.create(record, { text: toTaskText(record), isFresh: true })
   const found = await first.ledger.load(record.id)

@@ -22,19 +22,30 @@ function kept(run: (input: Input, context: TaskContext) => unknown, attempts = 1
 }
 
 describe('external resources of a task', () => {
-  test('are released when the task has ended, successfully or not, and not before', async () => {
-    for (const ends of [() => ({ message: 'done' }), () => { throw httpError('gone') }]) {
-      const early: string[][] = []
-      const { definition, released } = kept(() => {
-        early.push([...released])
-        return ends()
-      })
-      const { tasks, close } = bench({ definitions: [definition] })
-      const { taskId: id } = await tasks.submit(definition, { name: 'a' })
-      await tasks.wait(id, { timeoutMs: 5000 })
-      await close()
-      assert.deepEqual([early, released], [[[]], ['file of a']])
-    }
+  test('are released when the task is completed, and not before', async () => {
+    const early: string[][] = []
+    const { definition, released } = kept(() => {
+      early.push([...released])
+      return { message: 'done' }
+    })
+    const { tasks, close } = bench({ definitions: [definition] })
+    const { taskId: id } = await tasks.submit(definition, { name: 'a' })
+    await tasks.wait(id, { timeoutMs: 5000 })
+    await close()
+    assert.deepEqual([early, released], [[[]], ['file of a']])
+  })
+
+  test('are kept by a failed task, which a retry may need, until it is deleted', async () => {
+    const { definition, released } = kept(() => { throw httpError('gone') })
+    const { tasks, close } = bench({ definitions: [definition] })
+    const { taskId: id } = await tasks.submit(definition, { name: 'a' })
+    await tasks.wait(id, { timeoutMs: 5000 })
+    assert.deepEqual(released, [])
+    assert.equal(await tasks.delete(id), true)
+    assert.deepEqual(released, ['file of a'])
+    assert.equal(await tasks.delete(id), false)
+    await close()
+    assert.deepEqual(released, ['file of a'])
   })
 
   test('are kept between two attempts', async () => {
@@ -51,7 +62,7 @@ describe('external resources of a task', () => {
     assert.deepEqual([seen, released], [[0, 0, 0], ['file of a']])
   })
 
-  test('are released when the task is cancelled, before it runs or during the run', async () => {
+  test('are kept by a cancelled task, before it runs or during the run, until it is deleted', async () => {
     const { definition, released } = kept((_, { signal }) => new Promise((_, reject) => {
       signal.addEventListener('abort', () => { reject(signal.reason as Error) })
     }))
@@ -60,12 +71,12 @@ describe('external resources of a task', () => {
     const waiting = await tasks.submit(definition, { name: 'waits' })
     await serviceOf(tasks).wait(running.taskId, { timeoutMs: 5000, until: ({ version }) => version > 1 }, allTasks)
     await tasks.cancel(waiting.taskId)
-    assert.deepEqual(released, ['file of waits'])
     await tasks.cancel(running.taskId)
-    assert.deepEqual(released, ['file of waits', 'file of runs'])
-    await tasks.cancel(running.taskId)
+    assert.deepEqual(released, [])
+    await tasks.delete(waiting.taskId)
+    await tasks.delete(running.taskId)
     await close()
-    assert.equal(released.length, 2)
+    assert.deepEqual(released, ['file of waits', 'file of runs'])
   })
 
   test('are released if the task never runs: the queue was full, or closed', async () => {
@@ -76,7 +87,7 @@ describe('external resources of a task', () => {
     await assert.rejects(tasks.submit(definition, { name: 'refused' }), { code: 'queue_full' })
     assert.deepEqual(released, ['file of refused'])
     await close()
-    assert.deepEqual(released.sort(), ['file of refused', 'file of runs', 'file of waits'])
+    assert.deepEqual(released, ['file of refused'], 'the others can be retried')
   })
 
   test('are kept if it is unknown whether the task was accepted', async () => {
@@ -88,7 +99,7 @@ describe('external resources of a task', () => {
     await close()
   })
 
-  test('are released by another process if the process of a cancel died', async () => {
+  test('are released by another process if the process of the end died', async () => {
     for (const durable of [true, false]) {
       let told = false
       const { definition, released } = kept((_, { signal }) => new Promise((_, reject) => {
@@ -106,7 +117,7 @@ describe('external resources of a task', () => {
       const entry = await store.get(`task:${id}`)
       assert.ok(entry)
       const record = decode(id, entry.value)
-      await store.replace(`task:${id}`, encode({ ...record, state: 'cancelled' }), entry.revision, {})
+      await store.replace(`task:${id}`, encode({ ...record, state: 'completed', work: undefined }), entry.revision, {})
       const late = Date.now() + 10_000
       // The first run has to have heard of it, too: whoever ends a run sees to its record.
       while ((released.length === 0 || !told) && Date.now() < late) await new Promise((resolve) => setTimeout(resolve, 5))

@@ -86,10 +86,12 @@ describe('maxPerOwner', () => {
     const { store } = memory()
     t.after(() => store.close())
     const ttlMs = 60_000
-    const key = await acquireSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', 'one', ttlMs)
-    await releaseSlot(store, key, 'other')
+    const task = { id: 'one', job: 'first' }
+    const key = await acquireSlot(store, { name: 'limited', maxPerOwner: 1 }, 'ann', { ...task, ttlMs })
+    await releaseSlot(store, key, { id: 'other', job: 'first' })
+    await releaseSlot(store, key, { id: 'one', job: 'of a retry' })
     assert.equal(store.usage().entries, 1)
-    await releaseSlot(store, key, 'one')
+    await releaseSlot(store, key, task)
     assert.equal(store.usage().entries, 0)
   })
 

@@ -22,6 +22,10 @@ const record: TaskRecord = {
   expiresAt: 1_700_000_100_000, progress: undefined, result: undefined, error: undefined, errorStatus: undefined, errorFields: undefined, claim: undefined, slot: undefined, callback: undefined,
 }
 
+const ENDED_RUN = {
+  attempt: 1, startedAt: '2023-11-14T22:13:21.000Z', endedAt: '2023-11-14T22:13:22.000Z', error: { code: 'x', message: 'm\n' },
+}
+
 describe('states', () => {
   test('SPEC 3.1: only these moves are legal', () => {
     const legal = STATES.flatMap((from) => STATES.filter((to) => canMove(from, to)).map((to) => `${from} ${to}`))
@@ -72,12 +76,15 @@ describe('records', () => {
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
       holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
+      runStartedAt: optional(fc.nat()), largeWork: optional(fc.constant('work:a~j1')), attempts: optional(fc.constant([ENDED_RUN])),
       enqueuedLater: optional(fc.constant(true as const)), errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
+      files: optional(fc.constant([{ name: 'ü.csv', size: 1, type: 'text/csv', digest: 'sha-256=:eA==:' }])),
+      blobs: optional(fc.constant(['j1.1/0'])), fileRuns: optional(fc.constant([['j1.1', 4] as const])),
       callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
     fc.assert(fc.property(any, (made) => {
-      // What a job needs is kept while the task waits for its first run.
-      const wanted = { ...made, work: made.state === 'queued' ? made.work : undefined }
+      // What a job needs is kept until the task is completed.
+      const wanted = { ...made, work: made.state === 'completed' ? undefined : made.work }
       const text = encode(wanted)
       const got = decode(wanted.id, text)
       if (wanted.result !== undefined) assert.deepEqual(JSON.parse(got.result ?? ''), JSON.parse(wanted.result))
