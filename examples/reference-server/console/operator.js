@@ -53,13 +53,13 @@ function close(words) {
   paging.clear()
 }
 
-function showOverview({ counts, countedTo, pools, oldestWaiting, callbacks }) {
+function showOverview({ counts, pools, oldestQueued, callbacks }) {
   view.hidden = false
   state.textContent = ''
-  fill(byId('operator-counts'), Object.entries(counts).map(([status, count]) => h('div', {},
+  fill(byId('operator-counts'), Object.entries(counts).map(([status, { count, more }]) => h('div', {},
     h('dt', {}, status),
-    h('dd', {}, COUNT.format(count), count === countedTo && h('small', {}, ' or more')))))
-  fill(byId('operator-oldest'), oldestWords(oldestWaiting))
+    h('dd', {}, COUNT.format(count), more && h('small', {}, ' or more')))))
+  fill(byId('operator-oldest'), oldestWords(oldestQueued))
   showPools(pools)
   showCallbacks(callbacks)
 }
@@ -83,15 +83,15 @@ function showPools(pools = []) {
   fill(byId('operator-pools'), rows.length > 0 && table('Table of pools', heads, rows))
 }
 
-function showCallbacks({ inspected, failing }) {
-  const rows = failing.map(({ taskId, task, owner, callback }) => h('tr', {},
+function showCallbacks({ examined, failed }) {
+  const rows = failed.map(({ taskId, task, owner, callback }) => h('tr', {},
     h('td', {}, task, ' ', shortId(taskId)),
     h('td', {}, ownerWords(owner)),
     h('td', {}, callbackWords(callback).slice(1))))
   const heads = ['Task', 'Owner', 'Callback']
   fill(byId('operator-callbacks'), rows.length > 0
-    ? table('Table of callbacks that fail', heads, rows)
-    : h('p', { class: 'dim' }, `None of the latest ${inspected} ended tasks.`))
+    ? table('Table of callbacks that failed', heads, rows)
+    : h('p', { class: 'dim' }, `None of the latest ${examined} ended tasks.`))
 }
 
 function showTasks(items, error) {
