@@ -1,7 +1,6 @@
 import type { Queue } from '../../queues/queue.js'
 import { LONGEST_MS } from '../definition/bounds.js'
 import type { TaskRecord } from '../record/record.js'
-import type { OwnedSubmitOptions } from './submit-options.js'
 
 /** The start of a task that was submitted for later. */
 export interface Start {
@@ -9,6 +8,12 @@ export interface Start {
   readonly at: number
   /** Time until the start, in milliseconds. */
   readonly delayMs: number
+}
+
+/** What a submission says about its start. */
+interface StartOptions {
+  readonly startAt?: Date | undefined
+  readonly delayMs?: number | undefined
 }
 
 /**
@@ -25,7 +30,7 @@ export async function queueTime(queue: Queue): Promise<number> {
  * @throws {TypeError} The options make no sense.
  */
 export async function startOf(
-  queue: Queue, { startAt, delayMs }: Pick<OwnedSubmitOptions, 'startAt' | 'delayMs'>,
+  queue: Queue, { startAt, delayMs }: StartOptions,
 ): Promise<Start | undefined> {
   if (startAt === undefined && (delayMs ?? 0) === 0) return undefined
   if (startAt !== undefined && delayMs !== undefined) {

@@ -1,6 +1,7 @@
 import {
   type ErrorFields, type TaskFailure, type TaskProgress, type TaskRecord, toTaskText,
 } from './record.js'
+import type { TaskFile } from '../definition/files.js'
 import type { AttemptView } from './run-history.js'
 import type { TaskState } from './state.js'
 
@@ -24,14 +25,17 @@ export function encodeHead(record: TaskRecord): string {
 }
 
 function rare(record: TaskRecord): string {
-  const { callback, holder, keeps, startAt, errorFields, enqueuedLater } = record
-  const { runStartedAt, largeWork, pool, priority } = record
+  const {
+    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork, blobs,
+    pool, priority,
+  } = record
+  const fileRuns = record.fileRuns?.length === 0 ? undefined : record.fileRuns
   const isUsual = (callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater
-    ?? runStartedAt ?? largeWork ?? pool ?? priority) === undefined
+    ?? runStartedAt ?? largeWork ?? blobs ?? fileRuns ?? pool ?? priority) === undefined
   if (isUsual) return ''
   const members: Rare = {
-    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork, pool,
-    priority,
+    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork,
+    blobs, fileRuns, pool, priority,
   }
   return `,${JSON.stringify(members)}`
 }
@@ -51,7 +55,7 @@ type Head = [
 type Rare = Pick<
   TaskRecord,
   | 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater' | 'runStartedAt'
-  | 'largeWork' | 'pool' | 'priority'
+  | 'largeWork' | 'blobs' | 'fileRuns' | 'pool' | 'priority'
 >
 
 /** The members of the JSON text that are needed to write the record again. */
@@ -59,6 +63,7 @@ interface TaskBody {
   task: string
   progress?: TaskProgress
   result?: unknown
+  files?: readonly TaskFile[]
   error?: TaskFailure
   attempts?: readonly AttemptView[]
   startedAt?: string
@@ -79,7 +84,9 @@ export interface TaskSnapshot {
   readonly errorFields: ErrorFields | undefined
   /** Id of the process that runs the task, if the store outlives it and the run does not. */
   readonly holder: string | undefined
-  /** The task as clients see it, as JSON text. */
+  /** Names of the blobs of its result files, in the order of `files`. Absent without files. */
+  readonly blobs?: readonly string[] | undefined
+  /** The task as clients see it, as JSON text, without the URLs of its files. */
   readonly text: string
 }
 
@@ -99,17 +106,18 @@ export function toSnapshot(id: string, value: string): TaskSnapshot {
   return {
     id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner,
     errorStatus: errorStatus || undefined,
-    errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder, text,
+    errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder,
+    blobs: rare?.blobs, text,
   }
 }
 
 /** Returns the snapshot of a record that this process has just written. */
 export function snapshotOf(record: TaskRecord, text = toTaskText(record)): TaskSnapshot {
   const { id, state, version, createdAt, startAt, expiresAt } = record
-  const { owner, errorStatus, errorFields, holder } = record
+  const { owner, errorStatus, errorFields, holder, blobs } = record
   return {
     id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder,
-    text,
+    blobs, text,
   }
 }
 
@@ -144,6 +152,7 @@ function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRe
     priority: rare?.priority,
     errorFields: rare?.errorFields,
     enqueuedLater: rare?.enqueuedLater,
+    files: body.files, blobs: rare?.blobs, fileRuns: rare?.fileRuns,
     runStartedAt: rare?.runStartedAt,
     largeWork: rare?.largeWork,
     work,
