@@ -15,6 +15,7 @@ import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './answer-once.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
+import { createOverview, type OperatorOverviewOptions } from './lists/overview.js'
 import { createOwnList } from './lists/own-list.js'
 import { createFiles } from './result-files.js'
 import { createStatus } from './status.js'
@@ -162,6 +163,23 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * @throws {TypeError} `authorize` is missing, or `createTasks` has no `index`.
    */
   operatorList(options: OperatorListOptions<C>): Handler<C>
+  /**
+   * Creates the handler of an overview for operators: GET and HEAD. The answer is `{ counts,
+   * oldestQueued?, callbacks }`.
+   *
+   * - `counts` has a member `{ count, more }` for each status of `tasks.list`. It counts up to 1000
+   * tasks of each, so that its cost has a limit.
+   * - `oldestQueued` is the task that has waited longest for a run.
+   * - `callbacks` is `{ examined, failed }`: the tasks whose callback has failed, among the newest
+   * 200 final ones.
+   *
+   * @example
+   * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
+   * router({ 'GET /admin/overview': endpoints.operatorOverview({ authorize: admins }) })
+   *
+   * @throws {TypeError} `authorize` is missing, or `createTasks` has no `index`.
+   */
+  operatorOverview(options: OperatorOverviewOptions<C>): Handler<C>
 }
 
 const KNOWN = {
@@ -219,6 +237,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
       return createOwnList(settings, listOptions.also ?? [])
     },
     operatorList: (operatorOptions) => createOperatorList(settings, operatorOptions),
+    operatorOverview: (operatorOptions) => createOverview(settings, operatorOptions),
   }
 }
 

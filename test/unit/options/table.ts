@@ -110,6 +110,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul: taskEndpoints': (options) => api.taskEndpoints(tasks, options),
   'longhaul: TaskEndpoints#submit': (options) => endpoints.submit(report, options),
   'longhaul: TaskEndpoints#operatorList': (options) => endpoints.operatorList(options),
+  'longhaul: TaskEndpoints#operatorOverview': (options) => endpoints.operatorOverview(options),
   'longhaul: OwnedTasks#list': (options) => tasks.ownedBy('ann').list(options),
   'longhaul: OwnedTasks#submit': (options) => tasks.ownedBy('ann').submit(report, {}, options),
   'longhaul: OwnedTasks#wait': (options) => tasks.ownedBy('ann').wait('a', options),
