@@ -59,7 +59,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     cors({ origins: '*', maxAgeSeconds: 600 }),
     identify(tokens), limited, timeouts({ readMs }),
     routes({
-      store, tasks, index, users, ndjson, bulk, document, trace,
+      store, tasks, users, ndjson, bulk, document, trace,
       demoTokens: publicTokens(tokens), kinds: definitions.map(({ name }) => name),
     }),
   )

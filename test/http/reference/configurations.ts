@@ -18,9 +18,9 @@ const lines = (...records: object[]): string => records.map((record) => `${JSON.
 type Ask = (method: string, path: string, what?: Parameters<Client['ask']>[2]) => Promise<Answer>
 
 /** A task that was accepted, once it has ended well. */
-async function completed(client: Client, { status, headers, text }: Answer): Promise<Answer> {
+async function completed(client: Client, { status, headers, text }: Answer, token = 'writer-1'): Promise<Answer> {
   assert.equal(status, 202, text)
-  const ended = await client.ended(headers.get('location') ?? '')
+  const ended = await client.ended(headers.get('location') ?? '', { token })
   assert.deepEqual([ended.status, ended.json.status ?? ended.json.state], [200, 'completed'], ended.text)
   return ended
 }
@@ -86,6 +86,20 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
   'a task is cancelled': async (client) => {
     const { headers } = await client.submit('wait', { ms: 50_000 })
     assert.equal((await client.ask('DELETE', headers.get('location') ?? '')).status, 200)
+  },
+  'GET /api/status and GET /admin/tasks': async (client) => {
+    const token = 'writer-2'
+    const made = []
+    for (let at = 0; at < 3; at++) made.unshift((await completed(client, await client.submit('wait', { ms: 0 }, { token }), token)).json.taskId)
+    const first = await client.ask('GET', '/api/status?task=wait&limit=2', { token })
+    const second = await client.ask('GET', first.json.next, { token })
+    const ids = [first, second].flatMap(({ json }) => json.items.map(({ taskId }: { taskId: string }) => taskId))
+    // Some configurations share a database, so there may be older ones.
+    assert.deepEqual(ids.slice(0, 3), made)
+    const { json } = await client.ask('GET', '/admin/tasks?owner=wanda&task=wait&limit=3', { token: 'admin-1' })
+    assert.deepEqual(json.items.map(({ taskId }: { taskId: string }) => taskId), made)
+    const overview = await client.ask('GET', '/admin/overview', { token: 'admin-1' })
+    assert.ok(overview.json.counts.completed.count >= 3, overview.text)
   },
   'POST /start-job and GET /job-status/{id}': async (client) => {
     const { json } = await completed(client, await client.ask('POST', '/start-job', { body: { any: ['job', 'data'] } }))
