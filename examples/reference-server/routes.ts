@@ -72,17 +72,20 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     // SPEC 4.6
     'POST /api/long-running-task': guarded(task.submit(byTaskAndData(tasks))),
     'GET|HEAD|DELETE /api/status/{id}': guarded(task.status),
+    'GET|HEAD /api/status/{id}/files/{name}': guarded(task.files),
     'GET|HEAD /api/status': guarded(task.list),
     // SPEC 4.7
     'POST /start-job': guarded(job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
     'GET|HEAD|DELETE /job-status/{id}': guarded(job.status),
+    'GET|HEAD /job-status/{id}/files/{name}': guarded(job.files),
     'GET|HEAD /job-status': guarded(job.list),
     // SPEC 4.8
     'POST /start-task': guarded(started.submit(processData, { respond: 'always' })),
     'GET|HEAD|DELETE /task-status/{id}': guarded(started.status),
+    'GET|HEAD /task-status/{id}/files/{name}': guarded(started.files),
     'GET|HEAD /task-status': guarded(started.list),
     // SPEC 4.9
-    'GET|HEAD /bulk-data': guarded(ndjson.download()),
+    'GET|HEAD /bulk-data': guarded(ndjson.download(task)),
     'POST|OPTIONS /upload-ndjson': guarded(uploads.create),
     'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
     // The tasks of all owners
