@@ -218,13 +218,9 @@ export interface AnyTaskDefinition
 }
 
 const KNOWN = {
-<<<<<<< HEAD
-  name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0, pool: 0,
-  priority: [0, MAX_PRIORITY, true], retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0, shared: 0,
-=======
   name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0,
-  retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0, shared: 0, files: 0, maxFileBytes: SIZE,
->>>>>>> main
+  pool: 0, priority: [0, MAX_PRIORITY, true], retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0,
+  shared: 0, files: 0, maxFileBytes: SIZE,
   checkpoint: 0, version: 0,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>
 const BACKOFF = {

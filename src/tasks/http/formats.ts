@@ -150,13 +150,8 @@ export const taskFormat: TaskFormat = {
  */
 export const jobFormat: TaskFormat = {
   toText: (task, statusPath) => {
-<<<<<<< HEAD
-    const body = JSON.parse(task.text) as { taskId: string, status: string, attempt?: number }
-    const { taskId, status, ...rest } = body
-    const state = statusAt({ ...task, attempt: rest.attempt ?? 0 }, Date.now())
-=======
     const { taskId, status, files, ...rest } = bodyOf(task)
->>>>>>> main
+    const state = statusAt({ ...task, attempt: rest.attempt ?? 0 }, Date.now())
     return JSON.stringify({
       id: taskId,
       state: status === 'processing' ? state : status,
