@@ -1,6 +1,7 @@
 import { httpError } from '../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { KeyedProgress } from '../../idempotency/progress.js'
 import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { checkBounds, TIMER, SIZE } from '../definition/bounds.js'
@@ -13,7 +14,7 @@ import { StatusPath } from './status-path.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
-import { answerOnce } from './answer-once.js'
+import { answerOnce, progressOf } from './answer-once.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
 import { createOverview, type OperatorOverviewOptions } from './lists/overview.js'
 import { createOwnList } from './lists/own-list.js'
@@ -113,6 +114,13 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   answerOnce(
     request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
   ): Promise<HttpResponse>
+  /**
+   * Returns the progress of the work of an Idempotency-Key. Work that runs inside `answerOnce` saves
+   * it, and a later request with the same key continues from there.
+   *
+   * @internal
+   */
+  progressOf(request: HttpRequest<C>): KeyedProgress
   /**
    * The task that a request below its status path is for, such as `{status}/items` with `below`
    * `/items`: who may not see the task is told that there is none, in the very words of the status
@@ -227,6 +235,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     ) => createSubmit(settings, what, submitOptions),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
     answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
+    progressOf: (request) => progressOf(settings, request),
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),
