@@ -20,6 +20,9 @@ export {
   defineTask, type AnyTaskDefinition, type Kept, type TaskContext, type TaskDefinition,
   type TaskOptions, type TaskSettings, type TaskTypes,
 } from './tasks/definition/define.js'
+export type {
+  FileContent, TaskFile, TaskFiles, WriteFileOptions,
+} from './tasks/definition/files.js'
 export type { Checkpoint } from './tasks/definition/checkpoint.js'
 export { createTasks, type Tasks } from './tasks/tasks.js'
 export type { ListOptions, TaskPage } from './tasks/list-options.js'
@@ -56,6 +59,7 @@ export {
   jobFormat, taskFormat, type TaskFormat, type TaskFormatAnswer, type TaskFormatDescription,
 } from './tasks/http/formats.js'
 export type { OperatorListOptions } from './tasks/http/lists/operator-list.js'
+export type { OperatorOverviewOptions } from './tasks/http/lists/overview.js'
 export type { OwnerOption } from './tasks/http/requester.js'
 export type {
   FindCallback, ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments,

@@ -1,4 +1,5 @@
 import type { Job as BullJob, JobsOptions, Queue as BullQueue, Worker, WorkerOptions } from 'bullmq'
+import type { QueueCounts } from '../../src/queues/queue.js'
 import type { JobData } from './job.js'
 
 /** Runs one job. `token` is the token of its lock. */
@@ -24,6 +25,10 @@ export interface Backend {
    * Returns the milliseconds until a delayed job is due by the server's clock; 0 or less if it is.
    */
   untilDue(job: BullJob<JobData>): Promise<number>
+  /** Returns the server's time in milliseconds since 1970. */
+  now(): Promise<number>
+  /** Counts the jobs. */
+  counts(): Promise<QueueCounts>
   /** Removes a job that is not running and is not dead. Resolves to `true` if it was there. */
   remove(jobId: string): Promise<boolean>
   /** Called when a reply is late. Checks for a half-open connection. */

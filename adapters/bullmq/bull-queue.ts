@@ -3,8 +3,10 @@ import {
 } from 'bullmq'
 import {
   isHandBack, QueueClosingError, type EnqueueOptions, type Job, type ProcessOptions, type Queue,
-  type RunJob,
+  type QueueCounts, type RunJob,
 } from '../../src/queues/queue.js'
+import { checkPriority } from '../../src/queues/priority.js'
+import { DEFAULT_POOL, QueuePools } from '../../src/queues/queue-pools.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { checkNames } from '../../src/runtime/option-names.js'
 import type { Backend } from './backend.js'
@@ -52,17 +54,26 @@ export class BullQueueAdapter implements Queue {
   private dead: DeadJobs | undefined
   private closing: Promise<void> | undefined
   private onIdle: (() => void) | undefined
+  private readonly pools: QueuePools<BullQueueAdapter>
 
-  constructor(private readonly backend: Backend, private readonly settings: QueueSettings) {
+  /** @param openPool - opens the queue of BullMQ for the pool with this name */
+  constructor(
+    private readonly backend: Backend, private readonly settings: QueueSettings,
+    openPool: (name: string) => Backend,
+  ) {
+    this.pools = new QueuePools((name) => (
+      new BullQueueAdapter(openPool(name), settings, (part) => openPool(`${name}.${part}`))
+    ))
     this.onError = settings.onError ?? (() => undefined)
     // An `error` event without a listener would end the process.
     backend.queue.on('error', this.onError)
   }
 
   async enqueue(
-    job: Job, { delayMs = 0, attempts = 1, backoff }: EnqueueOptions = {},
+    job: Job, { delayMs = 0, attempts = 1, backoff, priority = 0 }: EnqueueOptions = {},
   ): Promise<'accepted' | 'full'> {
     checkOptions(attempts, delayMs, backoff)
+    checkPriority(priority)
     if (this.closing) return 'full'
     const { taskId, input, context, record, store } = job
     const data: JobData = { taskId, input, context, record, store }
@@ -71,6 +82,7 @@ export class BullQueueAdapter implements Queue {
       jobId: toJobId(job.id),
       attempts,
       ...(delayMs > 0 ? { delay: delayMs } : {}),
+      ...(priority > 0 ? { priority } : {}),
       ...toBackoff(backoff),
       // A completed job is removed, so that its id is free again. BullMQ keeps a dead one until it
       // is reported.
@@ -123,8 +135,22 @@ export class BullQueueAdapter implements Queue {
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     checkNames('BullMQQueue: close', options, { drainMs: 0 })
     const { drainMs = 10_000 } = options
-    this.closing ??= this.shutDown(drainMs)
+    this.closing ??= Promise.all([this.shutDown(drainMs), this.pools.close({ drainMs })])
+      .then(() => undefined)
     return this.closing
+  }
+
+  counts(): Promise<QueueCounts> {
+    return this.inTime('counts', this.backend.counts())
+  }
+
+  /** Returns the queue of a pool. BullMQ's name of it is that of this queue, a dot and the pool. */
+  pool(name: string): BullQueueAdapter {
+    return name === DEFAULT_POOL ? this : this.pools.get(name)
+  }
+
+  now(): Promise<number> {
+    return this.inTime('now', this.backend.now())
   }
 
   /** BullMQ's own queue, for a board. */

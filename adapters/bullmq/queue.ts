@@ -18,7 +18,8 @@ export interface BullMQQueueOptions {
    */
   readonly namespace?: string
   /**
-   * BullMQ's name of the queue, unique in the namespace.
+   * BullMQ's name of the queue, unique in the namespace. The queue of the pool `heavy` has the name
+   * `tasks.heavy`.
    * @default 'tasks'
    */
   readonly name?: string
@@ -67,6 +68,7 @@ export class BullMQQueue extends BullQueueAdapter {
     const { connection, namespace = 'longhaul', name = 'tasks', timeoutMs = 1500 } = options
     checkNamespace('BullMQQueue', namespace)
     checkTimeout('BullMQQueue', timeoutMs)
-    super(new RedisBackend(connection, namespace, name, timeoutMs), { ...options, timeoutMs })
+    const open = (queue: string) => new RedisBackend(connection, namespace, queue, timeoutMs)
+    super(open(name), { ...options, timeoutMs }, (pool) => open(`${name}.${pool}`))
   }
 }

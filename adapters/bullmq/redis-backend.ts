@@ -4,7 +4,10 @@ import {
 import type { Connection, Silence } from '../redis/silence.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from './backend.js'
 import { checkPipelining, disconnect, silenceOf } from './connection.js'
+import type { QueueCounts } from '../../src/queues/queue.js'
+import { releaseLate } from './late-jobs.js'
 import type { JobData } from './job.js'
+import { redisCounts } from './redis-counts.js'
 import { serverTime, untilDue } from './server-time.js'
 
 /** A queue of BullMQ on Redis. */
@@ -50,6 +53,14 @@ export class RedisBackend implements Backend {
     return untilDue(this.queue, job)
   }
 
+  now(): Promise<number> {
+    return serverTime(this.queue)
+  }
+
+  counts(): Promise<QueueCounts> {
+    return redisCounts(this.queue)
+  }
+
   async remove(jobId: string): Promise<boolean> {
     const job = await this.queue.getJob(jobId)
     // A dead job is left for `onDead`.
@@ -63,7 +74,9 @@ export class RedisBackend implements Backend {
   }
 
   async checkWorker(worker: Worker<JobData>): Promise<void> {
-    if (!await this.workerSilence?.check() || this.closing) return
+    const isSilent = await this.workerSilence?.check()
+    if (this.closing) return
+    if (!isSilent) return releaseLate(this.queue)
     // The blocking connection is lost too. BullMQ itself would notice only after its longest wait.
     const blocking = await worker.getBackend().blockingClient as Connection | undefined
     if (blocking?.status === 'ready') blocking.disconnect(true)

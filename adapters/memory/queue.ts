@@ -5,14 +5,17 @@ import { checkNames } from '../../src/runtime/option-names.js'
 import { retryDelay } from '../../src/queues/backoff.js'
 import {
   isHandBack, QueueClosingError, type DeadReason, type EnqueueOptions, type Job,
-  type ProcessOptions, type Queue, type RunJob,
+  type ProcessOptions, type Queue, type QueueCounts, type RunJob,
 } from '../../src/queues/queue.js'
+import { DEFAULT_POOL, QueuePools } from '../../src/queues/queue-pools.js'
 import { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { ShortLivedMap } from './short-lived-map.js'
 import { atMost, DeadJobReports } from './dead-job-reports.js'
+import { IdleWaiters, keepAlive } from './idle-waiters.js'
 import { heapShare, wholeNumber } from './limits.js'
 import { MEMORY_QUEUE, type MemoryQueueOptions } from './queue-options.js'
-import { QueuedJob, ReadyList } from './queued-job.js'
+import { QueuedJob } from './queued-job.js'
+import { ReadyJobs } from './ready-jobs.js'
 
 // Captured at import, so that fake timers of a test do not stop the queue.
 const { setImmediate, clearImmediate } = timers
@@ -25,12 +28,11 @@ const TURN_MS = 2
 const ABORT_GRACE_MS = 250
 /** Maximum time in milliseconds that `close` waits for `onDead`. */
 const ON_DEAD_TIMEOUT_MS = 5000
-/** Interval in milliseconds of the timer that keeps a Worker alive in `idle`. */
-const KEEP_ALIVE_MS = 1000
 
 /**
- * First-in, first-out queue in the memory of this process. Not durable: unfinished jobs are lost
- * with the process. `close` reports unfinished jobs to `onDead` with `closed`.
+ * Queue in the memory of this process. Not durable: unfinished jobs are lost
+ * with the process. `close` reports unfinished jobs to `onDead` with `closed`. Each pool has its own
+ * `maxQueued`. All pools share `maxQueuedBytes`.
  *
  * A job starts in a later turn of the event loop than its `enqueue`, so that the caller can respond
  * first. Jobs are kept as JSON text, limited in number and bytes. Each attempt gets its own copy of
@@ -45,11 +47,12 @@ export class MemoryQueue implements Queue {
   readonly #maxQueued: number
   readonly #maxBytes: number
   readonly #clock: Clock
-  /** Size in bytes of the jobs that are kept as text. */
-  #bytes = 0
+  /** Size in bytes of the jobs that are kept as text, in all pools. */
+  #kept = { bytes: 0 }
+  readonly #pools: QueuePools<MemoryQueue>
   /** Accepted jobs that have not ended, by id. */
   readonly #jobs = new ShortLivedMap<QueuedJob>()
-  readonly #ready = new ReadyList()
+  readonly #ready = new ReadyJobs()
   readonly #deadReports = new DeadJobReports()
   #run: RunJob | undefined
   #concurrency = 0
@@ -63,8 +66,7 @@ export class MemoryQueue implements Queue {
   /** End of draining, by `performance.now()`. */
   #deadline = Infinity
   #aborted = false
-  /** Resolvers of the promises that wait for an empty queue. */
-  #onIdle: (() => void)[] = []
+  readonly #idle = new IdleWaiters()
 
   /** @throws {TypeError} An option is unknown or out of range. */
   constructor(options: MemoryQueueOptions = {}) {
@@ -73,13 +75,34 @@ export class MemoryQueue implements Queue {
     const maxBytes = options.maxQueuedBytes ?? heapShare(8, 128)
     this.#maxBytes = wholeNumber('maxQueuedBytes', maxBytes, 0, Number.MAX_SAFE_INTEGER)
     this.#clock = options.clock ?? systemClock
+    this.#pools = new QueuePools(() => {
+      const queue = new MemoryQueue(options)
+      queue.#kept = this.#kept
+      return queue
+    })
   }
 
   /**
-   * Returns the numbers of running and waiting jobs, and the bytes that `maxQueuedBytes` limits.
+   * Returns the numbers of running and waiting jobs, and the bytes that `maxQueuedBytes` limits. The
+   * bytes are those of all pools.
    */
   usage(): { running: number, waiting: number, bytes: number } {
-    return { running: this.#running, waiting: this.#jobs.size - this.#running, bytes: this.#bytes }
+    const { bytes } = this.#kept
+    return { running: this.#running, waiting: this.#jobs.size - this.#running, bytes }
+  }
+
+  async counts(): Promise<QueueCounts> {
+    const running = this.#running
+    const { size: waiting, oldestReadyAt } = this.#ready
+    return {
+      running, waiting, delayed: this.#jobs.size - running - waiting,
+      ...oldestReadyAt !== undefined && { oldestWaitingMs: this.#clock.now() - oldestReadyAt },
+    }
+  }
+
+  /** Returns the queue of a pool. */
+  pool(name: string): MemoryQueue {
+    return name === DEFAULT_POOL ? this : this.#pools.get(name)
   }
 
   enqueue(job: Job, options: EnqueueOptions = {}): MaybePromise<'accepted' | 'full'> {
@@ -101,10 +124,11 @@ export class MemoryQueue implements Queue {
         error instanceof Error ? error : new TypeError('A job must be JSON', { cause: error }),
       )
     }
-    if (item.bytes > 0 && this.#bytes > 0 && this.#bytes + item.bytes > this.#maxBytes) {
+    const kept = this.#kept
+    if (item.bytes > 0 && kept.bytes > 0 && kept.bytes + item.bytes > this.#maxBytes) {
       return 'full'
     }
-    this.#bytes += item.bytes
+    kept.bytes += item.bytes
     this.#jobs.set(item.id, item)
     this.#schedule(item, delay)
     return 'accepted'
@@ -136,15 +160,12 @@ export class MemoryQueue implements Queue {
   }
 
   /**
-   * Resolves when no job waits or runs, delayed jobs and retries included. Never rejects. Keeps the
+   * Resolves when no job of any pool waits or runs, delayed jobs and retries included. Never rejects. Keeps the
    * process alive until then. In a Worker, `ctx.waitUntil(queue.idle())` lets work continue after
    * the response.
    */
-  async idle(): Promise<void> {
-    // A Worker cancels a request that waits only for promises of other requests.
-    const alive = setInterval(() => undefined, KEEP_ALIVE_MS)
-    await this.#whenIdle()
-    clearInterval(alive)
+  idle(): Promise<void> {
+    return keepAlive(this.#allIdle())
   }
 
   /**
@@ -153,7 +174,9 @@ export class MemoryQueue implements Queue {
    */
   close(options: { readonly drainMs?: number } = {}): Promise<void> {
     checkNames('MemoryQueue: close', options, { drainMs: 0 })
-    this.#closing ??= this.#shutDown(Math.min(Math.max(options.drainMs ?? 10_000, 0), MAX_TIMER_MS))
+    const drainMs = Math.min(Math.max(options.drainMs ?? 10_000, 0), MAX_TIMER_MS)
+    this.#closing ??= Promise.all([this.#shutDown(drainMs), this.#pools.close({ drainMs })])
+      .then(() => undefined)
     return this.#closing
   }
 
@@ -161,6 +184,7 @@ export class MemoryQueue implements Queue {
     if (delay <= 0) {
       item.state = 'ready'
       item.turn = this.#turns
+      item.readyAt = this.#clock.now()
       if (this.#run !== undefined) item.releaseClock ??= this.#clock.hold?.()
       this.#ready.push(item)
       this.#scheduleTurn()
@@ -232,9 +256,9 @@ export class MemoryQueue implements Queue {
       item.running = undefined
       if (handBackMs !== undefined) item.attempt--
       // A job that started at once was not kept as text until now.
-      this.#bytes -= item.bytes
+      this.#kept.bytes -= item.bytes
       item.keepAsText()
-      this.#bytes += item.bytes
+      this.#kept.bytes += item.bytes
       this.#schedule(item, delay)
       this.#scheduleTurn()
     }
@@ -259,10 +283,10 @@ export class MemoryQueue implements Queue {
     if (item.state === 'running') this.#running--
     else if (item.state === 'ready') this.#ready.remove(item)
     item.cancelTimer?.()
-    this.#bytes -= item.bytes
+    this.#kept.bytes -= item.bytes
     item.end()
     this.#jobs.delete(item.id)
-    if (this.#jobs.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve()
+    if (this.#jobs.size === 0) this.#idle.resolve()
     // Starts further short jobs in the same turn. One batch for each turn would be slower than the
     // arrivals.
     if (performance.now() < this.#turnEnd) this.#startDue()
@@ -292,9 +316,14 @@ export class MemoryQueue implements Queue {
     if (this.#turn !== undefined) clearImmediate(this.#turn)
   }
 
-  /** Returns a new promise for each caller, because Workers cannot share one between requests. */
   #whenIdle(): Promise<void> {
-    if (this.#jobs.size === 0) return Promise.resolve()
-    return new Promise((resolve) => { this.#onIdle.push(resolve) })
+    return this.#jobs.size === 0 ? Promise.resolve() : this.#idle.wait()
+  }
+
+  async #allIdle(): Promise<void> {
+    const queues = () => [this, ...this.#pools.all]
+    while (queues().some((queue) => queue.#jobs.size > 0)) {
+      for (const queue of queues()) await queue.#whenIdle()
+    }
   }
 }

@@ -1,4 +1,5 @@
 import { checkBackoff } from '../../src/queues/backoff.js'
+import { checkPriority } from '../../src/queues/priority.js'
 import { type Backoff, type EnqueueOptions, type Job } from '../../src/queues/queue.js'
 import type { RunningAttempt } from '../../src/queues/running-attempt.js'
 import { hasAtMost } from '../../src/schema/size.js'
@@ -15,6 +16,7 @@ export class QueuedJob {
   readonly id: string
   readonly attempts: number
   readonly backoff: Backoff | undefined
+  readonly priority: number
   /** Size of the text in bytes. 0 while the job is not kept as text. */
   bytes = 0
   #job: Job | JobText | undefined
@@ -23,6 +25,8 @@ export class QueuedJob {
   attempt = 0
   /** Turn of the queue in which the job became ready. */
   turn = 0
+  /** Time at which the job became ready, by the clock of the queue. */
+  readyAt = 0
   /** Cancels the timer of a delayed job. `dueAt` is its end, by the clock of the queue. */
   cancelTimer: (() => void) | undefined
   dueAt = 0
@@ -39,14 +43,18 @@ export class QueuedJob {
    *
    * @throws {TypeError} An option is out of range, or the job is not JSON.
    */
-  constructor(job: Job, { attempts = 1, backoff }: EnqueueOptions, atOnce: boolean) {
+  constructor(
+    job: Job, { attempts = 1, backoff, priority = 0 }: EnqueueOptions, atOnce: boolean,
+  ) {
     if (!Number.isSafeInteger(attempts) || attempts < 1) {
       throw new TypeError(`attempts must be a whole number from 1, not ${String(attempts)}`)
     }
     if (backoff !== undefined) checkBackoff(backoff)
+    if (priority !== 0) checkPriority(priority)
     this.id = job.id
     this.attempts = attempts
     this.backoff = backoff
+    this.priority = priority
     this.#job = job
     if (!(atOnce && attempts === 1 && hasAtMost(job.input, SMALL) && hasAtMost(job.context, SMALL))) {
       this.keepAsText()
@@ -87,37 +95,6 @@ export class QueuedJob {
     this.#job = undefined
     this.bytes = 0
     this.running = undefined
-  }
-}
-
-/** Linked list of ready jobs. Adds at the end and removes anywhere in constant time. */
-export class ReadyList {
-  #first: QueuedJob | undefined
-  #last: QueuedJob | undefined
-
-  /** Number of jobs. */
-  size = 0
-
-  get first(): QueuedJob | undefined {
-    return this.#first
-  }
-
-  push(item: QueuedJob): void {
-    this.size++
-    item.previous = this.#last
-    if (this.#last === undefined) this.#first = item
-    else this.#last.next = item
-    this.#last = item
-  }
-
-  remove(item: QueuedJob): void {
-    this.size--
-    if (item.previous === undefined) this.#first = item.next
-    else item.previous.next = item.next
-    if (item.next === undefined) this.#last = item.previous
-    else item.next.previous = item.previous
-    item.previous = undefined
-    item.next = undefined
   }
 }
 

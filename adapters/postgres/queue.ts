@@ -12,7 +12,8 @@ export interface PostgresQueueOptions extends Omit<PostgresOptions, 'pool'> {
   /** Your `pg.Pool`. You close it yourself, after the queue. */
   readonly pool: PostgresPool
   /**
-   * Name of the queue, unique in the schema.
+   * Name of the queue, unique in the schema. The queue of the pool `heavy` has the name
+   * `tasks.heavy`.
    * @default 'tasks'
    */
   readonly name?: string
@@ -67,7 +68,8 @@ export class PostgresQueue extends BullQueueAdapter {
       throw new TypeError(`PostgresQueue: name must be text without colons, not ${JSON.stringify(name)}`)
     }
     const connections = new PoolConnections(pool, preparedStatements)
-    const database = new JobDatabase(connections, { schema, migrate, timeoutMs })
-    super(new PostgresBackend(database, schema, name), { ...options, timeoutMs })
+    const database = new JobDatabase(connections, { pool, schema, migrate, timeoutMs })
+    const open = (queue: string) => new PostgresBackend(database, schema, queue)
+    super(open(name), { ...options, timeoutMs }, (part) => open(`${name}.${part}`))
   }
 }

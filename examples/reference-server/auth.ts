@@ -61,3 +61,10 @@ export const authorize: Policy<Context> = allowing<Principal, Context>({
   reason: (_, request) => `needs_${needed(request)}`,
   message: (_, request) => `This needs a token with the role ${needed(request)}.`,
 })
+
+/** Only `admin`, for what shows the tasks of all owners. */
+export const operatorsOnly: Policy<Context> = allowing<Principal, Context>({
+  allow: ({ role }) => role === 'admin',
+  reason: 'needs_admin',
+  message: 'This needs a token with the role admin.',
+})

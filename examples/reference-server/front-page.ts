@@ -24,9 +24,11 @@ const told: Policy<Context> = Object.assign<Policy<Context>, Pick<Policy<Context
 
 /**
  * GET /: the console for browsers, and for clients that accept text a list of the routes with commands. Public. `demoTokens` are
- * shown in the page, so they must not be secret.
+ * shown in the page, so they must not be secret. `kinds` are the names of the tasks, to filter lists by.
  */
-export function frontPage(demoTokens: readonly string[], document: ApiDocument): Handler<Context> {
+export function frontPage(
+  demoTokens: readonly string[], kinds: readonly string[], document: ApiDocument,
+): Handler<Context> {
   const texts = new Map(OFFERS.map((type) => [type, readFileSync(join(CONSOLE_FOLDER, FILES[type as keyof typeof FILES]), 'utf8')]))
   const page = content<Context>(({ headers }) => {
     const type = negotiate(headers['accept'], OFFERS) ?? 'text/plain'
@@ -34,6 +36,7 @@ export function frontPage(demoTokens: readonly string[], document: ApiDocument):
       ? `<tr><td><code>${escape(route)}</code></td><td>${escape(what)}</td></tr>`
       : `  ${route.padEnd(34)} ${what}`))
     const values: Readonly<Record<string, string>> = {
+      KINDS: kinds.map((kind) => `<option>${escape(kind)}</option>`).join('\n'),
       ORIGIN: `http://${hostOf(headers['host'])}`, DEMO_TOKENS: escape(demoTokens.join(' ')), ROUTES: routes.join('\n'),
     }
     const text = (texts.get(type) ?? '').replace(/\{\{([A-Z_]+)\}\}/g, (_, name: string) => values[name] ?? '')

@@ -58,7 +58,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     // Browsers send no token by themselves, so a page of any origin needs a token of its own.
     cors({ origins: '*', maxAgeSeconds: 600 }),
     identify(tokens), limited, timeouts({ readMs }),
-    routes({ store, tasks, users, ndjson, bulk, document, demoTokens: publicTokens(tokens), trace }),
+    routes({
+      store, tasks, index, users, ndjson, bulk, document, trace,
+      demoTokens: publicTokens(tokens), kinds: definitions.map(({ name }) => name),
+    }),
   )
   document.of(handler)
 

@@ -8,7 +8,7 @@ export { isTaskFailed, TaskFailedError } from './status.js'
 export type { ResultOptions, SavedTask, SignalOptions, TaskHandle } from './task.js'
 export type {
   CallbackFault, CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, TaskCallback,
-  TaskFailure, TaskProgress, TaskStatus,
+  TaskFailure, TaskFile, TaskProgress, TaskStatus,
 } from './status.js'
 export type { ScheduledTask } from './status.js'
 export type { SubmitOptions } from './submit.js'

@@ -35,6 +35,19 @@ export interface TaskCallback {
   readonly deliveredAt?: string
 }
 
+/** A file that a task has written. */
+export interface TaskFile {
+  readonly name: string
+  /** Path or URL that serves the file. */
+  readonly url: string
+  /** Size in bytes. */
+  readonly size: number
+  /** Media type. */
+  readonly type: string
+  /** SHA-256 of the bytes, written as in `Repr-Digest` (RFC 9530): `sha-256=:…:`. */
+  readonly digest: string
+}
+
 /** One run of a task that has ended. Times are ISO 8601. */
 export interface PastAttempt {
   /** Number of the run, from 1, over all retries. */
@@ -83,6 +96,7 @@ export interface ScheduledTask extends AnyStatus {
 /** A task that is not final: it waits for its start, or it runs. */
 export interface ProcessingTask extends AnyStatus {
   readonly status: 'processing'
+  readonly files?: never
   readonly result?: never
   readonly error?: never
   readonly finishedAt?: never
@@ -92,6 +106,8 @@ export interface ProcessingTask extends AnyStatus {
 export interface CompletedTask<R = unknown> extends AnyStatus {
   readonly status: 'completed'
   readonly result: R
+  /** The files that the task has written. Absent if there is none. */
+  readonly files?: readonly TaskFile[]
   readonly error?: never
   readonly finishedAt?: string
 }
@@ -100,6 +116,7 @@ export interface CompletedTask<R = unknown> extends AnyStatus {
 export interface FailedTask extends AnyStatus {
   readonly status: 'failed'
   readonly error: TaskFailure
+  readonly files?: never
   readonly result?: never
   readonly finishedAt?: string
 }
@@ -108,6 +125,7 @@ export interface FailedTask extends AnyStatus {
 export interface CancelledTask extends AnyStatus {
   readonly status: 'cancelled'
   readonly error?: never
+  readonly files?: never
   readonly result?: never
   readonly finishedAt?: string
 }

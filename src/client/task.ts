@@ -179,7 +179,12 @@ export function remoteTask<R>(
       checkNames('status', options, SIGNAL)
       return read(options.signal)
     },
-    cancel: (options = {}) => change('cancel', options, 'DELETE'),
+    async cancel(options = {}) {
+      checkNames('cancel', options, SIGNAL)
+      // A server may delete a final task that is cancelled.
+      const task = await read(options.signal)
+      return isFinal(task) ? task : change('cancel', options, 'DELETE')
+    },
     retry: (options = {}) => change('retry', options, 'POST', 'retry'),
     redeliver: (options = {}) => change('redeliver', options, 'POST', 'callback'),
     async forget(options = {}) {

@@ -4,6 +4,7 @@ import { closing } from './queue-close.js'
 import { handBack } from './queue-hand-back.js'
 import { retries } from './queue-retries.js'
 import { capacity } from './queue-capacity.js'
+import { pools } from './queue-pools.js'
 import { running } from './queue-running.js'
 import { register, type Runner } from './runner.js'
 
@@ -30,7 +31,7 @@ export function queueConformance(
   options: QueueConformanceOptions = {},
 ): void {
   checkNames('queueConformance', options, KNOWN)
-  const groups = { running, retries, 'hand back': handBack, capacity, close: closing }
+  const groups = { running, retries, 'hand back': handBack, capacity, pools, close: closing }
   register(
     runner,
     options.title ?? 'Queue conformance',

@@ -1,7 +1,8 @@
+import type { ErrorCode } from '../http/errors.js'
 import type { Operation } from '../http/exchange.js'
 import { errorResponses } from '../openapi/errors.js'
 import { fields, requestFields } from '../openapi/fields.js'
-import { header, operation, parameter, response } from '../openapi/operation.js'
+import { header, operation, parameter, response, type Fragment } from '../openapi/operation.js'
 
 const read = [
   requestFields.range, requestFields.wantReprDigest, requestFields.ifMatch, requestFields.ifNoneMatch,
@@ -9,18 +10,31 @@ const read = [
   parameter('header', 'If-Modified-Since', { description: 'Answer 304 if there was no change since (RFC 9110 section 13.1.3)' }),
   parameter('header', 'If-Unmodified-Since', { description: 'Answer 412 if there was a change since (RFC 9110 section 13.1.4)' }),
 ]
-const headers = {
+const sent = {
   ...fields('ETag', 'Last-Modified', 'Accept-Ranges', 'Cache-Control', 'Vary', 'Repr-Digest'),
   'Content-Disposition': header('Whether to show or to save it, and under which name (RFC 6266)'),
 }
 
+/** Parts of the operation that differ between handlers. */
+interface ContentOperationOptions {
+  /** Code of the 404. Default: `not_found`. */
+  readonly notFound?: ErrorCode
+  /** Parameters of the path. Default: none. */
+  readonly parameters?: readonly Fragment[]
+  /** Additional header fields of the answer. Default: none. */
+  readonly headers?: Readonly<Record<string, Fragment>>
+}
+
 /** The OpenAPI operation of a content handler. `type` if all its content has one media type. */
-export function contentOperations(type = '*/*'): readonly Operation[] {
+export function contentOperations(
+  type = '*/*', { notFound = 'not_found', parameters = [], ...own }: ContentOperationOptions = {},
+): readonly Operation[] {
+  const headers = { ...sent, ...own.headers }
   const whole = response('All of it', { schema: {}, mediaTypes: [type], headers })
   return [
     operation('GET', {
       summary: 'Download, all or parts',
-      parameters: read,
+      parameters: [...parameters, ...read],
       responses: {
         200: whole,
         206: response('The parts asked for', {
@@ -29,15 +43,15 @@ export function contentOperations(type = '*/*'): readonly Operation[] {
         304: response(
           'Not changed', { headers: fields('ETag', 'Last-Modified', 'Cache-Control', 'Vary') },
         ),
-        ...errorResponses('not_found', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
+        ...errorResponses(notFound, 'not_acceptable', 'precondition_failed', 'range_not_satisfiable'),
       },
     }),
     operation('HEAD', {
       summary: 'The header fields of GET',
-      parameters: read,
+      parameters: [...parameters, ...read],
       responses: {
         200: response('As GET would answer', { headers }),
-        ...errorResponses('not_found', 'not_acceptable', 'precondition_failed'),
+        ...errorResponses(notFound, 'not_acceptable', 'precondition_failed'),
       },
     }),
   ]

@@ -1,7 +1,9 @@
 import { httpError } from '../http/errors.js'
 import { judge } from '../schema/validate.js'
+import type { LineError } from './line-error.js'
 import { LineReader, type RecordBatch } from './line-reader.js'
 import { readBatches } from './read-records.js'
+import { type UploadPosition, START, toCursor } from './upload-position.js'
 import { readerOptions, type UploadOptions, type WriteContext } from './upload-options.js'
 import {
   recordError, type RecordFault, type RecordOutcome, type UploadReport,
@@ -22,6 +24,17 @@ interface Failure extends Omit<LineResult, 'line'> {
   readonly error: RecordFault
 }
 
+/** The part of a run of a task that lets a later run continue. */
+export interface Resumption {
+  /** Position at which this run begins. */
+  readonly from: UploadPosition
+  /** Commits a position. Returns how many errors are now stored outside of positions. */
+  readonly commit: (position: UploadPosition) => Promise<number>
+}
+
+/** What the context of `write` has for every batch. */
+export type IngestContext = Omit<WriteContext, 'lines' | 'cursor'>
+
 /** Reads the records of one upload, validates them, and passes them to `write` in batches. */
 export class Ingest<T> {
   private readonly reader: LineReader
@@ -29,35 +42,57 @@ export class Ingest<T> {
   private readonly results: LineResult[] | undefined
   private records: T[] = []
   private lines: number[] = []
+  /** Bad lines that were read and are not in the report yet, ordered by line. */
+  private badLines: LineError[] = []
   /** Number of bytes that were read at the time of the last write. */
-  private bytesAtWrite = 0
+  private bytesAtWrite: number
+  /** Place at which the lines begin that were read last. A later run reads them again. */
+  private place: Pick<UploadPosition, 'byte' | 'lines'>
+  /** Number of errors that are stored outside of positions. */
+  private stored: number
 
+  /**
+   * @param resumption - set for a run of a task. Its positions are committed after each batch
+   */
   constructor(
     private readonly options: UploadOptions<T>, private readonly report: UploadReport,
-    private readonly context: Omit<WriteContext, 'lines'>, streamResults: boolean,
+    private readonly context: IngestContext, streamResults: boolean,
+    private readonly resumption?: Resumption,
   ) {
     this.results = streamResults ? [] : undefined
-    this.reader = new LineReader(readerOptions(options, streamResults))
+    const isOrdered = streamResults || resumption !== undefined
+    this.reader = new LineReader(readerOptions(options, isOrdered))
+    const { byte, lines, stored } = this.place = resumption?.from ?? START
+    this.stored = stored
+    this.bytesAtWrite = byte
+    this.reader.continueAt(byte, lines)
   }
 
   /** Reads the whole source. If results are streamed, yields them as NDJSON, ordered by line. */
   async* run(source: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
     const { maxLines = Infinity } = this.options
-    const { reader } = this
+    const { reader, resumption } = this
+    const { done } = resumption?.from ?? START
     for await (const batch of readBatches(source, reader)) {
-      this.addBadLines(batch)
-      await this.addRecords(batch)
+      const fresh = done < this.place.lines ? batch : linesAfter(done, batch)
+      this.addBadLines(fresh)
+      await this.addRecords(fresh)
       if (reader.lineCount > maxLines) {
         throw httpError('body_too_large', { message: `The body has more than ${maxLines} lines.` })
       }
       const isLarge = reader.byteCount - this.bytesAtWrite >= BATCH_BYTES
-      if (isLarge || this.results) await this.write()
+      if (isLarge || this.results) await this.write(reader.lineCount)
       if (this.results) yield this.takeResults()
+      this.place = { byte: reader.lineStart, lines: reader.lineCount }
     }
-    await this.write()
+    await this.write(reader.lineCount)
   }
 
   private addBadLines({ errors, failed }: RecordBatch): void {
+    if (this.resumption) {
+      this.badLines.push(...errors)
+      return
+    }
     this.report.addBadLines(errors, failed)
     for (const { line, code, message } of this.results ? errors : []) {
       this.results?.push({ line, status: 400, error: { code, message } })
@@ -83,44 +118,86 @@ export class Ingest<T> {
       }
       this.records.push(record)
       this.lines.push(line)
-      if (this.records.length >= batchSize) await this.write()
+      if (this.records.length >= batchSize) await this.write(line)
     }
   }
 
-  private async write(): Promise<void> {
-    const { records, lines } = this
-    this.bytesAtWrite = this.reader.byteCount
-    if (records.length === 0) return
-    this.records = []
-    this.lines = []
-    const outcomes = await this.options.write(records, { ...this.context, lines })
+  /**
+   * Writes the records that were gathered, and commits the position after them.
+   *
+   * @param done - number of the last line whose outcome is then known
+   */
+  private async write(done: number): Promise<void> {
+    const { records, lines, reader, resumption } = this
+    const isLarge = reader.byteCount - this.bytesAtWrite >= BATCH_BYTES
+    this.bytesAtWrite = reader.byteCount
+    if (records.length > 0) {
+      this.records = []
+      this.lines = []
+      const cursor: WriteContext['cursor'] = (outcomes) => {
+        const report = this.report.copy()
+        this.addBadLinesUntil(done, report)
+        this.addOutcomes(records, lines, outcomes, report)
+        return toCursor(this.position(done, report))
+      }
+      const outcomes = await this.options.write(records, { ...this.context, lines, cursor }) ?? undefined
+      this.addOutcomes(records, lines, outcomes, this.report)
+    }
+    if (!resumption) return
+    this.addBadLinesUntil(done, this.report)
+    this.badLines = this.badLines.filter(({ line }) => line > done)
+    if (records.length === 0 && !isLarge) return
+    this.stored = await resumption.commit(this.position(done, this.report))
+  }
+
+  private addBadLinesUntil(done: number, report: UploadReport): void {
+    const bad = this.badLines.filter(({ line }) => line <= done)
+    report.addBadLines(bad, bad.length)
+  }
+
+  private position(done: number, { summary, errors }: UploadReport): UploadPosition {
+    const { place, stored } = this
+    const { succeeded, failed } = summary
+    return { ...place, done, succeeded, failed, stored, errors: errors.slice(stored) }
+  }
+
+  private addOutcomes(
+    records: readonly T[], lines: readonly number[],
+    outcomes: readonly (RecordOutcome | undefined)[] | undefined, report: UploadReport,
+  ): void {
     if (outcomes !== undefined && outcomes.length !== records.length) {
       throw new TypeError(`write returned ${outcomes.length} outcomes`
         + ` for ${records.length} records; return one for each, or nothing`)
     }
     if (outcomes === undefined && this.results === undefined) {
-      this.report.addSucceeded(records.length)
+      report.addSucceeded(records.length)
       return
     }
     for (let at = 0; at < records.length; at++) {
-      this.addOutcome(lines[at] as number, records[at], outcomes?.[at] ?? {})
+      this.addOutcome(lines[at] as number, records[at], outcomes?.[at] ?? {}, report)
     }
   }
 
-  private addOutcome(line: number, record: T | undefined, outcome: RecordOutcome): void {
+  private addOutcome(
+    line: number, record: T | undefined, outcome: RecordOutcome, report: UploadReport,
+  ): void {
     const { status, id, error } = outcome
     if (error) {
-      this.addFailure(line, record, { status: status ?? 422, error, ...id !== undefined && { id } })
+      const failure = { status: status ?? 422, error, ...id !== undefined && { id } }
+      this.addFailure(line, record, failure, report)
       return
     }
-    this.report.addSucceeded(1)
+    report.addSucceeded(1)
+    if (report !== this.report) return
     this.results?.push({ line, status: status ?? 200, ...id !== undefined && { id } })
   }
 
-  private addFailure(line: number, record: unknown, failure: Failure): void {
+  private addFailure(
+    line: number, record: unknown, failure: Failure, report = this.report,
+  ): void {
     const { status, id, error } = failure
-    this.report.addFailed(line, error, record)
-    if (!this.results) return
+    report.addFailed(line, error, record)
+    if (!this.results || report !== this.report) return
     const { code, message, details } = recordError(line, error, undefined)
     this.results.push({
       line, status, ...id !== undefined && { id },
@@ -134,5 +211,17 @@ export class Ingest<T> {
     const text = results.map((result) => `${JSON.stringify(result)}\n`).join('')
     results.length = 0
     return text
+  }
+}
+
+/** Returns the lines of a batch after the last line that an earlier run has committed. */
+function linesAfter(done: number, { records, lines, errors, failed }: RecordBatch): RecordBatch {
+  const first = lines.findIndex((line) => line > done)
+  const later = errors.filter(({ line }) => line > done)
+  return {
+    records: first < 0 ? [] : records.slice(first),
+    lines: first < 0 ? [] : lines.slice(first),
+    errors: later,
+    failed: failed - (errors.length - later.length),
   }
 }

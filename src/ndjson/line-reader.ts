@@ -1,10 +1,11 @@
-import { isAscii, isUtf8, transcode } from 'node:buffer'
+import { isUtf8 } from 'node:buffer'
 import { StringDecoder } from 'node:string_decoder'
 import { isTooDeep, SHALLOW_UNITS, shallowUnits } from '../http/body/json-value.js'
 import { hasUnsafeKey, mayHoldUnsafeKey } from '../http/body/json-text.js'
 import { checkNames } from '../runtime/option-names.js'
 import { CLOSE_BRACE, CR, LF, OPEN_BRACE } from '../runtime/ascii.js'
 import { EXCERPT_BYTES, lineError, type LineError, type LineErrorCode } from './line-error.js'
+import { isSpace, parsed, textOf } from './line-text.js'
 import { PartialLine } from './partial-line.js'
 
 /** Records and bad lines of one chunk of bytes, each ordered by line. */
@@ -80,6 +81,7 @@ export class LineReader {
   private readonly partial: PartialLine
   private line = 0
   private bytes = 0
+  private lineByte = 0
   private described = 0
 
   /** @throws {TypeError} An option is unknown or not valid. */
@@ -107,6 +109,25 @@ export class LineReader {
     return this.bytes
   }
 
+  /**
+   * Byte at which the line begins that has not ended yet, or the next line.
+   *
+   * @internal
+   */
+  get lineStart(): number {
+    return this.lineByte
+  }
+
+  /**
+   * Continues a stream that was read before, at the byte at which a line begins.
+   *
+   * @internal
+   */
+  continueAt(byte: number, lines: number): void {
+    this.bytes = this.lineByte = byte
+    this.line = lines
+  }
+
   /** Returns the records of all lines that end in this chunk. The caller may reuse the chunk. */
   read(chunk: Uint8Array): RecordBatch {
     const batch = emptyBatch()
@@ -117,6 +138,7 @@ export class LineReader {
       this.addPartial(bytes, batch)
       return batch
     }
+    this.lineByte = this.bytes - bytes.length + last + 1
     let start = 0
     if (this.partial.begun) {
       const end = bytes.indexOf(LF)
@@ -133,6 +155,7 @@ export class LineReader {
   end(): RecordBatch {
     const batch = emptyBatch()
     if (this.partial.begun) this.endPartial(batch)
+    this.lineByte = this.bytes
     return batch
   }
 
@@ -267,29 +290,6 @@ export class LineReader {
     this.described++
     batch.errors.push(lineError(line, code, text))
   }
-}
-
-/** Decodes bytes. Returns `undefined` if they are not UTF-8. */
-function textOf(bytes: Buffer): string | undefined {
-  if (isAscii(bytes)) return bytes.toString('latin1')
-  if (!isUtf8(bytes)) return undefined
-  // Three times as fast as `toString` for long texts, and slower for short ones.
-  if (bytes.length < 1024) return bytes.toString()
-  return transcode(bytes, 'utf8', 'utf16le').toString('utf16le')
-}
-
-/** Parses JSON. Returns `undefined` if the text is not JSON. */
-function parsed(text: string): object | undefined {
-  try {
-    return JSON.parse(text) as object
-  } catch {
-    return undefined
-  }
-}
-
-/** White space of JSON (RFC 8259 section 2), without the line feed, which ends a line. */
-function isSpace(code: number): boolean {
-  return code === 0x20 || code === 0x0d || code === 0x09
 }
 
 function emptyBatch(): MutableBatch {

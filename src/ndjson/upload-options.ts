@@ -6,6 +6,7 @@ import type { TaskDefinition } from '../tasks/definition/define.js'
 import type { SpooledBody } from '../tasks/definition/spool.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
 import { LineReader, type LineReaderOptions } from './line-reader.js'
+import type { UploadPosition } from './upload-position.js'
 import type { RecordOutcome, UploadResult } from './upload-report.js'
 
 /** Second argument of `write`. */
@@ -18,7 +19,19 @@ export interface WriteContext {
   readonly owner: string | undefined
   /** Context of the request, or the part of it that was stored with the task. */
   readonly context: unknown
+  /** Id of the task; `undefined` for a direct upload. */
+  readonly taskId: string | undefined
+  /**
+   * Returns the position of the upload after this batch, as text. Store it in the transaction that
+   * writes the records, and return it from `resume`: then each record is written once.
+   *
+   * @param outcomes - what `write` is going to return, if it returns outcomes
+   */
+  readonly cursor: (outcomes?: readonly (RecordOutcome | undefined)[]) => string
 }
+
+/** Argument of `resume`. */
+export type ResumeContext = Pick<WriteContext, 'owner' | 'context' | 'taskId' | 'signal'>
 
 /** Options of `ndjsonUpload`. */
 export interface UploadOptions<T = object> {
@@ -35,6 +48,14 @@ export interface UploadOptions<T = object> {
   readonly write: (
     records: T[], context: WriteContext,
   ) => MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
+  /**
+   * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
+   * none. Called when the task of an upload runs again, which then continues after that batch.
+   *
+   * Default: the task continues after its last checkpoint, which is saved after each batch. The
+   * batch that was being written when the process died is then written again.
+   */
+  readonly resume?: (context: ResumeContext) => MaybePromise<string | null | undefined>
   /**
    * Maximum number of records in one `write`. Batches of large records are smaller: about 1 MiB.
    *
@@ -83,16 +104,19 @@ export interface UploadOptions<T = object> {
 /**
  * Options of the task that reads uploads in the background.
  *
- * A task that runs again, because of `attempts` or after a crash, reads its upload again from the
- * first line: make `write` repeatable.
+ * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the last
+ * batch that was committed. Its report is that of a run without a break. One batch may be written
+ * twice, so make `write` repeatable, or use `resume`.
  */
 export type UploadBackgroundOptions = SpooledTaskOptions
 
 /** Task of an upload that is read in the background. */
-export type UploadTask = TaskDefinition<SpooledBody, UploadResult>
+export type UploadTask = TaskDefinition<
+  SpooledBody, UploadResult, unknown, SpooledBody, string, UploadPosition
+>
 
 const UPLOAD = {
-  write: 0, schema: 0, batchSize: 0, maxErrors: 0, maxLineBytes: 0, maxLines: 0, maxBodyBytes: 0,
+  write: 0, resume: 0, schema: 0, batchSize: 0, maxErrors: 0, maxLineBytes: 0, maxLines: 0, maxBodyBytes: 0,
   maxDecodedBytes: 0, maxRatio: 0, background: 0,
 } satisfies Record<keyof UploadOptions, 0>
 
@@ -105,6 +129,12 @@ export function checkUploadOptions<T>(options: UploadOptions<T>): void {
   if (background !== undefined) checkNames('ndjsonUpload: background', background, SPOOLED_TASK)
   if (typeof options.write !== 'function') {
     throw new TypeError('ndjsonUpload: write must be a function that takes a batch of records')
+  }
+  if (options.resume !== undefined && typeof options.resume !== 'function') {
+    throw new TypeError('ndjsonUpload: resume must be a function that returns a stored cursor')
+  }
+  if (options.resume !== undefined && background === undefined) {
+    throw new TypeError('ndjsonUpload: resume needs background, because only tasks run again')
   }
   if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
     throw new TypeError('ndjsonUpload: batchSize must be a whole number from 1')

@@ -82,6 +82,21 @@ export class UploadReport {
     this.failedRecords.push(recordError(line, fault, record))
   }
 
+  /** Continues the report of an earlier run. */
+  continueFrom(succeeded: number, failed: number, errors: readonly UploadError[]): void {
+    this.succeeded = succeeded
+    this.failed = failed
+    this.badLines.push(...errors)
+  }
+
+  /** Returns a copy, to which outcomes can be added without a change of this report. */
+  copy(): UploadReport {
+    const copy = new UploadReport(this.maxErrors)
+    copy.continueFrom(this.succeeded, this.failed, this.badLines)
+    copy.failedRecords.push(...this.failedRecords)
+    return copy
+  }
+
   get total(): number {
     return this.succeeded + this.failed
   }

@@ -1,12 +1,15 @@
-import { decodeBytes, type DecodeOptions } from '../http/body/decode.js'
+import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
-import type { TaskContext } from '../tasks/definition/define.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import { Ingest } from './ingest.js'
 import type { UploadBackgroundOptions, UploadOptions, UploadTask } from './upload-options.js'
+import { POSITION, type UploadPosition } from './upload-position.js'
 import { UploadReport, type UploadResult } from './upload-report.js'
+import {
+  bytesFrom, errorsKey, startOf, UploadCheckpoint, type UploadRunContext,
+} from './upload-resume.js'
 
 /** Task of an upload, and the function that makes a request its input. */
 export interface SpooledUpload {
@@ -22,29 +25,46 @@ export function spooledUpload<T>(
   const { blobs, blobRetentionMs } = background
   const spool = new Spool('ndjsonUpload', 'ndjson-upload/', blobs, blobRetentionMs)
 
-  const run = async (spooled: SpooledBody, task: TaskContext): Promise<UploadResult> => {
-    const { coding, size } = spooled
-    const { signal, owner, context } = task
+  const run = async (spooled: SpooledBody, task: UploadRunContext): Promise<UploadResult> => {
+    const { size } = spooled
+    const { signal, owner, context, taskId } = task
     const report = new UploadReport(options.maxErrors ?? 100)
-    const bytes = withProgress(await spool.open(spooled), signal, (read) => {
-      task.progress(read, size, report.message)
-    })
+    const saved = options.resume === undefined ? task.checkpoint : undefined
+    const checkpoint = new UploadCheckpoint(blobs, spooled, spool.retentionMs, saved)
+    const from = await startOf(options, task)
+    report.continueFrom(from.succeeded, from.failed, await checkpoint.errorsOf(from))
+    const bytes = await bytesFrom(spooled, from, limits, async (start) => (
+      withProgress(await spool.open(spooled, start), signal, (read) => {
+        task.progress(start + read, size, report.message)
+      })
+    ))
     const write: typeof options.write = (records, place) => {
       // One piece of the body may contain many batches.
       signal.throwIfAborted()
       return options.write(records, place)
     }
-    const ingest = new Ingest({ ...options, write }, report, { signal, owner, context }, false)
+    const place = { signal, owner, context, taskId }
+    const resumption = { from, commit: (position: UploadPosition) => checkpoint.save(position) }
+    const ingest = new Ingest({ ...options, write }, report, place, false, resumption)
     try {
-      for await (const _ of ingest.run(decodeBytes(bytes, coding, limits)));
+      for await (const _ of ingest.run(bytes));
     } catch (error) {
       throw failedAfter(error, report.total, report.message)
     }
     return report.result
   }
 
+  const keeps = {
+    of: ({ blob }: SpooledBody) => blob,
+    async release(blob: string) {
+      await blobs.delete(errorsKey(blob))
+      await blobs.delete(blob)
+    },
+  }
   return {
-    task: spooledTask<SpooledBody, UploadResult>(spool, background, spool.input(), run),
+    task: spooledTask<SpooledBody, UploadResult, UploadPosition>(
+      spool, background, spool.input(), run, { checkpoint: POSITION, keeps },
+    ),
     async spool({ body, signal }, coding) {
       const { maxBodyBytes } = limits
       const { spooled, sha256 } = await spool.write(body.stream(), { coding, maxBodyBytes, signal })

@@ -153,7 +153,9 @@ function directUpload<T>(
   return {
     coding, report, streamResults,
     read(bytes, signal) {
-      const context = { signal, owner: undefined, context: request.context }
+      const context = {
+        signal, owner: undefined, context: request.context, taskId: undefined,
+      }
       const ingest = new Ingest(options, report, context, streamResults)
       return ingest.run(decodeBytes(bytes, coding, limits))
     },

@@ -1,4 +1,4 @@
 export {
   HandBackError, isHandBack, isQueueClosing, QueueClosingError, type Attempt, type Backoff,
-  type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type RunJob,
+  type DeadReason, type EnqueueOptions, type Job, type ProcessOptions, type Queue, type QueueCounts, type RunJob,
 } from './queue.js'

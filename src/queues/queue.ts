@@ -46,6 +46,41 @@ export interface Queue {
    * it. Further calls return the same outcome.
    */
   close(options?: { readonly drainMs?: number }): Promise<void>
+  /**
+   * Returns the queue of a pool: jobs and concurrency of its own, so that a full pool never delays
+   * another. The same object for the same name. `default` is this queue itself. `close` of this
+   * queue closes all of them.
+   *
+   * Optional: without it, all definitions are in the default pool.
+   *
+   * @throws {TypeError} The name is not 1 to 64 of `A-Z a-z 0-9 _ -`.
+   */
+  pool?(name: string): Queue
+  /**
+   * Counts the jobs of this queue, without those of its pools. Optional. Rejects if the numbers are
+   * not known.
+   */
+  counts?(): Promise<QueueCounts>
+  /**
+   * Returns the time of the server behind the queue, in milliseconds since 1970. Used for tasks that
+   * start at a certain time. Default: the time of this process.
+   */
+  now?(): Promise<number>
+}
+
+/** Numbers of jobs. */
+export interface QueueCounts {
+  /** Jobs that run, in any process. */
+  readonly running: number
+  /** Jobs that are due and wait for their run. */
+  readonly waiting: number
+  /** Jobs that wait for their start, or for their next attempt. */
+  readonly delayed: number
+  /**
+   * Time since the oldest waiting job became due, in milliseconds. Absent if none waits. It is exact
+   * to some milliseconds, or to the difference of the clocks of the processes.
+   */
+  readonly oldestWaitingMs?: number
 }
 
 /** One unit of work. All values must survive JSON. */
@@ -76,6 +111,11 @@ export interface EnqueueOptions {
   /** Maximum number of attempts. Default 1. */
   readonly attempts?: number
   readonly backoff?: Backoff
+  /**
+   * Order among waiting jobs: 0 to 1,000,000. Jobs with a lower number start first, and jobs with
+   * the same number in the order in which they became due. Default 0: before all others.
+   */
+  readonly priority?: number
 }
 
 /** Delay between attempts. */

@@ -3,19 +3,11 @@ import { CALLBACK_JOB } from './record/callbacks.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { TasksOptions } from './tasks-options.js'
 
-/**
- * Members of `memory()` and other engines beside those that `createTasks` uses, so that they can be
- * spread into the options.
- */
-interface Engine {
-  readonly blobs: unknown
-}
-
 const KNOWN = {
   store: 0, queue: 0, blobs: 0, index: 0, definitions: 0, worker: 0, direct: 0, concurrency: COUNT,
-  retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
+  retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE, maxFileBytes: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
   leaseMs: KEPT, sweepMs: TIMER, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
-} satisfies Record<keyof TasksOptions | keyof Engine, unknown>
+} satisfies Record<keyof TasksOptions, unknown>
 
 const fault = (what: string) => new TypeError(`createTasks: ${what}`)
 
@@ -40,12 +32,25 @@ export function checkOptions(options: TasksOptions): void {
   if (queue.durable && local) {
     throw fault(`this queue spans processes but ${local.name} needs what only one has; give it blobs that all processes see`)
   }
+  checkBlobs(options)
   const names = definitions.map(({ name }) => name)
   const twice = names.find((name, at) => names.indexOf(name) < at)
   if (twice !== undefined) throw fault(`two definitions are named ${twice}`)
   if (names.includes(CALLBACK_JOB)) throw fault(`a definition can't be named ${CALLBACK_JOB}`)
   if (callbacks && typeof callbacks.open !== 'function') {
     throw fault('callbacks must be what callbacks() of longhaul/callbacks makes: write callbacks: callbacks({ secrets, … }), not callbacks: { secrets, … }')
+  }
+}
+
+/** Result files must be where every process that shares the records can read them. */
+function checkBlobs({ store, blobs, definitions }: TasksOptions): void {
+  const name = definitions.find(({ files }) => files === true)?.name
+  if (name === undefined) return
+  if (!blobs) {
+    throw fault(`${name} writes files, so blobs are required; pass those of memory() or postgres(), or new FolderBlobs(folder) of longhaul/files`)
+  }
+  if (store.shared && !blobs.shared) {
+    throw fault(`${name} writes files and the store is shared between processes, but the blobs are not; pass shared blobs, such as new FolderBlobs(folder, { shared: true })`)
   }
 }
 

@@ -2,6 +2,7 @@ import { httpError } from '../http/errors.js'
 import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
+import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { Transaction } from '../stores/transaction.js'
@@ -47,6 +48,7 @@ import type { TasksOptions } from './tasks-options.js'
  */
 export class TaskService {
   readonly store: Store
+  readonly blobs: Blobs | undefined
   /** Limits how many long polls and event streams wait at once. */
   readonly waiters: Waiters
   /** The tasks that long polls, event streams and `wait` watch. */
@@ -80,6 +82,7 @@ export class TaskService {
     } = options
     const onError = reportingTo(options.onError)
     this.store = store
+    this.blobs = options.blobs
     this.retentionMs = retentionMs
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
@@ -105,6 +108,7 @@ export class TaskService {
       definitions: byName,
       handBacks: new HandBacks(onError), onFinal: (record) => this.afterFinal(record),
       maxResultBytes, progressIntervalMs: options.progressIntervalMs ?? 200,
+      blobs: options.blobs, maxFileBytes: options.maxFileBytes ?? 10 * 2 ** 30,
     }
     const executor = this.executor = new Executor(this.settings)
     this.dispatcher = options.callbacks?.open({

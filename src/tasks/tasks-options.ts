@@ -1,4 +1,5 @@
 import type { Queue } from '../queues/queue.js'
+import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { Callbacks } from './record/callbacks.js'
@@ -16,6 +17,12 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    * unfinished until `pendingMs` is over.
    */
   readonly index?: TaskIndex
+  /**
+   * Keeps the files that runs write. `memory()` and `postgres()` include blobs; with `redis()` pass
+   * `new FolderBlobs(folder, { shared: true })` of `longhaul/files`. Required if a definition has
+   * `files: true`. Default: none.
+   */
+  readonly blobs?: Blobs
   /** The kinds of work. Only these can be submitted. */
   readonly definitions: D
   /** If `false`, this process accepts tasks and does not run them. Default `true`. */
@@ -44,6 +51,11 @@ export interface TasksOptions<D extends Definitions = Definitions> {
    * Default 1 MiB.
    */
   readonly maxResultBytes?: number
+  /**
+   * Maximum size of all files of one run, in bytes. Beyond it the task fails
+   * (`result_files_too_large`). `maxFileBytes` of a definition comes first. Default 10 GiB.
+   */
+  readonly maxFileBytes?: number
   /**
    * Maximum number of requests that wait in this process: long polls, `respond-async, wait=N` and
    * event streams. Beyond it, the first two are answered at once, and an event stream is a 503

@@ -5,3 +5,4 @@ export { testClock, type TestClock, type TestClockOptions } from './test-clock.j
 export {
   testContext, type ProgressReport, type TestContext, type TestContextOptions,
 } from './test-context.js'
+export type { TestFile } from './test-files.js'

@@ -2,6 +2,7 @@ import { checkNames } from '../runtime/option-names.js'
 import { checkpointText } from '../tasks/definition/checkpoint-text.js'
 import type { AnyTaskDefinition } from '../tasks/definition/define.js'
 import { UNDECLARED } from '../tasks/definition/unsaved-checkpoint.js'
+import { TestFiles, type TestFile } from './test-files.js'
 
 /** The type of the second argument of a definition's `run`. */
 type RunContextOf<D extends AnyTaskDefinition> = Parameters<D['run']>[1]
@@ -35,6 +36,8 @@ export interface ProgressReport {
 export type TestContext<D extends AnyTaskDefinition = AnyTaskDefinition> = RunContextOf<D> & {
   /** The calls of `progress` so far, oldest first. */
   readonly reports: readonly ProgressReport[]
+  /** The complete files that `run` has written, in the order in which they were completed. */
+  readonly written: readonly TestFile[]
   /** The values that `checkpoint.save` got so far, oldest first, as they are read back. */
   readonly saved: readonly unknown[]
   /** Aborts `signal`, as a cancelled task does. */
@@ -70,6 +73,7 @@ export function testContext<D extends AnyTaskDefinition>(
   }
   const controller = new AbortController()
   const reports: ProgressReport[] = []
+  const files = new TestFiles(controller.signal)
   const saved: unknown[] = []
   const made: TestContext = {
     taskId: 'taskId' in options ? options.taskId : 'test',
@@ -86,7 +90,8 @@ export function testContext<D extends AnyTaskDefinition>(
         return controller.signal.throwIfAborted()
       },
     },
-    reports, saved,
+    files,
+    reports, saved, written: files.written,
     abort: (reason) => { controller.abort(reason) },
   }
   return made

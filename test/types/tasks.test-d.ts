@@ -2,7 +2,7 @@
 import { expectTypeOf } from 'expect-type'
 import {
   compose, createTasks, defineTask, jsonSchema, router, taskEndpoints, type AnyTaskDefinition,
-  type CompletedTask, type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskEndpoints, type TaskHandle, type Tasks,
+  type CompletedTask, type Handler, type HttpRequest, type JsonSafe, type Policy, type Task, type TaskContext, type TaskEndpoints, type TaskFile, type TaskHandle, type Tasks,
 } from 'longhaul'
 import { createClient, type InputOf, type ResultOf, type TaskStatus } from 'longhaul/client'
 import { memory } from 'longhaul/memory'
@@ -248,7 +248,9 @@ type AtClient<S extends TaskStatus['status']> =
 /** The client's status is the server's task: the same names, times as text, one type of result. */
 export async function watching(): Promise<void> {
   expectTypeOf<AtClient<'processing'>>().branded.toEqualTypeOf<OnWire<'processing'>>()
-  expectTypeOf<AtClient<'completed'>>().branded.toEqualTypeOf<OnWire<'completed'>>()
+  // Endpoints add the `url` of each file.
+  expectTypeOf<AtClient<'completed'>['files'][number]>().branded.toEqualTypeOf<TaskFile & { readonly url: string }>()
+  expectTypeOf<Omit<AtClient<'completed'>, 'files'>>().branded.toEqualTypeOf<Omit<OnWire<'completed'>, 'files'>>()
   expectTypeOf<AtClient<'failed'>>().branded.toEqualTypeOf<OnWire<'failed'>>()
   expectTypeOf<AtClient<'cancelled'>>().branded.toEqualTypeOf<OnWire<'cancelled'>>()
   type NotOnWire = Exclude<Task['status'], TaskStatus['status']>

@@ -3,6 +3,7 @@ import {
   PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
   type Job as BullJob, type RedisQueueBackend,
 } from 'bullmq'
+import type { QueueCounts } from '../../../src/queues/queue.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
 import { HostConnection } from './connection.js'
@@ -20,6 +21,17 @@ const UNUSED = { connection: {} }
 
 /** Shortest time between two notices, in milliseconds. */
 const ANNOUNCE_MS = 10
+
+const NOW = 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms'
+
+/** BullMQ keeps the due time of a job, and the start of its latest attempt. */
+const COUNTS = `SELECT count(*) FILTER (WHERE state = 'active')::integer AS running,
+  count(*) FILTER (WHERE state = 'waiting')::integer AS waiting,
+  count(*) FILTER (WHERE state = 'delayed')::integer AS delayed,
+  (extract(epoch FROM clock_timestamp()) * 1000)::float8
+    - min(greatest(added_at_ms, process_at_ms, processed_at_ms))
+      FILTER (WHERE state = 'waiting') AS oldest_ms
+FROM {schema}.job WHERE queue = $1 AND state IN ('active', 'waiting', 'delayed')`
 
 /** A queue of BullMQ in the database of the host. */
 export class PostgresBackend implements Backend {
@@ -49,11 +61,11 @@ export class PostgresBackend implements Backend {
    * PostgreSQL commits transactions with notices one after the other.
    */
   async add(name: string, data: JobData, settings: JobSettings): Promise<void> {
-    const { jobId: id, attempts } = settings
+    const { jobId: id, attempts, priority = 0 } = settings
     const delayMs = Math.ceil(settings.delay ?? 0)
     const options = JSON.stringify({ ...settings, delay: delayMs })
     await this.jobs.add({
-      id, name, data: JSON.stringify(toStored(data)), options, delayMs, attempts,
+      id, name, data: JSON.stringify(toStored(data)), options, delayMs, attempts, priority,
     })
     this.announce()
   }
@@ -65,6 +77,19 @@ export class PostgresBackend implements Backend {
   /** The server releases no job early. */
   untilDue(): Promise<number> {
     return Promise.resolve(0)
+  }
+
+  async now(): Promise<number> {
+    const [row] = await this.database.query<{ readonly now_ms: string }>(NOW, [])
+    return Number(row?.now_ms)
+  }
+
+  async counts(): Promise<QueueCounts> {
+    interface Row extends Omit<QueueCounts, 'oldestWaitingMs'> { readonly oldest_ms: number | null }
+    const [row] = await this.database.query<Row>(COUNTS, [this.name])
+    const { running = 0, waiting = 0, delayed = 0, oldest_ms: oldestMs = null } = row ?? {}
+    const counts = { running, waiting, delayed }
+    return oldestMs === null ? counts : { ...counts, oldestWaitingMs: Math.max(oldestMs, 0) }
   }
 
   /**

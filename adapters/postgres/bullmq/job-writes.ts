@@ -9,13 +9,16 @@ const MAX_BATCH_LENGTH = 262_144
 
 /** Adds jobs as BullMQ's function `add_job` does, without its events. */
 const ADD = `INSERT INTO {schema}.job (
-  queue, id, seq, name, state, data, opts, delay_ms, max_attempts, added_at_ms, process_at_ms
+  queue, id, seq, name, state, data, opts, delay_ms, max_attempts, priority, added_at_ms,
+  process_at_ms
 ) SELECT $1, id, nextval('{schema}.job_seq'), name,
   CASE WHEN delay > 0 THEN 'delayed' ELSE 'waiting' END::{schema}.job_state,
-  data::jsonb, opts::jsonb, delay, attempts, now_ms, CASE WHEN delay > 0 THEN now_ms + delay END
+  data::jsonb, opts::jsonb, delay, attempts, priority, now_ms,
+  CASE WHEN delay > 0 THEN now_ms + delay END
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS clock,
-  unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::integer[])
-    WITH ORDINALITY AS added (id, name, data, opts, delay, attempts, place)
+  unnest(
+    $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::integer[], $8::integer[]
+  ) WITH ORDINALITY AS added (id, name, data, opts, delay, attempts, priority, place)
 ORDER BY place
 ON CONFLICT (queue, id) DO NOTHING`
 
@@ -29,6 +32,7 @@ export interface NewJob {
   readonly options: string
   readonly delayMs: number
   readonly attempts: number
+  readonly priority: number
 }
 
 /** Adds the jobs of one turn of the event loop in one statement. */
@@ -61,6 +65,7 @@ export class JobWrites {
       this.queue, jobs.map(({ id }) => id), jobs.map(({ name }) => name),
       jobs.map(({ data }) => data), jobs.map(({ options }) => options),
       jobs.map(({ delayMs }) => delayMs), jobs.map(({ attempts }) => attempts),
+      jobs.map(({ priority }) => priority),
     ]))
   }
 }

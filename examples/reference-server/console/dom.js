@@ -59,3 +59,9 @@ const bytes = new Intl.NumberFormat('en', { minimumFractionDigits: 1, maximumFra
 export function mebibytes(count) {
   return `${bytes.format(count / 1_048_576)} MiB`
 }
+
+/** Returns a number of bytes with a unit that fits: bytes, KiB or MiB. */
+export function byteSize(count) {
+  if (count < 1024) return `${count} ${count === 1 ? 'byte' : 'bytes'}`
+  return count < 1_048_576 ? `${bytes.format(count / 1024)} KiB` : mebibytes(count)
+}

@@ -1,5 +1,6 @@
 import './token-form.js'
 import './tasks.js'
+import './operator.js'
 import './upload.js'
 import './download.js'
 import './bulk.js'

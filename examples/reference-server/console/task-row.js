@@ -1,157 +1,190 @@
 import { announce, fill, h, isBusy, setBusy } from './dom.js'
 import { errorBox } from './errors.js'
-import { freed, pause, take } from './watching.js'
+import { handleOf } from './task-calls.js'
+import { FileList } from './task-files.js'
+import {
+  attemptList, callbackWords, outcomeOf, percentOf, statusWords, timesOf,
+} from './task-parts.js'
+import { callbackOf, changesOf } from './task-watch.js'
 
-const LOOK_MS = 1500
-const CALLBACK_MS = 2000
-const CALLBACK_MAX_MS = 30_000
-const WORDS = { processing: 'runs', completed: 'completed', failed: 'failed', cancelled: 'cancelled' }
+const NEWS = {
+  completed: 'is completed', failed: 'has failed', cancelled: 'was cancelled',
+}
 
-/** One task in the list: what it is, how far it is, what came of it, and who was told. */
+/** One task of the list: its progress, its outcome, its files, and what can be done with it. */
 export class TaskRow {
-  ended = false
-  /** Whether the server knows nothing of it any more. */
-  lost = false
-  #gone = new AbortController()
-  #state = h('span', { class: 'badge' }, 'accepted')
+  element
+  taskId
+  /** The status of the task, as the server sent it last. */
+  task
+  #handle
+  #name
+  #removed = new AbortController()
+  #watching
+  #shown = ''
+  #files
+  #badge = h('span', { class: 'badge' })
+  #heading
   #bar
   #figures = h('span', { class: 'figures' })
-  #heading
-  #cancel
-  #callback = h('p', { class: 'callback', hidden: true })
-  #outcome = h('div')
-  #onLost
+  #meter
+  #times = h('p', { class: 'dim times' })
+  #callback = h('p', { class: 'callback' })
+  #callbackLine
+  #outcome = h('div', { class: 'outcome' })
+  #fault = h('div')
+  #buttons
 
-  constructor(handle, task, { onLost }) {
-    this.handle = handle
-    this.task = task
-    this.#onLost = onLost
-    const short = (handle.taskId ?? '').slice(0, 6)
-    this.#heading = h('h3', { tabindex: -1 }, task, ' ', h('code', { class: 'dim' }, short))
-    this.#bar = h('progress', { max: 100, value: 0, 'aria-label': `Progress of ${task} ${short}` })
-    this.#cancel = h('button', { type: 'button', 'aria-label': `Cancel ${task} ${short}`, onclick: () => { void this.#stop() } }, 'Cancel')
-    this.element = h('li', { class: 'task', 'data-id': handle.taskId },
-      h('div', { class: 'line' }, this.#heading, this.#state, this.#cancel),
-      h('div', { class: 'meter' }, this.#bar, this.#figures),
-      this.#callback, this.#outcome)
+  constructor(task) {
+    const { taskId, task: name } = task
+    const short = taskId.slice(0, 6)
+    const what = `${name} ${short}`
+    const button = (words, run) => h('button', {
+      'type': 'button', 'aria-label': `${words} ${what}`, 'hidden': true,
+      'onclick': ({ currentTarget }) => { void this.#run(currentTarget, run) },
+    }, words)
+    this.taskId = taskId
+    this.#name = name
+    this.#handle = handleOf(taskId)
+    this.#buttons = {
+      cancel: button('Cancel', () => this.#cancel()),
+      watch: button('Watch again', () => { this.#watchAnew() }),
+    }
+    const { cancel, watch } = this.#buttons
+    this.#heading = h('h3', { tabindex: -1 }, name, ' ', h('code', { class: 'dim' }, short))
+    this.#bar = h('progress', { 'max': 100, 'value': 0, 'aria-label': `Progress of ${what}` })
+    this.#meter = h('div', { class: 'meter' }, this.#bar, this.#figures)
+    this.#callbackLine = h('div', { class: 'line', hidden: true }, this.#callback)
+    this.element = h('li', { 'class': 'task', 'data-id': taskId },
+      h('div', { class: 'line' },
+        this.#heading, this.#badge, h('div', { class: 'buttons' }, cancel, watch)),
+      this.#meter, this.#times, this.#callbackLine, this.#outcome, this.#fault)
+    this.show(task)
   }
 
-  /** Follows the task to its end, and its callback to its own. */
+  /** Shows the status of the task as the server has sent it. */
+  show(task) {
+    const text = JSON.stringify([task, statusWords(task)])
+    if (text === this.#shown) return
+    this.#shown = text
+    const words = statusWords(task)
+    const isFinal = task.status !== 'processing'
+    this.#badge.className = `badge ${words}`
+    this.#badge.textContent = words
+    const share = percentOf(task)
+    this.#bar.value = share
+    this.#meter.hidden = isFinal
+    this.#figures.textContent = `${Math.floor(share)} % ${task.progress?.message ?? ''}`
+    fill(this.#times, timesOf(task))
+    this.#showCallback(task)
+    this.#showOutcome(task)
+    this.#offer({
+      cancel: !isFinal,
+      watch: false,
+    })
+    this.task = task
+  }
+
+  /** Follows the task until it is final, and then its callback. */
   async watch() {
-    const { signal } = this.#gone
+    if (this.#watching) return
+    const watching = new AbortController()
+    this.#watching = watching
+    const { signal } = watching
     try {
-      await this.#follow(signal)
-      if (!signal.aborted) await this.#followCallback(signal)
+      if (this.task.status === 'processing') await this.#followTask(signal)
+      for await (const { body } of callbackOf(this.#handle, this.task.callback, signal)) {
+        this.show(body)
+        if (body.callback?.state === 'delivered') {
+          announce(`The callback of ${this.#name} was delivered.`)
+        }
+      }
     } catch (error) {
       if (!signal.aborted) this.#lose(error)
+    } finally {
+      if (this.#watching === watching) this.#watching = undefined
     }
   }
 
-  /** Takes it off the page; the task itself goes on. */
+  /** Moves the focus to the heading of the row. */
+  focus() {
+    this.#heading.focus()
+  }
+
+  /** Removes the row from the page. The task itself continues. */
   remove() {
-    this.#gone.abort(new Error('The row is gone.'))
+    this.#removed.abort(new Error('The row was removed.'))
+    this.#watching?.abort(this.#removed.signal.reason)
+    this.#files?.close()
     this.element.remove()
   }
 
-  /** By events while there is a connection to spare, else by looking now and then. */
-  async #follow(signal) {
-    while (!this.ended) {
-      const release = take()
-      if (release) {
-        try {
-          for await (const task of this.handle.changes({ signal })) this.#show(task)
-        } finally {
-          release()
-        }
-        return
-      }
-      this.#show(await this.handle.status({ signal }))
-      if (!this.ended) await Promise.race([pause(LOOK_MS, signal), freed()])
+  #watchAnew() {
+    this.#watching?.abort(new Error('The task is watched anew.'))
+    this.#watching = undefined
+    fill(this.#fault)
+    this.#offer({ watch: false })
+    void this.watch()
+  }
+
+  async #followTask(signal) {
+    for await (const { body } of changesOf(this.#handle, signal)) this.show(body)
+    announce(`The task ${this.#name} ${NEWS[this.task.status]}.`)
+  }
+
+  #showCallback({ callback }) {
+    this.#callbackLine.hidden = callback === undefined
+    if (callback !== undefined) fill(this.#callback, callbackWords(callback))
+  }
+
+  /** Replaces the outcome only if it differs, so that opened parts stay open. */
+  #showOutcome({ error, result, attempts, files = [] }) {
+    const text = JSON.stringify([error, result, attempts, files])
+    if (text === this.#outcome.dataset.shown) return
+    this.#outcome.dataset.shown = text
+    this.#files?.close()
+    this.#files = files.length > 0 ? new FileList(files) : undefined
+    fill(this.#outcome, outcomeOf({ error, result }), this.#files?.element, attemptList(attempts))
+  }
+
+  /** Shows the buttons that fit. If the focused one disappears, moves the focus to the heading. */
+  #offer(offered) {
+    const focused = document.activeElement
+    for (const [name, isOffered] of Object.entries(offered)) {
+      const button = this.#buttons[name]
+      button.hidden = !isOffered
+      if (button === focused && !isOffered) this.focus()
     }
   }
 
-  async #followCallback(signal) {
-    let callback = this.last?.callback
-    while (callback && (callback.state === 'waiting' || callback.state === 'pending')) {
-      const next = Date.parse(callback.nextAttemptAt ?? '') - Date.now() + 500
-      await pause(Math.min(CALLBACK_MAX_MS, Math.max(CALLBACK_MS, next || 0)), signal)
-      callback = (await this.handle.status({ signal })).callback
-      this.#showCallback(callback)
-      if (callback?.state === 'delivered') announce(`The callback of ${this.task} was delivered.`)
-    }
-  }
-
-  #show(task) {
-    this.last = task
-    const { status, progress, error, result } = task
-    this.#state.className = `badge ${status}`
-    this.#state.textContent = WORDS[status]
-    const { done = 0, total = 0, message } = progress ?? {}
-    const share = status === 'completed' ? 100 : total > 0 ? Math.min(100, (done / total) * 100) : 0
-    this.#bar.value = share
-    this.#figures.textContent = `${Math.floor(share)} %${message ? ` ${message}` : ''}`
-    this.#showCallback(task.callback)
-    if (status === 'processing') return
-    this.#end(status)
-    fill(this.#outcome,
-      error ? errorBox(error) : undefined,
-      result ? [h('p', {}, result.message), h('details', {}, h('summary', {}, 'The whole result'), h('pre', { tabindex: 0 }, JSON.stringify(result, null, 2)))] : undefined)
-  }
-
-  #end(status) {
-    if (this.ended) return
-    this.ended = true
-    // The focus must not get lost with the button.
-    const focused = document.activeElement === this.#cancel
-    this.#cancel.remove()
-    if (focused) this.#heading.focus()
-    announce(`The task ${this.task} ${status === 'cancelled' ? 'was cancelled' : status === 'failed' ? 'has failed' : 'is completed'}.`)
-  }
-
-  #showCallback(callback) {
-    this.#callback.hidden = callback === undefined
-    if (callback === undefined) return
-    const { state, attempts, lastStatus, fault, nextAttemptAt, deliveredAt } = callback
-    const parts = [
-      attempts > 0 && `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`,
-      lastStatus !== undefined && `the last answer was ${lastStatus}`,
-      fault,
-      state === 'pending' && nextAttemptAt !== undefined && `next at ${clock(nextAttemptAt)}`,
-      deliveredAt !== undefined && `at ${clock(deliveredAt)}`,
-    ]
-    const kind = state === 'delivered' ? 'good' : state === 'failed' ? 'bad' : 'dim'
-    fill(this.#callback, 'Callback: ', h('strong', { class: kind }, state), parts.filter(Boolean).map((part) => `, ${part}`))
-  }
-
-  async #stop() {
-    if (isBusy(this.#cancel)) return
-    setBusy(this.#cancel, true)
+  /** Runs what a button does. Shows its error in the row. */
+  async #run(button, run) {
+    if (isBusy(button)) return
+    setBusy(button, true)
+    fill(this.#fault)
     try {
-      this.#show(await this.handle.cancel({ signal: this.#gone.signal }))
+      await run()
     } catch (error) {
-      if (!this.#gone.signal.aborted) fill(this.#outcome, errorBox(error))
+      if (this.#removed.signal.aborted) return
+      fill(this.#fault, errorBox(error))
+      announce(`${this.#name}: ${error.message}`)
+      // For example: another tab has changed the task. A task that is gone can only be reported.
+      if (error.status === 404) this.#lose(error)
+      if (error.status === 409) this.show((await this.#handle.status()).body)
     } finally {
-      setBusy(this.#cancel, false)
+      setBusy(button, false)
     }
   }
 
-  #lose(error) {
-    const again = h('button', { type: 'button', onclick: () => {
-      this.#heading.focus()
-      fill(this.#outcome)
-      void this.watch()
-    } }, 'Watch again')
-    fill(this.#outcome, errorBox(error), again)
-    // The server forgot it, or it is someone else's: there is nothing to come back to.
-    if (error.status !== 404) return
-    again.remove()
-    this.ended = true
-    this.lost = true
-    this.#cancel.remove()
-    this.#onLost()
+  async #cancel() {
+    const { body } = await this.#handle.cancel({ signal: this.#removed.signal })
+    this.show(body)
   }
-}
 
-function clock(time) {
-  return new Date(time).toLocaleTimeString()
+  /** Shows why the task cannot be watched. A task that the server has deleted has no buttons. */
+  #lose(error) {
+    fill(this.#fault, errorBox(error))
+    const isGone = error.status === 404
+    this.#offer({ ...isGone && { cancel: false }, watch: !isGone })
+  }
 }

@@ -6,7 +6,7 @@ import { currentToken, onToken } from './session.js'
 const size = byId('users-size')
 const state = byId('users-state')
 const place = byId('users-table')
-const buttons = [...document.querySelectorAll('.pager button')]
+const buttons = [...document.querySelectorAll('#users .pager button')]
 const COUNT = new Intl.NumberFormat('en')
 let links = {}
 let asked = 0

@@ -2,7 +2,8 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Backoff } from '../../queues/queue.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
 import type { Checkpoint } from './checkpoint.js'
-import { checkBounds, COUNT, KEPT, PAUSE, TIMER } from './bounds.js'
+import { checkBounds, COUNT, KEPT, PAUSE, SIZE, TIMER } from './bounds.js'
+import type { TaskFiles } from './files.js'
 import type { JsonForm, JsonSafe } from './json-form.js'
 
 /**
@@ -35,6 +36,8 @@ export interface TaskContext<C = unknown, P = unknown> {
    * a failed write never fails the task.
    */
   readonly progress: (done: number, total?: number, message?: string) => void
+  /** Writes files of the result. The definition needs `files: true`. */
+  readonly files: TaskFiles
   /**
    * What an earlier run of this task has saved, and the function to save more. Needs the option
    * `checkpoint` of `defineTask`. A direct answer has no later run: `save` checks the value and
@@ -83,6 +86,18 @@ export interface TaskSettings {
    * together with a queue that spans processes.
    */
   readonly shared?: boolean
+  /**
+   * `true` if `run` writes files. `createTasks` then needs `blobs`. A request for a direct answer
+   * becomes a task, too: its answer has the result, and `Location` names the task with the files.
+   *
+   * @default false
+   */
+  readonly files?: boolean
+  /**
+   * Maximum size of all files of one run, in bytes. Beyond it the task fails
+   * (`result_files_too_large`). Default: that of `createTasks`.
+   */
+  readonly maxFileBytes?: number
   /**
    * Version of the work, 1 to 64 characters. A checkpoint that another version has saved is dropped
    * with `checkpoint_dropped` to `onError`. Change it with what the checkpoint means. Default: none.
@@ -191,7 +206,7 @@ export interface AnyTaskDefinition
 
 const KNOWN = {
   name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0,
-  retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0, shared: 0,
+  retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0, shared: 0, files: 0, maxFileBytes: SIZE,
   checkpoint: 0, version: 0,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>
 const BACKOFF = {

@@ -98,10 +98,11 @@ export class Spool {
   /**
    * Returns the bytes as sent.
    *
+   * @param start - offset of the first byte
    * @throws {HttpError} `gone`: the blob no longer exists.
    */
-  async open({ blob }: SpooledBody): Promise<AsyncIterable<Uint8Array>> {
-    const bytes = await this.#blobs.open(blob)
+  async open({ blob }: SpooledBody, start = 0): Promise<AsyncIterable<Uint8Array>> {
+    const bytes = await this.#blobs.open(blob, start === 0 ? undefined : { start })
     if (bytes !== undefined) return bytes
     throw httpError('gone', { message: 'What was sent is no longer here.' })
   }

@@ -35,15 +35,20 @@ const HOUR_MS = 3_600_000
 /**
  * Defines a task that reads the spooled body which is its input.
  *
+ * @param more - further options of `defineTask`
+ *
  * @throws {TypeError} An option is not valid.
  */
-export function spooledTask<I extends SpooledBody, R>(
-  spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>, run: TaskDefinition<I, R>['run'],
-): TaskDefinition<I, R> {
+export function spooledTask<I extends SpooledBody, R, P = never>(
+  spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>,
+  run: TaskDefinition<I, R, unknown, I, string, P>['run'],
+  more: Pick<TaskOptions<I, R, unknown, I, unknown, string, P>, 'checkpoint' | 'keeps'> = {},
+): TaskDefinition<I, R, unknown, I, string, P> {
   const { name, timeoutMs = HOUR_MS, attempts, backoff, retentionMs, maxPerOwner } = options
-  return defineTask<I, R>({
+  return defineTask<I, R, unknown, I, unknown, string, P>({
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
-    name, input, run: run as TaskOptions<I, R>['run'], timeoutMs, ...spool.task,
+    name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs, ...spool.task,
+    ...more,
     ...attempts !== undefined && { attempts },
     ...backoff && { backoff },
     ...retentionMs !== undefined && { retentionMs },

@@ -59,7 +59,9 @@ export async function acceptSubmission<C>(
       return await acceptOnce(settings, submission, idempotencyKey, accept)
     }
     const { task, created } = await accept()
-    return direct ? { kind: 'temporary', task } : { kind: 'task', task, direct, replayed: !created }
+    // A client may read the files after the answer.
+    if (direct && !definition.files) return { kind: 'temporary', task }
+    return { kind: 'task', task, direct, replayed: !created }
   } catch (error) {
     if (!isInUse || isRefusal(error)) await discardInput(submission)
     throw error

@@ -4,6 +4,7 @@ import { header, response } from '../../openapi/operation.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { members, text, time, type TaskFormat, type TaskFormatAnswer } from './formats.js'
 import { isFinal, type TaskState } from '../record/state.js'
+import { fileLinks } from '../record/files.js'
 import { bodyOf, type TaskBody } from '../record/view.js'
 
 /** Settings of `azureFormat`. */
@@ -44,6 +45,7 @@ const schema = {
     percentComplete: { type: 'number', minimum: 0, maximum: 100 },
     message: text,
     result: members.result,
+    files: members.files,
     error: members.error,
     createdDateTime: time,
     startDateTime: time,
@@ -102,11 +104,11 @@ function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text
 }
 
-function toText(task: TaskSnapshot): string {
-  const { task: kind, progress, result, error, createdAt, startedAt, finishedAt } = bodyOf(task)
+function toText(task: TaskSnapshot, statusPath: string): string {
+  const { task: kind, progress, result, files, error, createdAt, startedAt, finishedAt } = bodyOf(task)
   return JSON.stringify({
     id: task.id, kind, status: STATUS[task.state], percentComplete: percentOf(task, progress),
-    message: progress?.message, result,
+    message: progress?.message, result, files: files && fileLinks(files, statusPath),
     error: task.state === 'cancelled'
       ? { code: 'task_cancelled', message: 'The task was cancelled.' }
       : error,

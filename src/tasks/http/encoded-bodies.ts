@@ -35,8 +35,8 @@ export class EncodedBodies {
     known: WeakMap<TaskSnapshot, Encoded>, task: TaskSnapshot, statusUrl: string,
     textOf: () => string,
   ): Uint8Array {
-    // The task format is the same at every path.
-    const path = this.format === taskFormat ? '' : statusUrl
+    // The task format is the same at every path, except for URLs of files.
+    const path = this.format === taskFormat && !task.blobs ? '' : statusUrl
     const last = known.get(task)
     if (last?.path === path) return last.bytes
     const bytes = Buffer.from(textOf())

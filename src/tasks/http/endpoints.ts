@@ -14,11 +14,13 @@ import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './answer-once.js'
-import { idBelow } from './below-status.js'
+import { idBelow } from './changes/below-status.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
+import { createOverview, type OperatorOverviewOptions } from './lists/overview.js'
 import { createOwnList } from './lists/own-list.js'
-import { createRedeliver } from './redeliver.js'
-import { createRetry } from './retry.js'
+import { createRedeliver } from './changes/redeliver.js'
+import { createRetry } from './changes/retry.js'
+import { createFiles } from './result-files.js'
 import { createStatus } from './status.js'
 import type {
   FindCallback, ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
@@ -159,6 +161,13 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    */
   readonly callback: Handler<C>
   /**
+   * The handler of result files: GET and HEAD of `{status}/files/{name}`, for the owner of the
+   * task. Serves ranges, conditions and `Repr-Digest`, as an attachment. Other paths are passed on.
+   * A task that is unknown, someone else's or not completed, and an unknown name, are all 404
+   * `file_not_found`.
+   */
+  readonly files: Handler<C>
+  /**
    * The handler of the requester's own tasks: GET and HEAD, at a path of your choice. The answer is
    * `{ items, next? }`, the newest task first. Items are bodies of the status resource, and `next`
    * is the path of the next page, as in `Link`.
@@ -189,6 +198,23 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * @throws {TypeError} `authorize` is missing, or `createTasks` has no `index`.
    */
   operatorList(options: OperatorListOptions<C>): Handler<C>
+  /**
+   * Creates the handler of an overview for operators: GET and HEAD. The answer is `{ counts,
+   * oldestQueued?, callbacks }`.
+   *
+   * - `counts` has a member `{ count, more }` for each status of `tasks.list`. It counts up to 1000
+   * tasks of each, so that its cost has a limit.
+   * - `oldestQueued` is the task that has waited longest for a run.
+   * - `callbacks` is `{ examined, failed }`: the tasks whose callback has failed, among the newest
+   * 200 final ones.
+   *
+   * @example
+   * const admins = authorize({ allow: ({ subject }) => subject === 'root', reason: 'needs_admin' })
+   * router({ 'GET /admin/overview': endpoints.operatorOverview({ authorize: admins }) })
+   *
+   * @throws {TypeError} `authorize` is missing, or `createTasks` has no `index`.
+   */
+  operatorOverview(options: OperatorOverviewOptions<C>): Handler<C>
 }
 
 const KNOWN = {
@@ -244,12 +270,14 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     status: createStatus(settings),
     retry: createRetry(settings),
     callback: createRedeliver(settings),
+    files: createFiles(settings),
     // Created if it is read, because it requires an index.
     get list() {
       if (options.owner === 'anyone') throw noList()
       return createOwnList(settings, listOptions.also ?? [])
     },
     operatorList: (operatorOptions) => createOperatorList(settings, operatorOptions),
+    operatorOverview: (operatorOptions) => createOverview(settings, operatorOptions),
   }
 }
 

@@ -3,6 +3,8 @@ import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
 import type { ListedStatus } from '../../stores/task-index.js'
 import type { TaskSnapshot } from '../record/codec.js'
+import { fileLinks, withFileUrls } from '../record/files.js'
+import { bodyOf } from '../record/view.js'
 
 /**
  * Representation of a task for one family of clients: the body of the 202 and of the status
@@ -58,6 +60,20 @@ export const members = {
     properties: { done: { type: 'number' }, total: { type: 'number' }, message: text },
   },
   result: { type: 'object', required: ['message'], properties: { message: text } },
+  files: {
+    type: 'array',
+    description: 'The files of a completed task',
+    items: {
+      type: 'object',
+      required: ['name', 'url', 'size', 'type', 'digest'],
+      properties: {
+        name: text, url: { type: 'string', format: 'uri-reference' },
+        size: { type: 'integer', minimum: 0 },
+        type: { type: 'string', description: 'Media type' },
+        digest: { type: 'string', description: 'SHA-256, as in Repr-Digest' },
+      },
+    },
+  },
   error: {
     type: 'object',
     required: ['code', 'message'],
@@ -111,7 +127,9 @@ export const TASK_STATUSES = {
  * createdAt, … }`.
  */
 export const taskFormat: TaskFormat = {
-  toText: (task) => task.text,
+  toText: ({ blobs, text: body }, statusPath) => (
+    blobs === undefined ? body : withFileUrls(body, statusPath)
+  ),
   notFound: 'task_not_found',
   statuses: TASK_STATUSES,
   schema: {
@@ -131,13 +149,14 @@ export const taskFormat: TaskFormat = {
  */
 export const jobFormat: TaskFormat = {
   toText: (task, statusPath) => {
-    const { taskId, status, ...rest } = JSON.parse(task.text) as { taskId: string; status: string }
+    const { taskId, status, files, ...rest } = bodyOf(task)
     return JSON.stringify({
       id: taskId,
       state: status === 'processing' ? task.state : status,
       jobId: taskId,
       statusUrl: statusPath,
       ...rest,
+      ...files && { files: fileLinks(files, statusPath) },
     })
   },
   notFound: 'job_not_found',

@@ -58,8 +58,8 @@ export async function respondTemporary<C>(
 
 /**
  * Answers a request with an Idempotency-Key, or one whose task was submitted in a transaction of
- * the host, with the result of its task. The task continues if the
- * client disconnects or the time is over. Releases the slot; acquires one if there is none, because
+ * the host or writes files, with the result of its task. `Location` names a task that has files.
+ * The task continues if the client disconnects or the time is over. Releases the slot; acquires one if there is none, because
  * this request asked for a 202 but the first request with its key asked for the result.
  */
 export async function respondWithResult<C>(
@@ -72,7 +72,12 @@ export async function respondWithResult<C>(
   try {
     const waitMs = direct ? settings.syncTimeoutMs : waitSeconds * 1000
     const end = isFinal(task.state) ? task : await waitForEnd(settings, task, slot.signal, waitMs)
-    if (end) return answerOf(end, replayed ? { 'idempotent-replayed': 'true' } : {})
+    if (end) {
+      return answerOf(end, {
+        ...replayed && { 'idempotent-replayed': 'true' },
+        ...end.blobs && { location: settings.path.location(request.mountPath, end.id) },
+      })
+    }
     if (request.signal.aborted) return empty(503)
     if (settings.service.isClosing) throw shuttingDown()
     if (!direct) throw stillRunning()
@@ -123,7 +128,7 @@ function notDoneYet(): HttpError {
 
 /**
  * Returns the error of a request without an Idempotency-Key whose task was submitted in a
- * transaction. Has no Retry-After, because a retry would be another task.
+ * transaction or writes files. Has no Retry-After, because a retry would be another task.
  */
 function continues(location: string): HttpError {
   return httpError('sync_timeout', {

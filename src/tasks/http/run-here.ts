@@ -2,6 +2,7 @@ import type { HttpResponse } from '../../http/exchange.js'
 import { empty } from '../../http/respond.js'
 import { isQueueClosing } from '../../queues/queue.js'
 import { unsavedCheckpoint } from '../definition/unsaved-checkpoint.js'
+import { NO_FILES } from '../run/files/run-files.js'
 import { runOnce } from '../run/run.js'
 import { Stop } from '../run/stop.js'
 import type { EndpointSettings } from './endpoint-settings.js'
@@ -14,15 +15,16 @@ const KEEP_ALIVE_MARGIN_MS = 2000
 /**
  * Acquires a slot for a run that answers its request directly, in this process and without a record
  * (SPEC 4.6 rule 5). Returns `false` if the work has to become a task: because of its
- * Idempotency-Key or its transaction, because `attempts` and `maxPerOwner` are counted on record,
- * because `direct` of `createTasks` says so, or because all slots are taken.
+ * Idempotency-Key or its transaction, because `attempts` and `maxPerOwner` are counted on record, because its
+ * files belong to a task, because `direct` of `createTasks` says so, or because all slots are taken.
  */
 export function acquireRunSlot<C>(
   { service }: EndpointSettings<C>,
-  { direct, idempotencyKey, transaction, definition: { attempts, maxPerOwner } }: Submission<C>,
+  { direct, idempotencyKey, transaction, definition }: Submission<C>,
 ): boolean {
+  const { attempts, maxPerOwner, files } = definition
   const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
-    || maxPerOwner !== undefined
+    || maxPerOwner !== undefined || files === true
   return direct && !needsRecord && service.directHere && service.runSlots.tryAcquire()
 }
 
@@ -51,7 +53,7 @@ async function run<C>(
   const keepAlive = setTimeout(() => undefined, syncTimeoutMs + KEEP_ALIVE_MARGIN_MS)
   const outcome = await runOnce(definition, input, {
     taskId: undefined, attempt: 1, lastAttempt: true, owner, context: settings.context(request),
-    progress: () => undefined, checkpoint: unsavedCheckpoint(definition),
+    progress: () => undefined, checkpoint: unsavedCheckpoint(definition), files: NO_FILES,
     stop, timeoutMs: Math.min(definition.timeoutMs, syncTimeoutMs), maxResultBytes,
   })
   clearTimeout(keepAlive)

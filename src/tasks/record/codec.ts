@@ -1,6 +1,7 @@
 import {
   type ErrorFields, type TaskFailure, type TaskProgress, type TaskRecord, toTaskText,
 } from './record.js'
+import type { TaskFile } from '../definition/files.js'
 import type { AttemptView } from './run-history.js'
 import type { TaskState } from './state.js'
 
@@ -24,13 +25,16 @@ export function encodeHead(record: TaskRecord): string {
 }
 
 function rare(record: TaskRecord): string {
-  const { callback, holder, keeps, startAt, errorFields, enqueuedLater } = record
-  const { runStartedAt, largeWork } = record
+  const {
+    callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork, blobs,
+  } = record
+  const fileRuns = record.fileRuns?.length === 0 ? undefined : record.fileRuns
   const isUsual = (callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater
-    ?? runStartedAt ?? largeWork) === undefined
+    ?? runStartedAt ?? largeWork ?? blobs ?? fileRuns) === undefined
   if (isUsual) return ''
   const members: Rare = {
     callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork,
+    blobs, fileRuns,
   }
   return `,${JSON.stringify(members)}`
 }
@@ -50,7 +54,7 @@ type Head = [
 type Rare = Pick<
   TaskRecord,
   | 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater' | 'runStartedAt'
-  | 'largeWork'
+  | 'largeWork' | 'blobs' | 'fileRuns'
 >
 
 /** The members of the JSON text that are needed to write the record again. */
@@ -58,6 +62,7 @@ interface TaskBody {
   task: string
   progress?: TaskProgress
   result?: unknown
+  files?: readonly TaskFile[]
   error?: TaskFailure
   attempts?: readonly AttemptView[]
   startedAt?: string
@@ -78,7 +83,9 @@ export interface TaskSnapshot {
   readonly errorFields: ErrorFields | undefined
   /** Id of the process that runs the task, if the store outlives it and the run does not. */
   readonly holder: string | undefined
-  /** The task as clients see it, as JSON text. */
+  /** Names of the blobs of its result files, in the order of `files`. Absent without files. */
+  readonly blobs?: readonly string[] | undefined
+  /** The task as clients see it, as JSON text, without the URLs of its files. */
   readonly text: string
 }
 
@@ -98,17 +105,18 @@ export function toSnapshot(id: string, value: string): TaskSnapshot {
   return {
     id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner,
     errorStatus: errorStatus || undefined,
-    errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder, text,
+    errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder,
+    blobs: rare?.blobs, text,
   }
 }
 
 /** Returns the snapshot of a record that this process has just written. */
 export function snapshotOf(record: TaskRecord, text = toTaskText(record)): TaskSnapshot {
   const { id, state, version, createdAt, startAt, expiresAt } = record
-  const { owner, errorStatus, errorFields, holder } = record
+  const { owner, errorStatus, errorFields, holder, blobs } = record
   return {
     id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder,
-    text,
+    blobs, text,
   }
 }
 
@@ -141,6 +149,7 @@ function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRe
     startAt: rare?.startAt,
     errorFields: rare?.errorFields,
     enqueuedLater: rare?.enqueuedLater,
+    files: body.files, blobs: rare?.blobs, fileRuns: rare?.fileRuns,
     runStartedAt: rare?.runStartedAt,
     largeWork: rare?.largeWork,
     work,

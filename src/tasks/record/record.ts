@@ -1,5 +1,6 @@
 import type { ErrorDetail } from '../../http/errors.js'
 import { callbackText, type CallbackState } from './callback-state.js'
+import type { RecordFiles } from './files.js'
 import { historyAfter, historyOfFinal, type AttemptView } from './run-history.js'
 import { canMove, isFinal, type TaskState } from './state.js'
 
@@ -22,7 +23,7 @@ export interface TaskFailure {
 export type ErrorFields = Readonly<Record<string, string>>
 
 /** One task as it is stored. Times are milliseconds since 1970. */
-export interface TaskRecord {
+export interface TaskRecord extends RecordFiles {
   readonly id: string
   readonly name: string
   readonly owner: string | undefined
@@ -126,6 +127,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   const { errorFields = record.errorFields } = to
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const { holder = record.holder } = to
+  const { files = record.files, blobs = record.blobs, fileRuns = record.fileRuns } = to
   const { startAt, keeps, largeWork } = record
   const isBegun = attempt > record.attempt
   const attempts = historyAfter(record, { state, attempt, finishedAt }, to.runError ?? error)
@@ -137,6 +139,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
     startAt, startedAt, finishedAt, expiresAt,
     runStartedAt: isBegun && attempt > 1 ? Date.now() : record.runStartedAt,
     progress, result, error, errorStatus, errorFields, claim, slot, callback, holder, keeps,
+    files, blobs, fileRuns,
     attempts, largeWork,
     work: state === 'completed' ? undefined : record.work,
     enqueuedLater: state === 'queued' ? record.enqueuedLater : undefined,
@@ -186,6 +189,7 @@ export function toTaskText(record: TaskRecord): string {
   if (record.attempt > 0) text += `,"attempt":${record.attempt}`
   if (record.progress !== undefined) text += `,"progress":${JSON.stringify(record.progress)}`
   if (record.result !== undefined) text += `,"result":${record.result}`
+  if (record.files !== undefined) text += `,"files":${JSON.stringify(record.files)}`
   if (record.error !== undefined) text += `,"error":${JSON.stringify(record.error)}`
   if (record.attempts !== undefined) text += `,"attempts":${JSON.stringify(record.attempts)}`
   if (record.callback !== undefined) text += `,"callback":${callbackText(record.callback)}`

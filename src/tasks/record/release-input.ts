@@ -1,3 +1,4 @@
+import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import { releaseExternal } from './external.js'
 import type { Ledger } from './ledger.js'
@@ -7,6 +8,7 @@ import type { TaskRecord } from './record.js'
 export interface BelongingsSettings {
   readonly ledger: Pick<Ledger, 'store'>
   readonly definitions: ReadonlyMap<string, AnyTaskDefinition>
+  readonly blobs: Blobs | undefined
 }
 
 /**
@@ -14,7 +16,7 @@ export interface BelongingsSettings {
  * upload, and the entry of an input that is too long for the record. Never rejects.
  */
 export async function releaseInput(
-  { ledger, definitions }: BelongingsSettings,
+  { ledger, definitions }: Pick<BelongingsSettings, 'ledger' | 'definitions'>,
   { name, keeps, largeWork }: Pick<TaskRecord, 'name' | 'keeps' | 'largeWork'>,
 ): Promise<void> {
   if (keeps !== undefined) await releaseExternal(definitions.get(name), keeps)

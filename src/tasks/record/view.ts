@@ -1,5 +1,6 @@
 import { HttpError, httpError } from '../../http/errors.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
+import type { TaskFile } from '../definition/files.js'
 import type { NameOf, ResultOf } from '../definition/task-types.js'
 import type { CallbackView } from './callback-state.js'
 import type { TaskSnapshot } from './codec.js'
@@ -49,6 +50,7 @@ interface AnyStatus<T extends AnyTaskDefinition> {
 /** The members of a task that is not final. */
 interface Unfinished {
   readonly result?: never
+  readonly files?: never
   readonly error?: never
   readonly finishedAt?: never
 }
@@ -73,6 +75,8 @@ export interface ProcessingTask<T extends AnyTaskDefinition> extends AnyStatus<T
 export interface CompletedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'completed'
   readonly result: ResultOf<T>
+  /** The files that the run has written, in the order of the calls. Absent if there is none. */
+  readonly files?: readonly TaskFile[]
   readonly error?: never
   readonly finishedAt: Date
 }
@@ -82,6 +86,7 @@ export interface FailedTask<T extends AnyTaskDefinition> extends AnyStatus<T> {
   readonly status: 'failed'
   readonly error: TaskFailure
   readonly result?: never
+  readonly files?: never
   readonly finishedAt: Date
 }
 
@@ -90,6 +95,7 @@ export interface CancelledTask<T extends AnyTaskDefinition> extends AnyStatus<T>
   readonly status: 'cancelled'
   readonly error?: never
   readonly result?: never
+  readonly files?: never
   readonly finishedAt: Date
 }
 
@@ -115,6 +121,7 @@ export interface TaskBody {
   readonly attempt?: number
   readonly progress?: TaskProgress
   readonly result?: unknown
+  readonly files?: readonly TaskFile[]
   readonly error?: TaskFailure
   readonly attempts?: readonly AttemptView[]
   readonly callback?: CallbackView

@@ -4,7 +4,8 @@ import { type Attempt, HandBackError, type Job, isQueueClosing } from '../../que
 import type { AnyTaskDefinition, TaskContext } from '../definition/define.js'
 import { UNDECLARED } from '../definition/unsaved-checkpoint.js'
 import { elapsed } from '../record/elapsed.js'
-import { failureOf, isPermanent, toFailure, type Failure } from './failure.js'
+import { ended, endingOf, failed, type Ending } from './ending.js'
+import { failureOf, isPermanent, toFailure } from './failure.js'
 import type { ExecutorSettings } from './executor-settings.js'
 import { isJobOf } from '../record/ids.js'
 import type { VersionedRecord, Moved } from '../record/ledger.js'
@@ -12,6 +13,9 @@ import { CancelWatch } from './cancel-watch.js'
 import { RunCheckpoint } from './checkpoint.js'
 import { ProgressWriter } from './progress.js'
 import type { TaskChange, TaskFailure, TaskProgress, TaskRecord } from '../record/record.js'
+import { NO_FILES, type RunFiles } from './files/run-files.js'
+import { openRunFiles } from './files/open-run-files.js'
+import { inTime } from './in-time.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from './run.js'
 import { isFinal } from '../record/state.js'
 import { publishCheckpointDropped } from '../record/task-channel.js'
@@ -38,6 +42,7 @@ export class TaskAttempt {
    */
   private fence = Infinity
   private writer: ProgressWriter | undefined
+  private files: RunFiles | undefined
   private over = false
 
   constructor(
@@ -151,17 +156,45 @@ export class TaskAttempt {
     this.fence = begun.record.attempt
     const checkpoint = definition.checkpoint && this.checkpointOf(definition, begun.record)
     if (checkpoint && this.fence > 1) await checkpoint.claim()
+    const { retentionMs, stop } = this
+    this.files = openRunFiles(this.settings, definition, {
+      record: begun.record, retentionMs, stop, write: async (change) => {
+        const now = await this.writeWithRetry(change)
+        this.noteWrite(now)
+        return now
+      },
+    })
     const outcome = error !== undefined
       ? failedOutcome(error)
       : await runValidated(definition, input, {
         taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt,
-        owner: begun.record.owner, context: job.context, progress: this.report, stop: this.stop,
-        checkpoint: checkpoint ?? UNDECLARED,
+        owner: begun.record.owner, context: job.context, progress: this.report, stop,
+        files: this.files ?? NO_FILES, checkpoint: checkpoint ?? UNDECLARED,
         timeoutMs: definition.timeoutMs, maxResultBytes,
       })
     this.over = true
     await checkpoint?.end()
-    await this.conclude(outcome, await this.writer?.close())
+    const progress = await this.writer?.close()
+    if (!this.files) return this.conclude(outcome, progress)
+    await this.concludeWithFiles(this.files, outcome, progress)
+  }
+
+  /** Keeps the files of a completed task. Deletes those of every other run. */
+  private async concludeWithFiles(
+    files: RunFiles, outcome: Outcome, progress: TaskProgress | undefined,
+  ): Promise<void> {
+    const checked = files.check(outcome)
+    // If the store fails, the record may be completed without an answer. The files then expire.
+    let isUnknown = checked.kind === 'completed'
+    try {
+      await this.conclude(checked, progress)
+      isUnknown = false
+    } finally {
+      const { record } = this.current as VersionedRecord
+      const isKept = isJobOf(this.job, record) && record.attempt === this.fence
+        && record.state === 'completed'
+      if (!isKept && !isUnknown) await files.discard()
+    }
   }
 
   private checkpointOf(definition: AnyTaskDefinition, record: TaskRecord): RunCheckpoint {
@@ -206,7 +239,11 @@ export class TaskAttempt {
         return this.requeue(progress, failureOf('task_interrupted'), why)
       }
     }
-    this.noteWrite(await this.writeWithRetry(ended(endingOf(outcome), progress, this.retentionMs)))
+    const end = ended(endingOf(outcome), progress, this.retentionMs)
+    const files = outcome.kind === 'completed' ? this.files : undefined
+    this.noteWrite(await this.writeWithRetry(
+      files ? (record) => ({ ...end, ...files.recorded(record) }) : () => end,
+    ))
     // Also if the record was final already: an earlier try of this very write may have made it so.
     const { record } = this.current as VersionedRecord
     if (isJobOf(job, record) && isFinal(record.state)) return settings.onFinal(record)
@@ -218,9 +255,12 @@ export class TaskAttempt {
     return this.current && ledger.move(this.current, (record) => this.ifOwn(record, to))
   }
 
-  private async writeWithRetry(to: TaskChange): Promise<Moved | undefined> {
+  private async writeWithRetry(
+    to: (record: TaskRecord) => TaskChange,
+  ): Promise<Moved | undefined> {
     const { ledger } = this.settings
-    return this.current && ledger.moveWithRetry(this.current, (record) => this.ifOwn(record, to))
+    return this.current
+      && ledger.moveWithRetry(this.current, (record) => this.ifOwn(record, to(record)))
   }
 
   private ifOwn(record: TaskRecord, to: TaskChange): TaskChange | undefined {
@@ -250,7 +290,7 @@ export class TaskAttempt {
   private async requeue(
     progress: TaskProgress | undefined, runError: TaskFailure, why: Error,
   ): Promise<void> {
-    const now = await this.writeWithRetry({ progress, state: 'queued', runError })
+    const now = await this.writeWithRetry(() => ({ progress, state: 'queued', runError }))
     this.noteWrite(now)
     if (!now || !isJobOf(this.job, now.record)) return
     // Also if not moved: an earlier try of this very write may have succeeded, and its answer was
@@ -263,24 +303,6 @@ export class TaskAttempt {
 const begin = (record: TaskRecord): TaskChange => ({
   state: 'processing', attempt: record.attempt + 1, startedAt: record.startedAt ?? Date.now(),
 })
-
-/** Rejects with `task_timeout` when a schema takes longer than a run may. */
-async function inTime(
-  validating: Promise<never>, { name, timeoutMs }: AnyTaskDefinition,
-): Promise<never> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const cause = new Error(`The schema of ${name} took longer than ${String(timeoutMs)} ms`)
-      reject(httpError('task_timeout', { cause }))
-    }, timeoutMs).unref()
-  })
-  try {
-    return await Promise.race([validating, late])
-  } finally {
-    clearTimeout(timer)
-  }
-}
 
 /**
  * Ends a record from outside a run, unless its task was enqueued again or its id was used again.
@@ -296,29 +318,7 @@ export async function finish(
   if (now?.record.job === job && isFinal(now.record.state)) await settings.onFinal(now.record)
 }
 
-/** The members of a record that the end of a run sets. */
-type Ending = Pick<TaskChange, 'state' | 'result' | 'error' | 'errorStatus' | 'errorFields'>
-
-function endingOf(outcome: Outcome): Ending {
-  if (outcome.kind === 'completed') return { state: 'completed', result: outcome.result }
-  return failed(outcome.kind === 'failed' ? outcome.failure : failureOf('task_interrupted'))
-}
-
-function ended(
-  ending: Ending, progress: TaskProgress | undefined, retentionMs: number,
-): TaskChange {
-  const { state, result, error, errorStatus, errorFields } = ending
-  const finishedAt = Date.now()
-  const expiresAt = finishedAt + retentionMs
-  return { state, result, error, errorStatus, errorFields, progress, finishedAt, expiresAt }
-}
-
 /** The error that the queue gets for a failed attempt: enough for a log line, nothing masked. */
 export class AttemptFailed extends Error {
   override readonly name = 'AttemptFailed'
-}
-
-/** Returns the change to a record for a failure. */
-export function failed({ status, fields, ...error }: Failure): Ending {
-  return { state: 'failed', error, errorStatus: status, errorFields: fields }
 }

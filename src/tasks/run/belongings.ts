@@ -1,6 +1,8 @@
+import { allFileKeys } from '../record/files.js'
 import type { TaskRecord } from '../record/record.js'
 import { releaseInput, type BelongingsSettings } from '../record/release-input.js'
 import { checkpointKey } from './checkpoint-entry.js'
+import { deleteFiles } from './files/delete-files.js'
 
 /**
  * Releases all that a task owns beside its record, once the record was deleted. Never rejects,
@@ -13,6 +15,7 @@ export async function releaseBelongings(
 ): Promise<void> {
   await releaseInput(settings, record)
   await releaseCheckpoint(settings, record)
+  await deleteFiles(settings.blobs, allFileKeys(record))
 }
 
 async function releaseCheckpoint(

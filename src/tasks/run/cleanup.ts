@@ -1,24 +1,27 @@
 import { settleTaskClaim } from '../../idempotency/once-task.js'
 import { releaseSlot } from '../intake/owner-slots.js'
 import { releaseInput, type BelongingsSettings } from '../record/release-input.js'
+import { hiddenFileKeys } from '../record/files.js'
 import { taskKey } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
 import { renewLargeWork } from '../record/work.js'
+import { deleteFiles } from './files/delete-files.js'
 
 /**
- * Returns whether a final task needs cleanup: has a claim, a slot, a callback, an external resource
- * or a large input.
+ * Returns whether a final task needs cleanup: has a claim, a slot, a callback, an external resource,
+ * a large input, or blobs that are no files of its result.
  */
 export function needsCleanup(
-  { claim, slot, callback, keeps, largeWork }: TaskRecord,
+  { claim, slot, callback, keeps, largeWork, fileRuns = [] }: TaskRecord,
 ): boolean {
-  return (claim ?? slot ?? callback ?? keeps ?? largeWork) !== undefined
+  return (claim ?? slot ?? callback ?? keeps ?? largeWork) !== undefined || fileRuns.length > 0
 }
 
 /**
- * Cleans up after a final task: enqueues its callback, settles its claim, and releases its slot. If
- * it is completed, releases its input too; otherwise a retry may need that. May be called again for
- * the same task. Rejects if the callback could not be enqueued.
+ * Cleans up after a final task: enqueues its callback, settles its claim, releases its slot, and
+ * deletes blobs that are no files of its result. If it is completed, releases its input too;
+ * otherwise a retry may need that. May be called again for the same task. Rejects if the callback
+ * could not be enqueued.
  */
 export async function cleanUp(
   record: TaskRecord, settings: BelongingsSettings,
@@ -33,6 +36,7 @@ export async function cleanUp(
     await settleTaskClaim(store, claim, ended).catch(() => undefined)
   }
   if (slot !== undefined) await releaseSlot(store, slot, record).catch(() => undefined)
+  await deleteFiles(settings.blobs, hiddenFileKeys(record))
   if (record.state === 'completed') return releaseInput(settings, record)
   await renewLargeWork(store, record, recordMs).catch(() => undefined)
 }

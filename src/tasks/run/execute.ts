@@ -2,7 +2,8 @@ import type { ErrorCode } from '../../http/errors.js'
 import {
   type Attempt, type DeadReason, type Job, isHandBack, QueueClosingError,
 } from '../../queues/queue.js'
-import { AttemptFailed, CANCELLED, failed, finish, TaskAttempt } from './attempt.js'
+import { AttemptFailed, CANCELLED, finish, TaskAttempt } from './attempt.js'
+import { failed } from './ending.js'
 import type { ExecutorSettings } from './executor-settings.js'
 import { failureOf } from './failure.js'
 import { isJobOf } from '../record/ids.js'

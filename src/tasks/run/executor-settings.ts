@@ -1,3 +1,4 @@
+import type { Blobs } from '../../stores/blobs.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { Ledger } from '../record/ledger.js'
 import type { TaskRecord } from '../record/record.js'
@@ -14,6 +15,8 @@ export interface ExecutorSettings {
   /** Time for which a task that no worker can run is handed back before it fails. */
   readonly unknownTaskMs: number
   readonly maxResultBytes: number
+  readonly blobs: Blobs | undefined
+  readonly maxFileBytes: number
   readonly progressIntervalMs: number
   readonly identity: StoreIdentity
   readonly handBacks: HandBacks

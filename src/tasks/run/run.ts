@@ -127,19 +127,22 @@ class RunContext implements TaskContext {
   readonly owner: string | undefined
   readonly context: unknown
   readonly progress: TaskContext['progress']
+  readonly files: TaskContext['files']
   readonly checkpoint: TaskContext['checkpoint']
   declare readonly signal: AbortSignal
   readonly #stop: Stop
 
-  constructor({ taskId, attempt, lastAttempt, owner, context, progress, checkpoint, stop }: RunOptions) {
+  constructor(options: RunOptions) {
+    const { taskId, attempt, lastAttempt, owner, context, progress, files, checkpoint } = options
     this.taskId = taskId
     this.attempt = attempt
     this.lastAttempt = lastAttempt
     this.owner = owner
     this.context = context
     this.progress = progress
+    this.files = files
     this.checkpoint = checkpoint
-    this.#stop = stop
+    this.#stop = options.stop
     // An own property, so that a copy (`{ ...context }`) has it too. All contexts share one getter,
     // because V8 keeps a hidden class, and with it the whole run, for each getter that it meets.
     Object.defineProperty(this, 'signal', RunContext.#signal)

@@ -5,7 +5,8 @@ import { BullMQQueue } from 'longhaul/bullmq'
 import { PostgresQueue } from 'longhaul/postgres'
 
 const [, , url = '', role = '', name = ''] = process.argv
-const TIMES = { lockDurationMs: 2000, stalledIntervalMs: 500 }
+// The machine may be busy.
+const TIMES = { lockDurationMs: 2000, stalledIntervalMs: 500, timeoutMs: 10_000 }
 const queue = url.startsWith('postgres')
   ? new PostgresQueue({ pool: new pg.Pool({ connectionString: url }), name, ...TIMES })
   : new BullMQQueue({ connection: new Redis(url, { maxRetriesPerRequest: null }), name, ...TIMES })

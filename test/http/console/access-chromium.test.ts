@@ -12,13 +12,17 @@ declare const axe: { run(options: RunOptions): Promise<AxeResults> }
 const kit = useConsole()
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** A page with something in each of its panels. */
+/** A page with something in each of its panels, the view of the operator included. */
 async function filled(options: OpenOptions): Promise<Page> {
-  const page = await kit.open(options)
+  const token = 'demo-admin'
+  await kit.submitAndWait(token, 'wait', { ms: 0, fail: true })
+  await kit.submitAndWait(token, 'export-users', {})
+  const page = await kit.open({ ...options, token })
+  await page.locator('#operator-tasks td').first().waitFor()
   await page.getByLabel('Seconds').fill('60')
   await page.getByLabel('Callback URL').fill('http://example.com/hook')
   await page.getByRole('button', { name: 'Submit the task' }).click()
-  await page.locator('.badge.processing').waitFor()
+  await page.locator('#task-list .badge.running').waitFor()
   await page.getByLabel('Callback URL').fill('http://10.0.0.1/')
   await page.getByRole('button', { name: 'Submit the task' }).click()
   await page.locator('#task-error .error').waitFor()
@@ -26,7 +30,7 @@ async function filled(options: OpenOptions): Promise<Page> {
   await page.getByLabel('Callback URL').fill('')
   await page.getByLabel('Fail in the end').check()
   await page.getByRole('button', { name: 'Submit the task' }).click()
-  await page.locator('.badge.failed').waitFor()
+  await page.locator('#task-list .badge.failed').nth(1).waitFor()
   await page.getByRole('button', { name: 'Example with mistakes' }).first().click()
   await page.getByRole('button', { name: 'Upload the lines' }).click()
   await page.locator('#upload-lines td').first().waitFor()
@@ -107,7 +111,7 @@ describe('by keyboard alone', () => {
     await page.keyboard.press('ControlOrMeta+a')
     await page.keyboard.type('60')
     await page.keyboard.press('Enter')
-    await page.locator('.badge.processing').waitFor()
+    await page.locator('.badge.running').waitFor()
     await tabTo(page, '.task button')
     await page.keyboard.press('Space')
     await page.locator('.badge.cancelled').waitFor()

@@ -6,7 +6,7 @@ import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } fr
 import { parseTokens } from '../../../examples/reference-server/auth.js'
 import { DEMO_TOKENS } from '../../../examples/reference-server/config.js'
 import { largeFile } from '../../../examples/reference-server/large-file.js'
-import { startServer, type RunningServer } from '../../../examples/reference-server/server.js'
+import { startServer, type RunningServer, type StartOptions } from '../../../examples/reference-server/server.js'
 import { openBrowser } from '../../servers/chromium.js'
 import { AnswerWatch } from '../kit/openapi-watch.js'
 
@@ -14,12 +14,17 @@ import { AnswerWatch } from '../kit/openapi-watch.js'
 export const CEILING_MS = 40_000
 
 export interface OpenOptions extends BrowserContextOptions {
-  /** The demo token to choose; `null` for none. Default `demo-writer`. */
+  /** The token to use; `null` for none. Default: a token with the role writer that no other test has. */
   readonly token?: string | null
 }
 
+/** Number of tokens with the role writer, each of another owner. A list shows the tasks of its owner. */
+const WRITERS = 30
+const OWN_TOKENS = Array.from({ length: WRITERS }, (_, at) => `own-${at}=owner-${at}:writer`)
+
 export class ConsoleKit {
   url = ''
+  #writers = 0
   /** What the pages of the test that runs have complained of. */
   readonly problems: string[] = []
   browser: Browser | undefined
@@ -27,7 +32,7 @@ export class ConsoleKit {
   readonly #own: BrowserContext[] = []
 
   /** A page in a tab of its own, which is what the console keeps anything for. */
-  async open({ token = 'demo-writer', ...options }: OpenOptions = {}): Promise<Page> {
+  async open({ token = this.newToken(), ...options }: OpenOptions = {}): Promise<Page> {
     const context = await this.#context(options)
     const page = await context.newPage()
     page.setDefaultTimeout(CEILING_MS)
@@ -43,10 +48,45 @@ export class ConsoleKit {
     })
     await page.goto(this.url)
     if (token !== null) {
-      await page.getByRole('button', { name: token }).click()
+      await page.getByLabel('Bearer token').fill(token)
+      await page.getByRole('button', { name: 'Use token' }).click()
       await page.locator('#session-state', { hasText: 'The server knows this token' }).waitFor()
     }
     return page
+  }
+
+  /** Returns a token with the role writer, whose owner has no tasks yet. */
+  newToken(): string {
+    assert.ok(this.#writers < WRITERS, 'there are enough tokens')
+    return `own-${this.#writers++}`
+  }
+
+  /** Sends a request without the page. */
+  async ask(token: string, method: string, path: string, body?: object): Promise<Response> {
+    return fetch(this.url + path, {
+      method,
+      headers: {
+        'authorization': `Bearer ${token}`,
+        ...body && { 'content-type': 'application/json', 'prefer': 'respond-async' },
+      },
+      ...body && { body: JSON.stringify(body) },
+    })
+  }
+
+  /** Submits a task without the page. Resolves with its id. */
+  async submit(token: string, task: string, data: object, more: object = {}): Promise<string> {
+    const answer = await this.ask(token, 'POST', '/api/long-running-task', { task, data, ...more })
+    assert.equal(answer.status, 202)
+    return (await answer.json() as { taskId: string }).taskId
+  }
+
+  /** Submits a task without the page. Resolves with its id once it is final. */
+  async submitAndWait(token: string, task: string, data: object, more: object = {}): Promise<string> {
+    const id = await this.submit(token, task, data, more)
+    const headers = { authorization: `Bearer ${token}`, prefer: 'wait=20' }
+    const answer = await fetch(`${this.url}/api/status/${id}`, { headers })
+    assert.notEqual((await answer.json() as { status: string }).status, 'processing')
+    return id
   }
 
   /** Closes what the test has opened. */
@@ -64,14 +104,15 @@ export class ConsoleKit {
   }
 }
 
-/** The server with its demo tokens, and a browser, for the tests of one file. */
-export function useConsole(): ConsoleKit {
+/** A server and a browser for the tests of one file. The engine is memory, or what `connect` says once the tests begin. */
+export function useConsole(connect?: () => Partial<StartOptions>): ConsoleKit {
   const kit = new ConsoleKit()
   let server: RunningServer | undefined
   let watch: AnswerWatch | undefined
   before(async () => {
     server = await startServer({
-      host: '127.0.0.1', port: 0, tokens: parseTokens(DEMO_TOKENS), rateLimit: 100_000, callbackAllow: ['127.0.0.1'], drainMs: 100,
+      host: '127.0.0.1', port: 0, tokens: parseTokens([DEMO_TOKENS, ...OWN_TOKENS].join(',')),
+      rateLimit: 100_000, callbackAllow: ['127.0.0.1'], drainMs: 100, ...connect?.(),
     })
     kit.url = server.url
     watch = await AnswerWatch.of(server.url)
@@ -91,15 +132,18 @@ export function useConsole(): ConsoleKit {
   return kit
 }
 
-/** Submits a task that waits, and gives its row in the list. */
+/** Submits a task that waits, and returns its row in the list. */
 export async function submitWait(page: Page, seconds: number): Promise<Locator> {
   const before = await page.locator('.task').count()
   await page.getByLabel('Seconds').fill(String(seconds))
   await page.getByRole('button', { name: 'Submit the task' }).click()
   await page.locator('.task').nth(before).waitFor()
   const id = await page.locator('.task').first().getAttribute('data-id')
-  return page.locator(`.task[data-id="${id ?? ''}"]`)
+  return rowOf(page, id ?? '')
 }
+
+/** Returns the row of a task in the list. */
+export const rowOf = (page: Page, taskId: string): Locator => page.locator(`.task[data-id="${taskId}"]`)
 
 /** Resolves once a row of the list shows a state. */
 export const state = (row: Locator, words: string): Promise<void> => row.locator('.badge', { hasText: words }).waitFor()

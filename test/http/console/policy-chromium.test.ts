@@ -28,7 +28,7 @@ describe('tokens', () => {
     await page.getByRole('button', { name: 'Submit the task' }).click()
     await page.locator('#task-error', { hasText: 'forbidden (403)' }).waitFor()
 
-    await page.getByRole('button', { name: 'Forget' }).click()
+    await page.getByRole('button', { name: 'Forget token' }).click()
     assert.equal(await page.getByLabel('Bearer token').inputValue(), '')
     assert.equal(await page.evaluate('sessionStorage.getItem("longhaul.token")'), null)
     assert.equal(await page.locator('#users-table td').count(), 0)

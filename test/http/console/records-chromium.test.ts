@@ -133,8 +133,8 @@ describe('users', () => {
   test('are paged forwards and backwards by the links of the server', async () => {
     const page = await kit.open({ token: 'demo-reader' })
     const now = page.locator('#users-state')
-    const button = (name: string): Locator => page.locator('.pager').getByRole('button', { name })
-    const off = async (): Promise<string[]> => (await page.locator('.pager [aria-disabled=true]').allInnerTexts())
+    const button = (name: string): Locator => page.locator('#users .pager').getByRole('button', { name })
+    const off = async (): Promise<string[]> => (await page.locator('#users .pager [aria-disabled=true]').allInnerTexts())
     await now.filter({ hasText: /^1 to 10 of 1,2\d\d users\.$/ }).waitFor()
     assert.equal(await page.locator('#users-table tbody tr').count(), 10)
     assert.deepEqual(await off(), ['Previous'])

@@ -23,7 +23,7 @@ describe('tasks', () => {
   test('a task is cancelled; the focus stays with it', async () => {
     const page = await kit.open()
     const row = await submitWait(page, 60)
-    await state(row, 'runs')
+    await state(row, 'running')
     await row.getByRole('button', { name: 'Cancel' }).focus()
     await page.keyboard.press('Enter')
     await state(row, 'cancelled')

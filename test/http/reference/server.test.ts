@@ -6,6 +6,7 @@ import { exportUsers } from '../../../examples/reference-server/tasks/export-use
 import { wait } from '../../../examples/reference-server/tasks/wait.js'
 import { MemoryUsers } from '../../../examples/reference-server/users/memory-users.js'
 import { seededUsers } from '../../../examples/reference-server/users/seed.js'
+import { testContext } from 'longhaul/testing'
 import { useReference } from '../kit/reference.js'
 
 const client = useReference()
@@ -300,8 +301,7 @@ describe('what the tasks do', () => {
     const context = () => {
       const stop = new AbortController()
       return {
-        taskId: undefined, attempt: 1, lastAttempt: true, owner: undefined, context: undefined, signal: stop.signal,
-        checkpoint: { value: undefined, save: () => Promise.resolve() },
+        ...testContext(wait), signal: stop.signal,
         progress(done: number) {
           reports.push(done)
           stop.abort()

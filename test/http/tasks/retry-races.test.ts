@@ -56,7 +56,7 @@ after(async () => {
 })
 
 /** Submits a task of a key of its own. */
-async function submit(tasks: Tasks<typeof definitions>, first?: Run, definition = work) {
+async function submit(tasks: Tasks<typeof definitions>, first?: Run, definition: typeof definitions[number] = work) {
   const key = `k${String(++keys)}`
   if (first) behaviours.set(key, first)
   const { taskId: id } = await tasks.submit(definition, { key }, { owner: 'ann' })
@@ -64,7 +64,7 @@ async function submit(tasks: Tasks<typeof definitions>, first?: Run, definition 
 }
 
 /** Submits a task that fails. */
-async function failed(tasks: Tasks<typeof definitions>, definition = work) {
+async function failed(tasks: Tasks<typeof definitions>, definition: typeof definitions[number] = work) {
   const { id, key } = await submit(tasks, undefined, definition)
   assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'failed')
   return { id, key, succeed: () => { behaviours.set(key, () => ({ message: 'done' })) } }

@@ -13,7 +13,7 @@ import { syncPieces } from '../../../src/ndjson/sync-pieces.js'
 import { uploadOperation } from '../../../src/ndjson/upload-operation.js'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
 import type { Schema } from '../../../src/schema/schema.js'
-import type { TaskContext } from '../../../src/tasks/definition/define.js'
+import { testContext } from '../../../src/testing/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
 interface User { id: number }
@@ -143,10 +143,9 @@ describe('the run of a spooled upload', () => {
     await blobs.put(blob, given(text), { ttlMs: 60_000 })
     // In the pieces that it came in.
     const pieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(...text.split(/(?<=\n)/)) })
-    const checkpoint = { value: undefined, save: () => Promise.resolve() }
-    const context: TaskContext<unknown, never> = { checkpoint, taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: undefined, context: undefined, progress }
     const schema = jsonSchema<User>({ type: 'object', required: ['id'] })
     const { task } = ndjsonUpload<User>({ schema, write: () => undefined, background: { name: 'up', blobs: pieces } })
+    const context = { ...testContext(task), signal, progress }
     return task.run({ blob, coding: 'identity', size: text.length }, context)
   }
 

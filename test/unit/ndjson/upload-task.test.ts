@@ -6,7 +6,7 @@ import { PartialLine } from '../../../src/ndjson/partial-line.js'
 import { ndjsonUpload } from '../../../src/ndjson/upload.js'
 import { decodeOptions, type UploadBackgroundOptions, type UploadOptions } from '../../../src/ndjson/upload-options.js'
 import { spooledUpload } from '../../../src/ndjson/upload-task.js'
-import type { TaskContext } from '../../../src/tasks/definition/define.js'
+import { testContext } from '../../../src/testing/index.js'
 import { fakeRequest } from '../http/fake-request.js'
 
 const BLOB = `ndjson-upload/${'a'.repeat(22)}`
@@ -22,12 +22,10 @@ async function spooled({ signal = new AbortController().signal, write = () => un
   const blobs = new MemoryBlobs()
   await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
   const told: [number, number | undefined][] = []
-  const context: TaskContext<unknown, never> = {
-    checkpoint: { value: undefined, save: () => Promise.resolve() },
-    taskId: 'x', attempt: 1, lastAttempt: true, signal, owner: 'ann', context: undefined, progress: (done, total) => { told.push([done, total]) },
-  }
   const options = { write, batchSize: 1 }
   const upload = spooledUpload<{ id: number }>(options, decodeOptions({ maxBodyBytes: 1000 }), { name: 'up', blobs })
+  const progress = (done: number, total?: number): void => { told.push([done, total]) }
+  const context = { ...testContext(upload.task, { owner: 'ann' }), signal, progress }
   return { blobs, upload, told, run: () => upload.task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context) }
 }
 
@@ -75,16 +73,12 @@ describe('the run of a spooled upload', () => {
     const blobs = new MemoryBlobs()
     await blobs.put(BLOB, given(PIECES), { ttlMs: 60_000 })
     const inPieces = Object.assign(Object.create(blobs) as MemoryBlobs, { open: async () => given(PIECES) })
-    const context: TaskContext<unknown, never> = {
-    checkpoint: { value: undefined, save: () => Promise.resolve() },
-      taskId: 'x', attempt: 1, lastAttempt: true, signal: new AbortController().signal, owner: undefined, context: undefined, progress: () => undefined,
-    }
     for (const [batchSize, sizes] of [[undefined, [4]], [3, [3, 1]]] as const) {
       const written: number[] = []
       const { task } = ndjsonUpload({
         write: ({ length }) => { written.push(length) }, ...batchSize && { batchSize }, background: { name: 'up', blobs: inPieces },
       })
-      await task.run({ blob: BLOB, coding: 'identity', size: SIZE }, context)
+      await task.run({ blob: BLOB, coding: 'identity', size: SIZE }, testContext(task))
       assert.deepEqual(written, sizes)
     }
   })

@@ -78,6 +78,8 @@ describe('records', () => {
       holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
       runStartedAt: optional(fc.nat()), largeWork: optional(fc.constant('work:a~j1')), attempts: optional(fc.constant([ENDED_RUN])),
       enqueuedLater: optional(fc.constant(true as const)), errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
+      files: optional(fc.constant([{ name: 'ü.csv', size: 1, type: 'text/csv', digest: 'sha-256=:eA==:' }])),
+      blobs: optional(fc.constant(['j1.1/0'])), fileRuns: optional(fc.constant([['j1.1', 4] as const])),
       callback: optional(fc.constantFrom({ url: 'http://a.example/', state: 'waiting' as const, attempts: 0 }, { url: 'http://a.example/]\n', state: 'failed' as const, attempts: 2, lastStatus: 500, fault: 'status' as const })),
     })
     fc.assert(fc.property(any, (made) => {

@@ -1,9 +1,9 @@
-import type { Operation } from '../../http/exchange.js'
-import { errorResponses } from '../../openapi/errors.js'
-import { fields, requestFields } from '../../openapi/fields.js'
-import { body, operation, parameter, response } from '../../openapi/operation.js'
-import type { TaskFormat } from './formats.js'
-import type { StatusPath } from './status-path.js'
+import type { Operation } from '../../../http/exchange.js'
+import { errorResponses } from '../../../openapi/errors.js'
+import { fields, requestFields } from '../../../openapi/fields.js'
+import { body, operation, parameter, response } from '../../../openapi/operation.js'
+import type { TaskFormat } from '../formats.js'
+import type { StatusPath } from '../status-path.js'
 
 /** Codes of every request that takes no body. */
 const FAILURES = [

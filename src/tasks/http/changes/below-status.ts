@@ -1,9 +1,9 @@
-import { httpError } from '../../http/errors.js'
+import { httpError } from '../../../http/errors.js'
 import {
   describe, type Handler, type HttpRequest, type HttpResponse, type Operation,
-} from '../../http/exchange.js'
-import type { EndpointSettings } from './endpoint-settings.js'
-import { readBody } from './submission.js'
+} from '../../../http/exchange.js'
+import type { EndpointSettings } from '../endpoint-settings.js'
+import { readBody } from '../submission.js'
 
 /** The methods of a resource that only takes POST, as `Allow` lists them. */
 const ALLOW = 'POST, OPTIONS'

@@ -1,13 +1,13 @@
-import { httpError } from '../../http/errors.js'
-import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
-import { parsePrefer } from '../../http/fields/prefer.js'
-import { belongsTo } from '../record/owner.js'
-import { answerOnce } from './answer-once.js'
+import { httpError } from '../../../http/errors.js'
+import type { Handler, HttpRequest, HttpResponse } from '../../../http/exchange.js'
+import { parsePrefer } from '../../../http/fields/prefer.js'
+import { belongsTo } from '../../record/owner.js'
+import { answerOnce } from '../answer-once.js'
 import { postBelow, refuseBody } from './below-status.js'
-import { retryOperations } from './change-operations.js'
-import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './requester.js'
-import { respondAccepted } from './respond-async.js'
+import { retryOperations } from './operations.js'
+import type { EndpointSettings } from '../endpoint-settings.js'
+import { countedAs } from '../requester.js'
+import { respondAccepted } from '../respond-async.js'
 
 /** Creates the handler of POST `{status}/retry`, which runs a failed or cancelled task again. */
 export function createRetry<C>(settings: EndpointSettings<C>): Handler<C> {

@@ -1,13 +1,13 @@
-import { httpError } from '../../http/errors.js'
-import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
-import type { TaskSnapshot } from '../record/codec.js'
-import { belongsTo, type OwnerId } from '../record/owner.js'
-import { isFinal } from '../record/state.js'
-import { bodyOf } from '../record/view.js'
-import { answerOnce } from './answer-once.js'
+import { httpError } from '../../../http/errors.js'
+import type { Handler, HttpRequest, HttpResponse } from '../../../http/exchange.js'
+import type { TaskSnapshot } from '../../record/codec.js'
+import { belongsTo, type OwnerId } from '../../record/owner.js'
+import { isFinal } from '../../record/state.js'
+import { bodyOf } from '../../record/view.js'
+import { answerOnce } from '../answer-once.js'
 import { postBelow, refuseBody } from './below-status.js'
-import { redeliverOperations } from './change-operations.js'
-import type { EndpointSettings } from './endpoint-settings.js'
+import { redeliverOperations } from './operations.js'
+import type { EndpointSettings } from '../endpoint-settings.js'
 
 /** Creates the handler of POST `{status}/callback`, which sends the callback of a task again. */
 export function createRedeliver<C>(settings: EndpointSettings<C>): Handler<C> {

@@ -1,0 +1,120 @@
+import { ask } from './api.js'
+import { byId, fill, h, table } from './dom.js'
+import { showError } from './errors.js'
+import { Paging } from './paging.js'
+import { currentToken, onToken } from './session.js'
+import { operatorListPath, readPage } from './task-calls.js'
+import { callbackWords, statusWords, time } from './task-parts.js'
+
+const COUNT = new Intl.NumberFormat('en')
+
+const filters = byId('operator-filters')
+const view = byId('operator-view')
+const state = byId('operator-state')
+const paging = new Paging(
+  { previous: byId('operator-previous'), next: byId('operator-next') }, readPage, showTasks,
+)
+
+filters.addEventListener('change', () => { void load() })
+filters.addEventListener('submit', (event) => {
+  event.preventDefault()
+  void load()
+})
+onToken(() => {
+  filters.reset()
+  void load()
+})
+void load()
+
+/** Reads the overview, and the first page of tasks. Only a token with the role admin may. */
+async function load() {
+  const token = currentToken()
+  showError(byId('operator-error'))
+  if (token === '') {
+    close('')
+    return
+  }
+  try {
+    const response = await ask('GET', '/admin/overview')
+    const overview = await response.json()
+    if (token === currentToken()) showOverview(overview)
+  } catch (error) {
+    if (token !== currentToken()) return
+    close(error.status === 403 ? 'This view needs a token with the role admin.' : '')
+    if (error.status !== 403 && error.status !== 401) showError(byId('operator-error'), error)
+    return
+  }
+  const { status, owner } = filters.elements
+  await paging.first(operatorListPath({ status: status.value, owner: owner.value.trim() }))
+}
+
+function close(words) {
+  view.hidden = true
+  state.textContent = words
+  paging.clear()
+}
+
+function showOverview({ counts, countedTo, pools, oldestWaiting, callbacks }) {
+  view.hidden = false
+  state.textContent = ''
+  fill(byId('operator-counts'), Object.entries(counts).map(([status, count]) => h('div', {},
+    h('dt', {}, status),
+    h('dd', {}, COUNT.format(count), count === countedTo && h('small', {}, ' or more')))))
+  fill(byId('operator-oldest'), oldestWords(oldestWaiting))
+  showPools(pools)
+  showCallbacks(callbacks)
+}
+
+function oldestWords(oldest) {
+  if (oldest === undefined) return ['No task waits for a run.']
+  const { taskId, task, owner, createdAt } = oldest
+  return [
+    'Oldest waiting task: ', h('strong', {}, task), ' ', shortId(taskId), ` of ${ownerWords(owner)}, `,
+    'created ', time(createdAt), '.',
+  ]
+}
+
+function showPools(pools = []) {
+  const rows = pools.map(({ pool, running, waiting, oldestWaitingMs }) => h('tr', {},
+    h('td', {}, pool),
+    h('td', { class: 'number' }, COUNT.format(running)),
+    h('td', { class: 'number' }, COUNT.format(waiting)),
+    h('td', { class: 'number' }, oldestWaitingMs === undefined ? '–' : `${Math.round(oldestWaitingMs / 1000)} s`)))
+  const heads = ['Pool', 'Running', 'Waiting', 'Oldest waits']
+  fill(byId('operator-pools'), rows.length > 0 && table('Table of pools', heads, rows))
+}
+
+function showCallbacks({ inspected, failing }) {
+  const rows = failing.map(({ taskId, task, owner, callback }) => h('tr', {},
+    h('td', {}, task, ' ', shortId(taskId)),
+    h('td', {}, ownerWords(owner)),
+    h('td', {}, callbackWords(callback).slice(1))))
+  const heads = ['Task', 'Owner', 'Callback']
+  fill(byId('operator-callbacks'), rows.length > 0
+    ? table('Table of callbacks that fail', heads, rows)
+    : h('p', { class: 'dim' }, `None of the latest ${inspected} ended tasks.`))
+}
+
+function showTasks(items, error) {
+  showError(byId('operator-error'), error)
+  const rows = items.map((task) => h('tr', {},
+    h('td', {}, task.task, ' ', shortId(task.taskId)),
+    h('td', {}, ownerWords(task.owner)),
+    h('td', {}, h('span', { class: `badge ${statusWords(task)}` }, statusWords(task))),
+    h('td', {}, time(task.createdAt)),
+    h('td', {}, task.error && h('code', { class: 'bad' }, task.error.code))))
+  const heads = ['Task', 'Owner', 'Status', 'Created', 'Error']
+  const none = h('p', { class: 'dim' }, 'No task matches the filters.')
+  fill(byId('operator-tasks'), rows.length > 0 ? table('Table of all tasks', heads, rows) : none)
+  byId('operator-page').textContent = items.length > 0
+    ? `Page ${paging.number}: ${items.length} ${items.length === 1 ? 'task' : 'tasks'}.`
+    : ''
+}
+
+function ownerWords(owner) {
+  return owner ?? 'nobody'
+}
+
+function shortId(taskId) {
+  return h('code', { class: 'dim', title: taskId }, taskId.slice(0, 6))
+}

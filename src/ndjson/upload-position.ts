@@ -1,0 +1,66 @@
+import { isJsonObject } from '../http/body/json-value.js'
+import type { Schema } from '../schema/schema.js'
+import type { UploadError } from './upload-report.js'
+
+/** Position of an upload after a batch: where a later run continues, and the report until there. */
+export interface UploadPosition {
+  /** Byte of the decoded body at which a line begins. Reading continues there. */
+  readonly byte: number
+  /** Number of lines before that byte. */
+  readonly lines: number
+  /** Number of the last line in the report. Lines up to it are read again and skipped. */
+  readonly done: number
+  readonly succeeded: number
+  readonly failed: number
+  /** Number of errors that are stored beside the upload, because they are large. */
+  readonly stored: number
+  /** The errors after those, ordered by line. */
+  readonly errors: readonly UploadError[]
+}
+
+/** The position before the first line. */
+export const START: UploadPosition = {
+  byte: 0, lines: 0, done: 0, succeeded: 0, failed: 0, stored: 0, errors: [],
+}
+
+const NUMBERS = ['byte', 'lines', 'done', 'succeeded', 'failed', 'stored'] as const
+
+/** Returns whether a value has the form of a position. */
+export function isPosition(value: unknown): value is UploadPosition {
+  if (!isJsonObject(value) || !Array.isArray(value['errors'])) return false
+  return NUMBERS.every((name) => Number.isSafeInteger(value[name]) && Number(value[name]) >= 0)
+}
+
+/** Schema of the checkpoint of an upload. */
+export const POSITION: Schema<UploadPosition> = {
+  '~standard': {
+    version: 1, vendor: 'longhaul',
+    validate: (value) => (
+      isPosition(value) ? { value } : { issues: [{ message: 'is not the position of an upload' }] }
+    ),
+  },
+}
+
+/** Returns a position as the text that an application stores with its records. */
+export function toCursor(position: UploadPosition): string {
+  return JSON.stringify(position)
+}
+
+/**
+ * Reads a text that `toCursor` has made.
+ *
+ * @throws {TypeError} It is no such text.
+ */
+export function fromCursor(cursor: unknown): UploadPosition {
+  const position = parsed(cursor)
+  if (isPosition(position)) return position
+  throw new TypeError('ndjsonUpload: resume must return a text that cursor() has made, or undefined')
+}
+
+function parsed(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,35 @@
+import { parseMediaType } from '../../http/fields/media-type.js'
+
+/** In UTF-16 units. */
+const MAX_NAME_LENGTH = 128
+
+/** Letters, digits, marks, punctuation and symbols of any script, and the space. */
+const CHARACTERS = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$/u
+/** Characters that file systems refuse, or that separate folders. */
+const FORBIDDEN = /[/\\:*?"<>|]|^[. ]|[. ]$/
+
+/**
+ * Checks the name of a result file. A client can save a file under each valid name, on any system.
+ * Controls and invisible characters are refused, because they can disguise the end of a name.
+ *
+ * @throws {TypeError} the name is not valid
+ */
+export function checkFileName(name: string): void {
+  const isName = typeof name === 'string' && name.length <= MAX_NAME_LENGTH
+    && CHARACTERS.test(name) && !FORBIDDEN.test(name)
+  if (isName) return
+  throw new TypeError(
+    `files.write: ${JSON.stringify(name)} is not a file name: 1 to 128 letters, digits, spaces and `
+    + 'punctuation, none of / \\ : * ? " < > |, and no dot or space at either end',
+  )
+}
+
+/**
+ * Checks the media type of a result file.
+ *
+ * @throws {TypeError} the type is not valid
+ */
+export function checkFileType(type: string): void {
+  if (typeof type === 'string' && parseMediaType(type) !== undefined) return
+  throw new TypeError(`files.write: ${JSON.stringify(type)} is not a media type`)
+}

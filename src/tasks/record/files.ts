@@ -1,0 +1,84 @@
+import type { TaskFile } from '../definition/files.js'
+
+/**
+ * Blobs that one attempt may have written: those of the slots from 0 on. Slots are reserved in the
+ * record before they are written, so that every blob is found after a crash.
+ */
+export type FileRun = readonly [run: string, slots: number]
+
+/** The members of a record that belong to its result files. */
+export interface RecordFiles {
+  /** The files of a completed task, as clients see them. */
+  readonly files?: readonly TaskFile[] | undefined
+  /** Names of the blobs of `files`, in the same order. See `fileKey`. */
+  readonly blobs?: readonly string[] | undefined
+  /** The attempts that may have blobs which are not in `blobs`. */
+  readonly fileRuns?: readonly FileRun[] | undefined
+}
+
+/** A record, as far as its blobs are concerned. */
+interface FileOwner extends RecordFiles {
+  readonly id: string
+}
+
+/** Returns the name of the attempt in the keys of its blobs. No other attempt has this name. */
+export function fileRunOf(
+  { job, attempt }: { readonly job: string, readonly attempt: number },
+): string {
+  return `${job}.${attempt}`
+}
+
+/** Returns the name of a blob within its task. */
+export function blobName(run: string, slot: number): string {
+  return `${run}/${slot}`
+}
+
+/** Returns the key of a blob of a task. */
+export function fileKey(taskId: string, blob: string): string {
+  return `task-files/${taskId}/${blob}`
+}
+
+/** Returns a list of attempts in which `run` has reserved `slots`, or none. */
+export function withFileRun(
+  runs: readonly FileRun[] | undefined, run: string, slots: number,
+): readonly FileRun[] {
+  const others = (runs ?? []).filter(([name]) => name !== run)
+  return slots === 0 ? others : [...others, [run, slots]]
+}
+
+/** Returns the keys of the blobs that no client can see and that may exist. */
+export function hiddenFileKeys({ id, blobs, fileRuns = [] }: FileOwner): readonly string[] {
+  const seen = new Set(blobs)
+  return fileRuns.flatMap(([run, slots]) => (
+    Array.from({ length: slots }, (_, slot) => blobName(run, slot))
+      .filter((blob) => !seen.has(blob)).map((blob) => fileKey(id, blob))
+  ))
+}
+
+/** Returns the keys of all blobs of a task. */
+export function allFileKeys(record: FileOwner): readonly string[] {
+  const seen = (record.blobs ?? []).map((blob) => fileKey(record.id, blob))
+  return [...seen, ...hiddenFileKeys(record)]
+}
+
+/**
+ * Adds the `url` of each file to the JSON text of a task: a path below that of its status resource.
+ */
+export function withFileUrls(text: string, statusPath: string): string {
+  const body = JSON.parse(text) as { files?: readonly TaskFile[] }
+  return JSON.stringify({ ...body, ...body.files && { files: fileLinks(body.files, statusPath) } })
+}
+
+/** A file with the path that serves it. */
+export interface TaskFileLink extends TaskFile {
+  readonly url: string
+}
+
+/** Returns files with the paths that serve them. */
+export function fileLinks(
+  files: readonly TaskFile[], statusPath: string,
+): readonly TaskFileLink[] {
+  return files.map(({ name, ...rest }) => (
+    { name, url: `${statusPath}/files/${encodeURIComponent(name)}`, ...rest }
+  ))
+}

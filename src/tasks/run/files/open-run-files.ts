@@ -1,0 +1,40 @@
+import type { Moved } from '../../record/ledger.js'
+import type { AnyTaskDefinition } from '../../definition/define.js'
+import { fileRunOf, withFileRun } from '../../record/files.js'
+import type { TaskChange, TaskRecord } from '../../record/record.js'
+import type { ExecutorSettings } from '../executor-settings.js'
+import type { Stop } from '../stop.js'
+import { RunFiles } from './run-files.js'
+
+/**
+ * Time that a blob is kept beyond its record, in milliseconds. The write that ends the run may wait
+ * for a store that is away.
+ */
+const MARGIN_MS = 3_600_000
+
+/** One attempt, as its files need it. */
+interface Attempt {
+  readonly record: TaskRecord
+  readonly retentionMs: number
+  readonly stop: Stop
+  /** Changes the record, unless another attempt or a cancel came first. */
+  readonly write: (change: (record: TaskRecord) => TaskChange) => Promise<Moved | undefined>
+}
+
+/** Returns the files of an attempt, or `undefined` if its definition has none. */
+export function openRunFiles(
+  { blobs, ...settings }: ExecutorSettings, definition: AnyTaskDefinition,
+  { record, retentionMs, stop, write }: Attempt,
+): RunFiles | undefined {
+  if (!definition.files || !blobs) return undefined
+  const { timeoutMs, maxFileBytes = settings.maxFileBytes } = definition
+  const run = fileRunOf(record)
+  return new RunFiles({
+    taskId: record.id, run, blobs, maxFileBytes, stop,
+    ttlMs: timeoutMs + retentionMs + MARGIN_MS,
+    reserve: async (slots) => {
+      const now = await write(({ fileRuns }) => ({ fileRuns: withFileRun(fileRuns, run, slots) }))
+      if (!now?.moved) throw new Error('The run was replaced by a later one')
+    },
+  })
+}

@@ -1,0 +1,188 @@
+import { createHash, type Hash } from 'node:crypto'
+import { httpError } from '../../../http/errors.js'
+import { digestField } from '../../../http/fields/digests.js'
+import { checkNames } from '../../../runtime/option-names.js'
+import type { Blobs } from '../../../stores/blobs.js'
+import { fileBytes } from '../../definition/file-content.js'
+import { checkFileName, checkFileType } from '../../definition/file-name.js'
+import {
+  OCTETS, WRITE_FILE, type FileContent, type TaskFile, type TaskFiles, type WriteFileOptions,
+} from '../../definition/files.js'
+import { blobName, fileKey, withFileRun, type RecordFiles } from '../../record/files.js'
+import { permanent } from '../failure.js'
+import { failedOutcome, type Outcome } from '../run.js'
+import type { Stop } from '../stop.js'
+import { deleteFiles } from './delete-files.js'
+
+/** Maximum number of files of one run. */
+const MAX_FILES = 1000
+/** Slots that the first file reserves. Each further write to the record doubles them. */
+const FIRST_SLOTS = 4
+
+/** Settings of the files of one run. */
+export interface RunFilesSettings {
+  readonly taskId: string
+  /** Name of the attempt; see `fileRunOf`. */
+  readonly run: string
+  readonly blobs: Blobs
+  /** Lifetime of a blob. It ends after that of the record. In milliseconds. */
+  readonly ttlMs: number
+  /** Maximum size of all files, in bytes. */
+  readonly maxFileBytes: number
+  /** Stops the run. */
+  readonly stop: Stop
+  /** Writes into the record that this run may have blobs in so many slots. */
+  readonly reserve: (slots: number) => Promise<void>
+}
+
+interface Written {
+  readonly file: TaskFile
+  readonly blob: string
+}
+
+/** The files of one run. */
+export class RunFiles implements TaskFiles {
+  private readonly names = new Set<string>()
+  /** The complete files by their slots. */
+  private readonly written = new Map<number, Written>()
+  /** Slots of files that were begun. */
+  private begun = 0
+  private reserved = 0
+  private reserving: Promise<void> = Promise.resolve()
+  private pending = 0
+  private bytes = 0
+  private over = false
+  private readonly end = new AbortController()
+
+  constructor(private readonly settings: RunFilesSettings) {}
+
+  /** A property, so that `run` may destructure it. */
+  readonly write: TaskFiles['write'] = (name, content, options = {}) => {
+    const file = this.writeFile(name, content, options)
+    // A run that does not wait for a file must not end the process with its error.
+    file.catch(() => undefined)
+    return file
+  }
+
+  /**
+   * Takes no more files. A run that has returned without waiting for a file has failed, because the
+   * file would be missing.
+   */
+  check(outcome: Outcome): Outcome {
+    this.over = true
+    if (outcome.kind !== 'completed' || this.pending === 0) return outcome
+    return failedOutcome(
+      new TypeError('run ended before its files were written; await each files.write'),
+    )
+  }
+
+  /** Returns what a completed record says of the files, given the attempts that it names. */
+  recorded({ fileRuns = [] }: RecordFiles): RecordFiles {
+    const { run } = this.settings
+    const inOrder = [...this.written].sort(([one], [other]) => one - other)
+    const files = inOrder.map(([, { file }]) => file)
+    const blobs = inOrder.map(([, { blob }]) => blob)
+    const isLeft = files.length < this.begun
+    return {
+      ...files.length > 0 && { files, blobs },
+      fileRuns: withFileRun(fileRuns, run, isLeft ? this.begun : 0),
+    }
+  }
+
+  /** Deletes all files of this run. Never rejects, because blobs expire. */
+  async discard(): Promise<void> {
+    this.over = true
+    this.end.abort(new Error('The run has ended'))
+    const { taskId, blobs } = this.settings
+    const keys = [...this.written.values()].map(({ blob }) => fileKey(taskId, blob))
+    this.written.clear()
+    await deleteFiles(blobs, keys)
+  }
+
+  private async writeFile(
+    name: string, content: FileContent, options: WriteFileOptions,
+  ): Promise<TaskFile> {
+    checkFileName(name)
+    checkNames('files.write', options, WRITE_FILE)
+    const { type = OCTETS } = options
+    checkFileType(type)
+    const { stop, taskId, run } = this.settings
+    if (stop.aborted) throw stop.reason
+    if (this.over) throw new TypeError('files.write was called after the run had ended')
+    if (this.names.has(name)) throw new TypeError(`files.write: this run has written ${name} before`)
+    if (this.begun === MAX_FILES) {
+      throw new TypeError(`files.write: a run writes at most ${MAX_FILES} files`)
+    }
+    const slot = this.begun++
+    this.names.add(name)
+    this.pending++
+    try {
+      await this.reserve(slot)
+      const blob = blobName(run, slot)
+      const file = await this.put(fileKey(taskId, blob), content, { name, type })
+      this.written.set(slot, { file, blob })
+      // The run has ended meanwhile, and its other files were deleted.
+      if (this.end.signal.aborted) await this.discard()
+      return file
+    } catch (error) {
+      this.names.delete(name)
+      throw error
+    } finally {
+      this.pending--
+    }
+  }
+
+  private async put(
+    key: string, content: FileContent, { name, type }: Pick<TaskFile, 'name' | 'type'>,
+  ): Promise<TaskFile> {
+    const { blobs, ttlMs, stop } = this.settings
+    const signal = AbortSignal.any([stop.signal, this.end.signal])
+    const hash = createHash('sha256')
+    const counted = { bytes: 0 }
+    try {
+      const { size } = await blobs.put(key, this.measured(content, hash, counted), { ttlMs, signal })
+      return { name, size, type, digest: digestField({ 'sha-256': hash.digest('base64') }) }
+    } catch (error) {
+      this.bytes -= counted.bytes
+      throw error
+    }
+  }
+
+  /** Yields the bytes of a file. Hashes them, and counts them toward the limit of the run. */
+  private async *measured(
+    content: FileContent, hash: Hash, counted: { bytes: number },
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    const { maxFileBytes } = this.settings
+    for await (const chunk of fileBytes(content)) {
+      counted.bytes += chunk.byteLength
+      this.bytes += chunk.byteLength
+      if (this.bytes > maxFileBytes) {
+        const cause = new RangeError(`The files of the run have more than ${maxFileBytes} bytes`)
+        throw permanent(httpError('result_files_too_large', { cause }))
+      }
+      hash.update(chunk)
+      yield chunk
+    }
+  }
+
+  /** Makes sure that the record names a slot before its blob is written. */
+  private async reserve(slot: number): Promise<void> {
+    const needed = async (): Promise<void> => {
+      if (slot < this.reserved) return
+      const slots = Math.min(MAX_FILES, Math.max(FIRST_SLOTS, 2 * this.reserved))
+      await this.settings.reserve(slots)
+      this.reserved = slots
+    }
+    // One write to the record at a time. A failed one does not prevent the next.
+    const reserved = this.reserving.then(needed)
+    this.reserving = reserved.catch(() => undefined)
+    await reserved
+  }
+}
+
+/** The files of a run whose definition has none. */
+export const NO_FILES: TaskFiles = {
+  write: async () => {
+    throw new TypeError('files.write: set files: true in the options of defineTask')
+  },
+}

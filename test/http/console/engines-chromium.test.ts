@@ -1,0 +1,45 @@
+// The console of the reference server over Redis and over PostgreSQL: the same page as over memory.
+import { after, before, describe, test } from 'node:test'
+import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
+import { RedisServer } from '../../servers/redis-server.js'
+import { rowOf, state, submitWait, useConsole, type ConsoleKit } from './kit.js'
+
+let redis: RedisServer
+let postgres: PostgresServer
+before(async () => { [redis, postgres] = await Promise.all([RedisServer.start(), startPostgres()]) })
+after(async () => { await Promise.all([redis.stop(), postgres.stop()]) })
+
+describe('over Redis', () => {
+  const kit = useConsole(() => ({ redisUrl: redis.url }))
+  test('tasks are listed, paged and followed', () => walk(kit))
+})
+
+describe('over PostgreSQL', () => {
+  const kit = useConsole(() => ({ database: postgres.url }))
+  test('tasks are listed, paged and followed', () => walk(kit))
+})
+
+async function walk(kit: ConsoleKit): Promise<void> {
+  const token = kit.newToken()
+  for (let at = 0; at < 10; at++) await kit.submitAndWait(token, 'wait', { ms: 0 })
+  const failed = await kit.submitAndWait(token, 'wait', { ms: 0, fail: true })
+  const page = await kit.open({ token })
+  await page.locator('#task-state', { hasText: 'Page 1: 10 tasks' }).waitFor()
+  await page.getByRole('button', { name: 'Next page' }).first().click()
+  await page.locator('#task-state', { hasText: 'Page 2: 1 task,' }).waitFor()
+
+  await page.getByLabel('Status', { exact: true }).selectOption('failed')
+  await page.locator('#task-state', { hasText: 'Page 1: 1 task,' }).waitFor()
+  await state(rowOf(page, failed), 'failed')
+  await page.getByLabel('Status', { exact: true }).selectOption('all')
+  await page.locator('#task-state', { hasText: '10 tasks' }).waitFor()
+  const running = await submitWait(page, 2)
+  await state(running, 'running')
+  await state(running, 'completed')
+
+  const operator = await kit.open({ token: 'demo-admin' })
+  await operator.locator('#operator-counts dd').first().waitFor()
+  await operator.getByLabel('Owner', { exact: true }).fill(token.replace('own', 'owner'))
+  await operator.keyboard.press('Enter')
+  await operator.locator('#operator-page', { hasText: 'Page 1: 10 tasks.' }).waitFor()
+}

@@ -1,0 +1,80 @@
+// The console of the reference server: the operator's view of all owners' tasks in a real browser.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { useConsole } from './kit.js'
+
+const kit = useConsole()
+
+/** Returns the figures of the view, by status. */
+const counts = (page: Page): Promise<Record<string, string>> => page.locator('#operator-counts > div').evaluateAll((cells) => (
+  Object.fromEntries(cells.map((cell) => [cell.querySelector('dt')?.textContent ?? '', cell.querySelector('dd')?.textContent ?? '']))
+))
+
+describe('the view of the operator', () => {
+  test('shows the tasks of all owners in figures and pages, filtered by status and owner', async () => {
+    const [ann, bob] = [kit.newToken(), kit.newToken()]
+    for (let at = 0; at < 9; at++) await kit.submitAndWait(ann, 'wait', { ms: 0 })
+    await kit.submitAndWait(bob, 'wait', { ms: 0, fail: true })
+    await kit.submit(bob, 'wait', { ms: 60_000 })
+    const page = await kit.open({ token: 'demo-admin' })
+    await page.locator('#operator-tasks td').first().waitFor()
+    const shown = await counts(page)
+    assert.deepEqual([shown['completed'], shown['failed'], shown['cancelled']], ['9', '1', '0'])
+    await page.locator('#operator-page', { hasText: 'Page 1: 10 tasks.' }).waitFor()
+    await page.locator('#operator').getByRole('button', { name: 'Next page' }).click()
+    await page.locator('#operator-page', { hasText: 'Page 2: 1 task.' }).waitFor()
+
+    await page.getByLabel('Status of tasks').selectOption('failed')
+    await page.locator('#operator-page', { hasText: 'Page 1: 1 task.' }).waitFor()
+    const row = await page.locator('#operator-tasks td').allInnerTexts()
+    assert.deepEqual([row[1], row[2], row[4]], [bob.replace('own', 'owner'), 'failed', 'told_to_fail'])
+    await page.getByLabel('Status of tasks').selectOption('all')
+    await page.getByLabel('Owner', { exact: true }).fill(ann.replace('own', 'owner'))
+    await page.keyboard.press('Enter')
+    await page.locator('#operator-page', { hasText: 'Page 1: 9 tasks.' }).waitFor()
+    assert.equal(await page.locator('#operator-next').getAttribute('aria-disabled'), 'true')
+  })
+
+  test('shows callbacks that fail, with their owner', async () => {
+    const receiver = createServer((_, res) => { res.writeHead(500).end() }).listen(0, '127.0.0.1')
+    await once(receiver, 'listening')
+    try {
+      const called = once(receiver, 'request')
+      const token = kit.newToken()
+      const callbackUrl = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`
+      const id = await kit.submitAndWait(token, 'wait', { ms: 0 }, { callbackUrl })
+      await called
+      const page = await kit.open({ token: 'demo-admin' })
+      const failing = page.locator('#operator-callbacks tr', { hasText: id.slice(0, 6) })
+      while (await failing.count() === 0) {
+        await Promise.all([
+          page.waitForResponse(/\/admin\/tasks/), page.locator('#operator').getByRole('button', { name: 'Refresh' }).click(),
+        ])
+      }
+      assert.match((await failing.innerText()).replaceAll(/\s+/g, ' '), new RegExp(`^wait ${id.slice(0, 6)} ${token.replace('own', 'owner')} pending, 1 attempt, the last answer was 500, next at `))
+    } finally {
+      receiver.close()
+      receiver.closeAllConnections()
+    }
+  })
+
+  test('is closed to everybody but operators, in the page and on the server', async () => {
+    const page = await kit.open()
+    await page.getByText('This view needs a token with the role admin.').waitFor()
+    assert.equal(await page.locator('#operator-view').isVisible(), false)
+    for (const path of ['/admin/overview', '/admin/tasks']) {
+      for (const token of ['demo-reader', 'demo-writer']) assert.equal((await kit.ask(token, 'GET', path)).status, 403, path)
+      assert.equal((await kit.ask('nobody', 'GET', path)).status, 401, path)
+    }
+    await page.getByRole('button', { name: 'demo-admin' }).click()
+    await page.locator('#operator-counts dd').first().waitFor()
+    await page.getByRole('button', { name: 'demo-reader' }).click()
+    await page.getByText('This view needs a token with the role admin.').waitFor()
+    assert.equal(await page.locator('#operator-view').isVisible(), false)
+    assert.equal(await page.locator('#operator-tasks td').count(), 0)
+  })
+})

@@ -1,0 +1,114 @@
+// The console of the reference server: the list of an owner's tasks in a real browser.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { Locator, Page } from 'playwright-core'
+import { rowOf, state, submitWait, useConsole } from './kit.js'
+
+const kit = useConsole()
+
+const says = (page: Page, words: string): Promise<void> => page.locator('#task-state', { hasText: words }).waitFor()
+
+const isFocused = (element: Locator): Promise<boolean> => (
+  element.evaluate((node) => node === node.ownerDocument.activeElement)
+)
+
+const namesOf = (page: Page): Promise<string[]> => page.locator('.task h3').evaluateAll((headings) => (
+  headings.map((heading) => heading.firstChild?.textContent ?? '')
+))
+
+describe('pages', () => {
+  test('show all tasks of the owner, ten at a time, and none of others', async () => {
+    const token = kit.newToken()
+    const ids: string[] = []
+    for (let at = 0; at < 13; at++) ids.unshift(await kit.submitAndWait(token, 'wait', { ms: 0 }))
+    await kit.submitAndWait(kit.newToken(), 'wait', { ms: 0 })
+    const page = await kit.open({ token })
+    const shown = (): Promise<(string | null)[]> => page.locator('.task').evaluateAll((rows) => (
+      rows.map((row) => row.getAttribute('data-id'))
+    ))
+    await says(page, 'Page 1: 10 tasks, newest first.')
+    assert.deepEqual(await shown(), ids.slice(0, 10))
+
+    const next = page.getByRole('button', { name: 'Next page' }).first()
+    const previous = page.getByRole('button', { name: 'Previous page' }).first()
+    assert.equal(await previous.getAttribute('aria-disabled'), 'true')
+    await next.focus()
+    await page.keyboard.press('Enter')
+    await says(page, 'Page 2: 3 tasks, newest first.')
+    assert.deepEqual(await shown(), ids.slice(10))
+    assert.equal(await next.getAttribute('aria-disabled'), 'true')
+    assert.equal(await isFocused(next), true, 'the focus stays on the button')
+    await page.keyboard.press('Enter')
+
+    await previous.click()
+    await says(page, 'Page 1: 10 tasks')
+    assert.deepEqual(await shown(), ids.slice(0, 10))
+  })
+
+  test('of a token that the server does not know show its error, and no tasks of the token before', async () => {
+    const token = kit.newToken()
+    await kit.submitAndWait(token, 'wait', { ms: 0 })
+    const page = await kit.open({ token })
+    await page.locator('.task').waitFor()
+    await page.getByLabel('Bearer token').fill('unknown')
+    await page.getByRole('button', { name: 'Use token' }).click()
+    await page.locator('#task-list-error', { hasText: 'unauthorized (401)' }).waitFor()
+    assert.equal(await page.locator('.task').count(), 0)
+  })
+})
+
+describe('filters', () => {
+  test('choose tasks by status, kind and time', async () => {
+    const token = kit.newToken()
+    await kit.submitAndWait(token, 'wait', { ms: 0 })
+    await kit.submitAndWait(token, 'wait', { ms: 0, fail: true })
+    await kit.submitAndWait(token, 'process-job', { any: 'data' })
+    await kit.submit(token, 'wait', { ms: 60_000 })
+    const page = await kit.open({ token })
+    await says(page, '4 tasks')
+    const [status, kind, created] = ['Status', 'Kind', 'Created'].map((label) => page.getByLabel(label, { exact: true }))
+    await status?.selectOption('failed')
+    await says(page, 'Page 1: 1 task,')
+    assert.equal(await page.locator('.badge').first().innerText(), 'failed')
+    await status?.selectOption('not ended')
+    await state(page.locator('.task'), 'running')
+    await status?.selectOption('all')
+    await kind?.selectOption('process-job')
+    await says(page, '1 task,')
+    assert.deepEqual(await namesOf(page), ['process-job'])
+    await status?.selectOption('cancelled')
+    await says(page, 'No task matches the filters.')
+    await status?.selectOption('all')
+    await kind?.selectOption('all')
+    await created?.selectOption('in the last 5 minutes')
+    await says(page, '4 tasks')
+    const sent = page.waitForRequest(/\/api\/status\?/)
+    await page.getByRole('button', { name: 'Refresh' }).first().click()
+    const from = new URL((await sent).url()).searchParams.get('from')
+    assert.ok(Math.abs(Date.parse(from ?? '') + 300_000 - Date.now()) < 60_000, from ?? 'no time')
+  })
+
+  test('are reset for a new task that they would hide', async () => {
+    const page = await kit.open()
+    await page.getByLabel('Status', { exact: true }).selectOption('failed')
+    await says(page, 'No task matches the filters.')
+    await page.getByLabel('Seconds').fill('60')
+    await page.getByRole('button', { name: 'Submit the task' }).click()
+    await state(page.locator('.task'), 'running')
+    assert.equal(await page.getByLabel('Status', { exact: true }).inputValue(), '')
+  })
+})
+
+describe('a refresh', () => {
+  test('shows what another client has changed, and leaves the focus where it is', async () => {
+    const token = kit.newToken()
+    const page = await kit.open({ token })
+    const first = await submitWait(page, 0)
+    await state(first, 'completed')
+    await first.getByText('The whole result').focus()
+    const second = await kit.submitAndWait(token, 'wait', { ms: 0, fail: true })
+    await page.evaluate("document.querySelector('#task-filters').requestSubmit()")
+    await state(rowOf(page, second), 'failed')
+    assert.equal(await isFocused(first.getByText('The whole result')), true)
+  })
+})

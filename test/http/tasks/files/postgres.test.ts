@@ -1,0 +1,6 @@
+import { postgresUrl } from '../../../servers/postgres-url.js'
+import { postgresEngine } from './engines.js'
+import { filesSuite } from './suite.js'
+
+const url = await postgresUrl()
+filesSuite('PostgreSQL', () => postgresEngine(url))

@@ -1,0 +1,6 @@
+import { redisUrl } from '../../../servers/redis-server.js'
+import { redisEngine } from './engines.js'
+import { filesSuite } from './suite.js'
+
+const url = await redisUrl()
+filesSuite('Redis, BullMQ and a folder', () => redisEngine(url))

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict'
+import { gzipSync } from 'node:zlib'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { z } from 'zod'
+import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { ndjsonUpload, type RecordOutcome, type UploadOptions, type UploadResult } from '../../../src/ndjson/index.js'
+import { testContext } from '../../../src/testing/index.js'
+
+interface Row { readonly n: number }
+
+const KILLED = new Error('killed')
+const BLOB = `ndjson-upload/${'a'.repeat(22)}`
+
+/** Points at which a process may die: around the write of the application and around the save. */
+type Point = 'before write' | 'in write' | 'after write' | 'before save' | 'after save'
+const POINTS: readonly Point[] = ['before write', 'in write', 'after write', 'before save', 'after save']
+
+interface Import {
+  readonly result: UploadResult
+  /** The numbers that the database has, in the order of the writes. */
+  readonly rows: readonly number[]
+  readonly runs: number
+}
+
+/** Imports a body, and dies at these points: the n-th time that one is reached. */
+async function importOf(
+  body: Uint8Array, options: Partial<UploadOptions<Row>>,
+  { coding = 'identity', cursor = false, kills = [], pieces = 65_536 }: {
+    coding?: string, cursor?: boolean, kills?: readonly number[], pieces?: number
+  } = {},
+): Promise<Import> {
+  const blobs = new MemoryBlobs()
+  const sent = coding === 'gzip' ? gzipSync(body) : body
+  await blobs.put(BLOB, inPieces(sent, pieces), { ttlMs: 600_000 })
+  const rows: number[] = []
+  let stored: string | undefined
+  let saved: unknown
+  let left = [...kills]
+  const point = (_: Point): void => {
+    const [next] = left
+    if (next === undefined) return
+    left = next === 0 ? left.slice(1) : [next - 1, ...left.slice(1)]
+    if (next === 0) throw KILLED
+  }
+  const { task } = ndjsonUpload<Row>({
+    schema: z.object({ n: z.number() }), batchSize: 7, ...options,
+    write: (records, context) => {
+      point('before write')
+      const outcomes = records.map(({ n }): RecordOutcome | undefined => (
+        n % 11 === 3 ? { error: { code: 'taken', message: `The number ${n} is taken.` } } : undefined
+      ))
+      const at = context.cursor(outcomes)
+      point('in write')
+      // One transaction.
+      rows.push(...records.filter((_, index) => outcomes[index] === undefined).map(({ n }) => n))
+      stored = at
+      point('after write')
+      return outcomes
+    },
+    ...cursor && { resume: () => stored },
+    background: { name: 'up', blobs, attempts: 1000 },
+  })
+  for (let attempt = 1; ; attempt++) {
+    const context = testContext(task, { attempt, ...saved !== undefined && { checkpoint: saved as never } })
+    const { save } = context.checkpoint
+    context.checkpoint.save = async (value) => {
+      point('before save')
+      await save(value)
+      saved = context.saved.at(-1)
+      point('after save')
+    }
+    try {
+      const result = await task.run({ blob: BLOB, coding, size: sent.length }, context)
+      return { result, rows, runs: attempt }
+    } catch (error) {
+      assert.equal(error, KILLED)
+    }
+  }
+}
+
+/** A body with lines of all kinds. `n` counts the records. */
+function bodyOf(kinds: readonly string[]): Buffer {
+  let n = 0
+  const lines = kinds.map((kind) => {
+    if (kind === 'record') return `{"n":${n++}}`
+    if (kind === 'wide') return `{"n":${n++},"text":"${'wide '.repeat(300)}"}`
+    if (kind === 'invalid') return '{"n":"x"}'
+    if (kind === 'bad') return 'not JSON'
+    if (kind === 'long') return `{"text":"${'x'.repeat(3000)}"}`
+    return ''
+  })
+  return Buffer.from(lines.join('\n'))
+}
+
+const kinds = fc.array(fc.constantFrom('record', 'record', 'record', 'wide', 'invalid', 'bad', 'long', 'blank'), { maxLength: 400 })
+const kills = fc.array(fc.nat(40), { maxLength: 12 })
+
+describe('an import that is killed at any point', () => {
+  for (const coding of ['identity', 'gzip']) {
+    test(`19.2: with a cursor writes each record once, with the report of an undisturbed run (${coding})`, async () => {
+      await fc.assert(fc.asyncProperty(kinds, kills, fc.integer({ min: 1, max: 3000 }), async (lines, at, pieces) => {
+        const body = bodyOf(lines)
+        const options = { maxLineBytes: 2000, maxErrors: 20 }
+        const calm = await importOf(body, options, { pieces })
+        const killed = await importOf(body, options, { kills: at, cursor: true, pieces, coding })
+        assert.deepEqual(killed.result, calm.result)
+        assert.deepEqual(killed.rows, calm.rows)
+      }), { numRuns: 60 })
+    })
+
+    test(`19.2: without a cursor writes at most one batch twice for each kill, with the same report (${coding})`, async () => {
+      await fc.assert(fc.asyncProperty(kinds, kills, fc.integer({ min: 1, max: 3000 }), async (lines, at, pieces) => {
+        const body = bodyOf(lines)
+        const options = { maxLineBytes: 2000, maxErrors: 20 }
+        const calm = await importOf(body, options, { pieces })
+        const killed = await importOf(body, options, { kills: at, pieces, coding })
+        assert.deepEqual(killed.result, calm.result)
+        assert.deepEqual([...new Set(killed.rows)], calm.rows)
+        assert.ok(killed.rows.length - calm.rows.length <= 7 * (killed.runs - 1))
+      }), { numRuns: 60 })
+    })
+  }
+
+  test('19.2: at each point of an import with bad lines once', async () => {
+    const body = bodyOf(Array.from({ length: 120 }, (_, at) => (at % 5 === 4 ? 'bad' : 'record')))
+    const calm = await importOf(body, {})
+    for (let at = 0; at < 14 * POINTS.length; at++) {
+      const killed = await importOf(body, {}, { kills: [at] })
+      assert.equal(killed.runs, 2, `point ${at} is reached`)
+      assert.deepEqual(killed.result, calm.result)
+    }
+  })
+
+  test('19.2: keeps errors that do not fit into a checkpoint, in their order', async () => {
+    const lines = Array.from({ length: 3000 }, (_, at) => `{"n":"${at} ${'x'.repeat(200)}"}`)
+    const body = Buffer.from([...lines, ...Array.from({ length: 500 }, (_, at) => `{"n":${at}}`)].join('\n').replaceAll('{"n":"7', '{"n":7}\n{"n":"7'))
+    const options = { maxErrors: 2500 }
+    const calm = await importOf(body, options)
+    assert.equal(calm.result.errors.length, 2500)
+    for (const cursor of [true, false]) {
+      const killed = await importOf(body, options, { kills: [30, 60, 40, 5, 5, 20], cursor })
+      assert.equal(killed.runs, 7)
+      assert.deepEqual(killed.result, calm.result)
+    }
+  })
+
+  test('19.2: a resumed run reads only the rest of the spooled bytes', async () => {
+    const blobs = new MemoryBlobs()
+    const body = Buffer.from(Array.from({ length: 40_000 }, (_, n) => `{"n":${n}}`).join('\n'))
+    await blobs.put(BLOB, inPieces(body, 65_536), { ttlMs: 60_000 })
+    const starts: (number | undefined)[] = []
+    const watched = Object.assign(Object.create(blobs) as MemoryBlobs, {
+      open: (key: string, range?: { start?: number }) => {
+        starts.push(range?.start)
+        return blobs.open(key, range)
+      },
+    })
+    let stopAt = 20_000
+    const { task } = ndjsonUpload<Row>({
+      write: (records) => { if ((records[0] as Row).n >= stopAt) throw KILLED },
+      background: { name: 'up', blobs: watched, attempts: 2 },
+    })
+    const spooled = { blob: BLOB, coding: 'identity', size: body.length }
+    const first = testContext(task, { attempt: 1 })
+    await assert.rejects(async () => task.run(spooled, first), KILLED)
+    stopAt = Infinity
+    const second = testContext(task, { attempt: 2, checkpoint: first.saved.at(-1) as never })
+    const result = await task.run(spooled, second)
+    assert.equal(result.summary.succeeded, 40_000)
+    const [from] = starts.slice(1)
+    assert.ok(from !== undefined && from > body.length / 3, `it read from byte ${String(from)}`)
+    assert.ok((second.reports[0]?.done ?? 0) > from, 'progress goes on where it was')
+  })
+
+  test('19.2: resume that returns something else ends the task with a message that says what to return', async () => {
+    const blobs = new MemoryBlobs()
+    await blobs.put(BLOB, inPieces(Buffer.from('{"n":1}'), 10), { ttlMs: 60_000 })
+    for (const stored of ['', '{}', 'line 5', '{"byte":-1,"errors":[]}']) {
+      const { task } = ndjsonUpload<Row>({ write: () => undefined, resume: () => stored, background: { name: 'up', blobs, attempts: 2 } })
+      await assert.rejects(async () => task.run({ blob: BLOB, coding: 'identity', size: 7 }, testContext(task, { attempt: 2 })), /resume must return a text that cursor\(\) has made/)
+    }
+  })
+
+  test('resume needs background, and is a function', () => {
+    const write = (): undefined => undefined
+    assert.throws(() => ndjsonUpload({ write, resume: () => undefined }), /resume needs background/)
+    const background = { name: 'up', blobs: new MemoryBlobs() }
+    assert.throws(() => ndjsonUpload({ write, resume: 'now' as never, background }), /resume must be a function/)
+  })
+
+  test('the stored errors go with the upload', async () => {
+    const blobs = new MemoryBlobs()
+    for (const key of [BLOB, `${BLOB}.errors`]) await blobs.put(key, inPieces(Buffer.from('[]'), 10), { ttlMs: 60_000 })
+    const { task } = ndjsonUpload({ write: () => undefined, background: { name: 'up', blobs } })
+    await task.keeps?.release(BLOB)
+    for (const key of [BLOB, `${BLOB}.errors`]) assert.equal(await blobs.stat(key), undefined)
+  })
+})
+
+async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
+}
