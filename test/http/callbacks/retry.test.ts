@@ -17,7 +17,7 @@ function endpointOf(tasks: Parameters<typeof taskEndpoints>[0]) {
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'ann' })
   return async (id: string) => {
     const response = await inject(endpoints.callback, { method: 'POST', path: `/tasks/${id}/callback` })
-    return { status: response.status, headers: response.headers, body: await response.json() as Record<string, unknown> }
+    return { status: response.status, headers: response.headers, body: await response.json<Record<string, unknown>>() }
   }
 }
 
