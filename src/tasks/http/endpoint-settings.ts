@@ -20,6 +20,7 @@ export interface EndpointSettings<C> {
   readonly context: (request: HttpRequest<C>) => unknown
   readonly callback: FindCallback<C> | undefined
   readonly startAt: FindStart<C> | undefined
+  readonly remove: 'cancel' | 'forget'
   readonly maxWaitSeconds: number
   readonly syncTimeoutMs: number
   readonly maxBodyBytes: number
