@@ -1,5 +1,4 @@
 import timers from 'node:timers'
-import { warn } from '../../src/runtime/warning.js'
 import { Breaker } from '../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import type { PgliteClient, PostgresPool } from './client.js'
@@ -8,6 +7,7 @@ import { connectionsOf } from './connections-of.js'
 import { faultOf, isLostConnection } from './faults.js'
 import { identitySql } from './identity.js'
 import type { ChannelAccess } from './changes/monitored-channel.js'
+import { warnOfMissing } from './missing-migrations.js'
 import { applyMigrations, missingMigrations } from './migrations/migrate.js'
 import { checkSchema, quoted } from './migrations/sql.js'
 
@@ -54,6 +54,7 @@ export class Database {
   readonly shared: boolean
   /** Schema, quoted as an identifier. */
   readonly schema: string
+  private readonly pool: object
   private readonly name: string
   private readonly migrate: boolean
   private readonly connections: Connections
@@ -63,7 +64,6 @@ export class Database {
   /** Read at the first use, so that no transaction of the host has to wait for another connection. */
   private identity: string | undefined
   private preparing: Promise<void> | undefined
-  private hasWarned = false
 
   /** @throws {TypeError} An option is not valid. */
   constructor(
@@ -75,6 +75,7 @@ export class Database {
     if (!(timeoutMs >= 10 && timeoutMs <= 60_000)) {
       throw new TypeError('postgres: timeoutMs must be from 10 to 60000')
     }
+    this.pool = pool
     this.connections = connectionsOf(pool, preparedStatements)
     this.shared = this.connections.shared
     this.name = schema
@@ -202,8 +203,7 @@ export class Database {
       + `Run the SQL that \`npx longhaul migrate --print --schema ${this.name}\` prints, `
       + 'or set migrate: true',
     )
-    if (!this.hasWarned) warn(error)
-    this.hasWarned = true
+    warnOfMissing(this.pool, this.name, error)
     throw error
   }
 }

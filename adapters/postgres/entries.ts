@@ -25,8 +25,8 @@ interface Row {
  */
 export class Entries {
   private readonly sql: Readonly<Record<
-    'get' | 'revisions' | 'create' | 'replace' | 'replaceKeepingExpiry' | 'delete' | 'deleteRevision'
-    | 'increment', string>>
+    'get' | 'getAll' | 'revisions' | 'create' | 'replace' | 'replaceKeepingExpiry' | 'delete'
+    | 'deleteRevision' | 'increment', string>>
 
   /** @param schema - quoted as an identifier */
   constructor(schema: string) {
@@ -35,6 +35,8 @@ export class Entries {
     this.sql = {
       // '=': PGlite drops a byte order mark at the start of a text.
       get: `SELECT '=' || value AS value, revision FROM ${entries} WHERE key = $1 AND ${LIVE}`,
+      getAll: `SELECT '=' || key AS key, '=' || value AS value, revision FROM ${entries}
+WHERE key = ANY($1::text[]) AND ${LIVE}`,
       revisions: `SELECT key, revision FROM ${entries} WHERE key = ANY($1::text[]) AND ${LIVE}`,
       // #region create
       create: `INSERT INTO ${entries} AS old (key, value, revision, expires_at, sweep_slot)
@@ -73,6 +75,14 @@ RETURNING value::float8, extract(epoch FROM expires_at - clock_timestamp())::flo
   async get(query: Query, key: string): Promise<Entry | undefined> {
     const [row] = await query<Row>(this.sql.get, [key])
     return row && { value: row.value.slice(1), revision: row.revision }
+  }
+
+  /** Returns the live entries among some keys. */
+  async getAll(query: Query, keys: readonly string[]): Promise<Map<string, Entry>> {
+    const rows = await query<Row & { readonly key: string }>(this.sql.getAll, [keys])
+    return new Map(rows.map(({ key, value, revision }) => (
+      [key.slice(1), { value: value.slice(1), revision }]
+    )))
   }
 
   /** Returns the revisions of the live entries among some keys. */

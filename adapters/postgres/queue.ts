@@ -68,7 +68,7 @@ export class PostgresQueue extends BullQueueAdapter {
       throw new TypeError(`PostgresQueue: name must be text without colons, not ${JSON.stringify(name)}`)
     }
     const connections = new PoolConnections(pool, preparedStatements)
-    const database = new JobDatabase(connections, { schema, migrate, timeoutMs })
+    const database = new JobDatabase(connections, { pool, schema, migrate, timeoutMs })
     const open = (queue: string) => new PostgresBackend(database, schema, queue)
     super(open(name), { ...options, timeoutMs }, (part) => open(`${name}.${part}`))
   }

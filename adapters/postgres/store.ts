@@ -12,6 +12,7 @@ import { Entries } from './entries.js'
 import { expiredRows } from './expired-rows.js'
 import { Listener } from './changes/listener.js'
 import { Notices } from './changes/notices.js'
+import { Reads } from './reads.js'
 import { Sweeper } from './sweeper.js'
 import type { FirstWrites } from './tasks/first-writes.js'
 import { PostgresTransactionStore } from './transaction-store.js'
@@ -24,6 +25,7 @@ import { checkOpen, queryOf } from './transaction.js'
 export class PostgresStore implements Store {
   readonly shared: boolean
   private readonly entries: Entries
+  private readonly reads: Reads
   private readonly notices: Notices
   private readonly listener: Listener
   private readonly sweeper: Sweeper
@@ -36,6 +38,7 @@ export class PostgresStore implements Store {
   constructor(private readonly database: Database, private readonly firstWrites: FirstWrites) {
     this.shared = database.shared
     this.entries = new Entries(database.schema)
+    this.reads = new Reads(this.entries, database.repeated)
     this.notices = new Notices(database)
     this.listener = new Listener(database, (keys) => this.entries.revisions(database.query, keys))
     this.sweeper = new Sweeper(['entries', 'counters', 'tasks'].map((table) => (
@@ -46,7 +49,7 @@ export class PostgresStore implements Store {
   get(key: string): Promise<Entry | undefined> {
     return this.call('get', async () => {
       checkText(key)
-      return this.entries.get(this.database.repeated, key)
+      return this.reads.get(key)
     })
   }
 

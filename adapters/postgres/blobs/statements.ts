@@ -105,11 +105,16 @@ function sweeping(
   WHERE version.id = expired.id AND NOT expired.is_removed
 )
 SELECT id, key FROM expired`,
-    deleteExpired: `DELETE FROM ${blobs} WHERE key = ANY($1::text[]) AND version = ANY($2::uuid[])`,
+    // A blob that another transaction has locked keeps its version, so the next sweep finds both.
+    deleteExpired: `DELETE FROM ${blobs} WHERE ctid = ANY(ARRAY(
+  SELECT ctid FROM ${blobs} WHERE key = ANY($1::text[]) AND version = ANY($2::uuid[])
+  ORDER BY key FOR UPDATE SKIP LOCKED
+))`,
     deleteChunks: `DELETE FROM ${chunks} WHERE ctid = ANY(ARRAY(
   SELECT ctid FROM ${chunks} WHERE version = ANY($1::uuid[]) LIMIT $2
 )) RETURNING 1`,
     deleteVersions: `DELETE FROM ${versions} AS version WHERE id = ANY($1::uuid[])
-AND NOT EXISTS (SELECT FROM ${chunks} WHERE version = version.id)`,
+AND NOT EXISTS (SELECT FROM ${chunks} WHERE version = version.id)
+AND NOT EXISTS (SELECT FROM ${blobs} AS blob WHERE blob.key = version.key AND blob.version = version.id)`,
   }
 }

@@ -1,8 +1,8 @@
-import { warn } from '../../../src/runtime/warning.js'
 import { Breaker } from '../../../src/stores/breaker.js'
 import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { Connections, Query, Subscriber, Subscription } from '../connections.js'
 import { faultOf, sqlState } from '../faults.js'
+import { warnOfMissing } from '../missing-migrations.js'
 import { bullSchema, isMigrated, migrateBull } from './schema.js'
 import { Statements } from './statements.js'
 
@@ -11,6 +11,8 @@ const MIGRATION_MS = 300_000
 
 /** Options of a `JobDatabase`. */
 export interface JobDatabaseOptions {
+  /** Pool of the connections. */
+  readonly pool: object
   readonly schema: string
   readonly migrate: boolean
   readonly timeoutMs: number
@@ -25,7 +27,6 @@ export class JobDatabase {
   private readonly quoted: string
   private preparing: Promise<Statements> | undefined
   private statements: Statements | undefined
-  private hasWarned = false
 
   constructor(
     private readonly connections: Connections, private readonly options: JobDatabaseOptions,
@@ -104,14 +105,13 @@ export class JobDatabase {
   }
 
   private refuse(): Error {
-    const { schema } = this.options
+    const { pool, schema } = this.options
     const error = new StoreUnavailableError(
       `postgres: the schema "${bullSchema(schema)}" lacks migrations of BullMQ. `
       + `Run the SQL that \`npx longhaul migrate --print --schema ${schema}\` prints, `
       + 'or set migrate: true',
     )
-    if (!this.hasWarned) warn(error)
-    this.hasWarned = true
+    warnOfMissing(pool, schema, error)
     return error
   }
 }

@@ -3,7 +3,7 @@ import { byId, fill, h, table } from './dom.js'
 import { showError } from './errors.js'
 import { Paging } from './paging.js'
 import { currentToken, onToken } from './session.js'
-import { operatorListPath, readPage } from './task-calls.js'
+import { allTasks } from './task-calls.js'
 import { callbackWords, statusWords, time } from './task-parts.js'
 
 const COUNT = new Intl.NumberFormat('en')
@@ -11,9 +11,8 @@ const COUNT = new Intl.NumberFormat('en')
 const filters = byId('operator-filters')
 const view = byId('operator-view')
 const state = byId('operator-state')
-const paging = new Paging(
-  { previous: byId('operator-previous'), next: byId('operator-next') }, readPage, showTasks,
-)
+const buttons = { previous: byId('operator-previous'), next: byId('operator-next') }
+const paging = new Paging(buttons, showTasks)
 
 filters.addEventListener('change', () => { void load() })
 filters.addEventListener('submit', (event) => {
@@ -45,7 +44,7 @@ async function load() {
     return
   }
   const { status, owner } = filters.elements
-  await paging.first(operatorListPath({ status: status.value, owner: owner.value.trim() }))
+  await paging.first(allTasks({ status: status.value, owner: owner.value.trim() }))
 }
 
 function close(words) {
@@ -54,13 +53,13 @@ function close(words) {
   paging.clear()
 }
 
-function showOverview({ counts, countedTo, pools, oldestWaiting, callbacks }) {
+function showOverview({ counts, pools, oldestQueued, callbacks }) {
   view.hidden = false
   state.textContent = ''
-  fill(byId('operator-counts'), Object.entries(counts).map(([status, count]) => h('div', {},
+  fill(byId('operator-counts'), Object.entries(counts).map(([status, { count, more }]) => h('div', {},
     h('dt', {}, status),
-    h('dd', {}, COUNT.format(count), count === countedTo && h('small', {}, ' or more')))))
-  fill(byId('operator-oldest'), oldestWords(oldestWaiting))
+    h('dd', {}, COUNT.format(count), more && h('small', {}, ' or more')))))
+  fill(byId('operator-oldest'), oldestWords(oldestQueued))
   showPools(pools)
   showCallbacks(callbacks)
 }
@@ -84,15 +83,15 @@ function showPools(pools = []) {
   fill(byId('operator-pools'), rows.length > 0 && table('Table of pools', heads, rows))
 }
 
-function showCallbacks({ inspected, failing }) {
-  const rows = failing.map(({ taskId, task, owner, callback }) => h('tr', {},
+function showCallbacks({ examined, failed }) {
+  const rows = failed.map(({ taskId, task, owner, callback }) => h('tr', {},
     h('td', {}, task, ' ', shortId(taskId)),
     h('td', {}, ownerWords(owner)),
     h('td', {}, callbackWords(callback).slice(1))))
   const heads = ['Task', 'Owner', 'Callback']
   fill(byId('operator-callbacks'), rows.length > 0
-    ? table('Table of callbacks that fail', heads, rows)
-    : h('p', { class: 'dim' }, `None of the latest ${inspected} ended tasks.`))
+    ? table('Table of callbacks that failed', heads, rows)
+    : h('p', { class: 'dim' }, `None of the latest ${examined} ended tasks.`))
 }
 
 function showTasks(items, error) {

@@ -1,30 +1,29 @@
 import { isBusy, setBusy } from './dom.js'
 
-/** Pages of a list whose server names only the next page. Keeps the paths of the pages before. */
+/** Pages of a list whose server names only the next page. Keeps the URLs of the pages before. */
 export class Paging {
   #previous
   #next
-  #read
   #show
+  #list
+  /** URLs of the pages from the first to the shown one. The first needs none. */
   #pages = []
-  #nextPath
+  #nextUrl
   #latest = 0
 
   /**
    * @param buttons - the buttons `previous` and `next`
-   * @param read - reads the page at a path: `{ items, next }`
-   * @param show - shows the items of a page, or the error of reading it
+   * @param show - shows the tasks of a page, or the error of reading it
    */
-  constructor({ previous, next }, read, show) {
+  constructor({ previous, next }, show) {
     this.#previous = previous
     this.#next = next
-    this.#read = read
     this.#show = show
     previous.addEventListener('click', () => {
       if (!isBusy(previous)) void this.#open(this.#pages.slice(0, -1))
     })
     next.addEventListener('click', () => {
-      if (!isBusy(next)) void this.#open([...this.#pages, this.#nextPath])
+      if (!isBusy(next)) void this.#open([...this.#pages, this.#nextUrl])
     })
     this.clear()
   }
@@ -34,9 +33,10 @@ export class Paging {
     return this.#pages.length
   }
 
-  /** Reads and shows the first page. */
-  first(path) {
-    return this.#open([path])
+  /** Reads and shows the first page of a list of `client.tasks`. */
+  first(list) {
+    this.#list = list
+    return this.#open([undefined])
   }
 
   /** Shows no page. */
@@ -51,20 +51,20 @@ export class Paging {
     let page = { items: [], next: undefined }
     let error
     try {
-      page = await this.#read(pages.at(-1))
+      page = await this.#list.page(pages.at(-1))
     } catch (fault) {
       error = fault
     }
     // The answer to an earlier request may arrive late.
     if (mine !== this.#latest) return
     this.#turn(pages, page.next)
-    this.#show(page.items, error)
+    this.#show(page.items.map(({ body }) => body), error)
   }
 
-  #turn(pages, nextPath) {
+  #turn(pages, nextUrl) {
     this.#pages = pages
-    this.#nextPath = nextPath
+    this.#nextUrl = nextUrl
     setBusy(this.#previous, pages.length < 2)
-    setBusy(this.#next, nextPath === undefined)
+    setBusy(this.#next, nextUrl === undefined)
   }
 }

@@ -1,35 +1,25 @@
-import { ask, client } from './api.js'
+import { client } from './api.js'
 
 const STATUS = '/api/status'
 /** Number of tasks on a page. */
 const PAGE_SIZE = 10
 
-/** Returns the path of the first page of the own tasks. A filter that is `''` does not filter. */
-export function listPath({ status, task, from }) {
-  return `${STATUS}?${queryOf({ status, task, from })}`
+/** Returns the list of the own tasks. A filter that is `''` does not filter. */
+export function ownTasks(filters) {
+  return client.tasks(STATUS, { ...given(filters), limit: PAGE_SIZE })
 }
 
-/** Returns the path of the first page of the tasks of all owners. Needs the role admin. */
-export function operatorListPath({ status, owner }) {
-  return `/admin/tasks?${queryOf({ status, owner })}`
+/** Returns the list of the tasks of all owners, or of one. Needs the role admin. */
+export function allTasks({ owner, ...filters }) {
+  const path = `/admin/tasks?${new URLSearchParams(given({ owner }))}`
+  return client.tasks(path, { ...given(filters), limit: PAGE_SIZE, statusPath: `${STATUS}/{id}` })
 }
 
-/** Reads a page of a list: its items, and the path of the next page unless it is the last one. */
-export async function readPage(path) {
-  const response = await ask('GET', path)
-  return response.json()
-}
-
-/** Returns the handle of `longhaul/client` for a task. */
+/** Returns the handle of a task. */
 export function handleOf(taskId) {
-  return client.resume({ taskId, statusUrl: statusPath(taskId) })
+  return client.resume({ taskId, statusUrl: `${STATUS}/${encodeURIComponent(taskId)}` })
 }
 
-function statusPath(taskId) {
-  return `${STATUS}/${encodeURIComponent(taskId)}`
-}
-
-function queryOf(filters) {
-  const given = Object.entries(filters).filter(([, value]) => value !== '')
-  return new URLSearchParams({ ...Object.fromEntries(given), limit: PAGE_SIZE })
+function given(filters) {
+  return Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ''))
 }

@@ -1,4 +1,3 @@
-import { client } from './api.js'
 import { announce, fill, h, isBusy, byteSize, setBusy } from './dom.js'
 import { errorBox } from './errors.js'
 
@@ -7,8 +6,9 @@ export class FileList {
   element
   #rows
 
-  constructor(files) {
-    this.#rows = files.map((file) => new FileRow(file))
+  /** @param handle - the handle of the task */
+  constructor(handle, files) {
+    this.#rows = files.map((file) => new FileRow(handle, file))
     this.element = h('ul', { class: 'files', 'aria-label': 'Files' },
       this.#rows.map(({ element }) => element))
   }
@@ -21,6 +21,7 @@ export class FileList {
 
 class FileRow {
   element
+  #handle
   #file
   #button
   #stop
@@ -31,7 +32,8 @@ class FileRow {
   #stopping = new AbortController()
   #saved = ''
 
-  constructor(file) {
+  constructor(handle, file) {
+    this.#handle = handle
     this.#file = file
     const { name, size, type } = file
     this.#button = h('button', {
@@ -57,7 +59,7 @@ class FileRow {
 
   async #download() {
     if (isBusy(this.#button)) return
-    const { name, url } = this.#file
+    const { name } = this.#file
     const stopping = new AbortController()
     this.#stopping = stopping
     setBusy(this.#button, true)
@@ -67,8 +69,8 @@ class FileRow {
     try {
       const onProgress = ({ received }) => { this.#show(received) }
       // The client resumes a broken download, and compares the content with its Repr-Digest.
-      const download = client.download(url, { signal: stopping.signal, onProgress, onRestart() {} })
-      const blob = await download.blob()
+      const options = { signal: stopping.signal, onProgress, onRestart() {} }
+      const blob = await this.#handle.file(this.#file, options).blob()
       if (!stopping.signal.aborted) this.#save(blob)
     } catch (error) {
       fill(this.#outcome, stopping.signal.aborted

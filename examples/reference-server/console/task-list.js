@@ -2,14 +2,14 @@ import { byId } from './dom.js'
 import { showError } from './errors.js'
 import { Paging } from './paging.js'
 import { currentToken, onToken } from './session.js'
-import { listPath, readPage } from './task-calls.js'
+import { ownTasks } from './task-calls.js'
 import { TaskRow } from './task-row.js'
 
 const filters = byId('task-filters')
 const list = byId('task-list')
 const state = byId('task-state')
 let rows = []
-const paging = new Paging({ previous: byId('task-previous'), next: byId('task-next') }, readPage, show)
+const paging = new Paging({ previous: byId('task-previous'), next: byId('task-next') }, show)
 
 filters.addEventListener('change', () => { void readFirst() })
 filters.addEventListener('submit', (event) => {
@@ -52,7 +52,7 @@ function isFiltered() {
 
 async function readFirst() {
   if (currentToken() === '') paging.clear()
-  else await paging.first(listPath(chosen()))
+  else await paging.first(ownTasks(chosen()))
 }
 
 /** Shows a page. Rows that were there before keep their state, their event streams and the focus. */
@@ -81,5 +81,18 @@ function describeState() {
 }
 
 function rowOf(task) {
-  return new TaskRow(task)
+  return new TaskRow(task, { onForgotten: removeRow })
+}
+
+/** Removes a row. If it has the focus, moves the focus to its neighbour. */
+function removeRow(row) {
+  const at = rows.indexOf(row)
+  const hadFocus = row.element.contains(document.activeElement)
+  rows = rows.filter((other) => other !== row)
+  row.remove()
+  describeState()
+  if (!hadFocus) return
+  const neighbour = rows[Math.min(at, rows.length - 1)]
+  if (neighbour) neighbour.focus()
+  else byId('task-list-title').focus()
 }

@@ -19,9 +19,12 @@ export class TaskRow {
   task
   #handle
   #name
+  #onForgotten
   #removed = new AbortController()
   #watching
+  /** The shown status and the shown outcome, as JSON. */
   #shown = ''
+  #shownOutcome = ''
   #files
   #badge = h('span', { class: 'badge' })
   #heading
@@ -35,7 +38,8 @@ export class TaskRow {
   #fault = h('div')
   #buttons
 
-  constructor(task) {
+  /** @param onForgotten - called once the server has deleted the task */
+  constructor(task, { onForgotten }) {
     const { taskId, task: name } = task
     const short = taskId.slice(0, 6)
     const what = `${name} ${short}`
@@ -45,19 +49,23 @@ export class TaskRow {
     }, words)
     this.taskId = taskId
     this.#name = name
+    this.#onForgotten = onForgotten
     this.#handle = handleOf(taskId)
     this.#buttons = {
       cancel: button('Cancel', () => this.#cancel()),
+      retry: button('Retry', () => this.#retry()),
+      forget: button('Forget', () => this.#forget()),
+      callback: button('Send the callback again', () => this.#redeliver()),
       watch: button('Watch again', () => { this.#watchAnew() }),
     }
-    const { cancel, watch } = this.#buttons
+    const { cancel, retry, forget, callback, watch } = this.#buttons
     this.#heading = h('h3', { tabindex: -1 }, name, ' ', h('code', { class: 'dim' }, short))
     this.#bar = h('progress', { 'max': 100, 'value': 0, 'aria-label': `Progress of ${what}` })
     this.#meter = h('div', { class: 'meter' }, this.#bar, this.#figures)
-    this.#callbackLine = h('div', { class: 'line', hidden: true }, this.#callback)
+    this.#callbackLine = h('div', { class: 'line', hidden: true }, this.#callback, callback)
     this.element = h('li', { 'class': 'task', 'data-id': taskId },
       h('div', { class: 'line' },
-        this.#heading, this.#badge, h('div', { class: 'buttons' }, cancel, watch)),
+        this.#heading, this.#badge, h('div', { class: 'buttons' }, cancel, retry, forget, watch)),
       this.#meter, this.#times, this.#callbackLine, this.#outcome, this.#fault)
     this.show(task)
   }
@@ -80,6 +88,9 @@ export class TaskRow {
     this.#showOutcome(task)
     this.#offer({
       cancel: !isFinal,
+      retry: task.status === 'failed' || task.status === 'cancelled',
+      forget: isFinal,
+      callback: isFinal && ['delivered', 'failed'].includes(task.callback?.state),
       watch: false,
     })
     this.task = task
@@ -140,10 +151,10 @@ export class TaskRow {
   /** Replaces the outcome only if it differs, so that opened parts stay open. */
   #showOutcome({ error, result, attempts, files = [] }) {
     const text = JSON.stringify([error, result, attempts, files])
-    if (text === this.#outcome.dataset.shown) return
-    this.#outcome.dataset.shown = text
+    if (text === this.#shownOutcome) return
+    this.#shownOutcome = text
     this.#files?.close()
-    this.#files = files.length > 0 ? new FileList(files) : undefined
+    this.#files = files.length > 0 ? new FileList(this.#handle, files) : undefined
     fill(this.#outcome, outcomeOf({ error, result }), this.#files?.element, attemptList(attempts))
   }
 
@@ -168,23 +179,45 @@ export class TaskRow {
       if (this.#removed.signal.aborted) return
       fill(this.#fault, errorBox(error))
       announce(`${this.#name}: ${error.message}`)
-      // For example: another tab has changed the task. A task that is gone can only be reported.
+      // Another client has deleted the task.
       if (error.status === 404) this.#lose(error)
-      if (error.status === 409) this.show((await this.#handle.status()).body)
     } finally {
       setBusy(button, false)
     }
   }
 
   async #cancel() {
-    const { body } = await this.#handle.cancel({ signal: this.#removed.signal })
-    this.show(body)
+    this.show((await this.#handle.cancel(this.#untilRemoved)).body)
+  }
+
+  async #retry() {
+    this.show((await this.#handle.retry(this.#untilRemoved)).body)
+    announce(`The task ${this.#name} is ${statusWords(this.task)}.`)
+    this.#watchAnew()
+  }
+
+  async #forget() {
+    await this.#handle.forget(this.#untilRemoved)
+    this.#onForgotten(this)
+    announce(`The task ${this.#name} was forgotten.`)
+  }
+
+  async #redeliver() {
+    this.show((await this.#handle.redeliver(this.#untilRemoved)).body)
+    announce(`The callback of ${this.#name} is sent again.`)
+    this.#watchAnew()
+  }
+
+  /** Options of a request that ends when the row is removed. */
+  get #untilRemoved() {
+    return { signal: this.#removed.signal }
   }
 
   /** Shows why the task cannot be watched. A task that the server has deleted has no buttons. */
   #lose(error) {
     fill(this.#fault, errorBox(error))
     const isGone = error.status === 404
-    this.#offer({ ...isGone && { cancel: false }, watch: !isGone })
+    const nothing = { cancel: false, retry: false, forget: false, callback: false }
+    this.#offer({ ...isGone && nothing, watch: !isGone })
   }
 }

@@ -3,10 +3,11 @@ import { CLAIM_MARGIN_MS, type TaskClaimOptions } from '../../idempotency/once-t
 import { claimKey } from '../../idempotency/scope.js'
 import { claimInTransaction, findClaim } from '../../idempotency/transaction-claim.js'
 import { newId } from '../../runtime/random-id.js'
+import { isStoreUnavailable } from '../../stores/store.js'
 import type { Transaction } from '../../stores/transaction.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { taskKey } from '../record/ids.js'
-import { readClaim, requestFingerprint, type AcceptedSubmission } from './accept-submission.js'
+import { readClaim, requestFingerprint, startOf, type AcceptedSubmission } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { countedAs } from './requester.js'
 import { discardInput, type Submission } from './submission.js'
@@ -62,6 +63,8 @@ class TransactionSubmit<C> {
   earlier: Claim | undefined
   private readonly id = newId()
   private wasCalled = false
+  /** The task as the last call has accepted it. */
+  private accepted: TaskSnapshot | undefined
 
   constructor(
     private readonly settings: EndpointSettings<C>, private readonly submission: Submission<C>,
@@ -90,20 +93,30 @@ class TransactionSubmit<C> {
       this.earlier = found
       throw new Error('An earlier request with this Idempotency-Key has committed; roll back')
     }
-    await service.accept(definition, input, {
+    const { task } = await service.accept(definition, input, {
       owner: requester.owner, counted: countedAs(requester, request), context: context(request),
-      callbackUrl, id, isNewId: !wasCalled, claim: keyOptions?.key,
+      start: await startOf(service, submission), callbackUrl, id, isNewId: !wasCalled, claim: keyOptions?.key,
     }, opened)
+    this.accepted = task
     return { taskId: id }
   }
 
-  /** Enqueues the task after the commit, and returns it. */
+  /**
+   * Enqueues the task after the commit, and returns it. If the store fails now, the host's commit
+   * still has succeeded. Then returns the task as it was accepted, and a sweep enqueues it.
+   */
   async confirm(): Promise<TaskSnapshot> {
     if (!this.wasCalled) {
       throw new TypeError('submit: the option transaction must call submit(transaction)')
     }
-    const found = await this.settings.service.intake.commits.confirm(this.id)
-    if (found) return snapshotOf(found.record)
+    const { accepted } = this
+    try {
+      const found = await this.settings.service.intake.commits.confirm(this.id)
+      if (found) return snapshotOf(found.record)
+    } catch (error) {
+      if (accepted && isStoreUnavailable(error)) return accepted
+      throw error
+    }
     throw new Error(
       'submit: the option transaction has resolved, but its transaction has not committed',
     )

@@ -64,6 +64,13 @@ describe('accepting on PostgreSQL', () => {
     assert.deepEqual(listed.items.map(({ taskId }) => taskId).sort(), accepted.map(({ taskId }) => taskId).sort())
   })
 
+  test('a page of fifty tasks reads all records with one statement', async () => {
+    const page = await tasks.ownedBy('bob').list({ limit: 50 })
+    assert.equal(page.items.length, 50)
+    const reads = statements.filter((text) => /^SELECT [^]*\.entries/.test(text))
+    assert.equal(reads.length, 1, reads.join('\n'))
+  })
+
   test('inputs above the size of a batch travel in several statements', async () => {
     const text = 'x'.repeat(200_000)
     const accepted = await Promise.all([1, 2, 3].map((n) => tasks.submit(report, { n, text })))

@@ -126,6 +126,24 @@ describe('PostgreSQL migrations', () => {
     await server.query(output)
     assert.equal((await store.create('key', 'value', later)).created, true)
   })
+
+  test('with migrate: false the store and the queue of an engine warn once', async (t) => {
+    const pool = new pg.Pool({ connectionString: server.url, max: 2 })
+    const engine = postgres({ pool, schema: newSchema(), migrate: false, timeoutMs: 20_000 })
+    const warnings: Error[] = []
+    const warned = (warning: Error): void => { warnings.push(warning) }
+    process.on('warning', warned)
+    t.after(async () => {
+      process.off('warning', warned)
+      await engine.queue.close()
+      await engine.store.close()
+      await pool.end()
+    })
+    await assert.rejects(async () => engine.store.get('key'), /lacks the migrations/)
+    await assert.rejects(engine.queue.remove('task~job'), /lacks migrations of BullMQ/)
+    await new Promise(setImmediate)
+    assert.equal(warnings.filter(({ message }) => message.includes('npx longhaul migrate')).length, 1)
+  })
 })
 
 describe('npx longhaul migrate', () => {

@@ -6,6 +6,7 @@ import { eventually } from '../../../src/conformance/waiting.js'
 import { Database } from '../../../adapters/postgres/database.js'
 import { Entries } from '../../../adapters/postgres/entries.js'
 import { expiredRows } from '../../../adapters/postgres/expired-rows.js'
+import { PostgresBlobs } from '../../../adapters/postgres/blobs/blobs.js'
 import { Sweeper } from '../../../adapters/postgres/sweeper.js'
 import { postgresForFile } from '../../servers/postgres-server.js'
 
@@ -108,4 +109,27 @@ test('updates of an entry leave its indexes alone', async () => {
     return counts?.['updates'] === 400
   }, 10_000, 'the statistics are there')
   assert.ok(Number(counts?.['hot']) > 360, `${String(counts?.['hot'])} of 400 updates`)
+})
+
+test('an expired blob that a transaction has locked is left whole, and is swept later', async (t) => {
+  const database = new Database({ pool, schema: 'locked_blob', timeoutMs: 20_000 })
+  const blobs = new PostgresBlobs(database)
+  t.after(() => blobs.close())
+  const content = (async function* () { yield Buffer.from('content') })()
+  await blobs.put('locked', content, { ttlMs: 1 })
+  const rows = async (): Promise<number[]> => Promise.all(['blobs', 'blob_versions'].map(async (table) => (
+    (await server.query(`SELECT 1 FROM locked_blob.${table}`)).length
+  )))
+  const client = await pool.connect()
+  try {
+    await client.query('BEGIN')
+    await client.query('SELECT 1 FROM locked_blob.blobs FOR UPDATE')
+    await blobs.sweep()
+    assert.deepEqual(await rows(), [1, 1])
+  } finally {
+    await client.query('ROLLBACK')
+    client.release()
+  }
+  await blobs.sweep()
+  assert.deepEqual(await rows(), [0, 0])
 })

@@ -18,9 +18,9 @@ const lines = (...records: object[]): string => records.map((record) => `${JSON.
 type Ask = (method: string, path: string, what?: Parameters<Client['ask']>[2]) => Promise<Answer>
 
 /** A task that was accepted, once it has ended well. */
-async function completed(client: Client, { status, headers, text }: Answer): Promise<Answer> {
+async function completed(client: Client, { status, headers, text }: Answer, token = 'writer-1'): Promise<Answer> {
   assert.equal(status, 202, text)
-  const ended = await client.ended(headers.get('location') ?? '')
+  const ended = await client.ended(headers.get('location') ?? '', { token })
   assert.deepEqual([ended.status, ended.json.status ?? ended.json.state], [200, 'completed'], ended.text)
   return ended
 }
@@ -82,10 +82,28 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     assert.equal((await completed(client, await client.submit('wait', { ms: 1 }))).json.result.ms, 1)
     const exported = await completed(client, await client.submit('export-users', { role: 'admin' }))
     assert.ok(exported.json.result.count >= 1)
+    const [file] = exported.json.files
+    const { status, text, headers } = await client.ask('GET', file.url)
+    assert.deepEqual([status, file.name, text.length], [200, 'users.ndjson', exported.json.result.bytes])
+    assert.equal(headers.get('repr-digest'), file.digest)
   },
   'a task is cancelled': async (client) => {
     const { headers } = await client.submit('wait', { ms: 50_000 })
     assert.equal((await client.ask('DELETE', headers.get('location') ?? '')).status, 200)
+  },
+  'GET /api/status and GET /admin/tasks': async (client) => {
+    const token = 'writer-2'
+    const made = []
+    for (let at = 0; at < 3; at++) made.unshift((await completed(client, await client.submit('wait', { ms: 0 }, { token }), token)).json.taskId)
+    const first = await client.ask('GET', '/api/status?task=wait&limit=2', { token })
+    const second = await client.ask('GET', first.json.next, { token })
+    const ids = [first, second].flatMap(({ json }) => json.items.map(({ taskId }: { taskId: string }) => taskId))
+    // Some configurations share a database, so there may be older ones.
+    assert.deepEqual(ids.slice(0, 3), made)
+    const { json } = await client.ask('GET', '/admin/tasks?owner=wanda&task=wait&limit=3', { token: 'admin-1' })
+    assert.deepEqual(json.items.map(({ taskId }: { taskId: string }) => taskId), made)
+    const overview = await client.ask('GET', '/admin/overview', { token: 'admin-1' })
+    assert.ok(overview.json.counts.completed.count >= 3, overview.text)
   },
   'POST /start-job and GET /job-status/{id}': async (client) => {
     const { json } = await completed(client, await client.ask('POST', '/start-job', { body: { any: ['job', 'data'] } }))
@@ -97,6 +115,15 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
   'GET /bulk-data': async (client) => {
     const { status, text } = await client.ask('GET', '/bulk-data')
     assert.ok(status === 200 && text.trim().split('\n').length >= 1200)
+  },
+  'GET /bulk-data, in the background': async (client) => {
+    const { json } = await completed(client, await client.ask('GET', '/bulk-data', { headers: LATER }))
+    const [file] = json.files
+    const { status, text, headers } = await client.ask('GET', file.url)
+    assert.deepEqual([status, file.name, headers.get('content-type')], [200, 'users.ndjson', 'application/x-ndjson'])
+    const users = text.trim().split('\n').map((line: string) => JSON.parse(line))
+    assert.equal(users.length, json.result.records)
+    assert.ok(users.length >= 1200 && users.every(({ email }) => typeof email === 'string'))
   },
   'POST /upload-ndjson, directly': async (client, tag) => {
     const { status, json } = await client.ask('POST', '/upload-ndjson', { body: `${lines({ email: `l1@${tag}.example` })}bad\n`, headers: NDJSON })

@@ -402,21 +402,29 @@ describe('cancel', () => {
     return { handle: client.resume({ statusUrl: `${BASE}/s` }), seen }
   }
 
+  const methodsOf = (seen: readonly { method: string }[]) => seen.map(({ method }) => method)
+
   test('returns the status', async () => {
-    const { handle, seen } = task(() => json({ status: 'cancelled' }))
+    const { handle, seen } = task(script(() => json(processing(1)), () => json({ status: 'cancelled' })))
     assert.equal((await handle.cancel()).status, 'cancelled')
-    assert.deepEqual(seen.map(({ method }) => method), ['DELETE'])
+    assert.deepEqual(methodsOf(seen), ['GET', 'DELETE'])
   })
 
-  test('a task that had ended stays as it was', async () => {
-    const { handle, seen } = task(script(() => json({ code: 'task_already_final' }, 409), () => json(completed)))
+  test('a task that had ended stays as it was, because a server may delete it instead', async () => {
+    const { handle, seen } = task(() => json(completed))
     assert.equal((await handle.cancel()).status, 'completed')
-    assert.deepEqual(seen.map(({ method }) => method), ['DELETE', 'GET'])
+    assert.deepEqual(methodsOf(seen), ['GET'])
+  })
+
+  test('a task that ends meanwhile stays as it is', async () => {
+    const { handle, seen } = task(script(() => json(processing(1)), () => json({ code: 'task_already_final' }, 409), () => json(completed)))
+    assert.equal((await handle.cancel()).status, 'completed')
+    assert.deepEqual(methodsOf(seen), ['GET', 'DELETE', 'GET'])
   })
 
   test('polls after an answer without a body', async () => {
-    const { handle } = task(script(() => json(undefined, 204), () => json(processing(1))))
-    assert.equal((await handle.cancel()).status, 'processing')
+    const { handle } = task(script(() => json(processing(1)), () => json(undefined, 204), () => json({ status: 'cancelled' })))
+    assert.equal((await handle.cancel()).status, 'cancelled')
   })
 
   test('rejects if the server cannot cancel', async () => {

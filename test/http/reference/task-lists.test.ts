@@ -1,0 +1,66 @@
+// Lists of tasks on the reference server: own ones in each face, and those of all owners for operators.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { useReference, type Answer } from '../kit/reference.js'
+
+const server = useReference()
+
+/** Submits a task as `token` and waits until it is final. Resolves with its id. */
+async function done(token: string, data: object): Promise<string> {
+  const { headers, json } = await server.submit('wait', data, { token })
+  await server.ended(headers.get('location') ?? '', { token })
+  return json.taskId as string
+}
+
+const idsOf = ({ json }: Answer): string[] => json.items.map((item: { taskId?: string, id?: string }) => item.taskId ?? item.id)
+
+describe('lists of own tasks', () => {
+  test('show the same tasks at each status path, in its words', async () => {
+    const ids = [await done('writer-1', { ms: 0 }), await done('writer-1', { ms: 0, fail: true })].reverse()
+    for (const path of ['/api/status', '/job-status', '/task-status']) {
+      assert.deepEqual(idsOf(await server.ask('GET', path)), ids, path)
+      assert.deepEqual(idsOf(await server.ask('GET', `${path}?status=failed`)), ids.slice(0, 1), path)
+      assert.equal((await server.ask('HEAD', path)).status, 200, path)
+      const next = (await server.ask('GET', `${path}?limit=1`)).json.next as string
+      assert.ok(next.startsWith(`${path}?limit=1&cursor=`), next)
+      assert.deepEqual(idsOf(await server.ask('GET', next)), ids.slice(1), path)
+      assert.deepEqual(idsOf(await server.ask('GET', path, { token: 'writer-2' })), [], path)
+      assert.equal((await server.ask('GET', next, { token: 'writer-2' })).json.code, 'invalid_cursor', path)
+      assert.equal((await server.ask('GET', `${path}?colour=red`)).status, 400, path)
+    }
+  })
+})
+
+describe('what operators see', () => {
+  test('is refused to all others, whatever the query says', async () => {
+    for (const path of ['/admin/tasks', '/admin/tasks?owner=will', '/admin/tasks?bad', '/admin/overview']) {
+      for (const token of ['reader-1', 'writer-1']) {
+        const { status, json } = await server.ask('GET', path, { token })
+        assert.deepEqual([status, json.reason], [403, 'needs_admin'], path)
+      }
+      assert.equal((await server.ask('GET', path, { token: null })).status, 401, path)
+    }
+    assert.equal((await server.ask('GET', '/admin/overview?bad=1', { token: 'admin-1' })).status, 400)
+  })
+
+  test('has the owner of each task, and counts by status', async () => {
+    const token = 'admin-1'
+    const before = (await server.ask('GET', '/admin/overview', { token })).json.counts
+    const id = await done('writer-2', { ms: 0, fail: true })
+    const { items: [newest] } = (await server.ask('GET', '/admin/tasks?limit=1', { token })).json
+    assert.deepEqual([newest.taskId, newest.owner, newest.status], [id, 'wanda', 'failed'])
+    const after = (await server.ask('GET', '/admin/overview', { token })).json.counts
+    assert.deepEqual([after.failed.count - before.failed.count, after.completed.count - before.completed.count], [1, 0])
+  })
+
+  test('names the oldest task that waits for a run', async () => {
+    const token = 'admin-1'
+    assert.equal((await server.ask('GET', '/admin/overview', { token })).json.oldestQueued, undefined)
+    // Ten run at a time, so two more wait.
+    const submitted = []
+    for (let at = 0; at < 12; at++) submitted.push((await server.submit('wait', { ms: 60_000 })).json.taskId)
+    const { oldestQueued, counts } = (await server.ask('GET', '/admin/overview', { token })).json
+    assert.deepEqual([oldestQueued.taskId, oldestQueued.task, oldestQueued.owner, counts.queued.count], [submitted[10], 'wait', 'will', 2])
+    for (const id of submitted) await server.ask('DELETE', `/api/status/${id as string}`)
+  })
+})

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { memory } from '../../../../adapters/memory/index.js'
+import { callbacks } from '../../../../src/callbacks/index.js'
+import { createTasks, defineTask, taskEndpoints } from '../../../../src/index.js'
+import { authorize } from '../../../../src/policies/index.js'
+import { inject } from '../../../../src/testing/index.js'
+import { eventually } from '../kit.js'
+
+const report = defineTask({ name: 'report', run: () => ({ message: 'done', text: 'secret' }) })
+const mail = defineTask({ name: 'mail', run: () => new Promise(() => undefined) })
+const isAdmin = authorize<{ subject: string }>({ allow: ({ subject }) => subject === 'root', reason: 'needs_root' })
+const root = { path: '/admin/overview', context: { principal: { subject: 'root' } } }
+
+function setUp(t: TestContext, status: number) {
+  const tasks = createTasks({
+    ...memory({ maxQueued: 2000 }), definitions: [report, mail], concurrency: 1, onError: () => undefined,
+    callbacks: callbacks({ secrets: () => ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], attempts: 1, sender: { check: () => undefined, send: async () => ({ status }) } }),
+  })
+  t.after(() => tasks.close({ drainMs: 0 }))
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
+  return { tasks, overview: endpoints.operatorOverview({ authorize: isAdmin }) }
+}
+
+interface Task { taskId: string, owner?: string, task: string, createdAt: string, callback?: { state: string, lastStatus: number } }
+interface Overview {
+  counts: Record<string, { count: number, more: boolean }>
+  oldestQueued?: Task
+  callbacks: { examined: number, failed: Task[] }
+}
+
+describe('endpoints.operatorOverview', () => {
+  test('counts tasks of all owners by status, and names the oldest one that waits and the callbacks that failed', async (t) => {
+    const { tasks, overview } = setUp(t, 500)
+    const ask = async () => (await inject(overview, root)).json<Overview>()
+    const none = { count: 0, more: false }
+    assert.deepEqual(await ask(), {
+      counts: { scheduled: none, queued: none, processing: none, completed: none, failed: none, cancelled: none }, callbacks: { examined: 0, failed: [] },
+    })
+    const done = await tasks.ownedBy('ann').submit(report, {}, { callbackUrl: 'https://example.com/' })
+    await eventually(async () => (await done.get())?.callback?.state === 'failed')
+    await (await tasks.submit(report, {})).wait({ timeoutMs: 5000 })
+    const running = await tasks.submit(mail, {})
+    await eventually(async () => (await running.get())?.status === 'processing')
+    const oldest = await tasks.ownedBy('bob').submit(mail, {})
+    // Tasks of one millisecond are ordered by id.
+    const before = Date.now()
+    await eventually(() => Date.now() > before)
+    await tasks.ownedBy('ann').submit(mail, {})
+    await tasks.ownedBy('ann').submit(mail, {}, { delayMs: 3_600_000 })
+    await (await tasks.submit(mail, {})).cancel()
+    const one = { count: 1, more: false }
+    await eventually(async () => (await ask()).counts['processing']?.count === 1)
+    const { counts, oldestQueued, callbacks: { examined, failed } } = await ask()
+    assert.deepEqual(counts, {
+      scheduled: one, queued: { count: 2, more: false }, processing: one, completed: { count: 2, more: false }, failed: none, cancelled: one,
+    })
+    assert.deepEqual([oldestQueued?.taskId, oldestQueued?.owner, oldestQueued?.task], [oldest.taskId, 'bob', 'mail'])
+    assert.equal(examined, 3)
+    assert.deepEqual(failed.map(({ taskId, owner, callback }) => [taskId, owner, callback?.state, callback?.lastStatus]), [[done.taskId, 'ann', 'failed', 500]])
+    assert.ok(!JSON.stringify(failed).includes('secret'), 'results are not shown')
+  })
+
+  test('stops to count at 1000', async (t) => {
+    const { tasks, overview } = setUp(t, 200)
+    for (let n = 0; n < 1001; n++) await tasks.submit(mail, {}, { delayMs: 3_600_000 })
+    const { counts } = await (await inject(overview, root)).json<Overview>()
+    assert.deepEqual(counts['scheduled'], { count: 1000, more: true })
+  })
+
+  test('answers operators only, GET and HEAD only, and is not stored', async (t) => {
+    const { overview } = setUp(t, 200)
+    const refused = await inject(overview, { ...root, context: { principal: { subject: 'ann' } } })
+    assert.deepEqual([refused.status, 'counts' in await refused.json<object>()], [403, false])
+    assert.equal((await inject(overview, { ...root, method: 'DELETE' })).status, 404)
+    assert.equal((await inject(overview, { ...root, headers: { accept: 'text/html' } })).status, 406)
+    const head = await inject(overview, { ...root, method: 'HEAD' })
+    assert.deepEqual([head.status, head.headers['cache-control']], [200, 'no-store'])
+  })
+
+  test('requires a policy', (t) => {
+    const { tasks } = setUp(t, 200)
+    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
+    for (const options of [{}, { authorize: [] }, { authorize: 'admin' }]) {
+      assert.throws(() => endpoints.operatorOverview(options as never), { name: 'TypeError', message: /operatorOverview: the option authorize is missing/ })
+    }
+  })
+})
