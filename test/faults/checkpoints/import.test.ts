@@ -21,9 +21,9 @@ const expected = numbers.filter((n) => n % 97 !== 3)
 
 const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
 
-for (const [database, url] of Object.entries(databases)) describe(`an import on ${database} whose worker is killed ${KILLS} times`, async () => {
-  const { tasks, definitions, site, worker } = await openWeb(url)
+const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url) })))
 
+for (const { name, tasks, definitions, site, worker } of webs) describe(`an import on ${name} whose worker is killed ${KILLS} times`, () => {
   async function submit(kind: 'once' | 'atLeastOnce'): Promise<string> {
     const blob = `ndjson-upload/${newId()}`
     await site.blobs.put(blob, oneOf(body), { ttlMs: 3_600_000 })
