@@ -43,7 +43,7 @@ export async function sendDirect(
       const isTemporary = isClientError(error) && BROKEN.has(error.code)
       if (failures >= settings.attempts || !(isTemporary || canRetry(error, 'keyed'))) throw error
       isBroken = true
-      const ms = retryDelay(settings, failures, error as ClientError)
+      const ms = retryDelay(settings, failures, error)
       if (ms === undefined) throw error
       await pause(ms, call.signal)
     }
