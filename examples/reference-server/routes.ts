@@ -12,7 +12,7 @@ import { frontPage } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
 import type { ApiDocument } from './openapi.js'
 import { processData } from './tasks/process-data.js'
-import { byJobData, byTaskAndData } from './select.js'
+import { byJobData, byTaskAndData, startAt } from './select.js'
 import type { Users } from './users/repository.js'
 import { usersApi } from './users-api.js'
 import { versionedUsers } from './versions.js'
@@ -39,9 +39,9 @@ const TRIED = ['x-hop', 'x-test', 'x-custom', 'x-custom-header', 'x-trace-id', '
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
 export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, kinds, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
-  const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
-  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', format: jobFormat, owner, callback: callbackUrl })
-  const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
+  const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl, startAt })
+  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', format: jobFormat, owner, callback: callbackUrl, startAt })
+  const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl, startAt })
 
   const uploads = ndjson.upload(task, { store, owner })
   const api = usersApi(users)
@@ -72,17 +72,20 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     // SPEC 4.6
     'POST /api/long-running-task': guarded(task.submit(byTaskAndData(tasks))),
     'GET|HEAD|DELETE /api/status/{id}': guarded(task.status),
+    'GET|HEAD /api/status/{id}/files/{name}': guarded(task.files),
     'GET|HEAD /api/status': guarded(task.list),
     // SPEC 4.7
     'POST /start-job': guarded(job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
     'GET|HEAD|DELETE /job-status/{id}': guarded(job.status),
+    'GET|HEAD /job-status/{id}/files/{name}': guarded(job.files),
     'GET|HEAD /job-status': guarded(job.list),
     // SPEC 4.8
     'POST /start-task': guarded(started.submit(processData, { respond: 'always' })),
     'GET|HEAD|DELETE /task-status/{id}': guarded(started.status),
+    'GET|HEAD /task-status/{id}/files/{name}': guarded(started.files),
     'GET|HEAD /task-status': guarded(started.list),
     // SPEC 4.9
-    'GET|HEAD /bulk-data': guarded(ndjson.download()),
+    'GET|HEAD /bulk-data': guarded(ndjson.download(task)),
     'POST|OPTIONS /upload-ndjson': guarded(uploads.create),
     'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
     // The tasks of all owners
