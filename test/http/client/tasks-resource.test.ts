@@ -129,7 +129,7 @@ describe('a handle on real handlers', () => {
     const cut = ({ url }: IncomingMessage, response: ServerResponse): void => {
       if (!url?.endsWith('/retry') || lost > 0) return
       lost++
-      response.write = response.end = () => { response.socket?.resetAndDestroy(); return response }
+      response.end = () => { response.socket?.resetAndDestroy(); return response }
     }
     server.prependListener('request', cut)
     await task.retry()
@@ -149,12 +149,18 @@ describe('the files of a task', () => {
     assert.ok(entry)
     assert.deepEqual([entry.name, entry.type, entry.url], ['all users.csv', 'text/csv', `/v1/tasks/${task.taskId}/files/all%20users.csv`])
     let cuts = 0
-    server.on('request', cut)
-    function cut(request: IncomingMessage, response: ServerResponse): void {
+    const cut = (request: IncomingMessage, response: ServerResponse): void => {
       if (!request.url?.includes('/files/') || cuts >= 3) return
       cuts++
-      setImmediate(() => { setImmediate(() => { response.socket?.resetAndDestroy() }) })
+      let sent = 0
+      const write = response.write.bind(response) as (chunk: Uint8Array) => boolean
+      response.write = (chunk: Uint8Array) => {
+        sent += chunk.length
+        if (sent > 300_000) response.socket?.resetAndDestroy()
+        return write(chunk)
+      }
     }
+    server.prependListener('request', cut)
     const positions: number[] = []
     const download = task.file(entry.name, { onProgress: ({ received }) => { positions.push(received) } })
     const blob = await download.blob()
