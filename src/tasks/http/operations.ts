@@ -18,7 +18,9 @@ const resultSchema: Fragment = {
 /** Returns the OpenAPI operations of a handler that submits tasks. */
 export function submitOperations(
   format: TaskFormat, definition: AnyTaskDefinition | undefined,
-  { always, emptyBody }: { readonly always: boolean, readonly emptyBody: boolean },
+  { always, emptyBody, startAt }: {
+    readonly always: boolean, readonly emptyBody: boolean, readonly startAt: boolean,
+  },
 ): readonly Operation[] {
   const accepted = response('Accepted: the work goes on in the background', {
     schema: format.schema,
@@ -51,13 +53,16 @@ export function submitOperations(
         'too_many_requests', 'too_many_tasks', 'internal_error', 'overloaded', 'queue_full',
         'store_unavailable', 'store_full', 'shutting_down', 'sync_timeout', 'task_timeout',
         ...emptyBody ? ['cross_site'] as const : [],
+        ...startAt ? ['invalid_start_at', 'start_at_out_of_range'] as const : [],
       ),
     },
   }), { ...fields('Location', 'Preference-Applied'), ...replayed })]
 }
 
 /** Returns the OpenAPI operations of the status resource. */
-export function statusOperations(path: string, format: TaskFormat): readonly Operation[] {
+export function statusOperations(
+  path: string, format: TaskFormat, remove: 'cancel' | 'forget',
+): readonly Operation[] {
   const id = parameter('path', 'id')
   const headers = fields('ETag', 'Retry-After', 'Sunset', 'Cache-Control', 'Vary')
   const applied = { ...headers, ...fields('Preference-Applied') }
@@ -97,10 +102,11 @@ export function statusOperations(path: string, format: TaskFormat): readonly Ope
     operation('GET', { summary: 'Show a task', ...read }),
     operation('HEAD', { summary: 'The header fields of GET', ...read }),
     operation('DELETE', {
-      summary: 'Cancel a task',
+      summary: remove === 'forget' ? 'Cancel a task, or delete a final one' : 'Cancel a task',
       parameters: [id],
       responses: {
         200: response('The task, cancelled', { schema: format.schema, headers }),
+        ...remove === 'forget' && { 204: response('The task was final and is deleted') },
         ...errorResponses(format.notFound, 'task_already_final', 'store_unavailable'),
       },
     }),
