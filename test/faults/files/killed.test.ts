@@ -55,4 +55,3 @@ describe('a worker is killed while it writes a file', { concurrency: 2 }, () => 
     }
   }
 })
-

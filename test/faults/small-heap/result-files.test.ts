@@ -61,7 +61,7 @@ describe('a large result file of a process with a heap of 64 MiB', () => {
     let requests = 0
     for (let received = 0; received < size;) {
       const resumes = etag === undefined ? {} : { range: `bytes=${received}-`, 'if-range': etag }
-      const response = await open(url, resumes as Record<string, string>)
+      const response = await open(url, resumes)
       requests++
       assert.equal(response.statusCode, etag === undefined ? 200 : 206)
       etag ??= response.headers.etag
