@@ -23,6 +23,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   redis: { file: 'redis/main.ts', title: 'with Redis' },
   bullmq: { file: 'bullmq/main.ts', title: 'with BullMQ' },
   postgres: { file: 'postgres/main.ts', title: 'with PostgreSQL' },
+  lists: { file: 'lists/main.ts', title: 'pages of tasks' },
   bulk: { file: 'bulk/main.ts', title: 'bulk' },
   ndjson: { file: 'ndjson/main.ts', title: 'NDJSON' },
   content: { file: 'content/main.ts', title: 'content and ranges' },

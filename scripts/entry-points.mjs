@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
 const FOLDERS = [
-  'bulk', 'ndjson', 'uploads', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'queues',
+  'bulk', 'ndjson', 'export', 'uploads', 'content', 'resources', 'policies', 'versions', 'openapi', 'callbacks', 'http', 'stores', 'queues',
   'client', 'conformance', 'testing', 'memory', 'redis', 'postgres', 'bullmq', 'files', 'node', 'fetch', 'fastify', 'koa'
 ]
 

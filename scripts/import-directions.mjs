@@ -49,6 +49,7 @@ export const FOLDERS = {
   'callbacks/http-sender': ['runtime', 'http', 'callbacks'],
   'bulk': [...VOCABULARY, 'openapi', 'content', 'json-array', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
   'ndjson': [...VOCABULARY, 'openapi', 'tasks', 'tasks/definition', 'tasks/record', 'tasks/http'],
+  'export': [...VOCABULARY, 'ndjson', 'tasks/definition'],
   'uploads': [...VOCABULARY, 'openapi', 'idempotency', 'tasks/record', 'tasks/http'],
   'client': [],
   'conformance': VOCABULARY,

@@ -15,6 +15,7 @@ const GUIDE = {
   longhaul: 'tasks.md',
   'longhaul/bulk': 'bulk.md',
   'longhaul/ndjson': 'ndjson.md',
+  'longhaul/export': 'result-files.md',
   'longhaul/uploads': 'uploads.md',
   'longhaul/content': 'files.md',
   'longhaul/files': 'files.md',

@@ -140,47 +140,75 @@ return entries
  * order of the page; 4 `REV` for the newest first; 5 limit; 6 time of creation of the last task of
  * the page before, or empty; 7 digits of the statuses; 8 and so on: names, none for all names.
  *
+ * Reads a few tasks of each list, then more of those lists that may have further tasks of the page.
  * Returns one array for each list: status, name, then pairs of member and score. They include every
  * task of the page, and the tasks of the time of ARGV[6] that may precede it.
  */
 export const PAGE = script(`
 local lists = KEYS[1]
 local first, last, isNewest, limit, after = ARGV[2], ARGV[3], ARGV[4] == 'REV', tonumber(ARGV[5]), ARGV[6]
+local range = isNewest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
 local owner = ARGV[1] ~= 'all' and ':' .. string.sub(ARGV[1], 2) or ''
 local names = {}
 for at = 8, #ARGV do names[#names + 1] = ARGV[at] end
 if #names == 0 then names = redis.call('SMEMBERS', lists .. ':names') end
 
 local found, scores, wanted = {}, {}, limit
+local few = math.max(4, math.ceil(2 * limit / math.max(1, #names * #ARGV[7])))
+
+local function read(list, count)
+  count = math.min(count, list.most - list.size)
+  local part = redis.call(range, list.key, first, last, 'WITHSCORES', 'LIMIT', list.size, count)
+  for at = 1, #part, 2 do
+    local score = tonumber(part[at + 1])
+    list.page[#list.page + 1] = part[at]
+    list.page[#list.page + 1] = part[at + 1]
+    scores[#scores + 1] = score
+    list.horizon = score
+  end
+  list.size = list.size + #part / 2
+  list.isOpen = #part == 2 * count and list.size < list.most
+end
+
 for _, name in ipairs(names) do
   for status in string.gmatch(name ~= '' and ARGV[7] or '', '%d') do
     local key = lists .. ':' .. status .. ':' .. name .. owner
     local ties = after ~= '' and redis.call('ZCOUNT', key, after, after) or 0
     wanted = wanted + ties
-    local range = redis.call(isNewest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE', key, first, last,
-      'WITHSCORES', 'LIMIT', 0, limit + ties)
-    if #range > 0 then found[#found + 1] = {status, name, range} end
-    for at = 2, #range, 2 do scores[#scores + 1] = tonumber(range[at]) end
+    local list = {key = key, page = {status, name}, size = 0, most = limit + ties}
+    read(list, few + ties)
+    if list.size > 0 then found[#found + 1] = list end
   end
 end
 
 local edge
-if #scores > wanted then
-  table.sort(scores)
-  edge = isNewest and scores[#scores - wanted + 1] or scores[wanted]
+local function mayBeInPage(score)
+  return not edge or (isNewest and score >= edge) or (not isNewest and score <= edge)
 end
-local page = {}
-for _, list in ipairs(found) do
-  local part = {list[1], list[2]}
-  for at = 1, #list[3], 2 do
-    local score = tonumber(list[3][at + 1])
-    if edge and ((isNewest and score < edge) or (not isNewest and score > edge)) then break end
-    part[#part + 1] = list[3][at]
-    part[#part + 1] = list[3][at + 1]
+repeat
+  local hasRead = false
+  if #scores >= wanted then
+    table.sort(scores)
+    edge = isNewest and scores[#scores - wanted + 1] or scores[wanted]
   end
-  page[#page + 1] = part
+  for _, list in ipairs(found) do
+    if list.isOpen and mayBeInPage(list.horizon) then
+      read(list, 3 * list.size)
+      hasRead = true
+    end
+  end
+until not hasRead
+
+local pages = {}
+for at, list in ipairs(found) do
+  local page = list.page
+  while #page > 2 and not mayBeInPage(tonumber(page[#page])) do
+    page[#page] = nil
+    page[#page] = nil
+  end
+  pages[at] = page
 end
-return page
+return pages
 `)
 
 /** KEYS: lists. ARGV: 1 (optional) any text to set the mark. Returns 1 if the lists are complete. */

@@ -1,7 +1,15 @@
+import { exportTask } from 'longhaul/export'
+import { parsePrefer } from 'longhaul/http'
 import { ndjsonDownload, ndjsonUpload, type UploadTask } from 'longhaul/ndjson'
+import {
+  describe, errorResponses, header, parameter, response, type OperationOptions,
+} from 'longhaul/openapi'
 import type { Blobs, Store } from 'longhaul/stores'
 import { resumableUpload, type ResumableUpload, type ResumableUploadOptions } from 'longhaul/uploads'
-import { httpError, type Handler, type HttpRequest, type TaskEndpoints } from 'longhaul'
+import {
+  httpError, jsonSchema, type AnyTaskDefinition, type Handler, type HttpRequest, type Operation,
+  type TaskEndpoints,
+} from 'longhaul'
 import type { Context } from './auth.js'
 import type { Users } from './users/repository.js'
 import { userRecord, userShape } from './users/schemas.js'
@@ -10,6 +18,9 @@ import type { User } from './users/user.js'
 
 /** Name of the task that only an upload may start. */
 export const UPLOAD_TASK = 'upload-users'
+
+/** Name of the task that writes all users into a file. */
+export const BULK_DATA_TASK = 'bulk-data'
 
 /** Media types in use for NDJSON. */
 const NDJSON = /^application\/(?:(?:x-)?ndjson|jsonl|(?:x-)?jsonlines)\s*(?:;|$)/i
@@ -30,6 +41,7 @@ export class NdjsonUsers {
   readonly #users: Users
   readonly #blobs: Blobs
   readonly #upload
+  readonly #export
 
   constructor(users: Users, blobs: Blobs) {
     this.#users = users
@@ -39,11 +51,16 @@ export class NdjsonUsers {
       write: (records, { signal, context }) => upsertUsers(users, records, { signal, context }),
       background: { name: UPLOAD_TASK, blobs },
     })
+    this.#export = exportTask<object, User>({
+      name: BULK_DATA_TASK, fileName: 'users', schema: userShape,
+      input: jsonSchema<object>({ type: 'object', additionalProperties: false }),
+      records: () => users.all(),
+    })
   }
 
-  /** Task that reads uploads in the background, for `createTasks`. */
-  get task(): UploadTask {
-    return this.#upload.task
+  /** Tasks that read uploads and write downloads in the background, for `createTasks`. */
+  get tasks(): readonly [UploadTask, AnyTaskDefinition] {
+    return [this.#upload.task, this.#export]
   }
 
   /**
@@ -56,8 +73,41 @@ export class NdjsonUsers {
     })
   }
 
-  /** GET /bulk-data: all users. */
-  download(): Handler<Context> {
-    return ndjsonDownload<User, Context>({ records: () => this.#users.all(), schema: userShape })
+  /**
+   * GET /bulk-data: all users. With `Prefer: respond-async`, the answer is 202, and a task writes
+   * them into a file.
+   */
+  download(endpoints: TaskEndpoints<Context>): Handler<Context> {
+    const download = ndjsonDownload<User, Context>({
+      records: () => this.#users.all(), schema: userShape,
+      headers: { 'cache-control': 'private, no-cache', vary: 'Prefer' },
+    })
+    const later = { input: {}, body: {} }
+    const handler: Handler<Context> = (request) => (
+      request.method === 'GET' && parsePrefer(request.headers.prefer).respondAsync
+        ? endpoints.accept(request, this.#export, () => later)
+        : download(request)
+    )
+    return describe(handler, (download.operations ?? []).map(withAccepted))
+  }
+}
+
+/** Adds the 202 to the operation of GET. */
+function withAccepted(given: Operation): Operation {
+  if (given.method !== 'GET') return given
+  const { parameters = [], responses } = given.openapi as Pick<OperationOptions, 'parameters' | 'responses'>
+  return {
+    ...given,
+    openapi: {
+      ...given.openapi,
+      parameters: [...parameters, parameter('header', 'Prefer', { description: '`respond-async` writes a file instead' })],
+      responses: {
+        ...responses,
+        202: response('Accepted: a task writes the file users.ndjson', {
+          headers: { Location: header('The status resource of the task') },
+        }),
+        ...errorResponses('too_many_requests', 'queue_full', 'store_unavailable', 'shutting_down'),
+      },
+    },
   }
 }

@@ -72,23 +72,26 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     // SPEC 4.6
     'POST /api/long-running-task': guarded(task.submit(byTaskAndData(tasks))),
     'GET|HEAD|DELETE /api/status/{id}': guarded(task.status),
+    'GET|HEAD /api/status/{id}/files/{name}': guarded(task.files),
     'GET|HEAD /api/status': guarded(task.list),
     'POST /api/status/{id}/retry': guarded(task.retry),
     'POST /api/status/{id}/callback': guarded(task.callback),
     // SPEC 4.7
     'POST /start-job': guarded(job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
     'GET|HEAD|DELETE /job-status/{id}': guarded(job.status),
+    'GET|HEAD /job-status/{id}/files/{name}': guarded(job.files),
     'GET|HEAD /job-status': guarded(job.list),
     'POST /job-status/{id}/retry': guarded(job.retry),
     'POST /job-status/{id}/callback': guarded(job.callback),
     // SPEC 4.8
     'POST /start-task': guarded(started.submit(processData, { respond: 'always' })),
     'GET|HEAD|DELETE /task-status/{id}': guarded(started.status),
+    'GET|HEAD /task-status/{id}/files/{name}': guarded(started.files),
     'GET|HEAD /task-status': guarded(started.list),
     'POST /task-status/{id}/retry': guarded(started.retry),
     'POST /task-status/{id}/callback': guarded(started.callback),
     // SPEC 4.9
-    'GET|HEAD /bulk-data': guarded(ndjson.download()),
+    'GET|HEAD /bulk-data': guarded(ndjson.download(task)),
     'POST|OPTIONS /upload-ndjson': guarded(uploads.create),
     'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
     // The tasks of all owners

@@ -48,7 +48,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
   const { store, index, queue, blobs, callbackQueue } = engine
   const { ndjson, bulk, definitions } = background(users, blobs)
   const tasks = createTasks({
-    store, index, queue, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
+    store, index, queue, blobs, callbacks: openCallbacks(options, callbackQueue), worker: worker === 'on', definitions,
   })
   const document = new ApiDocument()
   // Counts all paths together, for each subject. A store that is full or away does not stop reads: requests that need it fail themselves.

@@ -20,7 +20,7 @@ export async function startWorker(config: WorkerOptions): Promise<RunningWorker>
   const engine = openEngine(config, { web: false })
   const { store, index, queue, blobs, callbackQueue } = engine
   const { definitions } = background(users, blobs)
-  const tasks = createTasks({ store, index, queue, callbacks: openCallbacks(config, callbackQueue), definitions })
+  const tasks = createTasks({ store, index, queue, blobs, callbacks: openCallbacks(config, callbackQueue), definitions })
   let stopped: Promise<void> | undefined
   return {
     stop: () => stopped ??= (async () => {

@@ -61,8 +61,8 @@ export class Dispatcher implements CallbackDispatcher {
     await this.begin(deliveryOf(record, record.callback.url, 1, this.settings.attempts))
   }
 
-  async redeliver(id: string): Promise<boolean> {
-    const record = await this.records.reopen(id)
+  async redeliver(id: string, unlessPending: boolean): Promise<boolean> {
+    const record = await this.records.reopen(id, unlessPending)
     if (!record?.callback) return false
     const { url, attempts } = record.callback
     const next = attempts + 1

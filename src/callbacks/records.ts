@@ -52,15 +52,15 @@ export class CallbackRecords {
 
   /**
    * Sets the callback of an ended task to `pending` again. Returns `undefined` if the task has not
-   * ended or has no callback.
+   * ended or has no callback, or if the callback is `pending` and `unlessPending` is `true`.
    */
-  async reopen(id: string): Promise<TaskRecord | undefined> {
+  async reopen(id: string, unlessPending: boolean): Promise<TaskRecord | undefined> {
     const { ledger } = this.host
     const held = await ledger.load(id)
     const now =
       held &&
       (await ledger.move(held, ({ state, callback }) =>
-        callback && isFinal(state)
+        callback && isFinal(state) && !(unlessPending && callback.state === 'pending')
           ? {
             callback: {
               url: callback.url,

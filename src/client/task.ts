@@ -81,9 +81,10 @@ export interface TaskHandle<R = unknown> {
   cancel(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
    * Runs a failed or cancelled task again, with the same input, and resolves with its status. A task
-   * that runs or is completed stays as it is.
+   * that is not final stays as it is.
    *
-   * @throws {ClientError} The server does not support it: 404 or 405.
+   * @throws {ClientError} 409 `task_already_completed`. Or the server does not support it: 404 or
+   * 405.
    *
    * @example
    * const task = api.resume({ statusUrl: '/tasks/1' })
@@ -103,6 +104,8 @@ export interface TaskHandle<R = unknown> {
   forget(options?: SignalOptions): Promise<void>
   /**
    * Makes the server send the callback of a final task again, and resolves with its status.
+   *
+   * @throws {ClientError} 409 `task_not_final` or `no_callback`.
    *
    * @example
    * const { callback } = await api.resume({ statusUrl: '/tasks/1' }).redeliver()
@@ -132,11 +135,12 @@ export function remoteTask<R>(
 ): TaskHandle<R> {
   const send = (method: string, signal?: AbortSignal, below = ''): Promise<Answer> => {
     const target = below === '' ? url : toUrlBelow(url, below)
-    const key = method === 'POST' ? newKey() : undefined
-    return ask(settings, 'read', {
-      method, url: target, signal,
-      headers: { 'accept': 'application/json', 'idempotency-key': key },
-    })
+    const call = { method, url: target, signal }
+    const headers = { accept: 'application/json' }
+    if (method !== 'POST') return ask(settings, 'read', { ...call, headers })
+    // The type of the body proves to the server that a page of another site may send it.
+    const more = { 'content-type': 'application/json', 'idempotency-key': newKey() }
+    return ask(settings, 'read', { ...call, headers: { ...headers, ...more }, body: () => '{}' })
   }
   const read = async (signal?: AbortSignal): Promise<TaskStatus<R>> => {
     const { json, status } = await send('GET', signal)
@@ -144,18 +148,17 @@ export function remoteTask<R>(
     if (task) return task
     throw notStatus(status, json)
   }
-  /** Changes the task. If its state does not allow the change, returns its status. */
+  /** Changes the task. If it has changed so already, returns its status. */
   const change = async (
-    name: string, { signal, ...others }: SignalOptions, method: string, below?: string,
+    signal: AbortSignal | undefined, method: string, below: string, isDone: (code: string) => boolean,
   ): Promise<TaskStatus<R>> => {
-    checkNames(name, others, SIGNAL)
     try {
       const { json } = await send(method, signal, below)
       // The answer need not have a body.
       const task = readStatus<R>(json)
       if (task) return task
     } catch (error) {
-      if (!hasStatus(error, 409)) throw error
+      if (!(hasStatus(error, 409) && isDone((error as ClientError).code))) throw error
     }
     return read(signal)
   }
@@ -183,10 +186,16 @@ export function remoteTask<R>(
       checkNames('cancel', options, SIGNAL)
       // A server may delete a final task that is cancelled.
       const task = await read(options.signal)
-      return isFinal(task) ? task : change('cancel', options, 'DELETE')
+      return isFinal(task) ? task : change(options.signal, 'DELETE', '', () => true)
     },
-    retry: (options = {}) => change('retry', options, 'POST', 'retry'),
-    redeliver: (options = {}) => change('redeliver', options, 'POST', 'callback'),
+    async retry(options = {}) {
+      checkNames('retry', options, SIGNAL)
+      return change(options.signal, 'POST', 'retry', (code) => code !== 'task_already_completed')
+    },
+    async redeliver(options = {}) {
+      checkNames('redeliver', options, SIGNAL)
+      return change(options.signal, 'POST', 'callback', (code) => code === 'callback_pending')
+    },
     async forget(options = {}) {
       checkNames('forget', options, SIGNAL)
       const { signal } = options

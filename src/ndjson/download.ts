@@ -1,4 +1,3 @@
-import { compileJson } from '../http/body/compile-json.js'
 import { encodePieces, RESPONSE_CODINGS, type Piece } from '../http/body/encode.js'
 import { httpError } from '../http/errors.js'
 import {
@@ -12,11 +11,11 @@ import { fields } from '../openapi/fields.js'
 import { operation, response, type Fragment } from '../openapi/operation.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
-import { isSchema, type Schema } from '../schema/schema.js'
-import { toJsonSchema } from '../schema/to-json-schema.js'
+import type { Schema } from '../schema/schema.js'
 import { AsyncPieces } from './async-pieces.js'
 import { NDJSON_TYPE } from './media-type.js'
 import { RecordText, type Layout } from './record-text.js'
+import { jsonSchemaOf, serialiser, type JsonSchema } from './serialiser.js'
 import { syncPieces } from './sync-pieces.js'
 
 /**
@@ -24,8 +23,6 @@ import { syncPieces } from './sync-pieces.js'
  * object mode, a web stream.
  */
 export type RecordSource<T> = Iterable<T | readonly T[]> | AsyncIterable<T | readonly T[]>
-
-type JsonSchema = Readonly<Record<string, unknown>>
 
 /** Options of `ndjsonDownload`. */
 export interface DownloadOptions<T = object, C = unknown> {
@@ -152,10 +149,6 @@ export function ndjsonBytes<T extends object>(
   return bodyOf(source, text, 'identity')
 }
 
-function serialiser<T>(schema: JsonSchema | undefined): (record: T) => string | undefined {
-  return schema ? compileJson(schema) : JSON.stringify
-}
-
 function bodyOf<T>(
   source: RecordSource<T>, text: RecordText<T>, coding: string,
 ): AsyncIterableIterator<Uint8Array> {
@@ -182,14 +175,6 @@ async function* bytesOf(
   pieces: AsyncIterable<Piece>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   for await (const { bytes } of pieces) yield bytes
-}
-
-function jsonSchemaOf(caller: string, given: Schema | JsonSchema): JsonSchema {
-  const schema = isSchema(given) ? toJsonSchema(given, 'output') : given
-  if (schema !== undefined) return schema
-  throw new TypeError(
-    `${caller}: schema cannot be converted to a JSON Schema; pass a JSON Schema object`,
-  )
 }
 
 function bodyDescription(schema: JsonSchema | undefined): Fragment {

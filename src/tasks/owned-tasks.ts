@@ -75,7 +75,20 @@ export interface OwnedTasks<D extends Definitions = Definitions> {
     options?: ListOptions<T, S>,
   ): Promise<TaskPage<T, S>>
   /**
-   * Deletes a final task. `false` if this owner has no such task, or it is not final.
+   * Runs a failed or cancelled task again, under the same id and with its old input. It is queued then,
+   * and its attempts count on. Returns the task as it is now. `undefined` if this owner has no such task.
+   *
+   * @example
+   * const task = await tasks.ownedBy('ann').retry('a-task-id')
+   *
+   * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict` (another call
+   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`,
+   * `service_unavailable` or `shutting_down`
+   */
+  retry(id: string): Promise<Task<D[number]> | undefined>
+  /**
+   * Deletes a final task and all that it owns. `false` if this owner has no such task, or it is not
+   * final.
    *
    * @example
    * const isDeleted = await tasks.ownedBy('ann').delete('a-task-id')
@@ -104,7 +117,7 @@ class ServedOwnedTasks implements OwnedTasks {
   ): Promise<TaskHandle<T>> {
     checkNames('ownedBy: submit', options, OWNED_SUBMIT)
     const owner = this.#owner
-    const counted = owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner)
+    const counted = countedFor(owner)
     const accepted = await this.#service.submit(definition, input, { ...options, owner, counted })
     return this.#calls.handle(definition, accepted)
   }
@@ -132,7 +145,15 @@ class ServedOwnedTasks implements OwnedTasks {
     return this.#calls.list('ownedBy: list', { owner: this.#owner }, options)
   }
 
+  retry(id: string): Promise<Task | undefined> {
+    return this.#calls.retry(id, () => countedFor(this.#owner))
+  }
+
   delete(id: string): Promise<boolean> {
     return this.#calls.delete(id)
   }
+}
+
+function countedFor(owner: OwnerId): string {
+  return owner === undefined ? countedWithoutOwner(undefined) : countedAsOwner(owner)
 }

@@ -9,6 +9,7 @@ import type { TaskSnapshot } from './record/codec.js'
 import type { IsVisible } from './record/owner.js'
 import { bodyOf, toTask, type Task } from './record/view.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
+import type { RetryRequest } from './run/retry-task.js'
 import type { TaskService } from './task-service.js'
 
 /**
@@ -59,8 +60,12 @@ export class TaskCalls {
     return await this.find(id) !== undefined && this.service.redeliver(id)
   }
 
-  delete(id: string): Promise<boolean> {
-    return this.service.delete(id, this.isVisible)
+  async retry(id: string, counted: RetryRequest['counted']): Promise<Task | undefined> {
+    return shown(await this.service.retry(id, { isVisible: this.isVisible, counted }))
+  }
+
+  async delete(id: string): Promise<boolean> {
+    return await this.service.forget(id, this.isVisible) === 'forgotten'
   }
 
   async list<T extends AnyTaskDefinition, S extends ListedStatus>(

@@ -31,12 +31,13 @@ import { endCheckpoint } from './run/checkpoint-entry.js'
 import { runCallback } from './run/run-callback.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
+import { forgetTask, type Forgotten } from './run/forget-task.js'
 import { HandBacks } from './run/hand-back.js'
 import { Leases } from './run/leases.js'
+import { retryTask, type RetryRequest } from './run/retry-task.js'
 import { validateInput } from './run/run.js'
 import { RunSlots } from './run/run-slots.js'
 import { Sweep } from './run/sweep.js'
-import { releaseBelongings } from './run/belongings.js'
 import { needsCleanup, cleanUp } from './run/cleanup.js'
 import type { Cancelled, TasksHealth } from './service-types.js'
 import type { TasksOptions } from './tasks-options.js'
@@ -234,19 +235,25 @@ export class TaskService {
     return { task: snapshotOf(now.record), moved: now.moved }
   }
 
-  /** Sends the callback of a final task again. See `Tasks.redeliver`. */
-  async redeliver(id: string): Promise<boolean> {
-    const dispatcher = this.requireDispatcher()
-    return isTaskId(id) && dispatcher.redeliver(id)
+  /** Retries a failed or cancelled task. See `retryTask`. */
+  async retry(id: string, request: RetryRequest): Promise<TaskSnapshot | undefined> {
+    this.sweep?.start()
+    return retryTask(this.intake.settings, id, request)
   }
 
-  /** Deletes a final task. */
-  async delete(id: string, isVisible: IsVisible): Promise<boolean> {
-    const found = isTaskId(id) ? await this.ledger.load(id) : undefined
-    if (!found || !isVisible(found.record) || !isFinal(found.record.state)) return false
-    const isDeleted = await this.ledger.delete(found)
-    if (isDeleted) await releaseBelongings(this.settings, found.record)
-    return isDeleted
+  /**
+   * Sends the callback of a final task again. See `Tasks.redeliver`.
+   *
+   * @param unlessPending - `true`: does nothing while a delivery is under way
+   */
+  async redeliver(id: string, unlessPending = false): Promise<boolean> {
+    const dispatcher = this.requireDispatcher()
+    return isTaskId(id) && dispatcher.redeliver(id, unlessPending)
+  }
+
+  /** Deletes a final task. See `forgetTask`. */
+  forget(id: string, isVisible: IsVisible): Promise<Forgotten> {
+    return forgetTask(this.settings, id, isVisible)
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */

@@ -114,7 +114,20 @@ export interface Tasks<D extends Definitions = Definitions> {
     options?: ListOptions<T, S>,
   ): Promise<TaskPage<T, S>>
   /**
-   * Deletes a final task. `false` if it is unknown or not final.
+   * Runs a failed or cancelled task again, under the same id and with its old input. It is queued then,
+   * and its attempts count on. Returns the task as it is now. `undefined` if it is unknown.
+   *
+   * @example
+   * const task = await tasks.retry('a-task-id')
+   *
+   * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict` (another call
+   * was faster), 410 `gone`: its input is no longer stored, 429 `too_many_tasks`, 503 `queue_full`,
+   * `service_unavailable` or `shutting_down`
+   */
+  retry(id: string): Promise<Task<D[number]> | undefined>
+  /**
+   * Deletes a final task and all that it owns, such as a spooled upload. `false` if it is unknown or
+   * not final. An Idempotency-Key that started it is still taken.
    *
    * @example
    * const isDeleted = await tasks.delete('a-task-id')
@@ -218,6 +231,10 @@ class ServedTasks implements Tasks {
   ): Promise<TaskPage<T, S>> {
     refuseOwner('list', options)
     return this.#calls.list('tasks.list', 'all', options)
+  }
+
+  retry(id: string): Promise<Task | undefined> {
+    return this.#calls.retry(id, ({ owner }) => owner && countedAsOwner(owner))
   }
 
   delete(id: string): Promise<boolean> {

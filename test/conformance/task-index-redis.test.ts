@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
 import { createTasks, defineTask } from 'longhaul'
-import { MemoryQueue } from 'longhaul/memory'
+import { memory, MemoryQueue } from 'longhaul/memory'
 import { redis, RedisTaskIndex } from 'longhaul/redis'
-import type { ListedTask } from 'longhaul/stores'
+import type { ListEntry, ListedTask } from 'longhaul/stores'
 import { clusterForFile } from '../servers/redis-cluster.js'
 import { redisUrl } from '../servers/redis-server.js'
 import { eventually } from '../unit/tasks/kit.js'
@@ -49,6 +49,29 @@ for (const [title, open] of Object.entries(clients)) {
       }
       return { client, plain, namespace, deleteIndex, cleanups }
     }
+
+    test('pages of skewed lists are those of the index in memory', async (t) => {
+      const { client, namespace } = setUp(t)
+      const [index, plain] = [new RedisTaskIndex({ client, namespace }), memory().index]
+      // Most tasks are of one name and status, in runs, and many share a millisecond.
+      const tasks = Array.from({ length: 600 }, (_, n) => taskOf(`t${String(n)}`, {
+        createdAt: Math.floor(n / 7), owner: n % 3 === 0 ? 'bob' : 'ann',
+        ...n % 40 < 5 && { name: `name-${String(n % 4)}`, status: n % 2 === 0 ? 'failed' : 'queued' },
+      }))
+      await Promise.all(tasks.map(async (task) => { await Promise.all([index.put(task), plain.put(task)]) }))
+      for (const order of ['newest', 'oldest'] as const) {
+        for (const of of ['all', { owner: 'bob' }] as const) {
+          for (const limit of [1, 5, 50, 200]) {
+            let after: ListEntry | undefined
+            do {
+              const page = await index.list({ of, order, limit, after })
+              assert.deepEqual(page, await plain.list({ of, order, limit, after }))
+              after = limit === 1 && page[0]?.createdAt === 20 ? undefined : page.at(-1)
+            } while (after)
+          }
+        }
+      }
+    })
 
     test('tasks that have expired are trimmed by later writes, and by sweeps', async (t) => {
       const { client, plain, namespace } = setUp(t)

@@ -21,5 +21,5 @@ export interface Background {
 export function background(users: Users, blobs: Blobs): Background {
   const ndjson = new NdjsonUsers(users, blobs)
   const bulk = new BulkUsers(users, blobs)
-  return { ndjson, bulk, definitions: [wait, checksum, exportUsers(users), processData, processJob, ndjson.task, ...bulk.tasks] }
+  return { ndjson, bulk, definitions: [wait, checksum, exportUsers(users), processData, processJob, ...ndjson.tasks, ...bulk.tasks] }
 }

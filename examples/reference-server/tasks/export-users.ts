@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineTask, httpError, jsonSchema, type TaskDefinition } from 'longhaul'
 import type { Users } from '../users/repository.js'
@@ -11,10 +10,11 @@ const BATCH_MS = 40
 export interface ExportInput { readonly role?: string }
 export interface ExportResult { readonly message: string, readonly count: number, readonly bytes: number, readonly sha256: string }
 
-/** Writes the users as NDJSON, batch by batch. The result has their number and the size. */
+/** Writes the users into the file `users.ndjson`, batch by batch. The result has their number and the size of the file. */
 export function exportUsers(users: Users): TaskDefinition<ExportInput, ExportResult> {
   return defineTask<ExportInput, ExportResult>({
     name: 'export-users',
+    files: true,
     input: jsonSchema<ExportInput>({
       type: 'object', additionalProperties: false,
       properties: { role: { type: 'string', description: 'Only users with this role' } },
@@ -27,20 +27,24 @@ export function exportUsers(users: Users): TaskDefinition<ExportInput, ExportRes
         details: [{ pointer: '/role', message: `must be one of ${USER_ROLES.join(', ')}` }],
       })
     },
-    async run({ role }, { signal, progress }) {
+    async run({ role }, { signal, progress, files }) {
       const wanted: User[] = []
       for await (const some of users.all(role)) wanted.push(...some)
-      const hash = createHash('sha256')
-      let bytes = 0
-      for (let at = 0; at < wanted.length; at += BATCH) {
-        await sleep(BATCH_MS, undefined, { signal })
-        const batch = wanted.slice(at, at + BATCH)
-        const lines = batch.map((user) => `${JSON.stringify(user)}\n`).join('')
-        hash.update(lines)
-        bytes += Buffer.byteLength(lines)
-        progress(at + batch.length, wanted.length)
+      const lines = async function* () {
+        for (let at = 0; at < wanted.length; at += BATCH) {
+          await sleep(BATCH_MS, undefined, { signal })
+          const batch = wanted.slice(at, at + BATCH)
+          yield batch.map((user) => `${JSON.stringify(user)}\n`).join('')
+          progress(at + batch.length, wanted.length)
+        }
       }
-      return { message: `Exported ${wanted.length} users.`, count: wanted.length, bytes, sha256: hash.digest('hex') }
+      const { size, digest } = await files.write('users.ndjson', lines(), { type: 'application/x-ndjson' })
+      return { message: `Exported ${wanted.length} users.`, count: wanted.length, bytes: size, sha256: hexOf(digest) }
     },
   })
+}
+
+/** Returns the SHA-256 of `sha-256=:…:` as hexadecimal digits. */
+function hexOf(digest: string): string {
+  return Buffer.from(digest.slice('sha-256=:'.length, -1), 'base64').toString('hex')
 }

@@ -19,6 +19,7 @@ export interface EndpointSettings<C> {
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly context: (request: HttpRequest<C>) => unknown
   readonly callback: FindCallback<C> | undefined
+  readonly remove: 'cancel' | 'forget'
   readonly maxWaitSeconds: number
   readonly syncTimeoutMs: number
   readonly maxBodyBytes: number

@@ -14,9 +14,12 @@ import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
 import { answerOnce } from './answer-once.js'
+import { idBelow } from './changes/below-status.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
 import { createOverview, type OperatorOverviewOptions } from './lists/overview.js'
 import { createOwnList } from './lists/own-list.js'
+import { createRedeliver } from './changes/redeliver.js'
+import { createRetry } from './changes/retry.js'
 import { createFiles } from './result-files.js'
 import { createStatus } from './status.js'
 import type {
@@ -61,6 +64,13 @@ export interface TaskEndpointsOptions<C = unknown> {
    * 400 too. Default: no callbacks.
    */
   readonly callback?: FindCallback<C>
+  /**
+   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task, and is a 409
+   * for a final one. `forget`: also deletes a final task, and all that it owns, with a 204. A client
+   * that repeats a DELETE whose answer was lost may then delete the task that it has cancelled.
+   * Default `cancel`.
+   */
+  readonly remove?: 'cancel' | 'forget'
   /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
   readonly maxWaitSeconds?: number
   /**
@@ -122,9 +132,34 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   /** The tasks that these are the endpoints of. */
   readonly tasks: Tasks<D>
   /**
-   * The handler of the status resource: GET, HEAD, and DELETE to cancel. Other paths are passed on.
+   * The handler of the status resource: GET, HEAD, and DELETE to cancel, or with `remove: 'forget'`
+   * to delete. Other paths are passed on.
    */
   readonly status: Handler<C>
+  /**
+   * The handler of POST `{status}/retry`, such as `/tasks/{id}/retry`. A failed or cancelled task
+   * runs again, under the same id and with its old input, and the answer is a 202 as for `submit`.
+   * `Prefer: wait=N` and Idempotency-Key work as there. The body is empty or `{}`.
+   *
+   * Errors: 409 `task_not_final` and `task_already_completed`, 410 `gone` if the input is no longer
+   * stored, 429 `too_many_tasks`, and the answer of the status resource for an unknown task.
+   *
+   * @example
+   * router({ 'POST /tasks/{id}/retry': endpoints.retry })
+   */
+  readonly retry: Handler<C>
+  /**
+   * The handler of POST `{status}/callback`, such as `/tasks/{id}/callback`. The callback of a final
+   * task is sent again, and the answer is a 202 with the body of the status resource. The body is
+   * empty or `{}`.
+   *
+   * Errors: 409 `task_not_final`, `no_callback`, and `callback_pending` while a delivery is under
+   * way.
+   *
+   * @example
+   * router({ 'POST /tasks/{id}/callback': endpoints.callback })
+   */
+  readonly callback: Handler<C>
   /**
    * The handler of result files: GET and HEAD of `{status}/files/{name}`, for the owner of the
    * task. Serves ranges, conditions and `Repr-Digest`, as an attachment. Other paths are passed on.
@@ -184,7 +219,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
 
 const KNOWN = {
   statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600],
-  syncTimeoutMs: TIMER, maxBodyBytes: SIZE, list: 0,
+  syncTimeoutMs: TIMER, maxBodyBytes: SIZE, remove: 0, list: 0,
 } satisfies Record<keyof TaskEndpointsOptions, unknown>
 
 /**
@@ -211,11 +246,14 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   const {
     maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes,
   } = options
-  const { format = taskFormat } = options
+  const { format = taskFormat, remove = 'cancel' } = options
+  if (remove !== 'cancel' && remove !== 'forget') {
+    throw new TypeError("taskEndpoints: remove must be 'cancel' or 'forget'")
+  }
   const settings: EndpointSettings<C> = {
     service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
     requester: findRequester(options.owner),
-    context: jsonContext(options.context), callback: options.callback, maxWaitSeconds,
+    context: jsonContext(options.context), callback: options.callback, remove, maxWaitSeconds,
     syncTimeoutMs, maxBodyBytes,
   }
   mustHaveCallbacks(service, settings.callback)
@@ -230,6 +268,8 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),
+    retry: createRetry(settings),
+    callback: createRedeliver(settings),
     files: createFiles(settings),
     // Created if it is read, because it requires an index.
     get list() {
@@ -249,10 +289,7 @@ function noList(): TypeError {
 async function find<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, below: string,
 ): Promise<TaskSnapshot | undefined> {
-  const { mountPath, path } = request
-  const id = path.endsWith(below)
-    ? settings.path.idIn(mountPath, path.slice(0, -below.length)) ?? request.params['id']
-    : undefined
+  const id = idBelow(settings, request, below)
   if (id === undefined) return undefined
   const { owner } = settings.requester(request)
   const task = await settings.service.read(id)

@@ -57,7 +57,9 @@ export function submitOperations(
 }
 
 /** Returns the OpenAPI operations of the status resource. */
-export function statusOperations(path: string, format: TaskFormat): readonly Operation[] {
+export function statusOperations(
+  path: string, format: TaskFormat, remove: 'cancel' | 'forget',
+): readonly Operation[] {
   const id = parameter('path', 'id')
   const headers = fields('ETag', 'Retry-After', 'Sunset', 'Cache-Control', 'Vary')
   const applied = { ...headers, ...fields('Preference-Applied') }
@@ -97,10 +99,11 @@ export function statusOperations(path: string, format: TaskFormat): readonly Ope
     operation('GET', { summary: 'Show a task', ...read }),
     operation('HEAD', { summary: 'The header fields of GET', ...read }),
     operation('DELETE', {
-      summary: 'Cancel a task',
+      summary: remove === 'forget' ? 'Cancel a task, or delete a final one' : 'Cancel a task',
       parameters: [id],
       responses: {
         200: response('The task, cancelled', { schema: format.schema, headers }),
+        ...remove === 'forget' && { 204: response('The task was final and is deleted') },
         ...errorResponses(format.notFound, 'task_already_final', 'store_unavailable'),
       },
     }),

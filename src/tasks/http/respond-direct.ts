@@ -46,7 +46,7 @@ export async function respondTemporary<C>(
   try {
     const end = await waitForEnd(settings, task, slot.signal, syncTimeoutMs)
       ?? (await service.cancel(task.id, allTasks))?.task
-    await service.delete(task.id, allTasks).catch(() => undefined)
+    await service.forget(task.id, allTasks).catch(() => undefined)
     if (end?.state !== 'cancelled') return answerOf(end)
     if (request.signal.aborted) return empty(503)
     if (service.isClosing) throw hasBegun(end) ? stoppedMidway() : shuttingDown()

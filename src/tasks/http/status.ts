@@ -9,7 +9,7 @@ import type { TaskSnapshot } from '../record/codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, eventStream } from './event-stream.js'
 import { statusOperations } from './operations.js'
-import { belongsTo } from '../record/owner.js'
+import { belongsTo, type OwnerId } from '../record/owner.js'
 import { countedAs, type Requester } from './requester.js'
 import type { EncodedBodies } from './encoded-bodies.js'
 import { isFinal } from '../record/state.js'
@@ -25,7 +25,7 @@ const ALLOW = 'GET, HEAD, DELETE, OPTIONS'
 
 /**
  * Creates the handler of the status resource (SPEC 4.6, 4.7): GET and HEAD show a task, DELETE
- * cancels it, OPTIONS answers `Allow`, and any other method is a 405.
+ * cancels or deletes it, OPTIONS answers `Allow`, and any other method is a 405.
  */
 export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
   const { path } = settings
@@ -39,13 +39,13 @@ export function createStatus<C>(settings: EndpointSettings<C>): Handler<C> {
     if (id === undefined) return undefined
     const { method } = request
     if (method === 'GET' || method === 'HEAD') return show(settings, request, id)
-    if (method === 'DELETE') return cancel(settings, request, id)
+    if (method === 'DELETE') return remove(settings, request, id)
     // Below the route of a host, `id` may name something else: that path is the host's.
     if (idInPath === undefined && !request.path.endsWith(`/${id}`)) return undefined
     if (method === 'OPTIONS') return { status: 200, headers: { allow: ALLOW }, body: '' }
     throw httpError('method_not_allowed', { headers: { allow: ALLOW } })
   }
-  return describe(handler, statusOperations(path.template, settings.format))
+  return describe(handler, statusOperations(path.template, settings.format, settings.remove))
 }
 
 function show<C>(
@@ -168,11 +168,18 @@ function tooManyStreams(own: boolean): HttpError {
   })
 }
 
-async function cancel<C>(
+/** Cancels an unfinished task. Deletes a final one if the option `remove` allows it. */
+async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
 ): Promise<HttpResponse> {
   const { owner } = settings.requester(request)
-  const outcome = await settings.service.cancel(id, (task) => belongsTo(task, owner))
+  const isVisible = (task: { readonly owner?: OwnerId }) => belongsTo(task, owner)
+  if (settings.remove === 'forget') {
+    const forgotten = await settings.service.forget(id, isVisible)
+    if (forgotten === 'forgotten') return empty(204)
+  }
+  // A task that ends between the two calls is not deleted, because the client has not seen its end.
+  const outcome = await settings.service.cancel(id, isVisible)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
   return jsonText(

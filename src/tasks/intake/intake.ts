@@ -14,7 +14,7 @@ export class Intake {
   /** Enqueues tasks when the transactions commit in which they were accepted. */
   readonly commits: CommitWatch
 
-  constructor(private readonly settings: AcceptSettings) {
+  constructor(readonly settings: AcceptSettings) {
     this.commits = new CommitWatch(settings)
     // Prepares the tables before a transaction of the application holds the last connection.
     if (settings.ledger.store.within) void settings.ledger.isReachable()

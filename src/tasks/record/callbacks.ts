@@ -49,8 +49,11 @@ export interface CallbackDispatcher {
    * the same record.
    */
   dispatch(record: TaskRecord): Promise<void>
-  /** Starts another round for a task that has ended. Returns `false` if it has no callback. */
-  redeliver(id: string): Promise<boolean>
+  /**
+   * Starts another round for a task that has ended. Returns `false` if it has no callback, or if a
+   * round is under way and `unlessPending` is `true`.
+   */
+  redeliver(id: string, unlessPending: boolean): Promise<boolean>
   /** Makes one attempt. Rejects if the job has to run again. */
   run(job: Job, attempt: Attempt): Promise<void>
   /** Gives up the callback of a job that the queue will not run again. */

@@ -4,7 +4,9 @@ import type { TaskIndex } from '../../stores/task-index.js'
 import { decode, encode, toSnapshot, type TaskSnapshot } from './codec.js'
 import { taskKey } from './ids.js'
 import { toListed } from './listed.js'
-import { change, type TaskChange, type TaskRecord } from './record.js'
+import {
+  change, retried, type RetryChange, type TaskChange, type TaskRecord,
+} from './record.js'
 import { isFinal } from './state.js'
 import { StoreRetry } from './store-retry.js'
 import { publishMove, taskChannel } from './task-channel.js'
@@ -19,6 +21,12 @@ export interface VersionedRecord {
 export interface Moved extends VersionedRecord {
   /** `false`: the record was left as it is. */
   readonly moved: boolean
+}
+
+/** Outcome of `restart`. */
+export interface Restarted extends VersionedRecord {
+  /** The record before; `undefined` if this call has not changed it. */
+  readonly before: TaskRecord | undefined
 }
 
 /** Returns the change to a record, or `undefined` to leave it as it is. */
@@ -97,6 +105,32 @@ export class Ledger {
     return this.tryMove(from, decide, true)
   }
 
+  /**
+   * Writes that a failed or cancelled task waits for a run of another job. Does nothing if another
+   * call was faster. `undefined` if the record is gone.
+   */
+  async restart(from: VersionedRecord, to: RetryChange): Promise<Restarted | undefined> {
+    const { job } = from.record
+    let before: TaskRecord | undefined
+    const moved = await this.write(from, (record) => {
+      before = record
+      const isLost = record.job !== job || (record.state !== 'failed' && record.state !== 'cancelled')
+      return isLost ? undefined : retried(record, to)
+    }, false)
+    return moved && { ...moved, before: moved.moved ? before : undefined }
+  }
+
+  /**
+   * Takes back a `restart` whose job found no space in the queue. Returns `false` if the record was
+   * changed meanwhile.
+   */
+  async restore(from: VersionedRecord, before: TaskRecord): Promise<boolean> {
+    const record = { ...before, version: from.record.version + 1 }
+    const outcome = await this.replace(from, record, before.expiresAt - Date.now())
+    if (outcome.replaced) this.noteListed(record)
+    return outcome.replaced
+  }
+
   /** Deletes a record at its revision. Returns whether this call deleted it. */
   async delete({ record, revision }: VersionedRecord): Promise<boolean> {
     const isDeleted = await this.store.delete(taskKey(record.id), revision)
@@ -115,10 +149,20 @@ export class Ledger {
   private async tryMove(
     from: VersionedRecord, decide: Decide, retries: boolean,
   ): Promise<Moved | undefined> {
+    return this.write(from, (record) => {
+      const wanted = decide(record)
+      return wanted && change(record, wanted)
+    }, retries)
+  }
+
+  /** @param toNext - returns the new record; `undefined` to leave the record as it is */
+  private async write(
+    from: VersionedRecord, toNext: (record: TaskRecord) => TaskRecord | undefined,
+    retries: boolean,
+  ): Promise<Moved | undefined> {
     let current = from
     for (let tries = 1; ; tries++) {
-      const wanted = decide(current.record)
-      const next = wanted && change(current.record, wanted)
+      const next = toNext(current.record)
       if (!next) return { ...current, moved: false }
       try {
         const outcome = await this.replace(current, next)
@@ -139,9 +183,9 @@ export class Ledger {
   }
 
   private replace(
-    { record, revision }: VersionedRecord, next: TaskRecord,
+    { record, revision }: VersionedRecord, next: TaskRecord, ttlMs = newLifetime(record, next),
   ): Promise<Replaced | Conflict> | Replaced | Conflict {
-    const options = { ttlMs: newLifetime(record, next), evictable: isFinal(next.state) }
+    const options = { ttlMs, evictable: isFinal(next.state) }
     return this.store.replace(taskKey(next.id), encode(next), revision, options)
   }
 }

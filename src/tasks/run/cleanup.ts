@@ -19,8 +19,9 @@ export function needsCleanup(
 
 /**
  * Cleans up after a final task: enqueues its callback, settles its claim, releases its slot, and
- * deletes blobs that are no files of its result. If it is completed, releases its input too; otherwise a retry may need that. May be called again for
- * the same task. Rejects if the callback could not be enqueued.
+ * deletes blobs that are no files of its result. If it is completed, releases its input too;
+ * otherwise a retry may need that. May be called again for the same task. Rejects if the callback
+ * could not be enqueued.
  */
 export async function cleanUp(
   record: TaskRecord, settings: BelongingsSettings,

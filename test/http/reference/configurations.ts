@@ -82,6 +82,10 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     assert.equal((await completed(client, await client.submit('wait', { ms: 1 }))).json.result.ms, 1)
     const exported = await completed(client, await client.submit('export-users', { role: 'admin' }))
     assert.ok(exported.json.result.count >= 1)
+    const [file] = exported.json.files
+    const { status, text, headers } = await client.ask('GET', file.url)
+    assert.deepEqual([status, file.name, text.length], [200, 'users.ndjson', exported.json.result.bytes])
+    assert.equal(headers.get('repr-digest'), file.digest)
   },
   'a task is cancelled': async (client) => {
     const { headers } = await client.submit('wait', { ms: 50_000 })
@@ -111,6 +115,15 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
   'GET /bulk-data': async (client) => {
     const { status, text } = await client.ask('GET', '/bulk-data')
     assert.ok(status === 200 && text.trim().split('\n').length >= 1200)
+  },
+  'GET /bulk-data, in the background': async (client) => {
+    const { json } = await completed(client, await client.ask('GET', '/bulk-data', { headers: LATER }))
+    const [file] = json.files
+    const { status, text, headers } = await client.ask('GET', file.url)
+    assert.deepEqual([status, file.name, headers.get('content-type')], [200, 'users.ndjson', 'application/x-ndjson'])
+    const users = text.trim().split('\n').map((line: string) => JSON.parse(line))
+    assert.equal(users.length, json.result.records)
+    assert.ok(users.length >= 1200 && users.every(({ email }) => typeof email === 'string'))
   },
   'POST /upload-ndjson, directly': async (client, tag) => {
     const { status, json } = await client.ask('POST', '/upload-ndjson', { body: `${lines({ email: `l1@${tag}.example` })}bad\n`, headers: NDJSON })

@@ -55,6 +55,7 @@ export async function site(t: TestContext, binding: Binding, work: AnyTaskDefini
   })
   const handler: Handler = router({
     'POST /api/work': endpoints.submit(work, submit), 'POST /api/other': endpoints.submit(work), 'GET|DELETE /api/status/{id}': endpoints.status,
+    'POST /api/status/{id}/retry': endpoints.retry, 'POST /api/status/{id}/callback': endpoints.callback,
   })
   const how = { mountPath, onError: (error: unknown) => { noise.push(error) } }
   let server: Server | undefined

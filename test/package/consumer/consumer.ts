@@ -18,6 +18,7 @@ import { requestId } from 'longhaul/policies'
 import { isHandBack, type Queue } from 'longhaul/queues'
 import { collection, type Repository } from 'longhaul/resources'
 import { isStoreUnavailable, type Store } from 'longhaul/stores'
+import { exportTask } from 'longhaul/export'
 import { resumableUpload } from 'longhaul/uploads'
 import { byPath, versions } from 'longhaul/versions'
 import { BullMQQueue, type BullMQQueueOptions } from 'longhaul/bullmq'
@@ -97,6 +98,7 @@ async function main(): Promise<void> {
 
   await told()
   await files()
+  await exports()
   await vocabulary()
   await frameworks()
 
@@ -128,6 +130,19 @@ async function told(): Promise<void> {
 }
 
 /** Records go into the blobs of a folder as they were sent; a task reads them; files and blobs are served in parts. */
+async function exports(): Promise<void> {
+  const users = exportTask({ name: 'users', format: 'csv', records: () => [{ id: 1 }] })
+  const engine = memory()
+  const own = createTasks({ ...engine, definitions: [users] })
+  const { taskId } = await own.submit(users, {})
+  const end = await own.wait(taskId, { timeoutMs: 10_000 })
+  assert.ok(end?.status === 'completed')
+  assert.deepEqual(end.files?.map(({ name, size }) => [name, size]), [['users.csv', 7]])
+  await own.close()
+  await engine.store.close()
+  await engine.blobs.close()
+}
+
 async function files(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'longhaul-consumer-'))
   const blobs = new FolderBlobs(join(folder, 'blobs'))

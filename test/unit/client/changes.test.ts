@@ -30,6 +30,17 @@ describe('a handle', () => {
     await assert.rejects(fakeServer(() => json({ error: 'No.', code: 'not_found' }, 404)).client.resume(saved).retry(), { status: 404 })
   })
 
+  test('a task that is completed is not retried, and one without callback has none to send', async () => {
+    for (const [call, code] of [['retry', 'task_already_completed'], ['redeliver', 'no_callback'], ['redeliver', 'task_not_final']] as const) {
+      const { client, seen } = fakeServer(() => conflict(code))
+      await assert.rejects(client.resume(saved)[call](), { status: 409, code })
+      assert.equal(seen.length, 1)
+      assert.deepEqual([seen[0]?.body, seen[0]?.headers['content-type']], ['{}', 'application/json'])
+    }
+    const pending = fakeServer(script(() => conflict('callback_pending'), () => json(completed)))
+    assert.equal((await pending.client.resume(saved).redeliver()).status, 'completed')
+  })
+
   test('asks for the callback again', async () => {
     const callback = { state: 'pending', attempts: 0 }
     const { client, seen } = fakeServer(script(() => json({ ...completed, callback }, 202)))

@@ -15,6 +15,7 @@ import { migrate, postgres, PostgresQueue } from '../../../adapters/postgres/ind
 import { redis, RedisStore, RedisTaskIndex } from '../../../adapters/redis/index.js'
 import * as bulk from '../../../src/bulk/index.js'
 import * as content from '../../../src/content/index.js'
+import { exportTask } from '../../../src/export/index.js'
 import * as http from '../../../src/http/index.js'
 import * as root from '../../../src/index.js'
 import * as ndjson from '../../../src/ndjson/index.js'
@@ -179,6 +180,7 @@ export const TABLE: Readonly<Record<string, Call>> = {
   'longhaul/memory: MemoryQueue#close': (options) => new MemoryQueue().close(options),
   'longhaul/memory: MemoryStore': (options) => new MemoryStore(options),
   'longhaul/memory: MemoryTaskIndex': (options) => new MemoryTaskIndex(options),
+  'longhaul/export: exportTask': (options) => exportTask(options),
   'longhaul/testing: TaskFiles#write': (options) => testContext(report).files.write('a', '', options),
   'longhaul/testing: testClock': (options) => testClock(options),
   'longhaul/testing: testContext': (options) => testContext(report, options),

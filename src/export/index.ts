@@ -1,0 +1,3 @@
+export { exportTask } from './export-task.js'
+export type { ExportColumn } from './csv-text.js'
+export type { ExportContext, ExportFormat, ExportResult, ExportTaskOptions } from './options.js'

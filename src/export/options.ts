@@ -1,0 +1,65 @@
+import type { RecordSource } from '../ndjson/download.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import type { Schema } from '../schema/schema.js'
+import type { TaskContext, TaskOptions, TaskSettings } from '../tasks/definition/define.js'
+import type { ExportColumn } from './csv-text.js'
+
+/** Format of the files of an export. */
+export type ExportFormat = 'ndjson' | 'csv' | 'json'
+
+/** The context of `records` and `total`, a part of the context of `run`. */
+export type ExportContext<C = unknown> =
+  Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'>
+
+/** Result of an export. The files are in the member `files` of the task. */
+export interface ExportResult {
+  /** A sentence for people. */
+  readonly message: string
+  /** Number of records. */
+  readonly records: number
+  /** Number of files. */
+  readonly parts: number
+}
+
+/**
+ * Options of `exportTask`, beside those of `defineTask` that it takes.
+ *
+ * - `I`: the input of `records`, which is the output of the schema
+ * - `T`: a record
+ * - `C`: the context that `records` needs
+ * - `In`: the input of the schema, which is what clients submit
+ */
+export interface ExportTaskOptions<
+  I, T extends object, C = unknown, In = I, N extends string = string,
+> extends Omit<TaskSettings, 'files'>,
+  Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'keeps'> {
+  /** Opens the source of the records. It is read only as fast as the files are written. */
+  readonly records: (input: I, context: ExportContext<C>) => MaybePromise<RecordSource<T>>
+  /** Returns the number of records, for progress, if it is known. Default: not known. */
+  readonly total?: (input: I, context: ExportContext<C>) => MaybePromise<number | undefined>
+  /** Format of the files. `json` is one array in each file. @default 'ndjson' */
+  readonly format?: ExportFormat
+  /** Name of the files, without number and extension. Default: the name of the task. */
+  readonly fileName?: string
+  /**
+   * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`.
+   * Default: no limit, and one file without a number.
+   */
+  readonly partRecords?: number
+  /**
+   * Schema of a record, for `ndjson` and `json`: a JSON Schema, or a Standard Schema that can return
+   * its JSON Schema. A compiled serialiser leaves out members that it does not name. Default:
+   * `JSON.stringify`.
+   */
+  readonly schema?: Schema | Readonly<Record<string, unknown>>
+  /** Columns of `csv`, in order. Default: the members of the first record. */
+  readonly columns?: readonly (string | ExportColumn)[]
+  /**
+   * In `csv`, writes `'` before a text that a spreadsheet would execute as a formula: one that
+   * begins with `=`, `+`, `-` or `@`, or with a tab or a line break. Numbers stay as they are. Set
+   * it to `false` only if no program of a user opens the file.
+   *
+   * @default true
+   */
+  readonly escapeFormulas?: boolean
+}

@@ -1,0 +1,87 @@
+import type { RecordSource } from '../ndjson/download.js'
+
+/** Maximum number of records that are taken from a source of single records at once. */
+const MAX_BATCH = 500
+
+/**
+ * Reads records of a source in batches, for one part of an export after the other. A batch may end
+ * in the middle of a list of the source.
+ */
+export class RecordCursor<T> {
+  private readonly iterator: AsyncIterator<T | readonly T[]> | Iterator<T | readonly T[]>
+  private readonly isSync: boolean
+  /** Records that were read, and the position of the first that was not taken. */
+  private batch: readonly T[] = []
+  private at = 0
+  private isEnded = false
+
+  constructor(private readonly source: RecordSource<T>) {
+    this.isSync = !(Symbol.asyncIterator in source)
+    this.iterator = Symbol.asyncIterator in source
+      ? source[Symbol.asyncIterator]()
+      : source[Symbol.iterator]()
+  }
+
+  /** Returns the next records, at most `limit`. Returns an empty list at the end. */
+  async take(limit: number): Promise<readonly T[]> {
+    if (!await this.hasNext()) return []
+    const taken = this.batch.slice(this.at, this.at + limit)
+    this.at += taken.length
+    return taken
+  }
+
+  /** Returns whether there is another record. */
+  async hasNext(): Promise<boolean> {
+    while (this.at >= this.batch.length && !this.isEnded) {
+      this.at = 0
+      this.batch = this.isSync ? this.readSync() : await this.readAsync()
+    }
+    return this.at < this.batch.length
+  }
+
+  /** Returns the next record without taking it. */
+  async peek(): Promise<T | undefined> {
+    return await this.hasNext() ? this.batch[this.at] : undefined
+  }
+
+  /** Stops the source. Does not wait for it, because it may hang. */
+  close(): void {
+    if (this.isEnded) return
+    this.isEnded = true
+    try {
+      const { destroy } = this.source as { destroy?: unknown }
+      // The iterator of a stream would wait for the next chunk.
+      if (typeof destroy === 'function') destroy.call(this.source)
+      else Promise.resolve(this.iterator.return?.()).catch(() => undefined)
+    } catch {
+      // An error of a source that nobody reads any more is ignored.
+    }
+  }
+
+  private async readAsync(): Promise<readonly T[]> {
+    return this.listOf(await this.iterator.next())
+  }
+
+  /** Collects single records, because a promise for each would cost more than its text. */
+  private readSync(): readonly T[] {
+    const records: T[] = []
+    while (records.length < MAX_BATCH) {
+      const step = (this.iterator as Iterator<T | readonly T[]>).next()
+      if (step.done !== true && !isList(step.value)) records.push(step.value)
+      else return [...records, ...this.listOf(step)]
+    }
+    return records
+  }
+
+  private listOf(step: IteratorResult<T | readonly T[], unknown>): readonly T[] {
+    if (step.done === true) {
+      this.isEnded = true
+      return []
+    }
+    return isList(step.value) ? step.value : [step.value]
+  }
+}
+
+function isList<T>(item: T | readonly T[]): item is readonly T[] {
+  return Array.isArray(item)
+}

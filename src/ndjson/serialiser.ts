@@ -1,0 +1,24 @@
+import { compileJson } from '../http/body/compile-json.js'
+import { isSchema, type Schema } from '../schema/schema.js'
+import { toJsonSchema } from '../schema/to-json-schema.js'
+
+/** A JSON Schema as plain data. */
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+/** Returns the function that writes a record as JSON: compiled, if there is a schema. */
+export function serialiser<T>(schema: JsonSchema | undefined): (record: T) => string | undefined {
+  return schema ? compileJson(schema) : JSON.stringify
+}
+
+/**
+ * Returns the JSON Schema of the option `schema`.
+ *
+ * @throws {TypeError} The schema has no JSON Schema.
+ */
+export function jsonSchemaOf(caller: string, given: Schema | JsonSchema): JsonSchema {
+  const schema = isSchema(given) ? toJsonSchema(given, 'output') : given
+  if (schema !== undefined) return schema
+  throw new TypeError(
+    `${caller}: schema cannot be converted to a JSON Schema; pass a JSON Schema object`,
+  )
+}

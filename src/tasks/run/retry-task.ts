@@ -1,0 +1,145 @@
+import { httpError } from '../../http/errors.js'
+import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
+import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
+import { acquireSlot, releaseSlot } from '../intake/owner-slots.js'
+import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
+import { isTaskId, jobId, newJobName, taskKey } from '../record/ids.js'
+import { TaskJob } from '../record/job.js'
+import type { VersionedRecord } from '../record/ledger.js'
+import type { IsVisible } from '../record/owner.js'
+import type { TaskRecord } from '../record/record.js'
+import { isFinal } from '../record/state.js'
+import { loadWork, renewLargeWork, type Work } from '../record/work.js'
+
+/** The party that asks for a retry. */
+export interface RetryRequest {
+  readonly isVisible: IsVisible
+  /** Returns the party that `maxPerOwner` counts; `undefined` if the task is not counted. */
+  readonly counted: (record: TaskRecord) => string | undefined
+}
+
+/**
+ * Retries a failed or cancelled task: it waits for a new job under the same id. Writes the index,
+ * then the record, then the queue, as `acceptTask` does. If the process dies in between, a sweep
+ * enqueues the task. `undefined` if there is no such task.
+ *
+ * @throws {HttpError} 409 `task_not_final`, `task_already_completed` or `conflict`, 410 `gone`, 429
+ * `too_many_tasks`, 503 `queue_full`, `service_unavailable` or `shutting_down`
+ */
+export async function retryTask(
+  settings: AcceptSettings, id: string, request: RetryRequest,
+): Promise<TaskSnapshot | undefined> {
+  if (settings.isClosing()) throw shuttingDown()
+  const found = isTaskId(id) ? await settings.ledger.load(id) : undefined
+  if (!found || !request.isVisible(found.record)) return undefined
+  requireRetryable(found.record)
+  const work = await loadWork(settings.ledger.store, found.record)
+  if (work === undefined) {
+    throw httpError('gone', { message: 'The input of this task is no longer stored.' })
+  }
+  return new Retry(settings, found, work, request).perform()
+}
+
+function requireRetryable({ state }: TaskRecord): void {
+  if (!isFinal(state)) throw httpError('task_not_final')
+  if (state === 'completed') throw httpError('task_already_completed')
+}
+
+/** One retry of one task. */
+class Retry {
+  private readonly job = newJobName()
+  /** The key of the slot that `maxPerOwner` needs. */
+  private slot: string | undefined
+
+  constructor(
+    private readonly settings: AcceptSettings, private readonly found: VersionedRecord,
+    private readonly work: Work, private readonly request: RetryRequest,
+  ) {}
+
+  async perform(): Promise<TaskSnapshot | undefined> {
+    const { settings: { ledger, index, pendingMs, sweepMs }, found, job } = this
+    this.slot = await this.acquireSlot()
+    const { slot } = this
+    const entry = jobId({ id: found.record.id, job })
+    await index?.add(entry, sweepMs)
+    const { holder } = ledger
+    const expiresAt = Date.now() + pendingMs
+    const outcome = await ledger.restart(found, { job, holder, slot, expiresAt })
+    if (outcome?.before === undefined) {
+      index?.remove(entry)
+      return this.lose(outcome?.record)
+    }
+    await this.enqueue(outcome, outcome.before)
+    await this.renewBelongings(outcome.record)
+    return snapshotOf(outcome.record)
+  }
+
+  /** Acquires a slot if `maxPerOwner` needs one. Returns its key. */
+  private async acquireSlot(): Promise<string | undefined> {
+    const { settings: { ledger, definitions, pendingMs: ttlMs }, found: { record }, job } = this
+    const { id, name } = record
+    const maxPerOwner = definitions.get(name)?.maxPerOwner
+    const counted = this.request.counted(record)
+    if (counted === undefined || maxPerOwner === undefined) return undefined
+    return acquireSlot(ledger.store, { name, maxPerOwner }, counted, { id, job, ttlMs })
+  }
+
+  /** Ends a retry that another request has forestalled: a retry, or the deletion of the task. */
+  private async lose(now: TaskRecord | undefined): Promise<undefined> {
+    // Two retries of a task acquire the same slot, and the winner needs it.
+    if (now?.slot !== this.slot) await this.releaseSlot()
+    if (!now || !this.request.isVisible(now)) return undefined
+    requireRetryable(now)
+    throw httpError('conflict', { message: 'Another request has retried this task meanwhile.' })
+  }
+
+  /** Enqueues the job. Restores the record if the queue has no space. */
+  private async enqueue(now: VersionedRecord, before: TaskRecord): Promise<void> {
+    const { settings: { queue, identity, definitions }, work, job } = this
+    const { id: taskId, name } = now.record
+    const { input, context } = work
+    const { attempts, backoff } = definitions.get(name) ?? work
+    try {
+      const store = queue.durable ? await identity.read() : undefined
+      const taskJob = new TaskJob({ taskId, job, name, input, context, store }, now)
+      if (await queue.enqueue(taskJob, { attempts, backoff }) === 'accepted') return
+    } catch (cause) {
+      // It may be in the queue. If it is not, a sweep enqueues it.
+      throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause })
+    }
+    await this.undo(now, before)
+    throw httpError('queue_full', { headers: { 'retry-after': '1' } })
+  }
+
+  /** Restores the record, unless another process has changed it: that one runs the task. */
+  private async undo(now: VersionedRecord, before: TaskRecord): Promise<void> {
+    const { ledger, index } = this.settings
+    if (!await ledger.restore(now, before)) {
+      throw httpError('service_unavailable', { headers: { 'retry-after': '5' } })
+    }
+    index?.remove(jobId(now.record))
+    await this.releaseSlot()
+  }
+
+  private async releaseSlot(): Promise<void> {
+    const { settings: { ledger: { store } }, slot, job, found: { record: { id } } } = this
+    if (slot !== undefined) await releaseSlot(store, slot, { id, job }).catch(() => undefined)
+  }
+
+  /**
+   * Renews the claim and the large input of the task, because they had the lifetime of a final
+   * task. Failures matter only if the task is unfinished for longer than that.
+   */
+  private async renewBelongings(record: TaskRecord): Promise<void> {
+    const { ledger: { store }, definitions, pendingMs } = this.settings
+    const { id, name, claim } = record
+    const recordMs = pendingMs + (definitions.get(name)?.retentionMs ?? this.settings.retentionMs)
+    try {
+      await renewLargeWork(store, record, recordMs + CLAIM_MARGIN_MS)
+      if (claim === undefined) return
+      await settleTaskClaim(store, claim, { taskId: id, recordKey: taskKey(id), recordMs })
+    } catch {
+      // They expire early.
+    }
+  }
+}

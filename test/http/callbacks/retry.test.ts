@@ -1,0 +1,114 @@
+// Callbacks of a task that is retried, and POST {status}/callback.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { createTasks, defineTask, HttpError, taskEndpoints } from 'longhaul'
+import { memory, MemoryStore } from 'longhaul/memory'
+import { inject } from 'longhaul/testing'
+import { deliveryOf } from '../../../src/callbacks/delivery.js'
+import { CallbackRecords } from '../../../src/callbacks/records.js'
+import { NewTask } from '../../../src/tasks/intake/new-task.js'
+import { Ledger } from '../../../src/tasks/record/ledger.js'
+import { toTaskText, type TaskRecord } from '../../../src/tasks/record/record.js'
+import { eventually } from '../../unit/tasks/kit.js'
+import { receiver, site } from './kit.js'
+
+/** The endpoint, and a way to call it. */
+function endpointOf(tasks: Parameters<typeof taskEndpoints>[0]) {
+  const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: () => 'ann' })
+  return async (id: string) => {
+    const response = await inject(endpoints.callback, { method: 'POST', path: `/tasks/${id}/callback` })
+    return { status: response.status, headers: response.headers, body: await response.json<Record<string, unknown>>() }
+  }
+}
+
+describe('a retried task', () => {
+  test('calls back at each end, with another message id, so that no receiver drops it as a repetition', async (t) => {
+    const { url, seen } = await receiver(t)
+    const { submit, settled, tasks } = site(t)
+    const id = await submit(url, { fail: true }, 'ann')
+    await settled(id)
+    await tasks.retry(id)
+    await eventually(() => seen.length === 2)
+    await settled(id)
+    const ids = seen.map(({ headers }) => headers['webhook-id'])
+    assert.notEqual(ids[0], ids[1])
+    assert.deepEqual(seen.map(({ body }) => (JSON.parse(body) as { type: string }).type), ['task.failed', 'task.failed'])
+    await tasks.redeliver(id)
+    await eventually(() => seen.length === 3)
+    assert.equal(seen[2]?.headers['webhook-id'], ids[1], 'the same message again')
+  })
+
+  test('no longer delivers what its earlier end had to say', async () => {
+    const store = new MemoryStore()
+    const ledger = new Ledger(store)
+    const record = new NewTask(
+      defineTask({ name: 'work', run: () => ({}) }), 1,
+      { owner: 'ann', callbackUrl: 'https://x.example/' }, 60_000,
+    ).toRecord(undefined, { holder: undefined, enqueuedLater: undefined })
+    const failed: TaskRecord = { ...record, state: 'failed', finishedAt: Date.now() }
+    const made = await ledger.create(failed, { text: toTaskText(failed), isFresh: true })
+    assert.ok(made.created)
+    const pending = { url: 'https://x.example/', state: 'pending', attempts: 0 } as const
+    const moved = await ledger.move({ record: failed, revision: made.revision }, () => ({ callback: pending }))
+    assert.ok(moved)
+    const records = new CallbackRecords({ ledger, onError: () => undefined })
+    const delivery = deliveryOf(moved.record, pending.url, 1, 3)
+    assert.equal(await records.isAttemptDone(delivery), false)
+    const to = { job: 'another', holder: undefined, slot: undefined, expiresAt: Date.now() + 60_000 }
+    await ledger.restart(moved, to)
+    assert.equal(await records.isAttemptDone(delivery), true)
+    await records.saveOutcome(delivery, { state: 'failed', attempts: 1 })
+    assert.deepEqual((await ledger.load(record.id))?.record.callback, { ...pending, state: 'waiting' })
+    await store.close()
+  })
+})
+
+describe('POST {status}/callback', () => {
+  test('sends the callback of a final task again: 202 with the status', async (t) => {
+    const { url, seen } = await receiver(t)
+    const { submit, settled, tasks } = site(t)
+    const post = endpointOf(tasks)
+    const id = await submit(url, undefined, 'ann')
+    await settled(id)
+    const { status, headers, body } = await post(id)
+    assert.deepEqual(
+      [status, headers['location'], headers['content-location'], body['status']],
+      [202, `/tasks/${id}`, `/tasks/${id}`, 'completed'],
+    )
+    await eventually(() => seen.length === 2)
+  })
+
+  test('is 409 while the task runs, without a callback, and while a delivery is under way', async (t) => {
+    const { url, seen } = await receiver(t, () => undefined)
+    const { submit, tasks } = site(t, { timeoutMs: 60_000 })
+    const post = endpointOf(tasks)
+    const running = await submit(url, { ms: 60_000 }, 'ann')
+    assert.deepEqual([(await post(running)).status, (await post(running)).body['code']], [409, 'task_not_final'])
+    const id = await submit(url, undefined, 'ann')
+    await eventually(() => seen.length === 1)
+    assert.deepEqual([(await post(id)).status, (await post(id)).body['code']], [409, 'callback_pending'])
+    const plain = defineTask({ name: 'plain', run: () => { throw new HttpError(400, 'no') } })
+    const engine = memory()
+    const others = createTasks({ ...engine, definitions: [plain] })
+    t.after(async () => {
+      await others.close()
+      await engine.store.close()
+    })
+    const { taskId } = await others.submit(plain, 1, { owner: 'ann' })
+    await others.wait(taskId, { timeoutMs: 5000 })
+    assert.equal((await endpointOf(others)(taskId)).body['code'], 'no_callback')
+    assert.equal((await endpointOf(others)('unknown')).status, 404)
+  })
+
+  test('twice at once starts one round', async (t) => {
+    const { url, seen } = await receiver(t)
+    const { submit, settled, tasks } = site(t)
+    const post = endpointOf(tasks)
+    const id = await submit(url, undefined, 'ann')
+    await settled(id)
+    const answers = await Promise.all([post(id), post(id), post(id)])
+    assert.deepEqual(answers.map(({ status }) => status).sort(), [202, 409, 409])
+    await settled(id)
+    assert.equal(seen.length, 2)
+  })
+})

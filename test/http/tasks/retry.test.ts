@@ -1,0 +1,247 @@
+// POST {status}/retry and DELETE with `remove: 'forget'`, as a client sees them.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { httpError } from '../../../src/http/errors.js'
+import { defineTask } from '../../../src/tasks/definition/define.js'
+import { jobFormat } from '../../../src/tasks/http/formats.js'
+import { deferred, ended } from '../../unit/tasks/kit.js'
+import { BINDINGS, members, site, type Binding } from './kit.js'
+
+/** Work that fails until it is allowed to succeed. */
+function unlucky() {
+  const runs: number[] = []
+  const released: string[] = []
+  const state = { succeeds: false, runs, released }
+  const work = defineTask({
+    name: 'unlucky',
+    run: (_: unknown, { attempt }) => {
+      runs.push(attempt)
+      if (!state.succeeds) throw httpError('unprocessable', { message: 'Bad luck.' })
+      return { message: 'done' }
+    },
+    keeps: { of: () => 'upload', release: (name) => { released.push(name) } },
+  })
+  return { state, work }
+}
+
+/** A site with one failed task of Ann. */
+async function failedSite(
+  t: Parameters<typeof site>[0], options: Parameters<typeof site>[3] = {}, binding: Binding = 'node',
+) {
+  const { state, work } = unlucky()
+  const made = await site(t, binding, work, options)
+  const ann = { 'x-user': 'ann' }
+  const { taskId, jobId = taskId } = await members(await made.start({}, ann))
+  const id = String(jobId)
+  await ended(made.tasks, id)
+  const path = `${options.mountPath ?? ''}/api/status/${id}`
+  const retry = (headers: Record<string, string> = {}, body?: unknown) => (
+    made.call('POST', `${path}/retry`, { headers: { ...ann, ...headers }, body })
+  )
+  return { ...made, id, path, state, ann, retry }
+}
+
+for (const binding of BINDINGS) {
+  test(`a retry over ${binding} is a 202 with the status of the task, below the mount path`, async (t) => {
+    const { retry, path, state, tasks, id } = await failedSite(t, { mountPath: '/v1' }, binding)
+    state.succeeds = true
+    const response = await retry()
+    assert.equal(response.status, 202)
+    assert.deepEqual(
+      ['location', 'content-location'].map((name) => response.headers.get(name)), [path, path],
+    )
+    assert.match(response.headers.get('retry-after') ?? '', /^[0-9]+$/)
+    const { status, taskId, error } = await members(response)
+    assert.deepEqual([status, taskId, error], ['processing', id, undefined])
+    const end = await ended(tasks, id)
+    assert.deepEqual([end.status, end.attempt, state.runs], ['completed', 2, [1, 2]])
+  })
+}
+
+describe('POST {status}/retry', () => {
+  test('of a task that runs or is completed is 409, and the code says which', async (t) => {
+    const gate = deferred()
+    const work = defineTask({ name: 'work', run: () => gate.promise })
+    const { call, start, tasks } = await site(t, 'node', work)
+    const { taskId } = await members(await start())
+    const retry = async () => {
+      const response = await call('POST', `/api/status/${String(taskId)}/retry`)
+      return [response.status, (await members(response))['code']]
+    }
+    assert.deepEqual(await retry(), [409, 'task_not_final'])
+    gate.resolve()
+    await ended(tasks, String(taskId))
+    assert.deepEqual(await retry(), [409, 'task_already_completed'])
+  })
+
+  test('that a client repeats because the answer was lost runs the task once', async (t) => {
+    const { retry, state, tasks, id } = await failedSite(t)
+    state.succeeds = true
+    const key = { 'idempotency-key': '"retry-1"' }
+    const first = await retry(key)
+    const body = await first.text()
+    await ended(tasks, id)
+    const again = await retry(key)
+    assert.deepEqual([again.status, again.headers.get('idempotent-replayed')], [202, 'true'])
+    assert.deepEqual([await again.text(), state.runs], [body, [1, 2]])
+    assert.equal((await retry()).status, 409, 'without the key')
+  })
+
+  test('waits for the result if the client prefers that', async (t) => {
+    const { retry, state } = await failedSite(t)
+    const failure = await retry({ prefer: 'wait=5' })
+    assert.deepEqual([failure.status, (await members(failure))['error']], [422, 'Bad luck.'])
+    state.succeeds = true
+    const response = await retry({ prefer: 'wait=5' })
+    assert.deepEqual([response.status, await members(response)], [200, { message: 'done' }])
+    assert.equal(response.headers.get('preference-applied'), 'wait=5')
+  })
+
+  test('takes no body, or an empty object', async (t) => {
+    const { retry, tasks, id } = await failedSite(t)
+    for (const body of [{ a: 1 }, [], 'x', 1]) {
+      const response = await retry({}, body)
+      assert.deepEqual([response.status, (await members(response))['code']], [400, 'invalid_input'])
+    }
+    assert.equal((await tasks.get(id))?.attempt, 1)
+    assert.equal((await retry({}, {})).status, 202)
+  })
+
+  test('that a page of another site sends is 403, and nothing runs', async (t) => {
+    const { retry, state } = await failedSite(t)
+    const response = await retry({ 'sec-fetch-site': 'cross-site' })
+    assert.deepEqual([response.status, (await members(response))['code']], [403, 'cross_site'])
+    assert.deepEqual(state.runs, [1])
+  })
+
+  test('is 503 if the queue is full, and the task stays as it was', async (t) => {
+    const { retry, tasks, id, spy, queue } = await failedSite(t)
+    const before = await tasks.get(id)
+    t.mock.method(queue, 'enqueue', () => 'full')
+    const response = await retry()
+    assert.deepEqual([response.status, (await members(response))['code']], [503, 'queue_full'])
+    assert.ok(response.headers.has('retry-after'))
+    t.mock.restoreAll()
+    assert.deepEqual(await tasks.get(id), before)
+    spy.fault = (call) => call.startsWith('enqueue') ? 'before' : undefined
+    assert.equal((await retry()).status, 503)
+  })
+
+  test('is 410 once the input is no longer stored', async (t) => {
+    const { work } = unlucky()
+    const { call, start, tasks, store } = await site(t, 'node', work)
+    const { taskId } = await members(await start({ large: 'x'.repeat(50_000) }))
+    const id = String(taskId)
+    await ended(tasks, id)
+    const entry = await store.get(`task:${id}`)
+    const key = /"largeWork":"([^"]+)"/.exec(entry?.value ?? '')?.[1]
+    assert.equal(await store.delete(key ?? ''), true)
+    const response = await call('POST', `/api/status/${id}/retry`)
+    assert.deepEqual([response.status, (await members(response))['code']], [410, 'gone'])
+    assert.equal((await tasks.get(id))?.status, 'failed')
+  })
+
+  test('of a task that expires in that moment is 404, and leaves nothing in the store', async (t) => {
+    const { retry, spy, store, id } = await failedSite(t)
+    // The record expires between the read and the write.
+    spy.fault = (call) => {
+      if (call === `replace task:${id}`) void store.delete(`task:${id}`)
+      return undefined
+    }
+    const response = await retry()
+    assert.equal(response.status, 404)
+    assert.equal(store.usage().entries, 0)
+  })
+
+  test('is a 405 with Allow for other methods', async (t) => {
+    const { call, path, ann } = await failedSite(t)
+    for (const method of ['GET', 'DELETE', 'PUT']) {
+      const response = await call(method, `${path}/retry`, { headers: ann })
+      assert.deepEqual([response.status, response.headers.get('allow')?.includes('POST')], [405, true])
+    }
+  })
+
+  test('SPEC 3.1: shows the job format where the status resource does', async (t) => {
+    const { retry, id } = await failedSite(t, { endpoints: { format: jobFormat } })
+    const { state, jobId, attempts } = await members(await retry())
+    assert.deepEqual([state, jobId], ['queued', id])
+    assert.deepEqual((attempts as { attempt: number }[]).map(({ attempt }) => attempt), [1], 'SPEC 3.1 allows more members')
+  })
+})
+
+describe("DELETE with remove: 'forget'", () => {
+  const forget = { endpoints: { remove: 'forget' } } as const
+
+  test('deletes a final task and what it owns, and then its id is unknown', async (t) => {
+    const { call, path, ann, state, retry } = await failedSite(t, forget)
+    const unknown = await (await call('GET', '/api/status/unknown', { headers: ann })).text()
+    assert.deepEqual(state.released, [])
+    const gone = await call('DELETE', path, { headers: ann })
+    assert.deepEqual([gone.status, await gone.text(), state.released], [204, '', ['upload']])
+    for (const answer of [await call('GET', path, { headers: ann }), await call('DELETE', path, { headers: ann }), await retry()]) {
+      assert.deepEqual([answer.status, await answer.text()], [404, unknown])
+    }
+  })
+
+  test('still cancels an unfinished task', async (t) => {
+    const work = defineTask({ name: 'work', run: () => new Promise(() => undefined) })
+    const { call, start } = await site(t, 'node', work, forget)
+    const { taskId } = await members(await start())
+    const remove = () => call('DELETE', `/api/status/${String(taskId)}`)
+    const cancelled = await remove()
+    assert.deepEqual([cancelled.status, (await members(cancelled))['status']], [200, 'cancelled'])
+    assert.equal((await remove()).status, 204)
+    assert.equal((await remove()).status, 404)
+  })
+
+  test('leaves the Idempotency-Key of the task taken, so that a late retry starts no second task', async (t) => {
+    const { work } = unlucky()
+    const { start, call, tasks } = await site(t, 'node', work, forget)
+    const key = { 'idempotency-key': '"k"' }
+    const { taskId } = await members(await start({}, key))
+    await ended(tasks, String(taskId))
+    await call('DELETE', `/api/status/${String(taskId)}`)
+    const late = await start({}, key)
+    assert.deepEqual([late.status, (await members(late))['code']], [410, 'idempotent_task_gone'])
+  })
+
+  test('is off by default: a final task is a 409', async (t) => {
+    const { call, path, ann } = await failedSite(t)
+    assert.equal((await call('DELETE', path, { headers: ann })).status, 409)
+  })
+})
+
+test('nobody retries, forgets or redelivers a task of another: the answer is that of an unknown id', async (t) => {
+  const { work } = unlucky()
+  const { call, start, tasks } = await site(t, 'fetch', work, { endpoints: { remove: 'forget' } })
+  const owners = [undefined, 'ann', 'bob', 'ann ', 'undefined', 'null'] as const
+  const asOwner = (owner: string | undefined): Record<string, string> => (
+    owner === undefined ? {} : { 'x-user': owner }
+  )
+  const requests = [['POST', '/retry'], ['POST', '/callback'], ['DELETE', '']] as const
+  await fc.assert(fc.asyncProperty(
+    fc.constantFrom(...owners), fc.constantFrom(...owners), fc.constantFrom(...requests),
+    fc.constantFrom({}, { prefer: 'wait=1' }, { 'idempotency-key': '"k1"' }),
+    async (owner, other, [method, below], headers) => {
+      fc.pre(owner?.trim() !== other?.trim())
+      const { taskId } = await members(await start({}, asOwner(owner)))
+      const id = String(taskId)
+      const before = await ended(tasks, id)
+      const send = async (target: string) => {
+        const response = await call(method, `/api/status/${target}${below}`, {
+          headers: { ...headers, ...asOwner(other) },
+        })
+        return [response.status, await response.text()]
+      }
+      assert.deepEqual(await send(id), await send('unknown'))
+      assert.deepEqual(await tasks.get(id), before)
+      const outcomes = [
+        await tasks.ownedBy(other).retry(id), await tasks.ownedBy(other).delete(id),
+        await tasks.ownedBy(other).redeliver(id),
+      ]
+      assert.deepEqual(outcomes, [undefined, false, false])
+      assert.deepEqual(await tasks.get(id), before)
+    },
+  ), { numRuns: 60 })
+})
