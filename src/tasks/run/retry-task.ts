@@ -1,3 +1,4 @@
+import { poolOf } from '../../queues/queue-pools.js'
 import { httpError } from '../../http/errors.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
@@ -102,7 +103,9 @@ class Retry {
     try {
       const store = queue.durable ? await identity.read() : undefined
       const taskJob = new TaskJob({ taskId, job, name, input, context, store }, now)
-      if (await queue.enqueue(taskJob, { attempts, backoff }) === 'accepted') return
+      const options = { attempts, backoff, priority: now.record.priority ?? 0 }
+      const pool = poolOf(queue, now.record.pool)
+      if (await pool.enqueue(taskJob, options) === 'accepted') return
     } catch (cause) {
       // It may be in the queue. If it is not, a sweep enqueues it.
       throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause })
