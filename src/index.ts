@@ -62,6 +62,6 @@ export type { OperatorListOptions } from './tasks/http/lists/operator-list.js'
 export type { OperatorOverviewOptions } from './tasks/http/lists/overview.js'
 export type { OwnerOption } from './tasks/http/requester.js'
 export type {
-  FindCallback, ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments,
+  FindCallback, FindStart, ReadWork, Select, Selected, SubmitEndpoint, SubmitEndpointArguments,
   SubmitEndpointOptions, SubmitTransaction,
 } from './tasks/http/submit-endpoint-options.js'

@@ -12,7 +12,7 @@ import { frontPage } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
 import type { ApiDocument } from './openapi.js'
 import { processData } from './tasks/process-data.js'
-import { byJobData, byTaskAndData } from './select.js'
+import { byJobData, byTaskAndData, startAt } from './select.js'
 import type { Users } from './users/repository.js'
 import { usersApi } from './users-api.js'
 import { versionedUsers } from './versions.js'
@@ -39,9 +39,9 @@ const TRIED = ['x-hop', 'x-test', 'x-custom', 'x-custom-header', 'x-trace-id', '
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
 export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, kinds, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
-  const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl })
-  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', format: jobFormat, owner, callback: callbackUrl })
-  const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl })
+  const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl, startAt })
+  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', format: jobFormat, owner, callback: callbackUrl, startAt })
+  const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl, startAt })
 
   const uploads = ndjson.upload(task, { store, owner })
   const api = usersApi(users)

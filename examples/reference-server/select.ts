@@ -1,9 +1,13 @@
-import { httpError, type ErrorDetail, type Select, type Selected, type Tasks } from 'longhaul'
+import { httpError, type ErrorDetail, type FindStart, type Select, type Selected, type Tasks } from 'longhaul'
+import type { Context } from './auth.js'
 
 /** The tasks that a client may name. The others have their own endpoints. */
 const ANY_JOB = 'process-job'
 const OFFERED = ['wait', 'checksum', 'export-users', ANY_JOB]
 const OF_WAIT = new Set(['ms', 'fail'])
+
+/** Reads the start of a task for later, which every submission may have. */
+export const startAt: FindStart<Context> = (body) => body['startAt']
 
 /** The work that a request names: the task, its input, and the pointer to the input in the body. */
 interface Wanted {
@@ -23,7 +27,7 @@ export function byJobData(tasks: Tasks): Select {
 }
 
 function readTaskAndData(body: unknown): Wanted {
-  const { task, data, callbackUrl: _, ...others } = object(body)
+  const { task, data, callbackUrl: _, startAt: _startAt, ...others } = object(body)
   const details: ErrorDetail[] = Object.keys(others).map((name) => ({ pointer: `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, message: 'is not a known member' }))
   if (typeof task !== 'string') details.push({ pointer: '/task', message: task === undefined ? 'is required' : 'must be string' })
   if (!isObject(data)) details.push({ pointer: '/data', message: data === undefined ? 'is required' : 'must be object' })
@@ -33,7 +37,7 @@ function readTaskAndData(body: unknown): Wanted {
 
 function readJobData(body: unknown): Wanted {
   if (!isObject(body)) return { task: ANY_JOB, input: body, pointer: '' }
-  const { task, callbackUrl: _, ...input } = body
+  const { task, callbackUrl: _, startAt: _startAt, ...input } = body
   // Input of `wait` needs no name. Other data goes to the job that accepts any.
   if (task === undefined) return { task: Object.keys(input).every((name) => OF_WAIT.has(name)) ? 'wait' : ANY_JOB, input, pointer: '' }
   if (typeof task !== 'string') throw httpError('invalid_input', { details: [{ pointer: '/task', message: 'must be string' }] })

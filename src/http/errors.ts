@@ -37,6 +37,7 @@ export const ERROR_CODES = {
     400,
     'A callback is for work in the background: send "Prefer: respond-async", or leave the callback URL out.',
   ],
+  invalid_start_at: [400, 'The start is neither a time of RFC 3339 nor a duration.'],
   idempotency_needs_async: [
     400,
     'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.',
@@ -65,6 +66,7 @@ export const ERROR_CODES = {
   attempt_replaced: [409, 'Another run of this task has begun, or the task has ended.'],
   task_cancelled: [409, 'The task was cancelled.'],
   idempotent_request_running: [409, 'A request with this Idempotency-Key is still running.'],
+  upload_incomplete: [409, 'The upload is not complete. Send the rest.'],
   upload_offset_mismatch: [409, 'The upload continues at another offset.'],
   upload_superseded: [409, 'A newer request for this upload has replaced this one.'],
   gone: [410, 'This is no longer here.'],
@@ -78,6 +80,7 @@ export const ERROR_CODES = {
   expectation_failed: [417, 'The expectation can not be met.'],
   unprocessable: [422, 'The request is well formed but can not be processed.'],
   batch_failed: [422, 'None of the items could be applied.'],
+  start_at_out_of_range: [422, 'The start is in the past, or more than a year ahead.'],
   unknown_task: [422, 'There is no task of this name.'],
   idempotency_key_reused: [422, 'This Idempotency-Key was used with another request.'],
   precondition_required: [428, 'The request must be conditional: send If-Match or If-None-Match.'],

@@ -1,7 +1,10 @@
 import type { Operation } from '../http/exchange.js'
 import { errorResponses } from '../openapi/errors.js'
+import { addResponseHeaders } from '../openapi/merge.js'
 import { fields, requestFields } from '../openapi/fields.js'
-import { body, operation, response, schemaObject, type Fragment } from '../openapi/operation.js'
+import {
+  body, header, operation, parameter, response, schemaObject, type Fragment,
+} from '../openapi/operation.js'
 import type { Schema } from '../schema/schema.js'
 import { taskFormat } from '../tasks/http/formats.js'
 import { NDJSON_TYPE } from './media-type.js'
@@ -38,6 +41,26 @@ export const uploadResultSchema: Fragment = {
   },
 }
 
+const OFFSET = parameter('header', 'Upload-Offset', {
+  schema: count,
+  description: 'With an Idempotency-Key: byte of the upload at which this body continues it',
+})
+const LENGTH = parameter('header', 'Upload-Length', {
+  schema: count, description: 'Size of the upload in bytes, if no bytes are left to send',
+})
+
+/** Header fields of answers to requests with an Idempotency-Key. */
+const OF_KEY = {
+  'Upload-Offset': header('Byte at which an upload that broke continues', count),
+  ...fields('Idempotent-Replayed', 'Retry-After'),
+}
+
+/** Errors of requests with an Idempotency-Key. */
+const KEYED = [
+  'idempotency_needs_async', 'invalid_idempotency_key', 'idempotent_request_running',
+  'upload_incomplete', 'idempotency_key_reused',
+] as const
+
 /** Returns the OpenAPI operation of an upload handler. */
 export function uploadOperation(schema: Schema | undefined, background: boolean): Operation {
   const line = JSON.stringify(schema ? schemaObject(schema) : { type: 'object' })
@@ -49,12 +72,12 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
     description: 'A line for each record, `{ line, status, id?, error? }`, and at last '
       + '`{ message, summary }`',
   }
-  return operation('POST', {
+  const described = operation('POST', {
     summary: 'Upload records as NDJSON',
     description: 'One JSON object a line; a line that is none is skipped and counted. '
       + 'The body may be coded (Content-Encoding).',
     parameters: [
-      ...background ? [requestFields.prefer, requestFields.idempotencyKey] : [],
+      ...background ? [requestFields.prefer, requestFields.idempotencyKey, OFFSET, LENGTH] : [],
       requestFields.contentDigest,
     ],
     requestBody: body(
@@ -74,10 +97,11 @@ export function uploadOperation(schema: Schema | undefined, background: boolean)
       },
       ...errorResponses(
         'incomplete_body', 'digest_mismatch', 'invalid_header', 'malformed_coding',
-        ...background ? ['idempotency_needs_async', 'invalid_idempotency_key'] as const : [],
+        ...background ? KEYED : [],
         'body_too_large', 'unsupported_media_type', 'unsupported_content_coding', 'internal_error',
         'store_unavailable', 'store_full',
       ),
     },
   })
+  return background ? addResponseHeaders(described, OF_KEY) : described
 }

@@ -1,21 +1,15 @@
-import { createHash } from 'node:crypto'
-import { decodeBytes, requestCoding } from '../http/body/decode.js'
-import { HttpError, httpError } from '../http/errors.js'
+import { requestCoding } from '../http/body/decode.js'
+import { httpError } from '../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../http/exchange.js'
-import { readFailure } from '../http/failure.js'
-import { negotiate } from '../http/fields/accept.js'
-import { addVary } from '../http/fields/fields.js'
 import { parsePrefer } from '../http/fields/prefer.js'
-import { json, stream } from '../http/respond.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
-import { Ingest } from './ingest.js'
-import { checkNdjsonType, NDJSON_TYPE } from './media-type.js'
+import { directUpload, respondAtEnd, respondInLines, respondOnce } from './direct-upload.js'
+import { checkNdjsonType } from './media-type.js'
 import { uploadOperation } from './upload-operation.js'
 import {
   checkUploadOptions, decodeOptions, type UploadBackgroundOptions, type UploadOptions,
   type UploadTask,
 } from './upload-options.js'
-import { UploadReport } from './upload-report.js'
 import { spooledUpload, type SpooledUpload } from './upload-task.js'
 
 /** An upload that clients may ask to be read in the background. Returned by `ndjsonUpload`. */
@@ -46,10 +40,10 @@ export interface BackgroundUpload {
  * error? }`. The last line is `{ message, summary }`, or `{ error, code, summary }` if the upload
  * ended early. Such a client has to read while it sends.
  *
- * With `background`, requests may have an Idempotency-Key. A direct upload with a key is read
- * completely before any record is written, so it may have 1 MiB; a larger one is a 400
- * `idempotency_needs_async`. Without `background` the key is ignored: use the policy
- * `idempotent()`.
+ * With `background`, requests may have an Idempotency-Key. A direct upload with a key that is larger
+ * than 1 MiB and breaks is continued by the next request with this key: it sends all bytes again,
+ * or `Upload-Offset` and the rest. A 409 `upload_incomplete` tells the offset. The answer is about
+ * the whole upload. Without `background` the key is ignored: use the policy `idempotent()`.
  *
  * Fails with `unsupported_media_type` and `unsupported_content_coding` (415), `body_too_large`
  * (413), `malformed_coding` and `incomplete_body` (400), and with the errors of `write`. If records
@@ -133,140 +127,4 @@ function checkHead({ headers, body }: HttpRequest<unknown>, { maxBodyBytes }: Li
     throw httpError('body_too_large', { message: `The body is larger than ${maxBodyBytes} bytes.` })
   }
   return coding
-}
-
-interface DirectUpload {
-  readonly coding: string
-  readonly report: UploadReport
-  /** The client accepts one line for each record. */
-  readonly streamResults: boolean
-  readonly read: (bytes: AsyncIterable<Uint8Array>, signal: AbortSignal) => AsyncIterable<string>
-}
-
-const OFFERS = ['application/json', NDJSON_TYPE]
-
-function directUpload<T>(
-  request: HttpRequest<unknown>, options: UploadOptions<T>, limits: Limits, coding: string,
-): DirectUpload {
-  const report = new UploadReport(options.maxErrors ?? 100)
-  const streamResults = negotiate(request.headers['accept'], OFFERS) === NDJSON_TYPE
-  return {
-    coding, report, streamResults,
-    read(bytes, signal) {
-      const context = {
-        signal, owner: undefined, context: request.context, taskId: undefined,
-      }
-      const ingest = new Ingest(options, report, context, streamResults)
-      return ingest.run(decodeBytes(bytes, coding, limits))
-    },
-  }
-}
-
-/**
- * Answers an upload with an Idempotency-Key. Reads the whole body first, because its digest must be
- * known before any record is written. The work continues if the client disconnects.
- */
-async function respondOnce<C>(
-  endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
-): Promise<HttpResponse> {
-  const { coding, report, streamResults } = upload
-  const bytes = await readWhole(request)
-  const body = { coding, sha256: createHash('sha256').update(bytes).digest('hex') }
-  return endpoints.answerOnce(request, body, async (began) => {
-    const results = upload.read(oneOf(bytes), new AbortController().signal)
-    try {
-      if (!streamResults) return { response: await respondAtEnd(results, report) }
-      let text = ''
-      for await (const line of resultLines(results, report)) text += line
-      const headers = { 'content-type': NDJSON_TYPE }
-      return {
-        response: withVary({ status: 200, headers, body: text }),
-        short: summaryLine(report),
-      }
-    } finally {
-      if (report.total > 0) began()
-    }
-  })
-}
-
-/** Maximum size of a direct upload with an Idempotency-Key, in bytes. */
-const MAX_KEYED_BYTES = 1_048_576
-
-async function readWhole({ body }: HttpRequest<unknown>): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = []
-  let size = 0
-  for await (const piece of body.stream()) {
-    size += piece.byteLength
-    if (size > MAX_KEYED_BYTES) {
-      throw httpError('idempotency_needs_async', {
-        message: 'An upload of this size can have an Idempotency-Key only when it is read in the '
-          + 'background: send "Prefer: respond-async", or leave the key out.',
-      })
-    }
-    // A copy, because a source may reuse its chunk.
-    pieces.push(Uint8Array.prototype.slice.call(piece))
-  }
-  return Buffer.concat(pieces)
-}
-
-async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
-  yield bytes
-}
-
-async function respondAtEnd(
-  results: AsyncIterable<string>, report: UploadReport,
-): Promise<HttpResponse> {
-  try {
-    for await (const _ of results);
-  } catch (error) {
-    throw withReport(error, report)
-  }
-  return withVary(json(200, report.result))
-}
-
-function respondInLines(results: AsyncIterable<string>, report: UploadReport): HttpResponse {
-  const lines = resultLines(results, report)
-  return withVary(stream(200, lines, { 'content-type': NDJSON_TYPE }))
-}
-
-async function* resultLines(
-  results: AsyncIterable<string>, report: UploadReport,
-): AsyncGenerator<string, void, undefined> {
-  let begun = false
-  try {
-    for await (const text of results) {
-      begun = true
-      yield text
-    }
-  } catch (error) {
-    // If no line was sent yet, the answer can still be an error.
-    if (!begun) throw withReport(error, report)
-    const { code, message, expected } = readFailure(error)
-    yield `${JSON.stringify({ error: message, code, summary: report.summary })}\n`
-    // Reports the error to the application; the binding closes the connection.
-    if (!expected) throw error
-    return
-  }
-  yield summaryLine(report)
-}
-
-function summaryLine({ message, summary }: UploadReport): string {
-  return `${JSON.stringify({ message, summary })}\n`
-}
-
-/** Returns the same error with the report of the records that were written before it. */
-function withReport(error: unknown, report: UploadReport): unknown {
-  if (report.total === 0) return error
-  const { status, code, message, details, headers, expected } = readFailure(error)
-  const { summary, errors } = report
-  return new HttpError(status, code, {
-    message, headers, members: { summary, errors },
-    ...details && { details },
-    ...!expected && { cause: error },
-  })
-}
-
-function withVary(response: HttpResponse): HttpResponse {
-  addVary(response.headers, 'Accept', 'Prefer')
-  return response
 }

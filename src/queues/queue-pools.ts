@@ -10,6 +10,13 @@ export function isPoolName(name: unknown): name is string {
   return typeof name === 'string' && NAME.test(name)
 }
 
+/** Returns the queue of a pool. `undefined` is the default pool. */
+export function poolOf(queue: Queue, name: string | undefined): Queue {
+  if (name === undefined || name === DEFAULT_POOL) return queue
+  if (queue.pool) return queue.pool(name)
+  throw new TypeError('This queue has no pools')
+}
+
 /** The queues of the pools of one queue, created when they are first used. */
 export class QueuePools<Q extends Queue> {
   private readonly queues = new Map<string, Q>()

@@ -11,6 +11,7 @@ import { MAX_TIMER } from './definition/bounds.js'
 import type { AnyTaskDefinition } from './definition/define.js'
 import type { Accepted } from './intake/accept-task.js'
 import { Intake } from './intake/intake.js'
+import { queueTime } from './intake/start-time.js'
 import type { OpenTransaction } from './intake/open-transaction.js'
 import type { AcceptOptions } from './intake/submit-options.js'
 import { TaskLister } from './list-tasks.js'
@@ -181,6 +182,19 @@ export class TaskService {
    */
   async checkCallback(url: unknown, owner: string | undefined): Promise<string> {
     return this.requireDispatcher().check(url, owner)
+  }
+
+  /**
+   * Returns the time by the clock of the queue, in milliseconds since 1970.
+   *
+   * @throws {HttpError} 503 `service_unavailable`: the queue does not answer.
+   */
+  async queueTime(): Promise<number> {
+    try {
+      return await queueTime(this.queue)
+    } catch (cause) {
+      throw httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })
+    }
   }
 
   /** Accepts a task whose input and callback URL were validated. */

@@ -16,6 +16,7 @@ export const processData = defineTask({
       taskData: { type: 'string', description: 'The text to process' },
       // The endpoint validates bodies of clients.
       callbackUrl: { description: 'An absolute http or https URL that is called when the task has ended' },
+      startAt: { description: 'The time of the start (2026-12-24T18:00:00Z), or a delay (PT90M)' },
     },
   }),
   async run({ taskData }, { signal, progress }) {

@@ -1,4 +1,6 @@
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import { MAX_PRIORITY } from '../../queues/priority.js'
+import { isPoolName } from '../../queues/queue-pools.js'
 import type { Backoff } from '../../queues/queue.js'
 import { isSchema, type Schema } from '../../schema/schema.js'
 import type { Checkpoint } from './checkpoint.js'
@@ -73,6 +75,17 @@ export interface TaskSettings {
   readonly attempts?: number
   /** Pause between attempts. Default: exponential from 1 second, half of it random. */
   readonly backoff?: Backoff
+  /**
+   * Pool that runs it, one of `pools` of `createTasks`. Each pool has a concurrency of its own.
+   * @default 'default'
+   */
+  readonly pool?: string
+  /**
+   * Order among the waiting tasks of its pool: 0 to 1,000,000. Tasks with a lower number start
+   * first. A task with a high number may wait as long as others arrive.
+   * @default 0
+   */
+  readonly priority?: number
   /** Time for which the record of a finished task is kept. Default: that of `createTasks`. */
   readonly retentionMs?: number
   /**
@@ -207,7 +220,8 @@ export interface AnyTaskDefinition
 
 const KNOWN = {
   name: 0, input: 0, check: 0, run: 0, output: 0, timeoutMs: TIMER, attempts: COUNT, backoff: 0,
-  retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0, shared: 0, files: 0, maxFileBytes: SIZE,
+  pool: 0, priority: [0, MAX_PRIORITY, true], retentionMs: KEPT, maxPerOwner: COUNT, keeps: 0,
+  shared: 0, files: 0, maxFileBytes: SIZE,
   checkpoint: 0, version: 0,
 } satisfies Record<keyof TaskOptions<never, never>, unknown>
 const BACKOFF = {
@@ -247,6 +261,9 @@ export function defineTask<
   const { backoff = { type: 'exponential', delayMs: 1000, jitter: 0.5 } } = options
   if (typeof name !== 'string' || !NAME.test(name)) {
     throw fault('name must be 1 to 64 of A-Z a-z 0-9 . _ -')
+  }
+  if (options.pool !== undefined && !isPoolName(options.pool)) {
+    throw fault('pool must be 1 to 64 of A-Z a-z 0-9 _ -')
   }
   if (typeof run !== 'function') throw fault('run must be a function')
   if (input !== undefined && !isSchema(input)) {

@@ -6,6 +6,7 @@ import { fingerprintOf } from '../../idempotency/fingerprint.js'
 import { claimKey } from '../../idempotency/scope.js'
 import { replay } from '../../idempotency/stored-answer.js'
 import { isStoreUnavailable } from '../../stores/store.js'
+import type { Start } from '../intake/start-time.js'
 import type { Accepted } from '../intake/accept-task.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { taskKey } from '../record/ids.js'
@@ -13,6 +14,7 @@ import { belongsTo, type OwnerId } from '../record/owner.js'
 import type { TaskService } from '../task-service.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { countedAs } from './requester.js'
+import { startFrom } from './start-at.js'
 import { discardInput, type Submission } from './submission.js'
 
 /** A submission that has its task. */
@@ -44,15 +46,16 @@ export async function acceptSubmission<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<AcceptedSubmission> {
   const { request, requester, definition, input, callbackUrl, idempotencyKey, direct } = submission
+  const { service } = settings
   let isInUse = false
   const accept: Accept = async (claimed) => {
     const options = {
       owner: requester.owner, counted: countedAs(requester, request),
       context: settings.context(request),
-      callbackUrl, ...claimed,
+      callbackUrl, ...claimed, start: await startOf(service, submission),
     }
     isInUse = true
-    return settings.service.accept(definition, input, options)
+    return service.accept(definition, input, options)
   }
   try {
     if (idempotencyKey !== undefined) {
@@ -66,6 +69,18 @@ export async function acceptSubmission<C>(
     if (!isInUse || isRefusal(error)) await discardInput(submission)
     throw error
   }
+}
+
+/**
+ * Returns the start of a task that is about to be accepted. A retry of an accepted request does not
+ * come here, so its start may be in the past.
+ *
+ * @throws {HttpError} 422 `start_at_out_of_range`
+ */
+export async function startOf<C>(
+  service: TaskService, { start }: Submission<C>,
+): Promise<Start | undefined> {
+  return start && startFrom(start, await service.queueTime())
 }
 
 type Accept = (claimed?: { readonly id: string, readonly claim: string }) => Promise<Accepted>

@@ -1,6 +1,8 @@
 import type { HttpRequest, HttpResponse } from '../../http/exchange.js'
+import { httpError } from '../../http/errors.js'
 import { empty } from '../../http/respond.js'
 import { parseIdempotencyKey } from '../../idempotency/key.js'
+import { KeyedProgress } from '../../idempotency/progress.js'
 import { onceAnswer, type KeptAnswer, type OnceWork } from '../../idempotency/once-answer.js'
 import { claimKey } from '../../idempotency/scope.js'
 import { readClaim, requestFingerprint } from './accept-submission.js'
@@ -34,4 +36,18 @@ export async function answerOnce<C>(
     accepted,
     undefined,
   )
+}
+
+/**
+ * Implements `TaskEndpoints.progressOf`: the progress of the Idempotency-Key of a request.
+ *
+ * @throws {HttpError} 400 `invalid_idempotency_key`: the key is missing or not valid
+ */
+export function progressOf<C>(
+  { service, requester }: EndpointSettings<C>, request: HttpRequest<C>,
+): KeyedProgress {
+  const idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'])
+  if (idempotencyKey === undefined) throw httpError('invalid_idempotency_key')
+  const key = claimKey(request, requester(request).owner, idempotencyKey)
+  return new KeyedProgress(service.store, key, service.retentionMs)
 }

@@ -3,7 +3,7 @@ import type { TaskFormat } from './formats.js'
 import type { Requester } from './requester.js'
 import type { EncodedBodies } from './encoded-bodies.js'
 import type { StatusPath } from './status-path.js'
-import type { FindCallback } from './submit-endpoint-options.js'
+import type { FindCallback, FindStart } from './submit-endpoint-options.js'
 import type { TaskService } from '../task-service.js'
 
 /** The options of `taskEndpoints` with their defaults. */
@@ -19,6 +19,7 @@ export interface EndpointSettings<C> {
   readonly requester: (request: HttpRequest<C>) => Requester
   readonly context: (request: HttpRequest<C>) => unknown
   readonly callback: FindCallback<C> | undefined
+  readonly startAt: FindStart<C> | undefined
   readonly remove: 'cancel' | 'forget'
   readonly maxWaitSeconds: number
   readonly syncTimeoutMs: number

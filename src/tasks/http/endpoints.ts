@@ -1,6 +1,7 @@
 import { httpError } from '../../http/errors.js'
 import type { Handler, HttpRequest, HttpResponse } from '../../http/exchange.js'
 import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { KeyedProgress } from '../../idempotency/progress.js'
 import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
 import { checkNames } from '../../runtime/option-names.js'
 import { checkBounds, TIMER, SIZE } from '../definition/bounds.js'
@@ -13,7 +14,7 @@ import { StatusPath } from './status-path.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner.js'
 import { findRequester, type OwnerOption } from './requester.js'
-import { answerOnce } from './answer-once.js'
+import { answerOnce, progressOf } from './answer-once.js'
 import { idBelow } from './changes/below-status.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
 import { createOverview, type OperatorOverviewOptions } from './lists/overview.js'
@@ -23,7 +24,7 @@ import { createRetry } from './changes/retry.js'
 import { createFiles } from './result-files.js'
 import { createStatus } from './status.js'
 import type {
-  FindCallback, ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
+  FindCallback, FindStart, ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
 } from './submit-endpoint-options.js'
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
@@ -64,6 +65,14 @@ export interface TaskEndpointsOptions<C = unknown> {
    * 400 too. Default: no callbacks.
    */
   readonly callback?: FindCallback<C>
+  /**
+   * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
+   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a
+   * request is answered with 202, whatever it prefers, because there is no result yet. Errors: 400
+   * `invalid_start_at`; 422 `start_at_out_of_range` for a time in the past or more than a year
+   * ahead. The clock of the queue decides. Default: all work starts now.
+   */
+  readonly startAt?: FindStart<C>
   /**
    * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task, and is a 409
    * for a final one. `forget`: also deletes a final task, and all that it owns, with a 204. A client
@@ -123,6 +132,13 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   answerOnce(
     request: HttpRequest<C>, body: unknown, work: OnceWork<KeptAnswer>,
   ): Promise<HttpResponse>
+  /**
+   * Returns the progress of the work of an Idempotency-Key. Work that runs inside `answerOnce` saves
+   * it, and a later request with the same key continues from there.
+   *
+   * @internal
+   */
+  progressOf(request: HttpRequest<C>): KeyedProgress
   /**
    * The task that a request below its status path is for, such as `{status}/items` with `below`
    * `/items`: who may not see the task is told that there is none, in the very words of the status
@@ -218,8 +234,8 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
 }
 
 const KNOWN = {
-  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, maxWaitSeconds: [0, 3600],
-  syncTimeoutMs: TIMER, maxBodyBytes: SIZE, remove: 0, list: 0,
+  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, startAt: 0, remove: 0, list: 0,
+  maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
 } satisfies Record<keyof TaskEndpointsOptions, unknown>
 
 /**
@@ -253,7 +269,8 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   const settings: EndpointSettings<C> = {
     service, path: new StatusPath(options.statusPath), format, bodies: new EncodedBodies(format),
     requester: findRequester(options.owner),
-    context: jsonContext(options.context), callback: options.callback, remove, maxWaitSeconds,
+    context: jsonContext(options.context), callback: options.callback, remove,
+    startAt: options.startAt, maxWaitSeconds,
     syncTimeoutMs, maxBodyBytes,
   }
   mustHaveCallbacks(service, settings.callback)
@@ -265,6 +282,7 @@ export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
     ) => createSubmit(settings, what, submitOptions),
     accept: (request, definition, read) => acceptRead(settings, request, definition, read),
     answerOnce: (request, body, work) => answerOnce(settings, request, body, work),
+    progressOf: (request) => progressOf(settings, request),
     find: (request, below) => find(settings, request, below),
     tasks,
     status: createStatus(settings),

@@ -2,6 +2,7 @@ import type { ErrorCode } from '../../http/errors.js'
 import type { ResponseHeaders } from '../../http/exchange.js'
 import type { Fragment } from '../../openapi/operation.js'
 import type { ListedStatus } from '../../stores/task-index.js'
+import { statusAt } from '../record/listed.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { fileLinks, withFileUrls } from '../record/files.js'
 import { bodyOf } from '../record/view.js'
@@ -150,9 +151,10 @@ export const taskFormat: TaskFormat = {
 export const jobFormat: TaskFormat = {
   toText: (task, statusPath) => {
     const { taskId, status, files, ...rest } = bodyOf(task)
+    const state = statusAt({ ...task, attempt: rest.attempt ?? 0 }, Date.now())
     return JSON.stringify({
       id: taskId,
-      state: status === 'processing' ? task.state : status,
+      state: status === 'processing' ? state : status,
       jobId: taskId,
       statusUrl: statusPath,
       ...rest,
@@ -169,7 +171,7 @@ export const jobFormat: TaskFormat = {
     required: ['id', 'state', 'jobId', 'statusUrl', 'message', 'task', 'createdAt'],
     properties: {
       id: text,
-      state: { enum: ['queued', 'processing', 'completed', 'failed', 'cancelled'] },
+      state: { enum: ['scheduled', 'queued', 'processing', 'completed', 'failed', 'cancelled'] },
       jobId: text,
       statusUrl: { type: 'string', format: 'uri-reference' },
       ...members,

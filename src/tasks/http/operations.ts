@@ -18,7 +18,9 @@ const resultSchema: Fragment = {
 /** Returns the OpenAPI operations of a handler that submits tasks. */
 export function submitOperations(
   format: TaskFormat, definition: AnyTaskDefinition | undefined,
-  { always, emptyBody }: { readonly always: boolean, readonly emptyBody: boolean },
+  { always, emptyBody, startAt }: {
+    readonly always: boolean, readonly emptyBody: boolean, readonly startAt: boolean,
+  },
 ): readonly Operation[] {
   const accepted = response('Accepted: the work goes on in the background', {
     schema: format.schema,
@@ -51,6 +53,7 @@ export function submitOperations(
         'too_many_requests', 'too_many_tasks', 'internal_error', 'overloaded', 'queue_full',
         'store_unavailable', 'store_full', 'shutting_down', 'sync_timeout', 'task_timeout',
         ...emptyBody ? ['cross_site'] as const : [],
+        ...startAt ? ['invalid_start_at', 'start_at_out_of_range'] as const : [],
       ),
     },
   }), { ...fields('Location', 'Preference-Applied'), ...replayed })]

@@ -1,6 +1,7 @@
 import type { ResponseHeaders } from '../../http/exchange.js'
 import { httpDate } from '../../http/fields/dates.js'
 import type { TaskSnapshot } from '../record/codec.js'
+import { statusAt } from '../record/listed.js'
 import { isFinal } from '../record/state.js'
 
 /** Longest Retry-After of a task for later: it may be cancelled meanwhile. */
@@ -18,7 +19,9 @@ export function pollAfter({ createdAt, startAt = createdAt }: TaskSnapshot): str
 
 /** Returns the strong entity tag of a task. It changes with every change that a client can see. */
 export function etagOf(task: TaskSnapshot): string {
-  return `"${String(task.createdAt)}-${String(task.version)}"`
+  // The state of a job changes with the time too.
+  const isScheduled = statusAt({ ...task, attempt: 0 }, Date.now()) === 'scheduled'
+  return `"${String(task.createdAt)}-${String(task.version)}${isScheduled ? '-scheduled' : ''}"`
 }
 
 /** Header fields of every answer of the status resource. */

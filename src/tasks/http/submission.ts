@@ -10,13 +10,17 @@ import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskService } from '../task-service.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import type { Requester } from './requester.js'
-import type { FindCallback, ReadWork, Selected, SubmitTransaction } from './submit-endpoint-options.js'
+import { parseStart, type RequestedStart } from './start-at.js'
+import type {
+  FindCallback, FindStart, ReadWork, Selected, SubmitTransaction,
+} from './submit-endpoint-options.js'
 
 /** A submission before its body is read. */
 export interface SubmissionSource<C> {
   /** Reads the body and selects the work. Called once the head of the request is valid. */
   readonly read: () => MaybePromise<ReadWork & Selected>
   readonly callback: FindCallback<C> | undefined
+  readonly startAt: FindStart<C> | undefined
   /**
    * `prefer`: the client's `Prefer` decides. `always`: every answer is a 202 without a wait.
    * `async`: every answer is a 202, after a wait if the client asks for it.
@@ -32,6 +36,8 @@ export interface Submission<C> extends Submitter<C> {
   readonly body: unknown
   readonly idempotencyKey: string | undefined
   readonly callbackUrl: string | undefined
+  /** The start that the client asks for. It is checked when the task is accepted. */
+  readonly start: RequestedStart | undefined
   readonly discard?: (() => unknown) | undefined
   /** Submits the task in a transaction of the host. */
   readonly transaction: SubmitTransaction<C> | undefined
@@ -52,7 +58,7 @@ export interface Submitter<C> {
 /** Reads and validates a submission. Throws the error that the client is to see. */
 export async function readSubmission<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>,
-  { read, callback, mode, transaction }: SubmissionSource<C>,
+  { read, callback, startAt, mode, transaction }: SubmissionSource<C>,
 ): Promise<Submission<C>> {
   const { service } = settings
   const requester = settings.requester(request)
@@ -64,11 +70,13 @@ export async function readSubmission<C>(
     await validateAt(pointer, service, definition, input)
     const callbackUrl = callback
       && await readCallbackUrl(service, callback, body, request, requester.owner)
-    const direct = mode === 'prefer' && !respondAsync
+    const start = startAt && readStart(startAt, body, request)
+    // RFC 7240 section 2: a preference is no demand. There is no result before the start.
+    const direct = mode === 'prefer' && !respondAsync && start === undefined
     if (direct && callbackUrl !== undefined) throw httpError('callback_needs_async')
     return {
-      request, requester, definition, input, body, idempotencyKey, callbackUrl, discard, direct,
-      respondAsync, transaction,
+      request, requester, definition, input, body, idempotencyKey, callbackUrl, start, discard,
+      direct, respondAsync, transaction,
       waitSeconds: mode === 'always' ? 0 : Math.min(wait, settings.maxWaitSeconds),
     }
   } catch (error) {
@@ -128,4 +136,11 @@ async function readCallbackUrl<C>(
 ): Promise<string | undefined> {
   const url = callback(isJsonObject(body) ? body : {}, request)
   return url === undefined ? undefined : service.checkCallback(url, owner)
+}
+
+function readStart<C>(
+  startAt: FindStart<C>, body: unknown, request: HttpRequest<C>,
+): RequestedStart | undefined {
+  const value = startAt(isJsonObject(body) ? body : {}, request)
+  return value === undefined ? undefined : parseStart(value)
 }

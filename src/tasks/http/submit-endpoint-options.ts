@@ -24,6 +24,8 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */
   readonly callback?: FindCallback<C>
+  /** Finds the start in the body. Default: `startAt` of `taskEndpoints`. */
+  readonly startAt?: FindStart<C>
   /**
    * Opens a transaction of yours, writes your rows and submits the task in it. Called once the
    * request is valid. Requires the store and the index of `longhaul/postgres`. Default: none.
@@ -89,6 +91,12 @@ export interface Selected<D extends Definitions = Definitions> {
  * that is no object. The URL is checked afterwards.
  */
 export type FindCallback<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
+
+/**
+ * Finds the start of a submission for later; `undefined` for now. `body` is the JSON body, or `{}`
+ * if that is no object. The value is checked afterwards.
+ */
+export type FindStart<C = unknown> = (body: Readonly<Record<string, unknown>>, request: HttpRequest<C>) => unknown
 
 /** Input that a handler of the host has read from a request, for `TaskEndpoints.accept`. */
 export interface ReadWork {

@@ -7,7 +7,7 @@ import { isStoreUnavailable } from '../../stores/store.js'
 import type { Transaction } from '../../stores/transaction.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { taskKey } from '../record/ids.js'
-import { readClaim, requestFingerprint, type AcceptedSubmission } from './accept-submission.js'
+import { readClaim, requestFingerprint, startOf, type AcceptedSubmission } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { countedAs } from './requester.js'
 import { discardInput, type Submission } from './submission.js'
@@ -95,7 +95,7 @@ class TransactionSubmit<C> {
     }
     const { task } = await service.accept(definition, input, {
       owner: requester.owner, counted: countedAs(requester, request), context: context(request),
-      callbackUrl, id, isNewId: !wasCalled, claim: keyOptions?.key,
+      start: await startOf(service, submission), callbackUrl, id, isNewId: !wasCalled, claim: keyOptions?.key,
     }, opened)
     this.accepted = task
     return { taskId: id }

@@ -21,7 +21,7 @@ import type {
 } from './submit-endpoint-options.js'
 
 const KNOWN = {
-  respond: 1, emptyBody: 1, callback: 1, context: 1, transaction: 1,
+  respond: 1, emptyBody: 1, callback: 1, startAt: 1, context: 1, transaction: 1,
 } satisfies Record<keyof SubmitEndpointOptions, unknown>
 
 /** Creates the handler that accepts work with a JSON body (SPEC 4.6, 4.7). */
@@ -40,6 +40,7 @@ export function createSubmit<C>(
   const settings = context ? { ...shared, context: jsonContext(context) } : shared
   const { service, maxBodyBytes } = settings
   const { respond: mode = 'prefer', callback = settings.callback } = options
+  const { startAt = settings.startAt } = options
   if (mode !== 'prefer' && mode !== 'always') {
     throw new TypeError('submit: respond must be prefer or always')
   }
@@ -53,11 +54,11 @@ export function createSubmit<C>(
     return { ...selected, body }
   }
   const handler = (request: HttpRequest<C>): Promise<HttpResponse> | undefined => (
-    request.method === 'POST' ? answer(settings, request, { read: () => read(request), callback, mode, transaction }) : undefined
+    request.method === 'POST' ? answer(settings, request, { read: () => read(request), callback, startAt, mode, transaction }) : undefined
   )
   const definition = typeof what === 'function' ? undefined : what
   return describe(handler, submitOperations(settings.format, definition, {
-    always: mode === 'always', emptyBody: 'emptyBody' in options,
+    always: mode === 'always', emptyBody: 'emptyBody' in options, startAt: startAt !== undefined,
   }))
 }
 
@@ -67,8 +68,8 @@ export function acceptRead<C>(
   read: () => MaybePromise<ReadWork>,
 ): Promise<HttpResponse> {
   return answer(settings, request, {
-    read: async () => ({ ...await read(), definition }), callback: settings.callback, mode: 'async',
-    transaction: undefined,
+    read: async () => ({ ...await read(), definition }), callback: settings.callback,
+    startAt: settings.startAt, mode: 'async', transaction: undefined,
   })
 }
 

@@ -11,7 +11,7 @@ import {
   checkAcceptable, checkSameTask, touch, type Accepted, type AcceptSettings,
 } from './accept-task.js'
 import type { CommitWatch } from './commit-watch.js'
-import { isEnqueuedLater, startDelay } from './enqueue-committed.js'
+import { isEnqueuedLater } from './enqueue-committed.js'
 import type { NewTask } from './new-task.js'
 import type { OpenTransaction } from './open-transaction.js'
 import { acquireSlot, releaseSlot, slotsOf } from './owner-slots.js'
@@ -59,7 +59,6 @@ export async function acceptInTransaction(
   }
   await transaction.index.add(jobId(record), FIRST_MS)
   await transaction.index.put(toListed(record, record.createdAt))
-  if (record.startAt !== undefined) await startDelay(ledger, record)
   return { task: snapshotOf(record, text), created: true }
 }
 

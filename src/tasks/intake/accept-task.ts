@@ -1,6 +1,7 @@
 import { httpError, type HttpError } from '../../http/errors.js'
 import { readFailure } from '../../http/failure.js'
 import type { Queue } from '../../queues/queue.js'
+import { poolOf } from '../../queues/queue-pools.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { TaskIndex } from '../../stores/task-index.js'
 import { noCallbacks } from '../record/callbacks.js'
@@ -17,6 +18,7 @@ import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { loadWork, type Work } from '../record/work.js'
 import { acquireSlot, releaseSlot } from './owner-slots.js'
 import { enqueueCommitted, isEnqueuedLater } from './enqueue-committed.js'
+import { remainingDelayMs } from './start-time.js'
 import type { NewTask } from './new-task.js'
 import type { AcceptOptions } from './submit-options.js'
 
@@ -146,7 +148,8 @@ class Acceptance {
     try {
       await indexed
       const { input, options: { context } } = this.task
-      const failure = await this.enqueue(await this.newJob(created, { input, context }))
+      const job = await this.newJob(created, { input, context })
+      const failure = await this.enqueue(job, created.record, this.task.delayMs)
       if (listed) await listed
       return failure
     } catch (error) {
@@ -204,7 +207,8 @@ class Acceptance {
     }
     // The input of this request may name another spooled body, so the job gets the stored one.
     const work = await loadWork(ledger.store, record) ?? { input: task.input }
-    const failure = await this.enqueue(await this.newJob(existing, work))
+    const delayMs = await remainingDelayMs(this.settings.queue, record)
+    const failure = await this.enqueue(await this.newJob(existing, work), record, delayMs)
     // The record stays, because another caller may have been promised this task.
     if (failure) throw mayExist(failure)
     return this.touch(existing)
@@ -226,10 +230,13 @@ class Acceptance {
   }
 
   /** Returns `undefined` if the queue has the job, else the reason. */
-  private async enqueue(job: TaskJob): Promise<HttpError | undefined> {
-    const { settings: { queue }, task: { definition: { attempts, backoff }, delayMs } } = this
+  private async enqueue(
+    job: TaskJob, { pool, priority = 0 }: TaskRecord, delayMs: number,
+  ): Promise<HttpError | undefined> {
+    const { settings: { queue }, task: { definition: { attempts, backoff } } } = this
     try {
-      const outcome = await queue.enqueue(job, { delayMs, attempts, backoff })
+      const options = { delayMs, attempts, backoff, priority }
+      const outcome = await poolOf(queue, pool).enqueue(job, options)
       return outcome === 'accepted' ? undefined : httpError('queue_full', { headers: { 'retry-after': '1' } })
     } catch (cause) {
       return httpError('service_unavailable', { headers: { 'retry-after': '1' }, cause })

@@ -1,14 +1,14 @@
 import { httpError } from '../../http/errors.js'
 import type { Queue } from '../../queues/queue.js'
+import { poolOf } from '../../queues/queue-pools.js'
 import { snapshotOf } from '../record/codec.js'
-import { elapsed } from '../record/elapsed.js'
-import { jobId } from '../record/ids.js'
 import { TaskJob } from '../record/job.js'
 import type { Ledger, VersionedRecord } from '../record/ledger.js'
 import type { TaskRecord } from '../record/record.js'
 import type { StoreIdentity } from '../record/store-identity.js'
 import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { loadWork } from '../record/work.js'
+import { remainingDelayMs } from './start-time.js'
 
 /** What is needed to enqueue a task whose transaction has committed. */
 export interface EnqueueSettings {
@@ -41,30 +41,16 @@ export async function enqueueCommitted(
   const owned = queue.durable ? found : await adopt(ledger, found)
   if (owned === undefined) return
   const { record } = owned
-  const { id: taskId, job, name } = record
+  const { id: taskId, job, name, pool, priority = 0 } = record
   const { input, context, attempts, backoff } = work
-  const delayMs = await remainingDelayMs(ledger, record)
+  const delayMs = await remainingDelayMs(queue, record)
   const store = queue.durable ? await identity.read() : undefined
   const taskJob = new TaskJob({ taskId, job, name, input, context, store }, owned)
-  const outcome = await queue.enqueue(taskJob, { delayMs, attempts, backoff })
+  const outcome = await poolOf(queue, pool).enqueue(taskJob, {
+    delayMs, attempts, backoff, priority,
+  })
   if (outcome !== 'accepted') throw httpError('queue_full', { headers: { 'retry-after': '1' } })
   if (taskChannel.hasSubscribers) publishAccepted(name, snapshotOf(record))
-}
-
-/**
- * Starts the delay of a task. `ledger` is that of the transaction, so that the time until the
- * commit counts.
- */
-export async function startDelay(ledger: Ledger, record: TaskRecord): Promise<void> {
-  await remainingDelayMs(ledger, record)
-}
-
-/** By the store's clock, because another process may enqueue the job. */
-async function remainingDelayMs(ledger: Ledger, record: TaskRecord): Promise<number> {
-  const { startAt, createdAt } = record
-  if (startAt === undefined) return 0
-  const delayMs = startAt - createdAt
-  return Math.ceil(delayMs - await elapsed(ledger.store, `delay:${jobId(record)}`, delayMs))
 }
 
 /**

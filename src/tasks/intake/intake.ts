@@ -7,6 +7,7 @@ import { NewTask } from './new-task.js'
 import {
   openTransaction, requireTransactions, type OpenTransaction,
 } from './open-transaction.js'
+import { startOf } from './start-time.js'
 import type { AcceptOptions } from './submit-options.js'
 
 /** Accepts tasks whose input and callback URL were validated. */
@@ -38,7 +39,8 @@ export class Intake {
     transaction?: OpenTransaction,
   ): Promise<Accepted> {
     const { settings, commits } = this
-    const task = new NewTask(definition, input, options, settings.pendingMs)
+    const start = options.start ?? await startOf(settings.queue, options)
+    const task = new NewTask(definition, input, { ...options, start }, settings.pendingMs)
     return transaction === undefined
       ? acceptTask(settings, task)
       : acceptInTransaction({ ...settings, commits }, transaction, task)

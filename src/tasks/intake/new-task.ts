@@ -1,8 +1,9 @@
 import type { AnyTaskDefinition } from '../definition/define.js'
-import { LONGEST_MS } from '../definition/bounds.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
 import { encodeWork, placeWork, storeLargeWork } from '../record/work.js'
+import { checkPriority } from '../../queues/priority.js'
+import { DEFAULT_POOL } from '../../queues/queue-pools.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Store } from '../../stores/store.js'
 import type { AcceptOptions } from './submit-options.js'
@@ -21,35 +22,36 @@ export class NewTask {
 
   /**
    * @param pendingMs - maximum time for which an unfinished task is kept, after its delay
-   * @throws {TypeError} `id` or `delayMs` makes no sense
+   * @throws {TypeError} `id` or `priority` makes no sense
    */
   constructor(
     readonly definition: AnyTaskDefinition, readonly input: unknown,
     readonly options: AcceptOptions, pendingMs: number,
   ) {
-    const { id = newId(), delayMs = 0 } = options
+    const { id = newId(), start, priority } = options
     if (!isTaskId(id)) {
       throw new TypeError('id must be 1 to 128 of A-Z a-z 0-9 . _ - and not begin with a dot')
     }
-    if (!(delayMs >= 0 && delayMs <= LONGEST_MS)) {
-      throw new TypeError('delayMs must be from 0 to 100 years')
-    }
+    if (priority !== undefined) checkPriority(priority)
     this.id = id
-    this.delayMs = delayMs
-    this.ttlMs = delayMs + pendingMs
+    this.delayMs = start?.delayMs ?? 0
+    this.ttlMs = this.delayMs + pendingMs
     const { attempts, backoff } = definition
     this.encodedWork = encodeWork({ input, context: options.context, attempts, backoff })
   }
 
   /** @param slot - the key of the slot that `maxPerOwner` needs */
   toRecord(slot: string | undefined, { holder, enqueuedLater }: JobPlace): TaskRecord {
-    const { definition: { name, keeps }, delayMs, input, ttlMs } = this
-    const { owner, claim, callbackUrl } = this.options
+    const { definition: { name, keeps, pool }, input, ttlMs } = this
+    const { owner, claim, callbackUrl, start } = this.options
+    const { priority = this.definition.priority } = this.options
     const createdAt = Date.now()
     return {
       id: this.id, name, owner, state: 'queued', job: this.jobName, attempt: 0, version: 1,
       createdAt, startedAt: undefined, finishedAt: undefined, expiresAt: createdAt + ttlMs,
-      startAt: delayMs > 0 ? createdAt + Math.ceil(delayMs) : undefined,
+      startAt: start?.at,
+      pool: pool === DEFAULT_POOL ? undefined : pool,
+      priority: priority === 0 ? undefined : priority,
       progress: undefined, result: undefined, error: undefined, errorStatus: undefined,
       claim, slot, holder,
       keeps: keeps?.of(input),

@@ -1,5 +1,6 @@
 import type { Transaction } from '../../stores/transaction.js'
 import type { OwnerId } from '../record/owner.js'
+import type { Start } from './start-time.js'
 
 /** Options of one task that is submitted. */
 export interface SubmitOptions extends OwnedSubmitOptions {
@@ -18,8 +19,19 @@ export interface OwnedSubmitOptions {
    * second task.
    */
   readonly id?: string | undefined
-  /** Delay before the first run, in milliseconds. Default 0. */
+  /** Delay before the first run, in milliseconds, up to 100 years. Default 0. */
   readonly delayMs?: number | undefined
+  /**
+   * Time before which the first run does not begin, instead of `delayMs`. A time in the past is now.
+   * The clock of the queue decides: that of Redis or PostgreSQL with BullMQ, else that of this
+   * process. Default: now.
+   */
+  readonly startAt?: Date | undefined
+  /**
+   * Order among the waiting tasks of one pool: 0 to 1,000,000. Tasks with a lower number start
+   * first. Default: `priority` of the definition.
+   */
+  readonly priority?: number | undefined
   /** Passed to `run` as `context`. It is stored as JSON. */
   readonly context?: unknown
   /**
@@ -37,7 +49,7 @@ export interface OwnedSubmitOptions {
 
 /** The names of the options of `tasks.ownedBy(…).submit`. */
 export const OWNED_SUBMIT = {
-  id: 0, delayMs: 0, context: 0, callbackUrl: 0, transaction: 0,
+  id: 0, delayMs: 0, startAt: 0, priority: 0, context: 0, callbackUrl: 0, transaction: 0,
 } satisfies Record<keyof OwnedSubmitOptions, 0>
 
 /** The names of the options of `tasks.submit`. */
@@ -45,6 +57,8 @@ export const SUBMIT = { ...OWNED_SUBMIT, owner: 0 } satisfies Record<keyof Submi
 
 /** Options of `acceptTask` and `acceptInTransaction`. */
 export interface AcceptOptions extends Omit<OwnedSubmitOptions, 'transaction'> {
+  /** The start, if it is known already. Default: what `startAt` or `delayMs` say. */
+  readonly start?: Start | undefined
   readonly owner: OwnerId
   /**
    * The party that `maxPerOwner` counts; see `countedAs`. Absent for a task of the host's own, which

@@ -27,14 +27,15 @@ export function encodeHead(record: TaskRecord): string {
 function rare(record: TaskRecord): string {
   const {
     callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork, blobs,
+    pool, priority,
   } = record
   const fileRuns = record.fileRuns?.length === 0 ? undefined : record.fileRuns
   const isUsual = (callback ?? holder ?? keeps ?? startAt ?? errorFields ?? enqueuedLater
-    ?? runStartedAt ?? largeWork ?? blobs ?? fileRuns) === undefined
+    ?? runStartedAt ?? largeWork ?? blobs ?? fileRuns ?? pool ?? priority) === undefined
   if (isUsual) return ''
   const members: Rare = {
     callback, holder, keeps, startAt, errorFields, enqueuedLater, runStartedAt, largeWork,
-    blobs, fileRuns,
+    blobs, fileRuns, pool, priority,
   }
   return `,${JSON.stringify(members)}`
 }
@@ -54,7 +55,7 @@ type Head = [
 type Rare = Pick<
   TaskRecord,
   | 'callback' | 'holder' | 'keeps' | 'startAt' | 'errorFields' | 'enqueuedLater' | 'runStartedAt'
-  | 'largeWork' | 'blobs' | 'fileRuns'
+  | 'largeWork' | 'blobs' | 'fileRuns' | 'pool' | 'priority'
 >
 
 /** The members of the JSON text that are needed to write the record again. */
@@ -147,6 +148,8 @@ function toRecord(id: string, head: Head, body: TaskBody, work?: string): TaskRe
     holder: rare?.holder,
     keeps: rare?.keeps,
     startAt: rare?.startAt,
+    pool: rare?.pool,
+    priority: rare?.priority,
     errorFields: rare?.errorFields,
     enqueuedLater: rare?.enqueuedLater,
     files: body.files, blobs: rare?.blobs, fileRuns: rare?.fileRuns,

@@ -41,6 +41,10 @@ export interface TaskRecord extends RecordFiles {
   readonly createdAt: number
   /** When the first run may begin, for a task that was submitted for later. */
   readonly startAt?: number | undefined
+  /** Pool of the queue that has its jobs. Absent for the default pool. */
+  readonly pool?: string | undefined
+  /** Order among waiting jobs. Absent for 0. */
+  readonly priority?: number | undefined
   /** When the first run began. */
   readonly startedAt: number | undefined
   /** When the latest run began, if it was not the first. */
@@ -81,7 +85,7 @@ export interface TaskRecord extends RecordFiles {
 }
 
 type Fixed =
-  | 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'runStartedAt' | 'keeps'
+  | 'id' | 'name' | 'owner' | 'version' | 'createdAt' | 'startAt' | 'pool' | 'priority' | 'runStartedAt' | 'keeps'
   | 'attempts' | 'work' | 'largeWork' | 'enqueuedLater'
 
 /** Changes of one move. `undefined` leaves a member unchanged; no member can be removed. */
@@ -128,7 +132,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
   const { claim = record.claim, slot = record.slot, callback = begun(record.callback, state) } = to
   const { holder = record.holder } = to
   const { files = record.files, blobs = record.blobs, fileRuns = record.fileRuns } = to
-  const { startAt, keeps, largeWork } = record
+  const { startAt, pool, priority, keeps, largeWork } = record
   const isBegun = attempt > record.attempt
   const attempts = historyAfter(record, { state, attempt, finishedAt }, to.runError ?? error)
   const seen = state !== record.state || attempt !== record.attempt || startedAt !== record.startedAt || finishedAt !== record.finishedAt
@@ -136,7 +140,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
     || callback !== record.callback
   return {
     id, name, owner, state, job, attempt, version: seen ? version + 1 : version, createdAt,
-    startAt, startedAt, finishedAt, expiresAt,
+    startAt, pool, priority, startedAt, finishedAt, expiresAt,
     runStartedAt: isBegun && attempt > 1 ? Date.now() : record.runStartedAt,
     progress, result, error, errorStatus, errorFields, claim, slot, callback, holder, keeps,
     files, blobs, fileRuns,

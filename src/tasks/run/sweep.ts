@@ -1,9 +1,11 @@
 import type { Queue } from '../../queues/queue.js'
+import { poolOf } from '../../queues/queue-pools.js'
 import { isStoreUnavailable } from '../../stores/store.js'
 import type { TaskIndex } from '../../stores/task-index.js'
 import type { ExecutorSettings } from './executor-settings.js'
 import type { Executor } from './execute.js'
 import { enqueueCommitted, isEnqueuedLater } from '../intake/enqueue-committed.js'
+import { remainingDelayMs } from '../intake/start-time.js'
 import { elapsed } from '../record/elapsed.js'
 import { isTaskId, jobId, newJobName, taskOf } from '../record/ids.js'
 import { TaskJob } from '../record/job.js'
@@ -178,7 +180,7 @@ export class Sweep {
         if (isYoung) return void this.young.push(entry)
         return await this.enqueueFirst(found, entry)
       }
-      if (!await queue.has(entry)) await this.repair(found)
+      if (!await poolOf(queue, record.pool).has(entry)) await this.repair(found)
     } catch (error) {
       if (!isStoreUnavailable(error)) reportError(this.settings, error, { taskId: taskOf(entry), name: 'longhaul.sweep' }, 0)
     }
@@ -198,7 +200,8 @@ export class Sweep {
     // A queue in memory runs the task in this process.
     if (!queue.durable && !definitions.has(found.record.name)) return
     try {
-      if (!await queue.has(entry)) await enqueueCommitted(this.settings, found)
+      const pool = poolOf(queue, found.record.pool)
+      if (!await pool.has(entry)) await enqueueCommitted(this.settings, found)
       // With many delayed tasks, checks before their start would delay those that are urgent.
       const untilStartMs = (found.record.startAt ?? 0) - Date.now()
       if (untilStartMs > sweepMs) await index.add(entry, untilStartMs + sweepMs)
@@ -247,7 +250,9 @@ export class Sweep {
     this.report(moved.record, 'it was enqueued again')
     const newJob = new TaskJob({ taskId, job, name, input, context, store: await identity.read() }, moved)
     // If this fails, the next check finds no job.
-    await queue.enqueue(newJob, { attempts, backoff })
+    const { pool, priority = 0 } = moved.record
+    const delayMs = await remainingDelayMs(queue, moved.record)
+    await poolOf(queue, pool).enqueue(newJob, { delayMs, attempts, backoff, priority })
   }
 
   private report({ id, name, attempt }: TaskRecord, what: string): void {

@@ -1,0 +1,45 @@
+import type { Revision, Store } from '../stores/store.js'
+import { stillRunning } from './claim.js'
+
+/**
+ * Progress of work with an Idempotency-Key, which a later request with this key continues. Stored
+ * beside the claim of the key, because a claim without an answer expires with its process.
+ */
+export class KeyedProgress {
+  private revision: Revision | undefined
+  private readonly key: string
+
+  /**
+   * @param claim - store key of the claim; see `claimKey`
+   * @param ttlMs - time that progress is kept after it was saved, in milliseconds
+   */
+  constructor(private readonly store: Store, claim: string, private readonly ttlMs: number) {
+    this.key = `${claim}:progress`
+  }
+
+  /** Returns the JSON text that was saved last; `undefined` if there is none. */
+  async read(): Promise<string | undefined> {
+    const entry = await this.store.get(this.key)
+    this.revision = entry?.revision
+    return entry?.value
+  }
+
+  /**
+   * Saves the progress as JSON text. Call `read` before the first save.
+   *
+   * @throws {HttpError} 409 `idempotent_request_running`: another request has saved progress since
+   */
+  async save(text: string): Promise<void> {
+    const { store, key, ttlMs, revision } = this
+    const outcome = revision === undefined
+      ? await store.create(key, text, { ttlMs })
+      : await store.replace(key, text, revision, { ttlMs })
+    if ('revision' in outcome) {
+      this.revision = outcome.revision
+      return
+    }
+    // The write succeeded, but its reply was lost.
+    if (outcome.entry?.value !== text) throw stillRunning()
+    this.revision = outcome.entry.revision
+  }
+}
