@@ -50,7 +50,7 @@ async function setUp() {
     return take(limit, againMs)
   }
   const sweep = new Sweep({
-    index, queue, ledger, sweepMs: SWEEP_MS, leases: undefined, blobs: undefined,
+    index, queue, ledger, sweepMs: SWEEP_MS, leases: undefined,
     identity: new StoreIdentity(store), definitions: new Map([[definition.name, definition]]),
     executor: { fail: () => assert.fail('a task was failed'), interrupt: () => assert.fail() },
     onError: (error) => { errors.push(error) }, onFinal: async () => undefined,
