@@ -11,6 +11,7 @@ import type { IsVisible } from '../record/owner.js'
 import type { TaskRecord } from '../record/record.js'
 import { isFinal } from '../record/state.js'
 import { loadWork, renewLargeWork, type Work } from '../record/work.js'
+import { renewCheckpoint } from './checkpoint-entry.js'
 
 /** The party that asks for a retry. */
 export interface RetryRequest {
@@ -129,8 +130,8 @@ class Retry {
   }
 
   /**
-   * Renews the claim and the large input of the task, because they had the lifetime of a final
-   * task. Failures matter only if the task is unfinished for longer than that.
+   * Renews the claim, the large input and the checkpoint of the task, because they had the
+   * lifetime of a final task. Failures matter only if the task is unfinished for longer than that.
    */
   private async renewBelongings(record: TaskRecord): Promise<void> {
     const { ledger: { store }, definitions, pendingMs } = this.settings
@@ -138,6 +139,7 @@ class Retry {
     const recordMs = pendingMs + (definitions.get(name)?.retentionMs ?? this.settings.retentionMs)
     try {
       await renewLargeWork(store, record, recordMs + CLAIM_MARGIN_MS)
+      if (definitions.get(name)?.checkpoint) await renewCheckpoint(store, id, recordMs)
       if (claim === undefined) return
       await settleTaskClaim(store, claim, { taskId: id, recordKey: taskKey(id), recordMs })
     } catch {
