@@ -160,10 +160,10 @@ export class MemoryTaskLists {
     if (lists.size === 0) this.#byOwner.delete(lists.owner)
   }
 
-  /** Sorts the tasks that have changed. */
+  /** Sorts the tasks that have changed. In their order, most are appended to their lists. */
   #sort(): void {
     if (this.#unsorted.length === 0) return
-    const changed = this.#unsorted
+    const changed = this.#unsorted.sort(compare)
     this.#unsorted = []
     for (const task of changed) this.#sortTask(task)
   }

@@ -14,8 +14,9 @@ import type { TaskList, TaskListOptions } from './task-list/types.js'
 import { Transfer } from './transfer.js'
 import { retrying, send } from './transport.js'
 import type { InputOf, ResultOf, TaskTypes } from './typed.js'
-import { upload, type UploadOptions, type UploadReport } from './upload.js'
-import type { Records } from './write-ndjson.js'
+import {
+  upload, type UploadOptions, type UploadRecords, type UploadReport,
+} from './upload.js'
 
 /** Options of `run`. */
 export interface RunOptions<R = unknown>
@@ -114,14 +115,19 @@ export interface Client {
     path: string, options?: RecordsOptions,
   ): AsyncGenerator<T, void, undefined>
   /**
-   * Sends records as NDJSON and resolves with the server's report (SPEC 4.9). An array, or a
-   * function that returns the records, can be sent again after a failure.
+   * Sends records as NDJSON and resolves with the server's report (SPEC 4.9). An array, a `Blob`, or
+   * a function that returns the records, can be read again after a failure. With `background` it is
+   * then sent again. With an `idempotencyKey` and without `background`, the client asks how much is
+   * committed and sends the rest, if the server is an `ndjsonUpload` with `background`. A function
+   * must return the same records each time.
+   *
+   * @throws {ClientError} The server refused the upload or could not be reached.
    *
    * @example
    * const { message, errors } = await api.upload('/users', [{ name: 'Ann' }, { name: 'Bob' }])
    */
   upload(
-    path: string, records: Records | (() => Records), options?: UploadOptions,
+    path: string, records: UploadRecords, options?: UploadOptions,
   ): Promise<UploadReport>
   /**
    * Uploads large content to an endpoint of `resumableUpload`. After a broken connection it

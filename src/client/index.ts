@@ -17,7 +17,7 @@ export { readNdjson, type ReadNdjsonOptions } from './read-ndjson.js'
 export type { ByteSource } from './chunks.js'
 export type { LineFault, LineFaultCode } from './lines.js'
 export { writeNdjson, type Records } from './write-ndjson.js'
-export type { UploadOptions, UploadReport } from './upload.js'
+export type { UploadOptions, UploadRecords, UploadReport } from './upload.js'
 export type {
   Download, DownloadOptions, DownloadPosition, DownloadProgress, DownloadResult, DownloadSink,
 } from './download.js'

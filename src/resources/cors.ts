@@ -49,9 +49,10 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 const NEVER = ['TRACE', 'CONNECT']
 const EXPOSED = [
   'Accept-Patch', 'Accept-Ranges', 'Allow', 'Content-Disposition', 'Content-Location',
-  'Content-Range', 'Deprecation', 'ETag', 'Link', 'Location', 'Preference-Applied', 'RateLimit',
-  'RateLimit-Policy', 'Repr-Digest', 'Retry-After', 'Sunset', 'Upload-Complete', 'Upload-Length',
-  'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate', 'X-Request-Id',
+  'Content-Range', 'Deprecation', 'ETag', 'Idempotent-Replayed', 'Link', 'Location',
+  'Preference-Applied', 'RateLimit', 'RateLimit-Policy', 'Repr-Digest', 'Retry-After', 'Sunset',
+  'Upload-Complete', 'Upload-Length', 'Upload-Limit', 'Upload-Offset', 'WWW-Authenticate',
+  'X-Request-Id',
 ]
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s,*?#A-Z]+$/
 /** Maximum length of the requested field names that a preflight repeats. */

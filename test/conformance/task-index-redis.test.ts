@@ -58,14 +58,15 @@ for (const [title, open] of Object.entries(clients)) {
         createdAt: Math.floor(n / 7), owner: n % 3 === 0 ? 'bob' : 'ann',
         ...n % 40 < 5 && { name: `name-${String(n % 4)}`, status: n % 2 === 0 ? 'failed' : 'queued' },
       }))
-      await Promise.all(tasks.map(async (task) => { await Promise.all([index.put(task), plain.put(task)]) }))
+      for (const task of tasks) plain.put(task)
+      await Promise.all(tasks.map((task) => index.put(task)))
       for (const order of ['newest', 'oldest'] as const) {
         for (const of of ['all', { owner: 'bob' }] as const) {
           for (const limit of [1, 5, 50, 200]) {
             let after: ListEntry | undefined
             do {
               const page = await index.list({ of, order, limit, after })
-              assert.deepEqual(page, await plain.list({ of, order, limit, after }))
+              assert.deepEqual(page, plain.list({ of, order, limit, after }))
               after = limit === 1 && page[0]?.createdAt === 20 ? undefined : page.at(-1)
             } while (after)
           }

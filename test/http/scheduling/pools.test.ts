@@ -41,14 +41,14 @@ const durable: Record<string, (t: TestContext) => Promise<() => Engine>> = {
     const namespace = `pools-${String(process.pid)}-${String(made++)}`
     return () => ({
       ...redis({ client, namespace }),
-      queue: new BullMQQueue({ connection: client, namespace, timeoutMs: 10_000 }),
+      queue: new BullMQQueue({ connection: client, namespace }),
     })
   },
   'BullMQ on PostgreSQL': async (t) => {
     const pool = new pg.Pool({ connectionString: await postgresUrl(), max: 30 })
     closeAfter(t, { close: () => pool.end() })
     const schema = `pools_${String(process.pid)}_${String(made++)}`
-    return () => postgres({ pool, schema, timeoutMs: 10_000 })
+    return () => postgres({ pool, schema })
   },
 }
 
