@@ -76,8 +76,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly leaseMs?: number
   /**
    * Interval of the sweeps that check that each unfinished task has a job, in milliseconds. A lost
-   * job is found within two intervals. A task that was submitted in a `transaction` waits for 2
-   * seconds at most, if its process has died. Default 30 000.
+   * job is found within two intervals; with tens of thousands of unfinished tasks for each worker,
+   * within up to 16. A task that was submitted in a `transaction` waits for some seconds at most,
+   * if its process has died. Default 30 000.
    */
   readonly sweepMs?: number
   /**

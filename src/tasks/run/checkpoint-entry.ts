@@ -55,11 +55,16 @@ export async function endCheckpoint(
       await store.delete(checkpointKey(id))
       return
     }
-    const entry = await store.get(checkpointKey(id))
-    if (entry === undefined) return
-    const kept = keptWithTask(id, expiresAt - finishedAt)
-    await store.replace(checkpointKey(id), entry.value, entry.revision, kept)
+    await renewCheckpoint(store, id, expiresAt - finishedAt)
   } catch {
     // It expires by itself, some days later.
   }
+}
+
+/** Changes the lifetime of a checkpoint, unless a run writes it at this moment. */
+export async function renewCheckpoint(store: Store, taskId: string, ttlMs: number): Promise<void> {
+  const key = checkpointKey(taskId)
+  const entry = await store.get(key)
+  if (entry === undefined) return
+  await store.replace(key, entry.value, entry.revision, keptWithTask(taskId, ttlMs))
 }

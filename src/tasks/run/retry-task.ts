@@ -1,4 +1,5 @@
 import { httpError } from '../../http/errors.js'
+import { poolOf } from '../../queues/queue-pools.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
 import { acquireSlot, releaseSlot } from '../intake/owner-slots.js'
@@ -10,6 +11,7 @@ import type { IsVisible } from '../record/owner.js'
 import type { TaskRecord } from '../record/record.js'
 import { isFinal } from '../record/state.js'
 import { loadWork, renewLargeWork, type Work } from '../record/work.js'
+import { renewCheckpoint } from './checkpoint-entry.js'
 
 /** The party that asks for a retry. */
 export interface RetryRequest {
@@ -96,13 +98,14 @@ class Retry {
   /** Enqueues the job. Restores the record if the queue has no space. */
   private async enqueue(now: VersionedRecord, before: TaskRecord): Promise<void> {
     const { settings: { queue, identity, definitions }, work, job } = this
-    const { id: taskId, name } = now.record
+    const { id: taskId, name, pool, priority = 0 } = now.record
     const { input, context } = work
     const { attempts, backoff } = definitions.get(name) ?? work
     try {
       const store = queue.durable ? await identity.read() : undefined
       const taskJob = new TaskJob({ taskId, job, name, input, context, store }, now)
-      if (await queue.enqueue(taskJob, { attempts, backoff }) === 'accepted') return
+      const options = { attempts, backoff, priority }
+      if (await poolOf(queue, pool).enqueue(taskJob, options) === 'accepted') return
     } catch (cause) {
       // It may be in the queue. If it is not, a sweep enqueues it.
       throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause })
@@ -127,8 +130,8 @@ class Retry {
   }
 
   /**
-   * Renews the claim and the large input of the task, because they had the lifetime of a final
-   * task. Failures matter only if the task is unfinished for longer than that.
+   * Renews the claim, the large input and the checkpoint of the task, because they had the
+   * lifetime of a final task. Failures matter only if the task is unfinished for longer than that.
    */
   private async renewBelongings(record: TaskRecord): Promise<void> {
     const { ledger: { store }, definitions, pendingMs } = this.settings
@@ -136,6 +139,7 @@ class Retry {
     const recordMs = pendingMs + (definitions.get(name)?.retentionMs ?? this.settings.retentionMs)
     try {
       await renewLargeWork(store, record, recordMs + CLAIM_MARGIN_MS)
+      if (definitions.get(name)?.checkpoint) await renewCheckpoint(store, id, recordMs)
       if (claim === undefined) return
       await settleTaskClaim(store, claim, { taskId: id, recordKey: taskKey(id), recordMs })
     } catch {

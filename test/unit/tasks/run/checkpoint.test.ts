@@ -266,6 +266,30 @@ describe('the life of a checkpoint', () => {
     assert.equal(await store.get(`checkpoint:${taskId}`), undefined)
   })
 
+  test('18.2: a retry of a failed task continues from the checkpoint, which lives as long as the task again', async (t) => {
+    const seen: unknown[] = []
+    const walk = defineTask({ name: 'walk', retentionMs: 60_000, checkpoint: position, run: async (_, { checkpoint, attempt }) => {
+      seen.push(checkpoint.value)
+      if (attempt === 2) return
+      await checkpoint.save({ line: 3 })
+      throw new Error('end')
+    } })
+    const { tasks, store } = benchOf(t, walk)
+    const { replace } = store
+    const lifetimes: (number | undefined)[] = []
+    store.replace = (key, value, revision, options) => {
+      if (key.startsWith('checkpoint:')) lifetimes.push(options.ttlMs)
+      return replace.call(store, key, value, revision, options)
+    }
+    const { taskId } = await tasks.submit(walk, {})
+    assert.equal((await ended(tasks, taskId)).status, 'failed')
+    assert.deepEqual(lifetimes, [60_000], 'a failed task keeps it as long as its record')
+    await tasks.retry(taskId)
+    assert.equal((await ended(tasks, taskId)).status, 'completed')
+    assert.deepEqual(seen, [undefined, { line: 3 }])
+    assert.ok((lifetimes[1] ?? 0) > 60_000, 'its record lives longer again')
+  })
+
   test('19.1: a new task under the same id does not see the checkpoint of the earlier one', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({ name: 'walk', attempts: 2, backoff: AT_ONCE, checkpoint: position, run: (_, { checkpoint, attempt }) => {

@@ -1,0 +1,74 @@
+// Imports whose worker is killed at random points (issue 19.2), by real processes. The long form: KILLS=100 LINES=1000000.
+import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, test } from 'node:test'
+import type { UploadResult } from '../../../src/ndjson/index.js'
+import { newId } from '../../../src/runtime/random-id.js'
+import { stopAfterwards } from '../../http/kit/process.js'
+import { postgresUrl } from '../../servers/postgres-url.js'
+import { redisForFile } from '../../servers/redis-server.js'
+import { openWeb, said } from './site.js'
+import { BATCH } from './work.js'
+
+stopAfterwards()
+const KILLS = Number(process.env['KILLS'] ?? 8)
+const LINES = Number(process.env['LINES'] ?? 40_000)
+/** Each hundredth line is not JSON, and each 97th number is taken. */
+const lines = Array.from({ length: LINES }, (_, n) => (n % 100 === 50 ? 'not JSON' : `{"n":${n}}`))
+const body = Buffer.from(lines.join('\n'))
+const numbers = Array.from({ length: LINES }, (_, n) => n).filter((n) => n % 100 !== 50)
+const expected = numbers.filter((n) => n % 97 !== 3)
+
+const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
+
+const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url) })))
+
+for (const { name, tasks, definitions, site, worker } of webs) describe(`an import on ${name} whose worker is killed ${KILLS} times`, () => {
+  async function submit(kind: 'once' | 'atLeastOnce'): Promise<string> {
+    const blob = `ndjson-upload/${newId()}`
+    await site.blobs.put(blob, oneOf(body), { ttlMs: 3_600_000 })
+    return (await tasks.submit(definitions[kind], { blob, coding: 'identity', size: body.length })).taskId
+  }
+
+  async function run(t: Parameters<typeof worker>[0], kind: 'once' | 'atLeastOnce') {
+    const taskId = await submit(kind)
+    const perKill = Math.max(Math.floor(LINES / BATCH / (KILLS + 1)), 2)
+    let kills = 0
+    for (; kills < KILLS; kills++) {
+      const next = await worker(t)
+      const batches = 1 + Math.floor(Math.random() * perKill)
+      await said(next, new RegExp(`(wrote\n){${batches}}`))
+      await sleep(Math.random() * 10)
+      next.child.kill('SIGKILL')
+      await next.exited
+      assert.notEqual((await tasks.get(taskId))?.status, 'completed', 'each kill is before the end')
+    }
+    await worker(t)
+    const end = await tasks.wait(taskId, { timeoutMs: 120_000 })
+    assert.equal(end?.status, 'completed')
+    return { rows: await site.rows.of(taskId), result: end.result as unknown as UploadResult }
+  }
+
+  function checkReport({ summary, errors }: UploadResult): void {
+    assert.deepEqual(summary, { total: LINES, succeeded: expected.length, failed: LINES - expected.length })
+    const failed = Array.from({ length: LINES }, (_, n) => n).filter((n) => n % 100 === 50 || n % 97 === 3)
+    assert.deepEqual(errors.map(({ line }) => line), failed.slice(0, 1000).map((n) => n + 1))
+  }
+
+  test('19.2: with a cursor each line is written once, and the report is that of an undisturbed import', async (t) => {
+    const { rows, result } = await run(t, 'once')
+    assert.deepEqual(rows, expected)
+    checkReport(result)
+  })
+
+  test('19.2: without a cursor each line is written, at most one batch twice for each kill, with the same report', async (t) => {
+    const { rows, result } = await run(t, 'atLeastOnce')
+    assert.deepEqual([...new Set(rows)], expected)
+    assert.ok(rows.length - expected.length <= KILLS * BATCH, `${rows.length - expected.length} lines were written again`)
+    checkReport(result)
+  })
+})
+
+async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
+}

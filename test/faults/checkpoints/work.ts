@@ -1,0 +1,135 @@
+// The work of the tests of this folder, on Redis or PostgreSQL by its address.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Cluster, Redis } from 'ioredis'
+import { defineTask, isHttpError, type TasksOptions } from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { FolderBlobs } from 'longhaul/files'
+import { ndjsonUpload, type RecordOutcome } from 'longhaul/ndjson'
+import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { redis } from 'longhaul/redis'
+import type { Blobs } from 'longhaul/stores'
+import pg from 'pg'
+import { z } from 'zod'
+
+export interface Row { readonly n: number }
+
+/** Number of records in one batch. */
+export const BATCH = 100
+
+/** Table of the imported rows. Each batch is one transaction. */
+export interface Rows {
+  write(taskId: string, numbers: readonly number[], cursor: string): Promise<void>
+  cursorOf(taskId: string): Promise<string | undefined>
+  /** The numbers in the order of their writes. */
+  of(taskId: string): Promise<number[]>
+}
+
+/** Engine of a process, and what it has to close. */
+export interface Site {
+  readonly engine: Pick<TasksOptions, 'store' | 'index' | 'queue'>
+  readonly blobs: Blobs
+  readonly rows: Rows
+  close(): Promise<void>
+}
+
+/** BullMQ's times, shortened, for any number of kills. */
+const TIMES = { lockDurationMs: 1000, stalledIntervalMs: 500, maxStalledCount: 1000 }
+
+/** Opens the databases of a process. `folder` has the blobs where the database has none. */
+export function openSite(url: string, folder: string): Site {
+  return url.startsWith('postgres') ? openPostgres(url) : openRedis(url, folder)
+}
+
+function openPostgres(url: string): Site {
+  const pool = new pg.Pool({ connectionString: url })
+  pool.on('error', () => undefined)
+  const { store, index, blobs } = postgres({ pool })
+  const rows: Rows = {
+    async write(taskId, numbers, cursor) {
+      const client = await pool.connect()
+      try {
+        await client.query('begin')
+        await client.query('insert into rows (task, n) select $1, unnest($2::int[])', [taskId, numbers])
+        await client.query('insert into cursors values ($1, $2) on conflict (task) do update set cursor = excluded.cursor', [taskId, cursor])
+        await client.query('commit')
+      } finally {
+        client.release()
+      }
+    },
+    cursorOf: async (taskId) => (await pool.query<{ cursor: string }>('select cursor from cursors where task = $1', [taskId])).rows[0]?.cursor,
+    of: async (taskId) => (await pool.query<{ n: number }>('select n from rows where task = $1 order by at', [taskId])).rows.map(({ n }) => n),
+  }
+  return {
+    engine: { store, index, queue: new PostgresQueue({ pool, ...TIMES }) }, blobs, rows,
+    async close() {
+      await store.close()
+      await blobs.close()
+      await pool.end()
+    },
+  }
+}
+
+function openRedis(url: string, folder: string): Site {
+  // A cluster has the addresses of its nodes.
+  const open = () => url.includes(',')
+    ? new Cluster(url.split(','), { slotsRefreshTimeout: 20_000, redisOptions: { maxRetriesPerRequest: null } })
+    : new Redis(url, { maxRetriesPerRequest: null })
+  const [client, connection] = [open(), open()]
+  const { store, index } = redis({ client })
+  const blobs = new FolderBlobs(folder, { shared: true })
+  const rows: Rows = {
+    async write(taskId, numbers, cursor) {
+      await client.multi().rpush(`rows:{${taskId}}`, ...numbers).set(`cursor:{${taskId}}`, cursor).exec()
+    },
+    cursorOf: async (taskId) => await client.get(`cursor:{${taskId}}`) ?? undefined,
+    of: async (taskId) => (await client.lrange(`rows:{${taskId}}`, 0, -1)).map(Number),
+  }
+  return {
+    engine: { store, index, queue: new BullMQQueue({ connection, ...TIMES }) }, blobs, rows,
+    async close() {
+      await store.close()
+      await blobs.close()
+      client.disconnect()
+      connection.disconnect()
+    },
+  }
+}
+
+/** Kinds of work of these tests. `say` prints a line. */
+export function definitionsOf({ blobs, rows }: Pick<Site, 'blobs' | 'rows'>, say: (line: string) => void = () => undefined) {
+  /** Counts, and saves each number. */
+  const count = defineTask({
+    name: 'count', input: z.object({ to: z.number() }), checkpoint: z.object({ step: z.number() }), timeoutMs: 120_000,
+    async run({ to }, { checkpoint, signal }) {
+      const from = checkpoint.value?.step ?? 0
+      say(`from ${from}`)
+      for (let step = from + 1; step <= to; step++) {
+        await sleep(20)
+        try {
+          await checkpoint.save({ step })
+        } catch (error) {
+          say(`refused ${isHttpError(error) ? error.code : (error as Error).name} aborted ${String(signal.aborted)}`)
+          throw error
+        }
+        say(`step ${step}`)
+      }
+      return { from }
+    },
+  })
+  const importer = (name: string, exactly: boolean) => ndjsonUpload<Row>({
+    schema: z.object({ n: z.number() }), batchSize: BATCH, maxErrors: 1000,
+    async write(records, { cursor, taskId = '' }) {
+      await sleep(5)
+      const outcomes = records.map(({ n }): RecordOutcome | undefined => (
+        n % 97 === 3 ? { error: { code: 'taken', message: `The number ${n} is taken.` } } : undefined
+      ))
+      const numbers = records.filter((_, at) => outcomes[at] === undefined).map(({ n }) => n)
+      await rows.write(taskId, numbers, cursor(outcomes))
+      say('wrote')
+      return outcomes
+    },
+    ...exactly && { resume: ({ taskId = '' }) => rows.cursorOf(taskId) },
+    background: { name, blobs },
+  }).task
+  return { count, once: importer('import-once', true), atLeastOnce: importer('import', false) }
+}
