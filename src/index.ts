@@ -47,6 +47,7 @@ export type {
 export type { JsonForm, JsonSafe } from './tasks/definition/json-form.js'
 export type { SubmitArguments, TaskHandle } from './tasks/task-calls.js'
 export type { TasksHealth } from './tasks/service-types.js'
+export type { PoolCounts, PoolOptions } from './tasks/run/pools.js'
 export type { WaitOptions } from './tasks/record/wait.js'
 export type { Accepted } from './tasks/intake/accept-task.js'
 export type { OwnedSubmitOptions, SubmitOptions } from './tasks/intake/submit-options.js'

@@ -39,9 +39,10 @@ const TRIED = ['x-hop', 'x-test', 'x-custom', 'x-custom-header', 'x-trace-id', '
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
 export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, kinds, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
-  const task = taskEndpoints<Context>(tasks, { statusPath: '/api/status/{id}', owner, callback: callbackUrl, startAt })
-  const job = taskEndpoints<Context>(tasks, { statusPath: '/job-status/{id}', format: jobFormat, owner, callback: callbackUrl, startAt })
-  const started = taskEndpoints<Context>(tasks, { statusPath: '/task-status/{id}', owner, callback: callbackUrl, startAt })
+  const common = { owner, callback: callbackUrl, startAt, remove: 'forget' } as const
+  const task = taskEndpoints<Context>(tasks, { ...common, statusPath: '/api/status/{id}' })
+  const job = taskEndpoints<Context>(tasks, { ...common, statusPath: '/job-status/{id}', format: jobFormat })
+  const started = taskEndpoints<Context>(tasks, { ...common, statusPath: '/task-status/{id}' })
 
   const uploads = ndjson.upload(task, { store, owner })
   const api = usersApi(users)
@@ -74,16 +75,22 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     'GET|HEAD|DELETE /api/status/{id}': guarded(task.status),
     'GET|HEAD /api/status/{id}/files/{name}': guarded(task.files),
     'GET|HEAD /api/status': guarded(task.list),
+    'POST /api/status/{id}/retry': guarded(task.retry),
+    'POST /api/status/{id}/callback': guarded(task.callback),
     // SPEC 4.7
     'POST /start-job': guarded(job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
     'GET|HEAD|DELETE /job-status/{id}': guarded(job.status),
     'GET|HEAD /job-status/{id}/files/{name}': guarded(job.files),
     'GET|HEAD /job-status': guarded(job.list),
+    'POST /job-status/{id}/retry': guarded(job.retry),
+    'POST /job-status/{id}/callback': guarded(job.callback),
     // SPEC 4.8
     'POST /start-task': guarded(started.submit(processData, { respond: 'always' })),
     'GET|HEAD|DELETE /task-status/{id}': guarded(started.status),
     'GET|HEAD /task-status/{id}/files/{name}': guarded(started.files),
     'GET|HEAD /task-status': guarded(started.list),
+    'POST /task-status/{id}/retry': guarded(started.retry),
+    'POST /task-status/{id}/callback': guarded(started.callback),
     // SPEC 4.9
     'GET|HEAD /bulk-data': guarded(ndjson.download(task)),
     'POST|OPTIONS /upload-ndjson': guarded(uploads.create),

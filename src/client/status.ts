@@ -178,7 +178,11 @@ export function readStatus<R>(body: unknown): TaskStatus<R> | undefined {
     case 'completed': {
       // SPEC 2.5 requires a result with a message. A job of another server may have none.
       const result = body['result'] ?? { message: textOf(body['message']) ?? '' }
-      return { ...final, status: 'completed', result: result as R }
+      const files = body['files']
+      return {
+        ...final, status: 'completed', result: result as R,
+        ...Array.isArray(files) && { files: files as readonly TaskFile[] },
+      }
     }
     case 'failed': return { ...final, status: 'failed', error: readFailure(body['error']) }
     case 'cancelled': return { ...final, status: 'cancelled' }

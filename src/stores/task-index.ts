@@ -21,7 +21,10 @@ export interface TaskIndex extends TaskChecks, TaskLists {
   within?(transaction: Transaction): TransactionIndex
 }
 
-/** Task index inside a transaction. Its calls reject with the error of the client. */
+/**
+ * Task index inside a transaction. Its calls reject with the error of the client. `add` takes a
+ * negative time too, which puts the entry before those that are due already.
+ */
 export type TransactionIndex = Pick<TaskIndex, 'add' | 'put'>
 
 /**

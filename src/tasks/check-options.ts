@@ -5,6 +5,7 @@ import type { TasksOptions } from './tasks-options.js'
 
 const KNOWN = {
   store: 0, queue: 0, blobs: 0, index: 0, definitions: 0, worker: 0, direct: 0, concurrency: COUNT,
+  pools: 0, work: 0,
   retentionMs: KEPT, pendingMs: KEPT, maxInputBytes: SIZE, maxResultBytes: SIZE, maxFileBytes: SIZE, maxWaiters: SIZE, maxWaitersPerOwner: SIZE,
   leaseMs: KEPT, sweepMs: TIMER, unknownTaskMs: PAUSE, progressIntervalMs: PAUSE, callbacks: 0, onError: 0,
 } satisfies Record<keyof TasksOptions, unknown>

@@ -3,6 +3,7 @@ import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Blobs } from '../stores/blobs.js'
+import { poolOf } from '../queues/queue-pools.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { Transaction } from '../stores/transaction.js'
@@ -37,7 +38,7 @@ import { HandBacks } from './run/hand-back.js'
 import { Leases } from './run/leases.js'
 import { retryTask, type RetryRequest } from './run/retry-task.js'
 import { validateInput } from './run/run.js'
-import { RunSlots } from './run/run-slots.js'
+import { Pools } from './run/pools.js'
 import { Sweep } from './run/sweep.js'
 import { needsCleanup, cleanUp } from './run/cleanup.js'
 import type { Cancelled, TasksHealth } from './service-types.js'
@@ -56,9 +57,8 @@ export class TaskService {
   readonly subscriptions: Subscriptions
   /** The active runs of direct answers. */
   readonly directRuns = new DirectRuns()
-  /** Slots for runs, shared by queued tasks and direct answers. */
-  readonly runSlots: RunSlots
-  readonly directHere: boolean
+  /** Pools, with the slots for runs that queued tasks and direct answers share. */
+  readonly pools: Pools
   readonly lister: TaskLister
   readonly maxInputBytes: number
   readonly maxResultBytes: number
@@ -88,8 +88,7 @@ export class TaskService {
     this.pendingMs = options.pendingMs ?? 7 * 86_400_000
     this.maxInputBytes = options.maxInputBytes ?? 1_048_576
     this.maxResultBytes = options.maxResultBytes ?? 1_048_576
-    this.runSlots = new RunSlots(concurrency)
-    this.directHere = (options.direct ?? (worker ? 'here' : 'queue')) === 'here'
+    this.pools = new Pools(options)
     this.subscriptions = new Subscriptions(store, this.noteRead)
     this.waiters = new Waiters(options.maxWaiters ?? 1000, options.maxWaitersPerOwner)
     const holder = store.shared && !queue.durable ? newId() : undefined
@@ -120,10 +119,20 @@ export class TaskService {
       this.leases = new Leases(store, holder, (...task) => executor.interrupt(...task), leaseMs)
     }
     if (!worker) return
-    queue.process(this.run, { concurrency, onDead: this.onDead })
+    this.startWork()
     const sweepSettings = { ...this.settings, queue, sweepMs, executor, leases: this.leases }
     if (index) this.sweep = new Sweep({ ...sweepSettings, index })
-    this.dispatcher?.startProcessing(this.run, this.onDead)
+    this.dispatcher?.startProcessing(this.runCallback, this.onDead)
+  }
+
+  private startWork(): void {
+    this.pools.work((queue, slots) => {
+      const run: RunJob = (job, attempt) => (
+        job.name === CALLBACK_JOB ? this.runCallback(job, attempt)
+          : slots.run(attempt, () => this.executor.run(job, attempt))
+      )
+      queue.process(run, { concurrency: slots.count, onDead: this.onDead })
+    })
   }
 
   get isClosing(): boolean {
@@ -244,7 +253,8 @@ export class TaskService {
       // Before the job is removed: if this process dies here, the job finds the final record and
       // does the cleanup.
       await this.afterFinal(now.record)
-      await this.queue.remove(jobId(now.record)).catch(() => false)
+      const queue = poolOf(this.queue, now.record.pool)
+      await queue.remove(jobId(now.record)).catch(() => false)
     }
     return { task: snapshotOf(now.record), moved: now.moved }
   }
@@ -305,9 +315,8 @@ export class TaskService {
     }
   }
 
-  private readonly run: RunJob = (job, attempt) => (
-    job.name === CALLBACK_JOB ? runCallback(job, attempt, this.settings, this.dispatcher)
-      : this.runSlots.run(attempt, () => this.executor.run(job, attempt))
+  private readonly runCallback: RunJob = (job, attempt) => (
+    runCallback(job, attempt, this.settings, this.dispatcher)
   )
 
   private readonly onDead: ProcessOptions['onDead'] = (job, reason) => (

@@ -3,6 +3,7 @@ import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { Callbacks } from './record/callbacks.js'
+import type { PoolOptions } from './run/pools.js'
 import type { Definitions } from './definition/task-types.js'
 
 /** Options of `createTasks`. */
@@ -28,10 +29,22 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /** If `false`, this process accepts tasks and does not run them. Default `true`. */
   readonly worker?: boolean
   /**
-   * Maximum number of concurrent runs in this process, of queued tasks and direct answers together.
-   * Default 10.
+   * Maximum number of concurrent runs of the default pool in this process, of queued tasks and
+   * direct answers together. Default 10.
    */
   readonly concurrency?: number
+  /**
+   * Further pools of tasks, each with a concurrency of its own: `{ heavy: { concurrency: 2 } }`.
+   * Definitions choose one by `pool`. Pass all pools in all processes. The tasks of a definition
+   * without `pool` are in the pool `default`, whose concurrency is the option `concurrency`.
+   * Default: none.
+   */
+  readonly pools?: Readonly<Record<string, PoolOptions>>
+  /**
+   * Pools whose tasks this process runs, such as `['heavy']`. Requires a queue that spans processes.
+   * Default: all.
+   */
+  readonly work?: readonly string[]
   /**
    * Place of the work of a direct answer (a request without `Prefer: respond-async`). `here`: this
    * process, without a record. `queue`: the work becomes a task that any worker may run, and the
@@ -76,8 +89,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   readonly leaseMs?: number
   /**
    * Interval of the sweeps that check that each unfinished task has a job, in milliseconds. A lost
-   * job is found within two intervals. A task that was submitted in a `transaction` waits for 2
-   * seconds at most, if its process has died. Default 30 000.
+   * job is found within two intervals; with tens of thousands of unfinished tasks for each worker,
+   * within up to 16. A task that was submitted in a `transaction` waits for some seconds at most,
+   * if its process has died. Default 30 000.
    */
   readonly sweepMs?: number
   /**

@@ -9,6 +9,7 @@ import {
   allTasks, checkOwnerId, countedAsOwner, ownerToSubmitFor, refuseOwner,
 } from './record/owner.js'
 import type { Task } from './record/view.js'
+import type { PoolCounts } from './run/pools.js'
 import { WAIT, type WaitOptions } from './record/wait.js'
 import { bindService } from './service-of.js'
 import { TaskCalls, type SubmitArguments, type TaskHandle } from './task-calls.js'
@@ -152,6 +153,19 @@ export interface Tasks<D extends Definitions = Definitions> {
    */
   health(): Promise<TasksHealth>
   /**
+   * Counts the work of each pool in all processes, for an operator. A pool that no process works
+   * shows by its `oldestWaitingMs`. A pool is absent if its queue cannot count.
+   *
+   * On PostgreSQL the cost grows with the number of waiting tasks. Rejects if the queue does not
+   * answer.
+   *
+   * @example
+   * for (const { pool, waiting, oldestWaitingMs } of await tasks.pools()) {
+   *   console.log(pool, waiting, oldestWaitingMs)
+   * }
+   */
+  pools(): Promise<PoolCounts[]>
+  /**
    * Accepts no new tasks, answers waiting requests, gives active runs `drainMs` (default 10
    * seconds) to finish, then stops them. A direct answer whose run is stopped is a 503
    * `shutting_down`. The store and its client stay open: the caller closes them.
@@ -247,6 +261,10 @@ class ServedTasks implements Tasks {
 
   health(): Promise<TasksHealth> {
     return this.#service.health()
+  }
+
+  pools(): Promise<PoolCounts[]> {
+    return this.#service.pools.counts()
   }
 
   close(options: { readonly drainMs?: number } = {}): Promise<void> {

@@ -32,15 +32,26 @@ function input() {
   return name.value === 'export-users' && role !== '' ? { role } : {}
 }
 
+function callback() {
+  const callbackUrl = byId('task-callback').value.trim()
+  return callbackUrl === '' ? {} : { callbackUrl }
+}
+
+/** Returns the start of a task for later. */
+function later() {
+  const seconds = byId('task-start').value
+  if (seconds === '') return {}
+  return { startAt: new Date(Date.now() + Number(seconds) * 1000).toISOString() }
+}
+
 async function start() {
   if (isBusy(submit)) return
   const token = currentToken()
-  const callbackUrl = byId('task-callback').value.trim()
   const task = name.value
   setBusy(submit, true)
   showError(byId('task-error'))
   try {
-    const body = { task, data: input(), ...callbackUrl !== '' && { callbackUrl } }
+    const body = { task, data: input(), ...callback(), ...later() }
     const { taskId } = await client.submit('/api/long-running-task', body)
     announce(`The task ${task} was accepted.`)
     if (token === currentToken()) await showNew({ taskId, task, status: 'processing' })

@@ -48,14 +48,14 @@ export interface TaskContext<C = unknown, P = unknown> {
   readonly checkpoint: Checkpoint<P>
 }
 
-/** Something outside of the record that a task needs, and that is released when the task ends. */
+/** Something outside of the record that a task needs until it is completed. */
 export interface Kept<I> {
   /** Names it, given the input as it was submitted. The name is part of the record. */
   readonly of: (input: I) => string
   /**
-   * Releases it. Called once the task has ended, however it ended, also when it was cancelled
-   * before it ran. It may be called again. What it throws is dropped. The process may die before
-   * the call, so let the thing expire by itself as well.
+   * Releases it. Called once the task is completed or deleted, or could not be enqueued. It may be
+   * called again. What it throws is dropped. A failed task that is never deleted does not call it,
+   * and the process may die before the call, so let the thing expire by itself as well.
    */
   readonly release: (name: string) => unknown
 }
@@ -157,7 +157,8 @@ export interface TaskOptions<
   readonly checkpoint?: Schema<P & JsonSafe<P>>
   /**
    * External resource that the task owns, such as a spooled upload. It is released when the task
-   * has ended. Default: nothing.
+   * is completed or deleted. A failed or cancelled task keeps it for a retry, so it has to expire by
+   * itself. Default: nothing.
    */
   readonly keeps?: Kept<I>
 }

@@ -11,7 +11,8 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
-   * Maximum time that blobs are kept. It must be longer than a task may wait for its run.
+   * Maximum time that blobs are kept. It must be longer than a task may wait for its run, and than
+   * a failed task may be retried (`retentionMs`).
    *
    * @default 604_800_000 (7 days)
    */

@@ -25,14 +25,15 @@ export function acquireRunSlot<C>(
   const { attempts, maxPerOwner, files } = definition
   const needsRecord = idempotencyKey !== undefined || transaction !== undefined || attempts > 1
     || maxPerOwner !== undefined || files === true
-  return direct && !needsRecord && service.directHere && service.runSlots.tryAcquire()
+  return direct && !needsRecord && service.pools.isDirectHere(definition)
+    && service.pools.slotsOf(definition).tryAcquire()
 }
 
 /** Runs work in the slot that `acquireRunSlot` has acquired. Stops it if the client disconnects. */
 export async function runHere<C>(
   settings: EndpointSettings<C>, submission: Submission<C>,
 ): Promise<HttpResponse> {
-  const { directRuns, runSlots } = settings.service
+  const { directRuns, pools } = settings.service
   const stop = new Stop(submission.request)
   try {
     directRuns.add(stop)
@@ -40,7 +41,7 @@ export async function runHere<C>(
   } finally {
     stop.end()
     directRuns.remove(stop)
-    runSlots.release()
+    pools.slotsOf(submission.definition).release()
   }
 }
 

@@ -17,10 +17,11 @@ import type { OpenTransaction } from './open-transaction.js'
 import { acquireSlot, releaseSlot, slotsOf } from './owner-slots.js'
 
 /**
- * Time after which a sweep enqueues the job, if the process that accepted the task has not done so.
- * In milliseconds.
+ * Time of the first check of a task, in milliseconds. A day in the past puts it before all tasks
+ * whose check is due, so that it never waits for thousands of them. The sweep leaves a task of the
+ * last two seconds to the process that has accepted it.
  */
-const ENQUEUE_DUE_MS = 2000
+const FIRST_MS = -86_400_000
 
 /** Settings of `acceptInTransaction`. */
 export interface TransactionSettings extends AcceptSettings {
@@ -56,7 +57,7 @@ export async function acceptInTransaction(
     await releaseInput({ ...settings, ledger }, { ...record, keeps: undefined })
     throw httpError('conflict', { message: 'A task of this id was accepted meanwhile; try again.' })
   }
-  await transaction.index.add(jobId(record), ENQUEUE_DUE_MS)
+  await transaction.index.add(jobId(record), FIRST_MS)
   await transaction.index.put(toListed(record, record.createdAt))
   return { task: snapshotOf(record, text), created: true }
 }

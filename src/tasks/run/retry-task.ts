@@ -1,4 +1,5 @@
 import { httpError } from '../../http/errors.js'
+import { poolOf } from '../../queues/queue-pools.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
 import { acquireSlot, releaseSlot } from '../intake/owner-slots.js'
@@ -97,13 +98,14 @@ class Retry {
   /** Enqueues the job. Restores the record if the queue has no space. */
   private async enqueue(now: VersionedRecord, before: TaskRecord): Promise<void> {
     const { settings: { queue, identity, definitions }, work, job } = this
-    const { id: taskId, name } = now.record
+    const { id: taskId, name, pool, priority = 0 } = now.record
     const { input, context } = work
     const { attempts, backoff } = definitions.get(name) ?? work
     try {
       const store = queue.durable ? await identity.read() : undefined
       const taskJob = new TaskJob({ taskId, job, name, input, context, store }, now)
-      if (await queue.enqueue(taskJob, { attempts, backoff }) === 'accepted') return
+      const options = { attempts, backoff, priority }
+      if (await poolOf(queue, pool).enqueue(taskJob, options) === 'accepted') return
     } catch (cause) {
       // It may be in the queue. If it is not, a sweep enqueues it.
       throw httpError('service_unavailable', { headers: { 'retry-after': '5' }, cause })

@@ -7,7 +7,8 @@ export class RunSlots {
   // A set keeps the order and removes an element from the middle without a search.
   private readonly line = new Set<() => void>()
 
-  constructor(private readonly count: number) {}
+  /** @param count - maximum number of concurrent runs */
+  constructor(readonly count: number) {}
 
   /** Number of runs that wait in line. */
   get waiting(): number {

@@ -18,10 +18,16 @@ import { reportError } from '../record/report-error.js'
 import { loadWork, type Work } from '../record/work.js'
 
 /** Number of entries that are taken at once. */
-const PAGE_SIZE = 100
+const PAGE_SIZE = 500
+/** Number of entries that are checked at once. */
+const CONCURRENCY = 10
 /** Maximum number of entries in one sweep of one process. */
-const MAX_ENTRIES = 1000
-/** Number of tasks whose entries are restored at once. */
+const MAX_ENTRIES = 10_000
+/** Maximum factor by which checks of one task become less frequent while sweeps are full. */
+const MAX_SLOWDOWN = 16
+/** Number of tasks whose records are restored at once. */
+const RESTORED_AT_ONCE = 100
+/** Number of ids in one slice of the scan for lost entries. */
 const SLICE_SIZE = 500
 /** Maximum number of slices in one sweep. */
 const MAX_SLICES = 1000
@@ -53,6 +59,13 @@ export class Sweep {
   private closed = false
   /** Time of the next repair of the index, on `performance.now()`. */
   private repairAt = 0
+  /** Factor of the time between two checks of one task. */
+  private slowdown = 1
+  /**
+   * Entries of tasks that were accepted in a transaction a moment ago. The process that accepted
+   * them most likely enqueues them. The next sweep makes sure.
+   */
+  private young: string[] = []
 
   /**
    * Starts at once unless the store is in memory. That one has no task before this process accepts
@@ -94,14 +107,21 @@ export class Sweep {
 
   private async run(): Promise<void> {
     const { index, sweepMs } = this.settings
-    for (let count = 0; count < MAX_ENTRIES; count += PAGE_SIZE) {
-      const entries = await index.take(PAGE_SIZE, sweepMs)
-      for (const entry of entries) {
-        if (this.closed) return
-        await this.check(entry)
-      }
-      if (entries.length < PAGE_SIZE) break
+    const { young } = this
+    this.young = []
+    await this.checkAll(young, true)
+    let count = 0
+    let isFull = true
+    while (isFull && count < MAX_ENTRIES && !this.closed) {
+      const entries = await index.take(PAGE_SIZE, sweepMs * this.slowdown)
+      await this.checkAll(entries, false)
+      count += entries.length
+      isFull = entries.length === PAGE_SIZE
     }
+    // With more tasks than sweeps can check, each is checked less often, so that none is left out.
+    this.slowdown = isFull
+      ? Math.min(this.slowdown * 2, MAX_SLOWDOWN)
+      : Math.max(this.slowdown / 2, 1)
     // Sweeps of a store with transactions are more frequent than the interval of one task.
     if (performance.now() < this.repairAt) return
     this.repairAt = performance.now() + sweepMs / 2
@@ -116,8 +136,8 @@ export class Sweep {
     const { index } = this.settings
     for (let slice = 0; slice < MAX_SLICES && !this.closed; slice++) {
       const { ids, isUrgent } = await index.unlisted(SLICE_SIZE)
-      for (let at = 0; at < ids.length; at += PAGE_SIZE) {
-        await Promise.all(ids.slice(at, at + PAGE_SIZE).map((id) => this.restore(id)))
+      for (let at = 0; at < ids.length; at += RESTORED_AT_ONCE) {
+        await Promise.all(ids.slice(at, at + RESTORED_AT_ONCE).map((id) => this.restore(id)))
       }
       if (!isUrgent) return
     }
@@ -131,7 +151,19 @@ export class Sweep {
     if (!isFinal(found.record.state)) await index.restore(jobId(found.record), sweepMs)
   }
 
-  private async check(entry: string): Promise<void> {
+  /** Checks entries, several at once. Stops early if this process shuts down. */
+  private async checkAll(entries: readonly string[], isSecondTime: boolean): Promise<void> {
+    const left = [...entries].reverse()
+    const checkNext = async (): Promise<void> => {
+      for (let entry = left.pop(); entry !== undefined && !this.closed; entry = left.pop()) {
+        await this.check(entry, isSecondTime)
+      }
+    }
+    await Promise.all(Array.from({ length: CONCURRENCY }, checkNext))
+  }
+
+  /** @param isSecondTime - the entry was too young in the last sweep */
+  private async check(entry: string, isSecondTime: boolean): Promise<void> {
     const { ledger, queue, index, onFinal } = this.settings
     try {
       const found = await ledger.load(taskOf(entry))
@@ -143,7 +175,11 @@ export class Sweep {
       // Its process died, or the store failed, before the cleanup was done.
       if (isFinal(record.state)) return await onFinal(record)
       if (record.holder !== undefined && record.holder !== ledger.holder) return await this.checkHolder(record, record.holder)
-      if (isEnqueuedLater(record)) return await this.enqueueFirst(found, entry)
+      if (isEnqueuedLater(record)) {
+        const isYoung = !isSecondTime && Date.now() - record.createdAt < COMMITTED_MS
+        if (isYoung) return void this.young.push(entry)
+        return await this.enqueueFirst(found, entry)
+      }
       if (!await poolOf(queue, record.pool).has(entry)) await this.repair(found)
     } catch (error) {
       if (!isStoreUnavailable(error)) reportError(this.settings, error, { taskId: taskOf(entry), name: 'longhaul.sweep' }, 0)

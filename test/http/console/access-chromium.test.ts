@@ -15,9 +15,14 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 /** A page with something in each of its panels, the view of the operator included. */
 async function filled(options: OpenOptions): Promise<Page> {
   const token = 'demo-admin'
-  await kit.submitAndWait(token, 'wait', { ms: 0, fail: true })
+  const retried = await kit.submitAndWait(token, 'wait', { ms: 0, fail: true })
+  await kit.ask(token, 'POST', `/api/status/${retried}/retry`)
   await kit.submitAndWait(token, 'export-users', {})
   const page = await kit.open({ ...options, token })
+  await page.getByText('History: 2 attempts').click()
+  await page.getByRole('button', { name: 'Download users.ndjson' }).click()
+  await page.getByText('the digest is right').waitFor()
+  kit.forgiveBlobs()
   await page.locator('#operator-tasks td').first().waitFor()
   await page.getByLabel('Seconds').fill('60')
   await page.getByLabel('Callback URL').fill('http://example.com/hook')

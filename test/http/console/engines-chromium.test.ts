@@ -1,4 +1,5 @@
 // The console of the reference server over Redis and over PostgreSQL: the same page as over memory.
+import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { startPostgres, type PostgresServer } from '../../servers/postgres-server.js'
 import { RedisServer } from '../../servers/redis-server.js'
@@ -11,12 +12,12 @@ after(async () => { await Promise.all([redis.stop(), postgres.stop()]) })
 
 describe('over Redis', () => {
   const kit = useConsole(() => ({ redisUrl: redis.url }))
-  test('tasks are listed, paged and followed', () => walk(kit))
+  test('tasks are listed, paged, followed, retried and forgotten', () => walk(kit))
 })
 
 describe('over PostgreSQL', () => {
   const kit = useConsole(() => ({ database: postgres.url }))
-  test('tasks are listed, paged and followed', () => walk(kit))
+  test('tasks are listed, paged, followed, retried and forgotten', () => walk(kit))
 })
 
 async function walk(kit: ConsoleKit): Promise<void> {
@@ -30,7 +31,14 @@ async function walk(kit: ConsoleKit): Promise<void> {
 
   await page.getByLabel('Status', { exact: true }).selectOption('failed')
   await page.locator('#task-state', { hasText: 'Page 1: 1 task,' }).waitFor()
-  await state(rowOf(page, failed), 'failed')
+  const row = rowOf(page, failed)
+  await row.getByRole('button', { name: 'Retry' }).click()
+  await row.getByText('History: 2 attempts').waitFor()
+  await state(row, 'failed')
+  await row.getByRole('button', { name: 'Forget' }).click()
+  await page.locator('#task-state', { hasText: 'No task matches the filters.' }).waitFor()
+  assert.equal((await kit.ask(token, 'GET', `/api/status/${failed}`)).status, 404)
+
   await page.getByLabel('Status', { exact: true }).selectOption('all')
   await page.locator('#task-state', { hasText: '10 tasks' }).waitFor()
   const running = await submitWait(page, 2)

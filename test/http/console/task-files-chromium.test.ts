@@ -18,12 +18,6 @@ async function exported(): Promise<{ readonly page: Page, readonly row: Locator 
   return { page, row }
 }
 
-/** The browser fetches what is in the page itself when it saves a file. */
-function forgiveBlobs(): void {
-  const others = kit.problems.filter((problem) => !problem.startsWith('request to blob:'))
-  kit.problems.splice(0, kit.problems.length, ...others)
-}
-
 describe('files of a task', () => {
   test('are downloaded by keyboard, with the bytes and the digest of the server', async () => {
     const { page, row } = await exported()
@@ -39,7 +33,7 @@ describe('files of a task', () => {
     const link = row.getByRole('link', { name: 'Save users.ndjson again' })
     const [again] = await Promise.all([page.waitForEvent('download'), link.click()])
     assert.equal(again.suggestedFilename(), 'users.ndjson')
-    forgiveBlobs()
+    kit.forgiveBlobs()
   })
 
   test('show a progress bar; a stopped download is offered again, and the focus is kept', async () => {
@@ -59,7 +53,7 @@ describe('files of a task', () => {
     assert.equal(await button.evaluate((node) => node === node.ownerDocument.activeElement), true)
     await page.unroute(FILE)
     await Promise.all([page.waitForEvent('download'), page.keyboard.press('Enter')])
-    forgiveBlobs()
+    kit.forgiveBlobs()
   })
 
   test('whose bytes were changed on the way are refused', async () => {

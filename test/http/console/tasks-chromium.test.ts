@@ -31,6 +31,18 @@ describe('tasks', () => {
     assert.equal(await row.locator('h3').evaluate((heading) => heading === heading.ownerDocument.activeElement), true)
   })
 
+  test('a task for later says when it starts; after a cancel, a retry runs it at once', async () => {
+    const page = await kit.open()
+    await page.getByLabel('Start', { exact: true }).selectOption('in an hour')
+    const row = await submitWait(page, 1)
+    await state(row, 'scheduled')
+    assert.match(await row.locator('.times').innerText(), /^Created .+, starts /)
+    await row.getByRole('button', { name: 'Cancel' }).click()
+    await state(row, 'cancelled')
+    await row.getByRole('button', { name: 'Retry' }).click()
+    await state(row, 'completed')
+  })
+
   test('a failure and a refusal have their code and their words', async () => {
     const page = await kit.open()
     await page.getByLabel('Fail in the end').check()

@@ -32,3 +32,37 @@ describe('the examples run as they stand', () => {
     })
   }
 })
+
+describe('the examples of Express and Fastify', () => {
+  for (const [name, prefix] of [['express', '/api'], ['fastify', '']] as const) {
+    test(`${name}: a task is listed, retried and forgotten, and its file is downloaded, by its owner only`, async () => {
+      const server = new ServerProcess(process.execPath, ['--import', 'tsx', `examples/${name}/main.ts`], { PORT: '0' })
+      const client = new Client(await server.url())
+      const bob = { 'x-user': 'bob' }
+
+      const { json: { taskId } } = await client.ask('POST', `${prefix}/sales`, { body: { year: 2025 } })
+      const path = `${prefix}/tasks/${taskId}`
+      const { json: done } = await client.ask('GET', path, { headers: { prefer: 'wait=10' } })
+      assert.deepEqual([done.status, done.files[0].url], ['completed', `${path}/files/sales.csv`])
+      assert.match((await client.ask('GET', done.files[0].url)).text, /^month,total\n2025-01,100\n/)
+      assert.equal((await client.ask('GET', done.files[0].url, { headers: bob })).status, 404)
+
+      const { json: { taskId: slow } } = await client.ask('POST', `${prefix}/reports`, { body: { year: 2025 }, headers: { prefer: 'respond-async' } })
+      await client.ask('DELETE', `${prefix}/tasks/${slow}`)
+      const list = await client.ask('GET', `${prefix}/tasks?status=cancelled`)
+      assert.deepEqual(list.json.items.map((item: { taskId: string }) => item.taskId), [slow])
+      assert.deepEqual((await client.ask('GET', `${prefix}/tasks`, { headers: bob })).json, { items: [] })
+      assert.equal((await client.ask('POST', `${prefix}/tasks/${slow}/retry`, { headers: bob })).status, 404)
+      const retried = await client.ask('POST', `${prefix}/tasks/${slow}/retry`)
+      assert.deepEqual([retried.status, retried.json.taskId, retried.json.status], [202, slow, 'processing'])
+
+      assert.equal((await client.ask('DELETE', path, { headers: bob })).status, 404)
+      assert.equal((await client.ask('DELETE', path)).status, 204)
+      assert.equal((await client.ask('GET', path)).status, 404)
+
+      server.child.kill('SIGTERM')
+      await server.exited
+      assert.equal(server.err, '')
+    })
+  }
+})

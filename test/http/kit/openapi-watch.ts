@@ -109,6 +109,8 @@ export class AnswerWatch {
     const type = fields.get('content-type') ?? ''
     const described = Object.keys(response.content ?? {}).filter((each) => essence(each) === essence(type))
     const exact = described.filter((each) => each.replaceAll(' ', '') === type.replaceAll(' ', ''))
+    // A media type range: the content has a type of its own, such as that of a file.
+    if (described.length === 0 && response.content?.['*/*'] !== undefined) return
     if (described.length === 0) throw new Error(`the content type ${JSON.stringify(type)} is not described`)
     if (!/[/+]json$/.test(essence(type))) return
     const refs = (exact.length > 0 ? exact : described).map((each) =>

@@ -105,6 +105,16 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     const overview = await client.ask('GET', '/admin/overview', { token: 'admin-1' })
     assert.ok(overview.json.counts.completed.count >= 3, overview.text)
   },
+  'POST /api/status/{id}/retry, and DELETE of a final task': async (client) => {
+    const failed = await client.submit('wait', { ms: 0, fail: true })
+    const path = failed.headers.get('location') ?? ''
+    assert.equal((await client.ended(path)).json.status, 'failed')
+    const again = await client.ask('POST', `${path}/retry`)
+    assert.deepEqual([again.status, again.headers.get('location')], [202, path], again.text)
+    const ended = await client.ended(path)
+    assert.deepEqual([ended.json.status, ended.json.attempts.length], ['failed', 2], ended.text)
+    assert.deepEqual([(await client.ask('DELETE', path)).status, (await client.ask('GET', path)).status], [204, 404])
+  },
   'POST /start-job and GET /job-status/{id}': async (client) => {
     const { json } = await completed(client, await client.ask('POST', '/start-job', { body: { any: ['job', 'data'] } }))
     assert.equal(json.state, 'completed')

@@ -1,7 +1,13 @@
-// Lists of tasks on the reference server: own ones in each face, and those of all owners for operators.
+// Lists of tasks on the reference server, retry, redelivery and deletion at each status path, and what operators see.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
-import { useReference, type Answer } from '../kit/reference.js'
+import { setTimeout as turn } from 'node:timers/promises'
+import { parseTokens } from '../../../examples/reference-server/auth.js'
+import { startServer } from '../../../examples/reference-server/server.js'
+import { Client, TOKENS, useReference, type Answer } from '../kit/reference.js'
 
 const server = useReference()
 
@@ -27,6 +33,62 @@ describe('lists of own tasks', () => {
       assert.deepEqual(idsOf(await server.ask('GET', path, { token: 'writer-2' })), [], path)
       assert.equal((await server.ask('GET', next, { token: 'writer-2' })).json.code, 'invalid_cursor', path)
       assert.equal((await server.ask('GET', `${path}?colour=red`)).status, 400, path)
+    }
+  })
+})
+
+describe('a final task', () => {
+  const paths = ['/api/status', '/job-status', '/task-status']
+
+  test('is retried at each status path, by its owner only; not while it runs', async () => {
+    for (const path of paths) {
+      const id = await done('writer-1', { ms: 300, fail: true })
+      const own = `${path}/${id}`
+      assert.equal((await server.ask('POST', `${own}/retry`, { token: 'writer-2' })).status, 404, path)
+      assert.equal((await server.ask('POST', `${own}/retry`, { token: 'admin-1' })).status, 404, path)
+      const again = await server.ask('POST', `${own}/retry`)
+      assert.deepEqual([again.status, again.headers.get('location')], [202, own], path)
+      assert.equal((await server.ask('POST', `${own}/retry`)).json.code, 'task_not_final', path)
+      await server.ended(own)
+    }
+  })
+
+  test('is deleted at each status path, by its owner only', async () => {
+    for (const path of paths) {
+      const own = `${path}/${await done('writer-1', { ms: 0 })}`
+      assert.equal((await server.ask('DELETE', own, { token: 'writer-2' })).status, 404, path)
+      assert.equal((await server.ask('DELETE', own)).status, 204, path)
+      assert.equal((await server.ask('GET', own)).status, 404, path)
+    }
+  })
+
+  test('has its callback sent again at each status path, by its owner only', async () => {
+    const received: unknown[] = []
+    const receiver = createServer((req, res) => {
+      received.push(req.headers['webhook-id'])
+      res.writeHead(204).end()
+    }).listen(0, '127.0.0.1')
+    await once(receiver, 'listening')
+    const own = await startServer({
+      host: '127.0.0.1', port: 0, tokens: parseTokens(TOKENS), callbackAllow: ['127.0.0.1'],
+    })
+    try {
+      const client = new Client(own.url)
+      const callbackUrl = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`
+      const body = { task: 'wait', data: { ms: 0 }, callbackUrl }
+      const { json } = await client.ask('POST', '/api/long-running-task', { body, headers: { prefer: 'respond-async' } })
+      const id = json.taskId as string
+      for (const [at, path] of paths.entries()) {
+        while ((await client.ask('GET', `/api/status/${id}`)).json.callback.state !== 'delivered') await turn(20)
+        assert.equal(received.length, at + 1)
+        assert.equal((await client.ask('POST', `${path}/${id}/callback`, { token: 'writer-2' })).status, 404, path)
+        assert.equal((await client.ask('POST', `${path}/${id}/callback`)).status, 202, path)
+      }
+      while (received.length < paths.length + 1) await once(receiver, 'request')
+    } finally {
+      await own.stop()
+      receiver.close()
+      receiver.closeAllConnections()
     }
   })
 })

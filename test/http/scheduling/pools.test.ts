@@ -1,0 +1,223 @@
+// Pools and priorities of tasks (issue 18.4), in memory and on BullMQ with Redis and PostgreSQL.
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { Redis } from 'ioredis'
+import { createTasks, defineTask, taskEndpoints, type TasksOptions } from 'longhaul'
+import { BullMQQueue } from 'longhaul/bullmq'
+import { toFetch } from 'longhaul/fetch'
+import { memory } from 'longhaul/memory'
+import { postgres } from 'longhaul/postgres'
+import { redis } from 'longhaul/redis'
+import pg from 'pg'
+import { postgresUrl } from '../../servers/postgres-url.js'
+import { redisUrl } from '../../servers/redis-server.js'
+import { deferred, eventually } from '../../unit/tasks/kit.js'
+
+type Engine = Pick<TasksOptions, 'store' | 'queue' | 'index'>
+
+let made = 0
+
+interface Closable {
+  close(options: { readonly drainMs: number }): Promise<unknown>
+}
+
+const opened = new WeakMap<TestContext, Closable[]>()
+
+/** Closes what a test has opened after the test, the last first. */
+function closeAfter(t: TestContext, closable: Closable): void {
+  const list = opened.get(t)
+  if (list) return void list.unshift(closable)
+  const all = [closable]
+  opened.set(t, all)
+  t.after(async () => {
+    for (const each of all) await each.close({ drainMs: 0 })
+  })
+}
+
+const durable: Record<string, (t: TestContext) => Promise<() => Engine>> = {
+  'BullMQ on Redis': async (t) => {
+    const client = new Redis(await redisUrl(), { maxRetriesPerRequest: null })
+    closeAfter(t, { close: async () => { client.disconnect() } })
+    const namespace = `pools-${String(process.pid)}-${String(made++)}`
+    return () => ({
+      ...redis({ client, namespace }),
+      queue: new BullMQQueue({ connection: client, namespace }),
+    })
+  },
+  'BullMQ on PostgreSQL': async (t) => {
+    const pool = new pg.Pool({ connectionString: await postgresUrl(), max: 30 })
+    closeAfter(t, { close: () => pool.end() })
+    const schema = `pools_${String(process.pid)}_${String(made++)}`
+    return () => postgres({ pool, schema })
+  },
+}
+
+const engines: typeof durable = {
+  memory: () => Promise.resolve(() => memory()), ...durable,
+}
+
+/** Definitions of which each run waits for `gate`. */
+function kinds() {
+  const gate = deferred()
+  const ran: unknown[] = []
+  const run = async (input: unknown) => {
+    ran.push(input)
+    await gate.promise
+  }
+  const light = defineTask({ name: 'light', run })
+  const heavy = defineTask({ name: 'heavy', pool: 'heavy', run })
+  return { gate, ran, light, heavy, definitions: [light, heavy] as const }
+}
+
+const POOLS = { heavy: { concurrency: 2 } }
+
+for (const [title, open] of Object.entries(engines)) {
+  test(`${title}: a full pool does not delay another, and tells what waits`, async (t) => {
+    const { gate, ran, light, heavy, definitions } = kinds()
+    const tasks = createTasks({ ...(await open(t))(), definitions, pools: POOLS, concurrency: 1 })
+    closeAfter(t, tasks)
+    const handles = []
+    for (const n of [1, 2, 3, 4]) handles.push(await tasks.submit(heavy, `heavy ${String(n)}`))
+    await eventually(() => ran.length === 2)
+    handles.push(await tasks.submit(light, 'light'))
+    await eventually(() => ran.length === 3)
+    assert.deepEqual(ran.toSorted(), ['heavy 1', 'heavy 2', 'light'])
+    const counts = await tasks.pools()
+    const numbers = counts.map(({ oldestWaitingMs: _, ...rest }) => rest)
+    assert.deepEqual(numbers, [
+      { pool: 'default', running: 1, waiting: 0, delayed: 0 },
+      { pool: 'heavy', running: 2, waiting: 2, delayed: 0 },
+    ])
+    assert.ok((counts[1]?.oldestWaitingMs ?? -1) >= 0)
+    const cancelled = handles[3]
+    assert.equal((await cancelled?.cancel())?.status, 'cancelled')
+    assert.equal((await tasks.pools())[1]?.waiting, 1, 'the cancelled job is removed from its pool')
+    gate.resolve()
+    for (const each of handles) {
+      const end = await each.wait({ timeoutMs: 10_000 })
+      assert.equal(end?.status, each === cancelled ? 'cancelled' : 'completed')
+    }
+    assert.equal(ran.length, 4)
+  })
+}
+
+for (const [title, open] of Object.entries(durable)) {
+  test(`${title}: a process works its pools only, and a pool without a process keeps its tasks`, async (t) => {
+    const { gate, ran, light, heavy, definitions } = kinds()
+    gate.resolve()
+    const engine = await open(t)
+    const common = { definitions, pools: POOLS }
+    const web = createTasks({ ...engine(), ...common, work: ['default'] })
+    closeAfter(t, web)
+    const waiting = await web.submit(heavy, 'heavy')
+    const done = await web.submit(light, 'light')
+    assert.equal((await done.wait({ timeoutMs: 10_000 }))?.status, 'completed')
+    assert.equal((await waiting.get())?.status, 'queued')
+    assert.equal((await web.pools())[1]?.waiting, 1)
+    const worker = createTasks({ ...engine(), ...common, work: ['heavy'] })
+    closeAfter(t, worker)
+    assert.equal((await waiting.wait({ timeoutMs: 15_000 }))?.status, 'completed')
+    assert.deepEqual(ran, ['light', 'heavy'])
+  })
+
+  test(`${title}: a direct answer of a pool that another process works waits for it`, async (t) => {
+    const { gate, definitions, heavy } = kinds()
+    gate.resolve()
+    const engine = await open(t)
+    const web = createTasks({ ...engine(), definitions, pools: POOLS, work: ['default'] })
+    closeAfter(t, web)
+    const { submit } = taskEndpoints(web, { statusPath: '/tasks/{id}', owner: 'anyone', syncTimeoutMs: 20_000 })
+    const answer = toFetch(submit(heavy))(new Request('http://x/work', {
+      method: 'POST', body: '{}', headers: { 'content-type': 'application/json' },
+    }))
+    await eventually(async () => (await web.pools())[1]?.waiting === 1)
+    const worker = createTasks({ ...engine(), definitions, pools: POOLS, work: ['heavy'] })
+    closeAfter(t, worker)
+    assert.equal((await answer).status, 200)
+  })
+
+  test(`${title}: a task that waits is cancelled before its start and leaves no job`, async (t) => {
+    const { light, definitions, ran } = kinds()
+    const tasks = createTasks({ ...(await open(t))(), definitions, pools: POOLS })
+    closeAfter(t, tasks)
+    const task = await tasks.submit(light, 1, { startAt: new Date(Date.now() + 3_600_000) })
+    assert.equal((await task.get())?.status, 'scheduled')
+    assert.equal((await tasks.pools())[0]?.delayed, 1)
+    assert.equal((await task.cancel())?.status, 'cancelled')
+    assert.equal((await tasks.pools())[0]?.delayed, 0)
+    assert.deepEqual(ran, [])
+  })
+
+  test(`${title}: a task whose process ends before its start runs in another one`, async (t) => {
+    const { gate, light, definitions, ran } = kinds()
+    gate.resolve()
+    const engine = await open(t)
+    const first = createTasks({ ...engine(), definitions, pools: POOLS })
+    const { taskId } = await first.submit(light, 'late', { delayMs: 1500 })
+    await first.close({ drainMs: 0 })
+    assert.deepEqual(ran, [])
+    const second = createTasks({ ...engine(), definitions, pools: POOLS })
+    closeAfter(t, second)
+    assert.equal((await second.wait(taskId, { timeoutMs: 15_000 }))?.status, 'completed')
+  })
+}
+
+test('tasks start by the priority of their definition or submission', async (t) => {
+  const { gate, ran, light } = kinds()
+  const low = defineTask({ name: 'low', priority: 10, run: (input) => { ran.push(input) } })
+  const tasks = createTasks({ ...memory(), definitions: [light, low], concurrency: 1 })
+  closeAfter(t, tasks)
+  await tasks.submit(light, 'first')
+  await eventually(() => ran.length === 1)
+  await tasks.submit(low, 'low')
+  await tasks.submit(low, 'urgent', { priority: 1 })
+  const last = await tasks.submit(light, 'next')
+  gate.resolve()
+  await last.wait({ timeoutMs: 5000 })
+  await eventually(() => ran.length === 4)
+  assert.deepEqual(ran, ['first', 'next', 'urgent', 'low'])
+  await assert.rejects(tasks.submit(low, 1, { priority: -1 }), TypeError)
+})
+
+test('a direct answer obeys the concurrency of its pool', async (t) => {
+  const { gate, ran, heavy, definitions } = kinds()
+  const tasks = createTasks({ ...memory(), definitions, pools: POOLS })
+  closeAfter(t, tasks)
+  const { submit } = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone' })
+  const handle = toFetch(submit(heavy))
+  const send = () => handle(new Request('http://x/work', { method: 'POST', body: '1', headers: { 'content-type': 'application/json' } }))
+  const answers = [send(), send(), send()]
+  // Its job has begun, and waits for a slot.
+  await eventually(async () => ran.length === 2 && (await tasks.pools())[1]?.running === 1)
+  assert.equal(ran.length, 2)
+  gate.resolve()
+  assert.deepEqual((await Promise.all(answers)).map(({ status }) => status), [200, 200, 200])
+})
+
+describe('createTasks refuses', () => {
+  const { light, definitions } = kinds()
+  const wrong: Record<string, [Partial<TasksOptions>, RegExp]> = {
+    'a definition whose pool is not in pools': [{}, /heavy is for the pool heavy, which is not in pools/],
+    'an unknown pool in work': [{ pools: POOLS, work: ['none'] }, /work names none/],
+    'an empty work': [{ pools: POOLS, work: [] }, /worker: false/],
+    'work beside worker: false': [{ pools: POOLS, work: ['heavy'], worker: false }, /exclude each other/],
+    'work with a queue in memory': [{ pools: POOLS, work: ['heavy'] }, /spans processes/],
+    'a pool with a bad name': [{ pools: { ...POOLS, 'a b': {} } }, /1 to 64/],
+    'a pool named default': [{ pools: { ...POOLS, default: {} } }, /concurrency/],
+    'a concurrency of 0': [{ pools: { heavy: { concurrency: 0 } } }, /concurrency/],
+    'an unknown setting of a pool': [{ pools: { heavy: { size: 1 } as object } }, /size/],
+  }
+  for (const [title, [options, message]] of Object.entries(wrong)) {
+    test(title, () => {
+      assert.throws(() => createTasks({ ...memory(), definitions, ...options }), (error: Error) => (
+        error instanceof TypeError && message.test(error.message)
+      ))
+    })
+  }
+
+  test('pools with a queue that has none', () => {
+    const { queue } = memory()
+    const plain: TasksOptions['queue'] = { durable: false, enqueue: () => 'full', process: () => undefined, remove: queue.remove, has: queue.has, close: queue.close }
+    assert.throws(() => createTasks({ ...memory(), queue: plain, definitions: [light], pools: POOLS }), /this queue has no pools/)
+  })
+})
