@@ -1,12 +1,15 @@
-// npm run bench -- fanout [--quick]: as many watchers of one task as there may be open connections, by events and by long polls.
+// npm run bench -- fanout [--quick] [--simulated]: as many watchers of one task as there may be open connections, by events and by long polls.
 import { execFileSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { buildPrograms } from '../frame/build.js'
 import { LOAD_CORE, Program, SERVER_CORE } from '../frame/program.js'
 import { spread } from '../frame/stats.js'
 import { table } from '../frame/table.js'
+import { simulated } from './processes.js'
 
-const { values: { quick } } = parseArgs({ options: { quick: { type: 'boolean', default: false } } })
+const { values: { quick, simulated: alone } } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, simulated: { type: 'boolean', default: false } },
+})
 const limit = Number(execFileSync('/bin/sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim()) || 65_536
 /** Descriptors that the server and the machine need for other purposes. */
 const most = Math.min(limit - 200, 60_000)
@@ -16,9 +19,9 @@ const CHANGES = quick ? { sse: 3, poll: 2 } : { sse: 10, poll: 3 }
 /** A pair of addresses has some 28 000 ports. */
 const PER_PROCESS = 10_000
 
-const program = await buildPrograms('fanout', { server: 'bench/fanout/server.ts', watchers: 'bench/fanout/watchers.ts' })
+const program = await buildPrograms('fanout', { server: 'bench/fanout/server.ts', watchers: 'bench/fanout/watchers.ts', simulated: 'bench/fanout/simulated.ts' })
 const rows: string[][] = []
-for (const how of ['sse', 'poll'] as const) {
+for (const how of alone ? [] : ['sse', 'poll'] as const) {
   process.stderr.write(`${how}: ${count} watchers\n`)
   const [server, { port }] = await Program.start<{ port: number }>(program('server'), SERVER_CORE, { node: ['--expose-gc'] })
   const submitted = await fetch(`http://127.0.0.1:${port}/tasks`, { method: 'POST', headers: { 'prefer': 'respond-async', 'content-type': 'application/json' }, body: '{}' })
@@ -66,7 +69,15 @@ for (const how of ['sse', 'poll'] as const) {
     `${((held.rss - before.rss) / count / 1024).toFixed(1)} KiB`, `${median.toFixed(0)} ms (${low.toFixed(0)}–${high.toFixed(0)})`, `${(median * 1000 / count).toFixed(1)} µs`,
   ])
 }
-process.stdout.write(`Watchers of one task in one process; at most ${limit} descriptors may be open (ulimit -n). The delay is from a change to the last watcher that hears of it, median (quartiles) of ${CHANGES.sse} changes, and of ${CHANGES.poll} for polls.
+if (!alone) process.stdout.write(`Watchers of one task in one process; at most ${limit} descriptors may be open (ulimit -n). The delay is from a change to the last watcher that hears of it, median (quartiles) of ${CHANGES.sse} changes, and of ${CHANGES.poll} for polls.
 
 ${table(['watchers', 'how many', 'heap for each', 'memory for each', 'to the last', 'for each'], rows)}
+`)
+
+process.stderr.write('simulated watchers\n')
+const all = await simulated(program('simulated'), quick ? 10_000 : 100_000, quick ? 3 : 10)
+process.stdout.write(`
+Watchers of one task in five processes that share a Redis, without sockets: what the package itself costs.
+
+${all}
 `)

@@ -38,7 +38,7 @@ export async function filesSite(
   })
   const owner = ({ headers }: { headers: Readonly<Record<string, unknown>> }) => (
     headers['x-user'] as string | undefined
-  )
+  ) || undefined
   const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner })
   const jobs = taskEndpoints(tasks, { statusPath: '/jobs/{id}/status', format: jobFormat, owner })
   const handler = toNode(router({

@@ -229,6 +229,43 @@ export function filesSuite(title: string, open: () => Promise<FilesEngine>): voi
       await eventually(async () => await engine.blobCount() === 1)
     })
 
+    test('a retry writes its own files', async (t) => {
+      const failsOnce = defineTask({
+        name: 'once', files: true, run: async (_, { files, attempt }) => {
+          await files.write('attempt.txt', `attempt ${attempt}`)
+          if (attempt === 1) throw new Error('once more')
+        },
+      })
+      const { ran, end, call, tasks, engine } = await site(t, [failsOnce])
+      const { path, body: { taskId, status, files } } = await ran('once')
+      assert.deepEqual([status, files], ['failed', undefined])
+      assert.notEqual(await tasks.retry(taskId), undefined)
+      const { files: [file] = [] } = await end(path)
+      assert.equal(await (await call('GET', file?.url ?? '', { 'x-user': 'ann' })).text(), 'attempt 2')
+      await eventually(async () => await engine.blobCount() === 1)
+    })
+
+    test('of all pairs of owners, each reads its own files only', async (t) => {
+      const { ran, call } = await site(t, [report])
+      const owners = ['ann', 'Ann', 'ann ', 'bob', '']
+      const unknown = JSON.stringify(await (await call('GET', '/v1/tasks/unknown/files/totals.csv')).json())
+      for (const owner of owners) {
+        const { body: { files } } = await ran('report', {}, owner)
+        for (const requester of owners) {
+          for (const method of ['GET', 'HEAD']) {
+            for (const headers of [{}, { range: 'bytes=0-3' }, { 'if-none-match': '"x"' }]) {
+              const whose = requester === '' ? {} : { 'x-user': requester }
+              const answer = await call(method, files?.[0]?.url ?? '', { ...headers, ...whose })
+              const isOwn = requester.trim() === owner.trim()
+              assert.equal(answer.status >= 400, !isOwn, `${method} of ${owner} by ${requester}`)
+              if (!isOwn && method === 'GET') assert.equal(JSON.stringify(await answer.json()), unknown)
+              else await answer.arrayBuffer()
+            }
+          }
+        }
+      }
+    })
+
     test('files go with their task', async (t) => {
       const { ran, call, tasks, engine } = await site(t, [report])
       const { body: { taskId, files } } = await ran('report')

@@ -76,6 +76,7 @@ describe('records', () => {
       result: optional(fc.jsonValue().map((value) => JSON.stringify({ message: 'm', value }))),
       error: optional(fc.record({ code: text, message: text }, { noNullPrototype: true })), errorStatus: optional(fc.integer({ min: 400, max: 599 })),
       holder: optional(fc.constant('h')), keeps: optional(text), startAt: optional(fc.nat()), work: optional(fc.constant('{"input":"\\n"}')),
+      pool: optional(fc.constant('heavy')), priority: optional(fc.integer({ min: 1, max: 9 })),
       runStartedAt: optional(fc.nat()), largeWork: optional(fc.constant('work:a~j1')), attempts: optional(fc.constant([ENDED_RUN])),
       enqueuedLater: optional(fc.constant(true as const)), errorFields: optional(fc.constant({ 'retry-after': '7' })), claim: optional(fc.constant('idempotency:x')), slot: optional(fc.constant('slot:x')),
       files: optional(fc.constant([{ name: 'ü.csv', size: 1, type: 'text/csv', digest: 'sha-256=:eA==:' }])),
