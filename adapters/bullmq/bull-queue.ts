@@ -145,7 +145,7 @@ export class BullQueueAdapter implements Queue {
   }
 
   /** Returns the queue of a pool. BullMQ's name of it is that of this queue, a dot and the pool. */
-  pool(name: string): BullQueueAdapter {
+  pool(name: string): Queue {
     return name === DEFAULT_POOL ? this : this.pools.get(name)
   }
 

@@ -11,6 +11,7 @@ import { largeFileContent } from './content.js'
 import { frontPage } from './front-page.js'
 import type { NdjsonUsers } from './ndjson.js'
 import type { ApiDocument } from './openapi.js'
+import { operatorPools } from './operator-pools.js'
 import { processData } from './tasks/process-data.js'
 import { byJobData, byTaskAndData, startAt } from './select.js'
 import type { Users } from './users/repository.js'
@@ -97,6 +98,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     'GET|HEAD|PATCH|DELETE|OPTIONS /uploads/{id}': guarded(uploads.resource),
     // The tasks of all owners
     'GET|HEAD /admin/tasks': task.operatorList({ authorize: operatorsOnly }),
+    'GET /admin/pools': compose(operatorsOnly, strictQuery(operatorPools(tasks))),
     'GET|HEAD /admin/overview': strictQuery(task.operatorOverview({ authorize: operatorsOnly })),
   }, { ...traced && { trace: compose(authorize, trace({ echo: TRIED })) } })
 }

@@ -34,9 +34,11 @@ async function load() {
     return
   }
   try {
-    const response = await ask('GET', '/admin/overview')
-    const overview = await response.json()
-    if (token === currentToken()) showOverview(overview)
+    const overview = await readJson('/admin/overview')
+    const { pools } = await readJson('/admin/pools')
+    if (token !== currentToken()) return
+    showOverview(overview)
+    showPools(pools)
   } catch (error) {
     if (token !== currentToken()) return
     close(error.status === 403 ? 'This view needs a token with the role admin.' : '')
@@ -47,20 +49,23 @@ async function load() {
   await paging.first(allTasks({ status: status.value, owner: owner.value.trim() }))
 }
 
+async function readJson(path) {
+  return (await ask('GET', path)).json()
+}
+
 function close(words) {
   view.hidden = true
   state.textContent = words
   paging.clear()
 }
 
-function showOverview({ counts, pools, oldestQueued, callbacks }) {
+function showOverview({ counts, oldestQueued, callbacks }) {
   view.hidden = false
   state.textContent = ''
   fill(byId('operator-counts'), Object.entries(counts).map(([status, { count, more }]) => h('div', {},
     h('dt', {}, status),
     h('dd', {}, COUNT.format(count), more && h('small', {}, ' or more')))))
   fill(byId('operator-oldest'), oldestWords(oldestQueued))
-  showPools(pools)
   showCallbacks(callbacks)
 }
 
@@ -73,7 +78,7 @@ function oldestWords(oldest) {
   ]
 }
 
-function showPools(pools = []) {
+function showPools(pools) {
   const rows = pools.map(({ pool, running, waiting, oldestWaitingMs }) => h('tr', {},
     h('td', {}, pool),
     h('td', { class: 'number' }, COUNT.format(running)),

@@ -97,7 +97,8 @@ function check(
     }
   }
   if (work === undefined) return
-  if (!Array.isArray(work) || work.length === 0) {
+  const given: unknown = work
+  if (!Array.isArray(given) || given.length === 0) {
     throw fault('work must be a list of pools; a process that works none has worker: false')
   }
   if (worker === false) throw fault('work and worker: false exclude each other')

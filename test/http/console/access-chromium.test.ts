@@ -102,7 +102,7 @@ describe('by keyboard alone', () => {
     assert.fail(`no way to ${selector}`)
   }
 
-  test('from the skip link to a task that is cancelled, and a page of users', async () => {
+  test('from the skip link to a task that is cancelled, retried and forgotten, and a page of users', async () => {
     const page = await kit.open({ token: null })
     await page.keyboard.press('Tab')
     assert.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the panels')
@@ -121,6 +121,16 @@ describe('by keyboard alone', () => {
     await page.keyboard.press('Space')
     await page.locator('.badge.cancelled').waitFor()
     assert.equal(await page.evaluate("document.activeElement.matches('.task h3')"), true)
+    await tabTo(page, '.task [aria-label^=Retry]')
+    await page.keyboard.press('Enter')
+    await page.locator('.badge.running').waitFor()
+    await tabTo(page, '.task [aria-label^=Cancel]')
+    await page.keyboard.press('Space')
+    await page.locator('.badge.cancelled').waitFor()
+    await tabTo(page, '.task [aria-label^=Forget]')
+    await page.keyboard.press('Enter')
+    await page.locator('#task-state', { hasText: 'No tasks yet.' }).waitFor()
+    assert.equal(await page.evaluate('document.activeElement.id'), 'task-list-title')
     await tabTo(page, '[data-rel=next]')
     await page.keyboard.press('Enter')
     await page.locator('#users-state', { hasText: '11 to 20 of' }).waitFor()

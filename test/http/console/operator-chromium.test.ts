@@ -24,6 +24,8 @@ describe('the view of the operator', () => {
     await page.locator('#operator-tasks td').first().waitFor()
     const shown = await counts(page)
     assert.deepEqual([shown['completed'], shown['failed'], shown['cancelled']], ['9', '1', '0'])
+    const pool = await page.locator('#operator-pools td').allInnerTexts()
+    assert.deepEqual(pool, ['default', '1', '0', '–'])
     await page.locator('#operator-page', { hasText: 'Page 1: 10 tasks.' }).waitFor()
     await page.locator('#operator').getByRole('button', { name: 'Next page' }).click()
     await page.locator('#operator-page', { hasText: 'Page 2: 1 task.' }).waitFor()
@@ -68,7 +70,7 @@ describe('the view of the operator', () => {
     const page = await kit.open()
     await page.getByText('This view needs a token with the role admin.').waitFor()
     assert.equal(await page.locator('#operator-view').isVisible(), false)
-    for (const path of ['/admin/overview', '/admin/tasks']) {
+    for (const path of ['/admin/overview', '/admin/pools', '/admin/tasks']) {
       for (const token of ['demo-reader', 'demo-writer']) assert.equal((await kit.ask(token, 'GET', path)).status, 403, path)
       assert.equal((await kit.ask('nobody', 'GET', path)).status, 401, path)
     }

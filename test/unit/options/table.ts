@@ -232,6 +232,12 @@ const CONTRACT = 'longhaul calls it for every task, with options that it makes i
 export const EXEMPT: Readonly<Record<string, string>> = {
   'longhaul/bullmq: BullMQQueue#enqueue': CONTRACT,
   'longhaul/bullmq: BullMQQueue#process': CONTRACT,
+  'longhaul/bullmq: Queue#enqueue': CONTRACT,
+  'longhaul/bullmq: Queue#process': CONTRACT,
+  'longhaul/bullmq: Queue#close': CONTRACT,
+  'longhaul/postgres: Queue#enqueue': CONTRACT,
+  'longhaul/postgres: Queue#process': CONTRACT,
+  'longhaul/postgres: Queue#close': CONTRACT,
   'longhaul/memory: MemoryQueue#enqueue': CONTRACT,
   'longhaul/memory: MemoryQueue#process': CONTRACT,
   'longhaul/memory: MemoryStore#create': CONTRACT,
