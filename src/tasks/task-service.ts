@@ -33,7 +33,7 @@ import { endCheckpoint } from './run/checkpoint-entry.js'
 import { runCallback } from './run/run-callback.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
-import { forgetTask, type Forgotten } from './run/forget-task.js'
+import { forgetTask, type Forgotten, type Precondition } from './run/forget-task.js'
 import { HandBacks } from './run/hand-back.js'
 import { Leases } from './run/leases.js'
 import { retryTask, type RetryRequest } from './run/retry-task.js'
@@ -236,16 +236,24 @@ export class TaskService {
     return waitFor(this.subscriptions, id, { ...options, isVisible }, true)
   }
 
-  /** Cancels a task. `moved` is `false` if it was final before. */
-  async cancel(id: string, isVisible: IsVisible): Promise<Cancelled | undefined> {
+  /**
+   * Cancels a task. `moved` is `false` if it was final before.
+   *
+   * @param check - called for the record that is about to be cancelled; may throw
+   */
+  async cancel(
+    id: string, isVisible: IsVisible, check?: Precondition,
+  ): Promise<Cancelled | undefined> {
     const found = isTaskId(id) ? await this.ledger.load(id) : undefined
     if (!found || !isVisible(found.record)) return undefined
     const finishedAt = Date.now()
     const expiresAt = finishedAt + this.executor.retentionMs(found.record.name)
     const cancelled = { state: 'cancelled', finishedAt, expiresAt } as const
-    const now = await this.ledger.move(found, (record) => (
-      isFinal(record.state) || !isVisible(record) ? undefined : cancelled
-    ))
+    const now = await this.ledger.move(found, (record) => {
+      if (isFinal(record.state) || !isVisible(record)) return undefined
+      check?.(record)
+      return cancelled
+    })
     // The id may have been deleted and used again meanwhile.
     if (!now || !isVisible(now.record)) return undefined
     if (now.moved) {
@@ -276,8 +284,8 @@ export class TaskService {
   }
 
   /** Deletes a final task. See `forgetTask`. */
-  forget(id: string, isVisible: IsVisible): Promise<Forgotten> {
-    return forgetTask(this.settings, id, isVisible)
+  forget(id: string, isVisible: IsVisible, check?: Precondition): Promise<Forgotten> {
+    return forgetTask(this.settings, id, isVisible, check)
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */
