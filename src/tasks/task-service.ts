@@ -253,10 +253,19 @@ export class TaskService {
       // Before the job is removed: if this process dies here, the job finds the final record and
       // does the cleanup.
       await this.afterFinal(now.record)
-      const queue = poolOf(this.queue, now.record.pool)
-      await queue.remove(jobId(now.record)).catch(() => false)
+      await this.removeJob(now.record)
     }
     return { task: snapshotOf(now.record), moved: now.moved }
+  }
+
+  /** Removes the job of a cancelled task. Never rejects: a job that is left finds the final record. */
+  private async removeJob(record: TaskRecord): Promise<void> {
+    try {
+      // Fails for a pool that is first used while this process closes.
+      await poolOf(this.queue, record.pool).remove(jobId(record))
+    } catch {
+      // It ends without a run.
+    }
   }
 
   /** Retries a failed or cancelled task. See `retryTask`. */
