@@ -18,7 +18,7 @@ type Engine = Pick<TasksOptions, 'store' | 'queue' | 'index'>
 let made = 0
 
 interface Closable {
-  close(options: { readonly drainMs: number }): Promise<unknown>
+  close(options?: { readonly drainMs: number }): Promise<unknown>
 }
 
 const opened = new WeakMap<TestContext, Closable[]>()
@@ -39,16 +39,21 @@ const durable: Record<string, (t: TestContext) => Promise<() => Engine>> = {
     const client = new Redis(await redisUrl(), { maxRetriesPerRequest: null })
     closeAfter(t, { close: async () => { client.disconnect() } })
     const namespace = `pools-${String(process.pid)}-${String(made++)}`
-    return () => ({
-      ...redis({ client, namespace }),
-      queue: new BullMQQueue({ connection: client, namespace }),
-    })
+    return () => {
+      const { store, index } = redis({ client, namespace })
+      closeAfter(t, store)
+      return { store, index, queue: new BullMQQueue({ connection: client, namespace }) }
+    }
   },
   'BullMQ on PostgreSQL': async (t) => {
     const pool = new pg.Pool({ connectionString: await postgresUrl(), max: 30 })
     closeAfter(t, { close: () => pool.end() })
     const schema = `pools_${String(process.pid)}_${String(made++)}`
-    return () => postgres({ pool, schema })
+    return () => {
+      const engine = postgres({ pool, schema })
+      closeAfter(t, engine.store)
+      return engine
+    }
   },
 }
 
