@@ -52,7 +52,17 @@ export async function cancelTask(
     // Before the job is removed: if this process dies here, the job finds the final record and does
     // the cleanup.
     await onFinal(record)
-    await poolOf(queue, record.pool).remove(jobId(record)).catch(() => false)
+    await removeJob(queue, record)
   }
   return { task: snapshotOf(record), moved }
+}
+
+/** Removes the job of a cancelled task. Never rejects, because a job that is left runs nothing. */
+async function removeJob(queue: Queue, record: TaskRecord): Promise<void> {
+  try {
+    // A pool that is first used while this process closes cannot be opened.
+    await poolOf(queue, record.pool).remove(jobId(record))
+  } catch {
+    // The job finds the final record.
+  }
 }

@@ -1,5 +1,5 @@
 import { httpError } from '../../http/errors.js'
-import { poolOf } from '../../queues/queue-pools.js'
+import { DEFAULT_POOL, poolOf } from '../../queues/queue-pools.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
 import { acquireSlot, releaseSlot } from '../intake/owner-slots.js'
@@ -66,7 +66,8 @@ class Retry {
     await index?.add(entry, sweepMs)
     const { holder } = ledger
     const expiresAt = Date.now() + pendingMs
-    const outcome = await ledger.restart(found, { job, holder, slot, expiresAt })
+    const pool = this.poolNow()
+    const outcome = await ledger.restart(found, { job, holder, slot, pool, expiresAt })
     if (outcome?.before === undefined) {
       index?.remove(entry)
       return this.lose(outcome?.record)
@@ -84,6 +85,14 @@ class Retry {
     const counted = this.request.counted(record)
     if (counted === undefined || maxPerOwner === undefined) return undefined
     return acquireSlot(ledger.store, { name, maxPerOwner }, counted, { id, job, ttlMs })
+  }
+
+  /** Returns the pool of the definition, because no process may run the earlier pool any more. */
+  private poolNow(): string | undefined {
+    const { settings: { definitions }, found: { record: { name, pool } } } = this
+    const definition = definitions.get(name)
+    if (!definition) return pool
+    return definition.pool === DEFAULT_POOL ? undefined : definition.pool
   }
 
   /** Ends a retry that another request has forestalled: a retry, or the deletion of the task. */

@@ -167,6 +167,41 @@ for (const [title, open] of Object.entries(durable)) {
   })
 }
 
+for (const [title, open] of Object.entries(durable)) {
+  test(`${title}: a retry runs in the pool that its definition has now`, async (t) => {
+    const engine = await open(t)
+    const work = { name: 'work', attempts: 1 }
+    const before = defineTask({ ...work, pool: 'heavy', run: () => { throw new Error('broken') } })
+    const old = createTasks({ ...engine(), definitions: [before], pools: POOLS })
+    const failed = await old.submit(before, {})
+    assert.equal((await failed.wait({ timeoutMs: 15_000 }))?.status, 'failed')
+    await old.close({ drainMs: 0 })
+    for (const pool of ['large', undefined]) {
+      const now = defineTask({ ...work, ...pool !== undefined && { pool }, run: (_input, { attempt }) => {
+        if (attempt === 2) throw new Error('broken')
+      } })
+      const tasks = createTasks({ ...engine(), definitions: [now], pools: pool === undefined ? {} : { large: {} } })
+      await tasks.retry(failed.taskId)
+      const end = await tasks.wait(failed.taskId, { timeoutMs: 15_000 })
+      assert.equal(end?.status, pool === undefined ? 'completed' : 'failed')
+      await tasks.close({ drainMs: 0 })
+    }
+  })
+
+  test(`${title}: a task of a pool can be cancelled while the process closes`, async (t) => {
+    const engine = await open(t)
+    const { gate, heavy, definitions } = kinds()
+    const web = createTasks({ ...engine(), definitions, pools: POOLS, worker: false })
+    closeAfter(t, web)
+    const { taskId } = await web.submit(heavy, 'waits')
+    const { store, queue, ...rest } = engine()
+    const closing = createTasks({ store, queue, ...rest, definitions, pools: POOLS, worker: false })
+    await closing.close({ drainMs: 0 })
+    assert.equal((await closing.cancel(taskId))?.status, 'cancelled')
+    gate.resolve()
+  })
+}
+
 test('tasks start by the priority of their definition or submission', async (t) => {
   const { gate, ran, light } = kinds()
   const low = defineTask({ name: 'low', priority: 10, run: (input) => { ran.push(input) } })
