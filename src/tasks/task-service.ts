@@ -32,7 +32,7 @@ import { runCallback } from './run/run-callback.js'
 import { cancelTask, type Cancelled } from './run/cancel-task.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
-import { forgetTask, type Forgotten } from './run/forget-task.js'
+import { forgetTask, type Forgotten, type Precondition } from './run/forget-task.js'
 import { HandBacks } from './run/hand-back.js'
 import { Leases } from './run/leases.js'
 import { retryTask, type RetryRequest } from './run/retry-task.js'
@@ -236,10 +236,12 @@ export class TaskService {
   }
 
   /** Cancels a task. `moved` is `false` if it was final before. See `cancelTask`. */
-  async cancel(id: string, isVisible: IsVisible): Promise<Cancelled | undefined> {
+  async cancel(
+    id: string, isVisible: IsVisible, check?: Precondition,
+  ): Promise<Cancelled | undefined> {
     const { ledger, executor, queue } = this
     const onFinal = (record: TaskRecord) => this.afterFinal(record)
-    return cancelTask({ ledger, executor, queue, onFinal }, id, isVisible)
+    return cancelTask({ ledger, executor, queue, onFinal }, id, isVisible, check)
   }
 
   /** Retries a failed or cancelled task. See `retryTask`. */
@@ -259,8 +261,8 @@ export class TaskService {
   }
 
   /** Deletes a final task. See `forgetTask`. */
-  forget(id: string, isVisible: IsVisible): Promise<Forgotten> {
-    return forgetTask(this.settings, id, isVisible)
+  forget(id: string, isVisible: IsVisible, check?: Precondition): Promise<Forgotten> {
+    return forgetTask(this.settings, id, isVisible, check)
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */

@@ -7,6 +7,7 @@ import type { IsVisible } from '../record/owner.js'
 import type { TaskRecord } from '../record/record.js'
 import { isFinal } from '../record/state.js'
 import type { Executor } from './execute.js'
+import type { Precondition } from './forget-task.js'
 
 /** A cancelled task, or one that was final before. */
 export interface Cancelled {
@@ -26,18 +27,23 @@ export interface CancelSettings {
 /**
  * Cancels a task, whatever process runs it. Leaves a final one as it is. Returns `undefined` if the
  * requester has no such task.
+ *
+ * @param check - called for the record that is about to be cancelled; may throw
  */
 export async function cancelTask(
   { ledger, executor, queue, onFinal }: CancelSettings, id: string, isVisible: IsVisible,
+  check?: Precondition,
 ): Promise<Cancelled | undefined> {
   const found = isTaskId(id) ? await ledger.load(id) : undefined
   if (!found || !isVisible(found.record)) return undefined
   const finishedAt = Date.now()
   const expiresAt = finishedAt + executor.retentionMs(found.record.name)
   const cancelled = { state: 'cancelled', finishedAt, expiresAt } as const
-  const now = await ledger.move(found, (record) => (
-    isFinal(record.state) || !isVisible(record) ? undefined : cancelled
-  ))
+  const now = await ledger.move(found, (record) => {
+    if (isFinal(record.state) || !isVisible(record)) return undefined
+    check?.(record)
+    return cancelled
+  })
   // The id may have been deleted and used again meanwhile.
   if (!now || !isVisible(now.record)) return undefined
   const { record, moved } = now

@@ -2,7 +2,7 @@ import { httpError } from '../../http/errors.js'
 import { DEFAULT_POOL, poolOf } from '../../queues/queue-pools.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
-import { acquireSlot, releaseSlot } from '../intake/owner-slots.js'
+import { acquireSlot, passSlot, releaseSlot } from '../intake/owner-slots.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { isTaskId, jobId, newJobName, taskKey } from '../record/ids.js'
 import { TaskJob } from '../record/job.js'
@@ -98,7 +98,8 @@ class Retry {
   /** Ends a retry that another request has forestalled: a retry, or the deletion of the task. */
   private async lose(now: TaskRecord | undefined): Promise<undefined> {
     // Two retries of a task acquire the same slot, and the winner needs it.
-    if (now?.slot !== this.slot) await this.releaseSlot()
+    if (now && now.slot === this.slot) await this.passSlot(now)
+    else await this.releaseSlot()
     if (!now || !this.request.isVisible(now)) return undefined
     requireRetryable(now)
     throw httpError('conflict', { message: 'Another request has retried this task meanwhile.' })
@@ -131,6 +132,12 @@ class Retry {
     }
     index?.remove(jobId(now.record))
     await this.releaseSlot()
+  }
+
+  private async passSlot({ id, job: to }: TaskRecord): Promise<void> {
+    const { settings: { ledger: { store }, pendingMs }, slot, job: from } = this
+    if (slot === undefined) return
+    await passSlot(store, slot, { id, from, to }, pendingMs).catch(() => undefined)
   }
 
   private async releaseSlot(): Promise<void> {
