@@ -11,6 +11,8 @@ import {
 
 /** Records are written after this many bytes, however few records there are. */
 const BATCH_BYTES = 1_048_576
+/** Bad lines that may wait for their report. They take more memory than the bytes of the client. */
+const MAX_BAD_LINES = 4096
 
 /** One line of a streamed answer. */
 interface LineResult {
@@ -73,7 +75,7 @@ export class Ingest<T> {
     const { maxLines = Infinity } = this.options
     const { reader, resumption } = this
     const { done } = resumption?.from ?? START
-    for await (const batch of readBatches(source, reader)) {
+    for await (const batch of readBatches(source, reader, BATCH_BYTES)) {
       const fresh = done < this.place.lines ? batch : linesAfter(done, batch)
       this.addBadLines(fresh)
       await this.addRecords(fresh)
@@ -81,8 +83,10 @@ export class Ingest<T> {
         throw httpError('body_too_large', { message: `The body has more than ${maxLines} lines.` })
       }
       const isLarge = reader.byteCount - this.bytesAtWrite >= BATCH_BYTES
+        || this.badLines.length >= MAX_BAD_LINES
       if (isLarge || this.results) await this.write(reader.lineCount)
-      if (this.results) yield this.takeResults()
+      const results = this.takeResults()
+      if (results !== '') yield results
       this.place = { byte: reader.lineStart, lines: reader.lineCount }
     }
     await this.write(reader.lineCount)
@@ -130,7 +134,7 @@ export class Ingest<T> {
   private async write(done: number): Promise<void> {
     const { records, lines, reader, resumption } = this
     const isLarge = reader.byteCount - this.bytesAtWrite >= BATCH_BYTES
-    this.bytesAtWrite = reader.byteCount
+    if (records.length > 0 || isLarge) this.bytesAtWrite = reader.byteCount
     if (records.length > 0) {
       this.records = []
       this.lines = []
@@ -206,7 +210,7 @@ export class Ingest<T> {
   }
 
   private takeResults(): string {
-    const results = this.results as LineResult[]
+    const { results = [] } = this
     results.sort((a, b) => a.line - b.line)
     const text = results.map((result) => `${JSON.stringify(result)}\n`).join('')
     results.length = 0

@@ -30,18 +30,29 @@ export function readRecords(
   return readBatches(source, new LineReader(options))
 }
 
-/** Reads NDJSON like `readRecords`, with a reader of the caller. */
+/**
+ * Reads NDJSON like `readRecords`, with a reader of the caller.
+ *
+ * @param maxQuietBytes - yields an empty batch after this many bytes of blank lines, so that the
+ * caller can note how far it is. Default: never
+ */
 export async function* readBatches(
-  source: AsyncIterable<Uint8Array>, reader: LineReader,
+  source: AsyncIterable<Uint8Array>, reader: LineReader, maxQuietBytes = Infinity,
 ): AsyncGenerator<RecordBatch, void, undefined> {
   const turns = new Turns()
   let size = BLOCK_BYTES
+  let quietBytes = 0
   for await (const chunk of source) {
     for (let at = 0; at < chunk.byteLength;) {
-      const batch = reader.read(chunk.subarray(at, at + size))
+      const block = chunk.subarray(at, at + size)
+      const batch = reader.read(block)
       at += size
       size = batch.failed > MANY_FAILED ? SMALL_BLOCK_BYTES : BLOCK_BYTES
-      if (batch.records.length > 0 || batch.failed > 0) yield batch
+      quietBytes += block.byteLength
+      if (batch.records.length > 0 || batch.failed > 0 || quietBytes >= maxQuietBytes) {
+        quietBytes = 0
+        yield batch
+      }
       if (turns.due) await turns.next()
     }
   }

@@ -6,10 +6,19 @@ import type { TaskSnapshot } from './record/codec.js'
 import { toListed } from './record/listed.js'
 
 /**
- * Maximum number of reads of the index for one page. A page has fewer tasks than its limit if so
+ * Maximum number of reads of the index for one page. A page has fewer tasks than its limit if too
  * many entries were out of date.
  */
-const MAX_READS = 5
+const MAX_READS = 8
+
+/** Maximum number of records that are read together. */
+const READ_TOGETHER = 64
+
+/**
+ * Length of the records after which a page ends, in UTF-16 units. A result may have a megabyte, so
+ * 200 records would have 200.
+ */
+const MAX_LENGTH = 4 * 1024 * 1024
 
 /** A page of stored tasks. */
 export interface SnapshotPage {
@@ -38,28 +47,32 @@ export class TaskLister {
   }
 
   /**
-   * Returns a page of tasks. Corrects entries of the index that differ from their records.
+   * Returns a page of tasks, up to the limit of the filter. A page of long tasks ends early, at
+   * `MAX_LENGTH`. Corrects entries of the index that differ from their records.
    *
    * @throws {HttpError} 400 `invalid_cursor`
    * @throws {TypeError} `createTasks` has no index.
    */
   async page(where: string, filter: ListFilter, cursor: string | undefined): Promise<SnapshotPage> {
     const index = this.indexFor(where)
-    const { limit } = filter
     let after: ListPosition | undefined = cursor === undefined
       ? undefined
       : readCursor(cursor, filter)
     const items: TaskSnapshot[] = []
+    let length = 0
     for (let reads = 0; reads < MAX_READS; reads++) {
       // One more than is shown, which tells whether there is another page.
-      const wanted = limit + 1 - items.length
-      const entries = await index.list({ ...filter, limit: wanted, after })
-      items.push(...await this.current(index, entries, filter))
-      if (items.length > limit) {
-        items.length = limit
-        return { items, next: toCursor(items.at(-1) as TaskSnapshot, filter) }
+      const limit = Math.min(filter.limit + 1 - items.length, READ_TOGETHER)
+      const entries = await index.list({ ...filter, limit, after })
+      for (const task of await this.current(index, entries, filter)) {
+        const last = items.at(-1)
+        length += task.text.length
+        if (last && (items.length === filter.limit || length > MAX_LENGTH)) {
+          return { items, next: toCursor(last, filter) }
+        }
+        items.push(task)
       }
-      if (entries.length < wanted) return { items, next: undefined }
+      if (entries.length < limit) return { items, next: undefined }
       after = entries.at(-1)
     }
     return { items, next: after && toCursor(after, filter) }

@@ -1,4 +1,6 @@
 import timers from 'node:timers'
+import { sqlState } from '../faults.js'
+import { MAX_TTL_MS } from '../lifetime.js'
 import type { JobDatabase } from './job-database.js'
 
 // Captured at once: a server keeps real time, also under a test's fake timers.
@@ -6,6 +8,9 @@ const { setImmediate } = timers
 
 /** Maximum size of the data in one statement, in UTF-16 units. Larger data travels alone. */
 const MAX_BATCH_LENGTH = 262_144
+
+/** Maximum value of an `integer` of PostgreSQL. More attempts than that are for ever. */
+const MAX_INTEGER = 2_147_483_647
 
 /** Adds jobs as BullMQ's function `add_job` does, without its events. */
 const ADD = `INSERT INTO {schema}.job (
@@ -35,7 +40,10 @@ export interface NewJob {
   readonly priority: number
 }
 
-/** Adds the jobs of one turn of the event loop in one statement. */
+/**
+ * Adds the jobs of one turn of the event loop in one statement. If PostgreSQL refuses the values of
+ * one, each is added alone, so that it harms no other.
+ */
 export class JobWrites {
   private batch: Batch | undefined
 
@@ -47,7 +55,12 @@ export class JobWrites {
     const batch = this.batch ?? this.begin()
     batch.jobs.push(job)
     batch.length += job.data.length
-    await batch.written
+    try {
+      await batch.written
+    } catch (error) {
+      if (batch.jobs.length === 1 || !isRefusedValue(error)) throw error
+      await this.write([job])
+    }
   }
 
   private begin(): Batch {
@@ -60,14 +73,25 @@ export class JobWrites {
     const { batch } = this
     if (!batch) return
     this.batch = undefined
-    const { jobs } = batch
-    batch.resolve(this.database.query(ADD, [
+    batch.resolve(this.write(batch.jobs))
+  }
+
+  private write(jobs: readonly NewJob[]): Promise<unknown> {
+    return this.database.query(ADD, [
       this.queue, jobs.map(({ id }) => id), jobs.map(({ name }) => name),
       jobs.map(({ data }) => data), jobs.map(({ options }) => options),
-      jobs.map(({ delayMs }) => delayMs), jobs.map(({ attempts }) => attempts),
+      jobs.map(({ delayMs }) => Math.min(delayMs, MAX_TTL_MS)),
+      jobs.map(({ attempts }) => Math.min(attempts, MAX_INTEGER)),
       jobs.map(({ priority }) => priority),
-    ]))
+    ])
   }
+}
+
+/**
+ * Returns whether PostgreSQL has refused a value: its type (22…), or its length in an index (54…).
+ */
+function isRefusedValue(error: unknown): boolean {
+  return /^(?:22|54)/.test(sqlState(error) ?? sqlState((error as Error).cause) ?? '')
 }
 
 /** Jobs that are added together. */

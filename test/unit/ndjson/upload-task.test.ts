@@ -58,7 +58,9 @@ describe('the run of a spooled upload', () => {
     const made = (more: Partial<UploadBackgroundOptions>) => ndjsonUpload({ write, background: { ...background, ...more } }).task
     const { attempts, maxPerOwner, retentionMs } = made({ attempts: 3, maxPerOwner: 2, retentionMs: 5000 })
     assert.deepEqual([attempts, maxPerOwner, retentionMs], [3, 2, 5000])
-    for (const name of ['maxPerOwner', 'retentionMs'] as const) assert.equal(made({})[name], undefined, name)
+    const { pool, priority } = made({ pool: 'heavy', priority: 5 })
+    assert.deepEqual([pool, priority], ['heavy', 5])
+    for (const name of ['maxPerOwner', 'retentionMs', 'pool', 'priority'] as const) assert.equal(made({})[name], undefined, name)
     assert.doesNotThrow(() => made({ blobRetentionMs: 1000 }))
     for (const blobRetentionMs of [999, Number.NaN]) assert.throws(() => made({ blobRetentionMs }), /blobRetentionMs/, String(blobRetentionMs))
     for (const name of ['maxBodyBytes', 'maxDecodedBytes', 'maxRatio'] as const) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { memory, MemoryTaskIndex } from '../../../adapters/memory/index.js'
+import { memory, MemoryStore, MemoryTaskIndex } from '../../../adapters/memory/index.js'
 import { createTasks, defineTask, type ListOptions } from '../../../src/index.js'
 import type { ListedTask } from '../../../src/stores/task-index.js'
 
@@ -53,6 +53,37 @@ describe('tasks.list', () => {
     const all = await tasks.list({ order: 'oldest' })
     assert.deepEqual(new Set(all.items.map(({ taskId }) => taskId)), new Set([ann, bob, nobody, own.taskId]))
     assert.equal('next' in all, false)
+  })
+
+  test('a page of tasks with long results ends early, and reads few more than it shows', async (t) => {
+    const long = defineTask({ name: 'long', run: () => ({ text: 'x'.repeat(100_000) }) })
+    const { store, ...engine } = memory()
+    let reads = 0
+    const get: typeof store.get = (key) => {
+      reads++
+      return MemoryStore.prototype.get.call(store, key)
+    }
+    Object.assign(store, { get })
+    const tasks = createTasks({ store, ...engine, definitions: [long] })
+    t.after(() => tasks.close({ drainMs: 0 }))
+    const ids = new Set<string>()
+    for (let n = 0; n < 90; n++) {
+      const task = await tasks.submit(long, {})
+      await task.wait({ timeoutMs: 5000 })
+      ids.add(task.taskId)
+    }
+    reads = 0
+    const first = await tasks.list({ limit: 200 })
+    assert.equal(reads, 64)
+    assert.equal(first.items.length, 41)
+    const seen = [...first.items]
+    for (let { next } = first; next !== undefined;) {
+      const page = await tasks.list({ limit: 200, cursor: next })
+      seen.push(...page.items)
+      next = page.next
+    }
+    assert.equal(seen.length, 90)
+    assert.deepEqual(new Set(seen.map(({ taskId }) => taskId)), ids)
   })
 
   test('filters by status, definition and time, and shows what `get` shows', async (t) => {

@@ -68,7 +68,7 @@ async function answer<C>(
   const filter = { ...asked, of: owner === undefined ? 'all' as const : { owner } }
   const page = await service.lister.page('operatorList', filter, cursor)
   const { mountPath } = request
-  return respondPage(request, page, filter, (task) => {
+  return respondPage(request, page, (task) => {
     const body = JSON.parse(format.toText(task, path.of(mountPath, task.id))) as object
     return JSON.stringify({ ...task.owner !== undefined && { owner: task.owner }, ...body })
   })

@@ -39,7 +39,7 @@ async function answer<C>(
   const filter = { ...asked, of: { owner } }
   const page = await service.lister.page('taskEndpoints: list', filter, cursor)
   const { mountPath } = request
-  return respondPage(request, page, filter, (task) => (
+  return respondPage(request, page, (task) => (
     format.toText(task, path.of(mountPath, task.id))
   ))
 }

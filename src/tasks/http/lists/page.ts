@@ -5,16 +5,8 @@ import { negotiate } from '../../../http/fields/accept.js'
 import { pageLinkValue, type Link } from '../../../http/fields/link.js'
 import { evaluatePreconditions } from '../../../http/fields/preconditions.js'
 import { empty, jsonText } from '../../../http/respond.js'
-import { toCursor } from '../../list-cursor.js'
-import type { ListFilter } from '../../list-options.js'
 import type { SnapshotPage } from '../../list-tasks.js'
 import type { TaskSnapshot } from '../../record/codec.js'
-
-/**
- * Length of the items after which a page ends, in UTF-16 units. A result may have a megabyte, so
- * 200 items would have 200.
- */
-const MAX_LENGTH = 4 * 1024 * 1024
 
 const VARY = 'Accept, Authorization'
 
@@ -27,12 +19,10 @@ export function mustTakeJson({ headers: { accept } }: HttpRequest): void {
 
 /** Returns the answer for a page. `toText` returns the JSON text of an item. */
 export function respondPage(
-  request: HttpRequest, page: SnapshotPage, filter: ListFilter,
-  toText: (task: TaskSnapshot) => string,
+  request: HttpRequest, page: SnapshotPage, toText: (task: TaskSnapshot) => string,
 ): HttpResponse {
-  const { texts, next: cursor } = cutPage(page, filter, toText)
-  const next = cursor === undefined ? undefined : pagePath(request, cursor)
-  const body = `{"items":[${texts.join(',')}]${
+  const next = page.next === undefined ? undefined : pagePath(request, page.next)
+  const body = `{"items":[${page.items.map(toText).join(',')}]${
     next === undefined ? '' : `,"next":${JSON.stringify(next)}`}}`
   const etag = contentTag(body)
   const headers: ResponseHeaders = { etag, 'cache-control': 'private, no-cache', 'vary': VARY }
@@ -44,25 +34,6 @@ export function respondPage(
   const outcome = evaluatePreconditions({ method, headers: asked, exists: true, etag })
   if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
   return outcome === 'proceed' ? jsonText(200, body, headers) : empty(304, headers)
-}
-
-/** Returns the items that fit into one answer: at least one, and all of most pages. */
-function cutPage(
-  { items, next }: SnapshotPage, filter: ListFilter, toText: (task: TaskSnapshot) => string,
-): { readonly texts: readonly string[], readonly next: string | undefined } {
-  const texts: string[] = []
-  let length = 0
-  let last: TaskSnapshot | undefined
-  for (const task of items) {
-    const text = toText(task)
-    length += text.length
-    if (last !== undefined && length > MAX_LENGTH) {
-      return { texts, next: toCursor(last, filter) }
-    }
-    texts.push(text)
-    last = task
-  }
-  return { texts, next }
 }
 
 /** Returns the path of another page, with all other parameters of the query. */
