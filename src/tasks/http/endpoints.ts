@@ -119,7 +119,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * `{ items, next? }`, the newest task first. Items are bodies of the status resource, and `next`
    * is the path of the next page, as in `Link`.
    *
-   * Parameters of the query: `status` and `task` (one or several, parted by commas), `from` and
+   * Parameters of the query: `status` and `task` (one or several, separated by commas), `from` and
    * `to` (RFC 3339), `order` (`newest` or `oldest`), `limit` (1 to 200, default 50) and `cursor`.
    * `status` takes the words of the format. In `taskFormat`, `processing` includes tasks that are
    * scheduled or queued.
