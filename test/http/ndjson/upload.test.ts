@@ -207,25 +207,31 @@ describe('uploads over a socket', () => {
       assert.deepEqual([status, error?.code], ['failed', 'incomplete_body'])
       assert.match(error?.message ?? '', /Before that: Read \d+ records/)
     })
-    test('nothing stays in the blobs', async () => {
-      for (const body of ['{"id":1}\n', '{"id":-1}\n', 'x'.repeat(2000)]) {
+    test('the blob of an upload is deleted with its task, or once that is completed; a failed one keeps it for a retry', async () => {
+      for (const [body, status] of [['{"id":1}\n', 'completed'], ['{"id":-1}\n', 'failed'], ['x'.repeat(2000), 'completed']] as const) {
+        let path = ''
         const keys = await spooled(async () => {
-          const { headers } = await post(body, prefer)
-          await ended(headers.location as string)
+          path = (await post(body, prefer)).headers.location as string
+          assert.equal((await ended(path)).status, status)
         })
         assert.equal(keys.length, 1)
+        if (status === 'failed') {
+          assert.ok(await blobs.stat(keys[0] as string))
+          assert.equal(await tasks.delete(path.slice('/status/'.length)), true)
+        }
         await goes(keys[0])
       }
     })
-    test('a cancelled upload leaves nothing, and the signal of its write aborts', async () => {
-      stopped = false
+    test('a cancelled upload is deleted with its task, and the signal of its write aborts', async () => {
+      waiting = stopped = false
+      let path = ''
       const keys = await spooled(async () => {
-        const { headers } = await post('{"id":-2}\n', prefer)
+        path = (await post('{"id":-2}\n', prefer)).headers.location as string
         await eventually(() => waiting, 'the task has come to its write')
-        const cancelled = await ask(server.port, 'DELETE', headers.location as string)
-        assert.equal(cancelled.status, 200)
+        assert.equal((await ask(server.port, 'DELETE', path)).status, 200)
       })
       assert.equal(keys.length, 1)
+      assert.equal(await tasks.delete(path.slice('/status/'.length)), true)
       await goes(keys[0])
       await eventually(() => stopped, 'the signal of the write aborts')
     })
