@@ -7,7 +7,7 @@ import type { Spool, SpooledBody } from './spool.js'
 
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
-  'name' | 'attempts' | 'backoff' | 'retentionMs' | 'maxPerOwner'> {
+  'name' | 'pool' | 'priority' | 'attempts' | 'backoff' | 'retentionMs' | 'maxPerOwner'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
@@ -27,8 +27,8 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
 
 /** Names of `SpooledTaskOptions`, for `checkNames`. */
 export const SPOOLED_TASK = {
-  name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, retentionMs: 0,
-  maxPerOwner: 0,
+  name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, pool: 0, priority: 0, attempts: 0, backoff: 0,
+  retentionMs: 0, maxPerOwner: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
 const HOUR_MS = 3_600_000
@@ -45,11 +45,15 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
   run: TaskDefinition<I, R, unknown, I, string, P>['run'],
   more: Pick<TaskOptions<I, R, unknown, I, unknown, string, P>, 'checkpoint' | 'keeps'> = {},
 ): TaskDefinition<I, R, unknown, I, string, P> {
-  const { name, timeoutMs = HOUR_MS, attempts, backoff, retentionMs, maxPerOwner } = options
+  const {
+    name, timeoutMs = HOUR_MS, pool, priority, attempts, backoff, retentionMs, maxPerOwner,
+  } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs, ...spool.task,
     ...more,
+    ...pool !== undefined && { pool },
+    ...priority !== undefined && { priority },
     ...attempts !== undefined && { attempts },
     ...backoff && { backoff },
     ...retentionMs !== undefined && { retentionMs },
