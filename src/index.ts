@@ -53,9 +53,8 @@ export type { Accepted } from './tasks/intake/accept-task.js'
 export type { OwnedSubmitOptions, SubmitOptions } from './tasks/intake/submit-options.js'
 export { permanent } from './tasks/run/failure.js'
 export { azureFormat, type AzureFormatOptions } from './tasks/http/azure-format.js'
-export {
-  taskEndpoints, type TaskEndpoints, type TaskEndpointsOptions,
-} from './tasks/http/endpoints.js'
+export { taskEndpoints, type TaskEndpoints } from './tasks/http/endpoints.js'
+export type { TaskEndpointsOptions } from './tasks/http/endpoints-options.js'
 export {
   jobFormat, taskFormat, type TaskFormat, type TaskFormatAnswer, type TaskFormatDescription,
 } from './tasks/http/formats.js'

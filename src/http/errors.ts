@@ -60,7 +60,7 @@ export const ERROR_CODES = {
   duplicate_item: [409, 'An earlier item of the batch has the same key.'],
   task_not_final: [409, 'The task has not ended yet.'],
   task_already_final: [409, 'The task has already ended.'],
-  task_already_completed: [409, 'The task is completed, so it can not be retried.'],
+  task_already_completed: [409, 'The task is completed, so it cannot be retried.'],
   no_callback: [409, 'The task has no callback.'],
   callback_pending: [409, 'The callback of the task is being sent already.'],
   attempt_replaced: [409, 'Another run of this task has begun, or the task has ended.'],

@@ -43,7 +43,7 @@ export function directUpload<T>(
   const report = new UploadReport(options.maxErrors ?? 100)
   const streamResults = negotiate(request.headers['accept'], OFFERS) === NDJSON_TYPE
   const decode: DirectUpload['decode'] = (bytes, offset) => (
-    decodeBytes(bytes, coding, limitsAfter(limits, offset))
+    decodeBytes(bytes, coding, limitsAfter(limits, offset, coding))
   )
   const ingest: DirectUpload['ingest'] = (body, signal, resumption) => {
     const context = { signal, owner: undefined, context: request.context, taskId: undefined }
@@ -55,10 +55,18 @@ export function directUpload<T>(
   }
 }
 
-/** Returns the limits of the part of an upload that begins at `offset`. */
-function limitsAfter({ maxBodyBytes, maxDecodedBytes, ...rest }: Limits, offset: number): Limits {
+/**
+ * Returns the limits of the part of an upload that begins at `offset`, a decoded byte. How many
+ * bytes a coded upload had before is not known.
+ */
+function limitsAfter(
+  { maxBodyBytes, maxDecodedBytes, ...rest }: Limits, offset: number, coding: string,
+): Limits {
   const left = (bytes: number): number => Math.max(0, bytes - offset)
-  return { ...rest, maxBodyBytes: left(maxBodyBytes), maxDecodedBytes: left(maxDecodedBytes) }
+  return {
+    ...rest, maxDecodedBytes: left(maxDecodedBytes),
+    maxBodyBytes: coding === 'identity' ? left(maxBodyBytes) : maxBodyBytes,
+  }
 }
 
 /**
@@ -70,14 +78,20 @@ export async function respondOnce<C>(
   endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
 ): Promise<HttpResponse> {
   const offset = readOffset(request)
-  if (offset !== undefined) return respondInParts(endpoints, request, upload, offset)
+  if (offset !== undefined && offset > 0) return respondInParts(endpoints, request, upload, offset)
   const chunks = request.body.stream()[Symbol.asyncIterator]()
   const { bytes, isWhole } = await readStart(chunks)
   // A larger upload with this key may have broken. Then these bytes are compared with it.
-  if (isWhole && await endpoints.progressOf(request).read() === undefined) {
+  const isSmall = isWhole && await endpoints.progressOf(request).read() === undefined
+  if (isSmall && offset === undefined) return respondWhole(endpoints, request, upload, bytes)
+  try {
+    return await respondInParts(endpoints, request, upload, 0, withFirst(bytes, chunks))
+  } catch (error) {
+    const isOther = readFailure(error).code === 'idempotency_key_reused'
+    if (!isOther || !isSmall || bytes.byteLength === 0) throw error
+    // A small upload was answered before, and the client sends all bytes after `Upload-Offset: 0`.
     return respondWhole(endpoints, request, upload, bytes)
   }
-  return respondInParts(endpoints, request, upload, 0, withFirst(bytes, chunks))
 }
 
 async function respondWhole<C>(

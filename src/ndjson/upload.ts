@@ -102,12 +102,15 @@ function uploadHandler<T, C>(
   ): Promise<HttpResponse> | HttpResponse | undefined => {
     if (request.method !== 'POST') return undefined
     const coding = checkHead(request, limits)
-    if (background && parsePrefer(request.headers['prefer']).respondAsync) {
+    const isAsync = background && parsePrefer(request.headers['prefer']).respondAsync
+    const isKeyed = background && request.headers['idempotency-key'] !== undefined
+    if (isAsync || !isKeyed) refuseRest(request)
+    if (isAsync) {
       const { endpoints, spooled } = background
       return endpoints.accept(request, spooled.task, () => spooled.spool(request, coding))
     }
     const upload = directUpload(request, options, limits, coding)
-    if (background && request.headers['idempotency-key'] !== undefined) {
+    if (isKeyed) {
       return respondOnce(background.endpoints, request, upload)
     }
     const { report, streamResults } = upload
@@ -115,6 +118,19 @@ function uploadHandler<T, C>(
     return streamResults ? respondInLines(results, report) : respondAtEnd(results, report)
   }
   return describe(handler, [uploadOperation(options.schema, background !== undefined)])
+}
+
+/**
+ * Refuses the rest of an upload where it would be taken for a whole one.
+ *
+ * @throws {HttpError} 400 `invalid_header`
+ */
+function refuseRest({ headers }: HttpRequest<unknown>): void {
+  const offset = headers['upload-offset']
+  if (offset === undefined || Number(offset) === 0) return
+  throw httpError('invalid_header', {
+    message: 'Upload-Offset continues a direct upload with an Idempotency-Key. This is none.',
+  })
 }
 
 /** Checks the header fields of an upload. Returns its content coding. */

@@ -1,11 +1,3 @@
-import type { TaskSnapshot } from './record/codec.js'
-
-/** A cancelled task, or one that was final before. */
-export interface Cancelled {
-  readonly task: TaskSnapshot
-  readonly moved: boolean
-}
-
 /** The state of one process. */
 export interface TasksHealth {
   /** The store answers and `close` was not called. */

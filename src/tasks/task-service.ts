@@ -3,7 +3,6 @@ import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Blobs } from '../stores/blobs.js'
-import { poolOf } from '../queues/queue-pools.js'
 import type { Store } from '../stores/store.js'
 import type { TaskIndex } from '../stores/task-index.js'
 import type { Transaction } from '../stores/transaction.js'
@@ -17,13 +16,12 @@ import type { OpenTransaction } from './intake/open-transaction.js'
 import type { AcceptOptions } from './intake/submit-options.js'
 import { TaskLister } from './list-tasks.js'
 import { CALLBACK_JOB, noCallbacks, type CallbackDispatcher } from './record/callbacks.js'
-import { snapshotOf, type TaskSnapshot } from './record/codec.js'
+import type { TaskSnapshot } from './record/codec.js'
 import { Subscriptions } from './record/subscriptions.js'
 import { isTaskId, jobId } from './record/ids.js'
 import { Ledger } from './record/ledger.js'
 import type { IsVisible } from './record/owner.js'
 import type { TaskRecord } from './record/record.js'
-import { isFinal } from './record/state.js'
 import { StoreIdentity } from './record/store-identity.js'
 import { reportingTo } from './record/report-error.js'
 import { waitFor, type VisibleWaitOptions } from './record/wait.js'
@@ -31,9 +29,10 @@ import { Waiters } from './record/waiters.js'
 import type { ExecutorSettings } from './run/executor-settings.js'
 import { endCheckpoint } from './run/checkpoint-entry.js'
 import { runCallback } from './run/run-callback.js'
+import { cancelTask, type Cancelled } from './run/cancel-task.js'
 import { DirectRuns } from './run/direct-runs.js'
 import { Executor } from './run/execute.js'
-import { forgetTask, type Forgotten } from './run/forget-task.js'
+import { forgetTask, type Forgotten, type Precondition } from './run/forget-task.js'
 import { HandBacks } from './run/hand-back.js'
 import { Leases } from './run/leases.js'
 import { retryTask, type RetryRequest } from './run/retry-task.js'
@@ -41,7 +40,7 @@ import { validateInput } from './run/run.js'
 import { Pools } from './run/pools.js'
 import { Sweep } from './run/sweep.js'
 import { needsCleanup, cleanUp } from './run/cleanup.js'
-import type { Cancelled, TasksHealth } from './service-types.js'
+import type { TasksHealth } from './service-types.js'
 import type { TasksOptions } from './tasks-options.js'
 
 /**
@@ -236,27 +235,13 @@ export class TaskService {
     return waitFor(this.subscriptions, id, { ...options, isVisible }, true)
   }
 
-  /** Cancels a task. `moved` is `false` if it was final before. */
-  async cancel(id: string, isVisible: IsVisible): Promise<Cancelled | undefined> {
-    const found = isTaskId(id) ? await this.ledger.load(id) : undefined
-    if (!found || !isVisible(found.record)) return undefined
-    const finishedAt = Date.now()
-    const expiresAt = finishedAt + this.executor.retentionMs(found.record.name)
-    const cancelled = { state: 'cancelled', finishedAt, expiresAt } as const
-    const now = await this.ledger.move(found, (record) => (
-      isFinal(record.state) || !isVisible(record) ? undefined : cancelled
-    ))
-    // The id may have been deleted and used again meanwhile.
-    if (!now || !isVisible(now.record)) return undefined
-    if (now.moved) {
-      this.executor.abort(jobId(now.record))
-      // Before the job is removed: if this process dies here, the job finds the final record and
-      // does the cleanup.
-      await this.afterFinal(now.record)
-      const queue = poolOf(this.queue, now.record.pool)
-      await queue.remove(jobId(now.record)).catch(() => false)
-    }
-    return { task: snapshotOf(now.record), moved: now.moved }
+  /** Cancels a task. `moved` is `false` if it was final before. See `cancelTask`. */
+  async cancel(
+    id: string, isVisible: IsVisible, check?: Precondition,
+  ): Promise<Cancelled | undefined> {
+    const { ledger, executor, queue } = this
+    const onFinal = (record: TaskRecord) => this.afterFinal(record)
+    return cancelTask({ ledger, executor, queue, onFinal }, id, isVisible, check)
   }
 
   /** Retries a failed or cancelled task. See `retryTask`. */
@@ -276,8 +261,8 @@ export class TaskService {
   }
 
   /** Deletes a final task. See `forgetTask`. */
-  forget(id: string, isVisible: IsVisible): Promise<Forgotten> {
-    return forgetTask(this.settings, id, isVisible)
+  forget(id: string, isVisible: IsVisible, check?: Precondition): Promise<Forgotten> {
+    return forgetTask(this.settings, id, isVisible, check)
   }
 
   /** Reports whether the store answers, and the load of this process. Never rejects. */

@@ -36,8 +36,9 @@ export interface TasksOptions<D extends Definitions = Definitions> {
   /**
    * Further pools of tasks, each with a concurrency of its own: `{ heavy: { concurrency: 2 } }`.
    * Definitions choose one by `pool`. Pass all pools in all processes. The tasks of a definition
-   * without `pool` are in the pool `default`, whose concurrency is the option `concurrency`.
-   * Default: none.
+   * without `pool` are in the pool `default`, whose concurrency is the option `concurrency`. A task
+   * stays in the pool that it was submitted to. Remove or rename a pool only when `tasks.pools()`
+   * says that it is empty. Default: none.
    */
   readonly pools?: Readonly<Record<string, PoolOptions>>
   /**

@@ -1,3 +1,4 @@
+import { isFieldValue } from '../../http/fields/fields.js'
 import { parseMediaType } from '../../http/fields/media-type.js'
 
 /** In UTF-16 units. */
@@ -30,6 +31,7 @@ export function checkFileName(name: string): void {
  * @throws {TypeError} the type is not valid
  */
 export function checkFileType(type: string): void {
-  if (typeof type === 'string' && parseMediaType(type) !== undefined) return
+  const isType = typeof type === 'string' && isFieldValue(type) && parseMediaType(type) !== undefined
+  if (isType) return
   throw new TypeError(`files.write: ${JSON.stringify(type)} is not a media type`)
 }

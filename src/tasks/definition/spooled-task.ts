@@ -7,7 +7,7 @@ import type { Spool, SpooledBody } from './spool.js'
 
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
-  'name' | 'pool' | 'priority' | 'attempts' | 'backoff' | 'retentionMs' | 'maxPerOwner'> {
+  'name' | 'attempts' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'maxPerOwner'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
@@ -27,7 +27,7 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
 
 /** Names of `SpooledTaskOptions`, for `checkNames`. */
 export const SPOOLED_TASK = {
-  name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, pool: 0, priority: 0, attempts: 0, backoff: 0,
+  name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, pool: 0, priority: 0,
   retentionMs: 0, maxPerOwner: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
@@ -46,16 +46,16 @@ export function spooledTask<I extends SpooledBody, R, P = never>(
   more: Pick<TaskOptions<I, R, unknown, I, unknown, string, P>, 'checkpoint' | 'keeps'> = {},
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
-    name, timeoutMs = HOUR_MS, pool, priority, attempts, backoff, retentionMs, maxPerOwner,
+    name, timeoutMs = HOUR_MS, attempts, backoff, pool, priority, retentionMs, maxPerOwner,
   } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs, ...spool.task,
     ...more,
-    ...pool !== undefined && { pool },
-    ...priority !== undefined && { priority },
     ...attempts !== undefined && { attempts },
     ...backoff && { backoff },
+    ...pool !== undefined && { pool },
+    ...priority !== undefined && { priority },
     ...retentionMs !== undefined && { retentionMs },
     ...maxPerOwner !== undefined && { maxPerOwner },
   })

@@ -4,16 +4,17 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { KeyedProgress } from '../../idempotency/progress.js'
 import type { KeptAnswer, OnceWork } from '../../idempotency/once-answer.js'
 import { checkNames } from '../../runtime/option-names.js'
-import { checkBounds, TIMER, SIZE } from '../definition/bounds.js'
+import { checkBounds } from '../definition/bounds.js'
 import type { AnyTaskDefinition } from '../definition/define.js'
 import type { Definitions } from '../definition/task-types.js'
 import { jsonContext, type EndpointSettings } from './endpoint-settings.js'
-import { taskFormat, type TaskFormat } from './formats.js'
+import { ENDPOINTS_OPTIONS, type TaskEndpointsOptions } from './endpoints-options.js'
+import { taskFormat } from './formats.js'
 import { EncodedBodies } from './encoded-bodies.js'
 import { StatusPath } from './status-path.js'
 import type { TaskSnapshot } from '../record/codec.js'
 import { belongsTo } from '../record/owner.js'
-import { findRequester, type OwnerOption } from './requester.js'
+import { findRequester } from './requester.js'
 import { answerOnce, progressOf } from './answer-once.js'
 import { idBelow } from './changes/below-status.js'
 import { createOperatorList, type OperatorListOptions } from './lists/operator-list.js'
@@ -24,81 +25,11 @@ import { createRetry } from './changes/retry.js'
 import { createFiles } from './result-files.js'
 import { createStatus } from './status.js'
 import type {
-  FindCallback, FindStart, ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
+  ReadWork, Select, SubmitEndpoint, SubmitEndpointOptions,
 } from './submit-endpoint-options.js'
 import { acceptRead, createSubmit, mustHaveCallbacks } from './submit.js'
 import { serviceOf } from '../service-of.js'
 import type { Tasks } from '../tasks.js'
-
-/** Options of `taskEndpoints`. */
-export interface TaskEndpointsOptions<C = unknown> {
-  /**
-   * Path of the status resource below the mount path, with `{id}` for the task's id: `/tasks/{id}`.
-   */
-  readonly statusPath: string
-  /** The body of answers: `taskFormat` (default), `jobFormat`, or one of your own. */
-  readonly format?: TaskFormat
-  /**
-   * The owner of the tasks. A task exists for its owner only. All others get the answer of an
-   * unknown task. Required, because each choice is wrong for some servers:
-   *
-   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is
-   *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
-   *   other than a non-empty string or `undefined` is a `TypeError`, which is answered with 500 and
-   *   goes to `onError`.
-   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
-   *   request without one is answered with 401 `unauthorized`, before its body is read.
-   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
-   *   the task.
-   *
-   * `maxPerOwner` counts clients without an owner by the network address of their connection.
-   * Behind a proxy they all count as one.
-   */
-  readonly owner: OwnerOption<C>
-  /**
-   * Returns the part of the request that `run` receives as `context`, as JSON. Default: nothing.
-   */
-  readonly context?: (request: HttpRequest<C>) => unknown
-  /**
-   * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
-   * `createTasks`. A URL that can't be called is a 400. A URL in a request for a direct answer is a
-   * 400 too. Default: no callbacks.
-   */
-  readonly callback?: FindCallback<C>
-  /**
-   * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
-   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a
-   * request is answered with 202, whatever it prefers, because there is no result yet. Errors: 400
-   * `invalid_start_at`; 422 `start_at_out_of_range` for a time in the past or more than a year
-   * ahead. The clock of the queue decides. Default: all work starts now.
-   */
-  readonly startAt?: FindStart<C>
-  /**
-   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task, and is a 409
-   * for a final one. `forget`: also deletes a final task, and all that it owns, with a 204. A client
-   * that repeats a DELETE whose answer was lost may then delete the task that it has cancelled.
-   * Default `cancel`.
-   */
-  readonly remove?: 'cancel' | 'forget'
-  /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
-  readonly maxWaitSeconds?: number
-  /**
-   * Maximum time of a direct answer, in milliseconds. Then the answer is 503 `sync_timeout`, and
-   * the work is stopped. With an Idempotency-Key the work continues, and a retry gets its result.
-   * Default 30 000.
-   */
-  readonly syncTimeoutMs?: number
-  /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
-  readonly maxBodyBytes?: number
-  /** Options of the handler `list`. */
-  readonly list?: {
-    /**
-     * Further query parameters that a request may have, such as one that a policy in front reads.
-     * Default: none, so that they are refused.
-     */
-    readonly also?: readonly string[]
-  }
-}
 
 /** The handlers of the 202 flow, and the way in for handlers of your own. */
 export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions> {
@@ -188,7 +119,7 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
    * `{ items, next? }`, the newest task first. Items are bodies of the status resource, and `next`
    * is the path of the next page, as in `Link`.
    *
-   * Parameters of the query: `status` and `task` (one or several, parted by commas), `from` and
+   * Parameters of the query: `status` and `task` (one or several, separated by commas), `from` and
    * `to` (RFC 3339), `order` (`newest` or `oldest`), `limit` (1 to 200, default 50) and `cursor`.
    * `status` takes the words of the format. In `taskFormat`, `processing` includes tasks that are
    * scheduled or queued.
@@ -233,11 +164,6 @@ export interface TaskEndpoints<C = unknown, D extends Definitions = Definitions>
   operatorOverview(options: OperatorOverviewOptions<C>): Handler<C>
 }
 
-const KNOWN = {
-  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, startAt: 0, remove: 0, list: 0,
-  maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
-} satisfies Record<keyof TaskEndpointsOptions, unknown>
-
 /**
  * Creates the handlers of the 202 flow. Mount `status` where `statusPath` says.
  *
@@ -257,7 +183,7 @@ const KNOWN = {
 export function taskEndpoints<C = unknown, D extends Definitions = Definitions>(
   tasks: Tasks<D>, options: TaskEndpointsOptions<C>,
 ): TaskEndpoints<C, D> {
-  checkBounds('taskEndpoints', options, KNOWN)
+  checkBounds('taskEndpoints', options, ENDPOINTS_OPTIONS)
   const service = serviceOf(tasks, 'taskEndpoints')
   const {
     maxWaitSeconds = 30, syncTimeoutMs = 30_000, maxBodyBytes = service.maxInputBytes,

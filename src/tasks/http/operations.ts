@@ -81,7 +81,7 @@ export function statusOperations(
   ])
   const read = {
     parameters: [
-      id, requestFields.prefer, requestFields.ifNoneMatch,
+      id, requestFields.prefer, requestFields.ifMatch, requestFields.ifNoneMatch,
       parameter('header', 'Last-Event-ID', {
         description: 'The last server-sent event that the client has',
       }),
@@ -94,7 +94,8 @@ export function statusOperations(
       304: response('Not changed', { headers: applied }),
       ...Object.fromEntries(otherResponses),
       ...errorResponses(
-        format.notFound, 'not_acceptable', 'too_many_requests', 'store_unavailable',
+        format.notFound, 'not_acceptable', 'precondition_failed', 'too_many_requests',
+        'store_unavailable',
       ),
     },
   }
@@ -103,11 +104,13 @@ export function statusOperations(
     operation('HEAD', { summary: 'The header fields of GET', ...read }),
     operation('DELETE', {
       summary: remove === 'forget' ? 'Cancel a task, or delete a final one' : 'Cancel a task',
-      parameters: [id],
+      parameters: [id, requestFields.ifMatch],
       responses: {
         200: response('The task, cancelled', { schema: format.schema, headers }),
         ...remove === 'forget' && { 204: response('The task was final and is deleted') },
-        ...errorResponses(format.notFound, 'task_already_final', 'store_unavailable'),
+        ...errorResponses(
+          format.notFound, 'task_already_final', 'precondition_failed', 'store_unavailable',
+        ),
       },
     }),
   ].map((each) => ({ ...each, path }))

@@ -3,9 +3,10 @@ import { after, type MaybePromise } from '../../runtime/maybe-promise.js'
 import { httpError, type HttpError } from '../../http/errors.js'
 import { describe, type Handler, type HttpRequest, type HttpResponse } from '../../http/exchange.js'
 import { etagMatches } from '../../http/fields/entity-tag.js'
+import { evaluatePreconditions, type PreconditionOutcome } from '../../http/fields/preconditions.js'
 import { parsePrefer } from '../../http/fields/prefer.js'
 import { empty, jsonText, stream } from '../../http/respond.js'
-import type { TaskSnapshot } from '../record/codec.js'
+import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import type { EndpointSettings } from './endpoint-settings.js'
 import { eventId, eventStream } from './event-stream.js'
 import { statusOperations } from './operations.js'
@@ -15,6 +16,7 @@ import type { EncodedBodies } from './encoded-bodies.js'
 import { isFinal } from '../record/state.js'
 import { etagOf, statusHeaders } from './status-headers.js'
 import { waitFor } from '../record/wait.js'
+import type { Precondition } from '../run/forget-task.js'
 import type { TaskFormatAnswer } from './formats.js'
 
 const OK: TaskFormatAnswer = { status: 200 }
@@ -85,10 +87,9 @@ function answer<C>(
 ): HttpResponse {
   const headers = statusHeaders(task)
   const { status, text } = settings.format.shown?.(task) ?? OK
-  const known = request.headers['if-none-match']
   // RFC 9110 section 13.2.1: conditions are about answers that would be a success.
-  if (known !== undefined && status < 300 && etagMatches(known, etagOf(task), 'weak')) {
-    return empty(304, headers)
+  if (status < 300 && isConditional(request)) {
+    if (requirePreconditions(request, task) === 'not-modified') return empty(304, headers)
   }
   headers['content-type'] = 'application/json'
   const statusUrl = settings.path.of(request.mountPath, task.id)
@@ -168,18 +169,22 @@ function tooManyStreams(own: boolean): HttpError {
   })
 }
 
-/** Cancels an unfinished task. Deletes a final one if the option `remove` allows it. */
+/**
+ * Cancels an unfinished task. Deletes a final one if the option `remove` allows it. Honours If-Match
+ * and If-None-Match, so that a repeated request does not delete the task that the first has cancelled.
+ */
 async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
 ): Promise<HttpResponse> {
   const { owner } = settings.requester(request)
   const isVisible = (task: { readonly owner?: OwnerId }) => belongsTo(task, owner)
+  const check = preconditionOf(request)
   if (settings.remove === 'forget') {
-    const forgotten = await settings.service.forget(id, isVisible)
+    const forgotten = await settings.service.forget(id, isVisible, check)
     if (forgotten === 'forgotten') return empty(204)
   }
   // A task that ends between the two calls is not deleted, because the client has not seen its end.
-  const outcome = await settings.service.cancel(id, isVisible)
+  const outcome = await settings.service.cancel(id, isVisible, check)
   if (!outcome) throw httpError(settings.format.notFound)
   if (!outcome.moved) throw httpError('task_already_final')
   return jsonText(
@@ -187,4 +192,24 @@ async function remove<C>(
     settings.format.toText(outcome.task, settings.path.of(request.mountPath, id)),
     statusHeaders(outcome.task),
   )
+}
+
+/** Returns a function that throws 412 `precondition_failed` for a task whose tag does not match. */
+function preconditionOf<C>(request: HttpRequest<C>): Precondition | undefined {
+  if (!isConditional(request)) return undefined
+  return (record) => { requirePreconditions(request, snapshotOf(record)) }
+}
+
+function isConditional<C>({ headers }: HttpRequest<C>): boolean {
+  return headers['if-match'] !== undefined || headers['if-none-match'] !== undefined
+}
+
+/** @throws {HttpError} 412 `precondition_failed` */
+function requirePreconditions<C>(
+  { method, headers }: HttpRequest<C>, task: TaskSnapshot,
+): Exclude<PreconditionOutcome, 'failed'> {
+  const etag = etagOf(task)
+  const outcome = evaluatePreconditions({ method, headers, exists: true, etag })
+  if (outcome === 'failed') throw httpError('precondition_failed', { headers: { etag } })
+  return outcome
 }

@@ -66,3 +66,17 @@ export async function releaseSlot(
   const entry = await store.get(key)
   if (entry?.value === jobId(task)) await store.delete(key, entry.revision)
 }
+
+/**
+ * Passes a slot to another job of the same task, which was retried by two requests at once. The
+ * record names the slot, but the request that lost has written its own job into it.
+ */
+export async function passSlot(
+  store: Store, key: string, { id, from, to }: {
+    readonly id: string, readonly from: string, readonly to: string,
+  }, ttlMs: number,
+): Promise<void> {
+  const entry = await store.get(key)
+  if (entry?.value !== jobId({ id, job: from })) return
+  await store.replace(key, jobId({ id, job: to }), entry.revision, { ttlMs })
+}

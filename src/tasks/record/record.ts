@@ -151,7 +151,7 @@ export function change(record: TaskRecord, to: TaskChange): TaskRecord | undefin
 }
 
 /** Members of a record that a retry sets. */
-export type RetryChange = Pick<TaskRecord, 'job' | 'holder' | 'slot' | 'expiresAt'>
+export type RetryChange = Pick<TaskRecord, 'job' | 'holder' | 'slot' | 'pool' | 'expiresAt'>
 
 /**
  * Returns a failed or cancelled record as it is after a retry: it waits for a run of a new job. The

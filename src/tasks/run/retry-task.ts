@@ -1,8 +1,8 @@
 import { httpError } from '../../http/errors.js'
-import { poolOf } from '../../queues/queue-pools.js'
+import { DEFAULT_POOL, poolOf } from '../../queues/queue-pools.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
-import { acquireSlot, releaseSlot } from '../intake/owner-slots.js'
+import { acquireSlot, passSlot, releaseSlot } from '../intake/owner-slots.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { isTaskId, jobId, newJobName, taskKey } from '../record/ids.js'
 import { TaskJob } from '../record/job.js'
@@ -66,7 +66,8 @@ class Retry {
     await index?.add(entry, sweepMs)
     const { holder } = ledger
     const expiresAt = Date.now() + pendingMs
-    const outcome = await ledger.restart(found, { job, holder, slot, expiresAt })
+    const pool = this.poolNow()
+    const outcome = await ledger.restart(found, { job, holder, slot, pool, expiresAt })
     if (outcome?.before === undefined) {
       index?.remove(entry)
       return this.lose(outcome?.record)
@@ -86,10 +87,19 @@ class Retry {
     return acquireSlot(ledger.store, { name, maxPerOwner }, counted, { id, job, ttlMs })
   }
 
+  /** Returns the pool of the definition, because no process may run the earlier pool any more. */
+  private poolNow(): string | undefined {
+    const { settings: { definitions }, found: { record: { name, pool } } } = this
+    const definition = definitions.get(name)
+    if (!definition) return pool
+    return definition.pool === DEFAULT_POOL ? undefined : definition.pool
+  }
+
   /** Ends a retry that another request has forestalled: a retry, or the deletion of the task. */
   private async lose(now: TaskRecord | undefined): Promise<undefined> {
     // Two retries of a task acquire the same slot, and the winner needs it.
-    if (now?.slot !== this.slot) await this.releaseSlot()
+    if (now && now.slot === this.slot) await this.passSlot(now)
+    else await this.releaseSlot()
     if (!now || !this.request.isVisible(now)) return undefined
     requireRetryable(now)
     throw httpError('conflict', { message: 'Another request has retried this task meanwhile.' })
@@ -122,6 +132,12 @@ class Retry {
     }
     index?.remove(jobId(now.record))
     await this.releaseSlot()
+  }
+
+  private async passSlot({ id, job: to }: TaskRecord): Promise<void> {
+    const { settings: { ledger: { store }, pendingMs }, slot, job: from } = this
+    if (slot === undefined) return
+    await passSlot(store, slot, { id, from, to }, pendingMs).catch(() => undefined)
   }
 
   private async releaseSlot(): Promise<void> {

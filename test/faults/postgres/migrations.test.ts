@@ -121,7 +121,8 @@ describe('PostgreSQL migrations', () => {
     await assert.rejects(async () => store.get('key'), missing)
     await assert.rejects(async () => store.create('key', 'value', later), missing)
     await new Promise(setImmediate)
-    assert.equal(warnings.filter(({ message }) => message.includes('lacks the migrations')).length, 1)
+    // Of the store, or of the queue of the same engine, which looks at the same time.
+    assert.equal(warnings.filter(({ message }) => message.includes('npx longhaul migrate')).length, 1)
     const { output } = await command('migrate', '--print', '--schema', schema)
     await server.query(output)
     assert.equal((await store.create('key', 'value', later)).created, true)

@@ -57,8 +57,10 @@ describe('Try it, in README.md', () => {
 
   test('SPEC 4.6, 4.7: its commands do what it says', async () => {
     const commands = blocks(section(readme, 'Try it'), 'sh').slice(1)
-    assert.equal(commands.length, 5)
-    const [submitted = '', watched = '', waited = '', cancelled = '', direct = ''] = await paste(commands)
+    assert.equal(commands.length, 8)
+    const [
+      submitted = '', watched = '', waited = '', cancelled = '', direct = '', retried = '', exported = '', listed = '',
+    ] = await paste(commands)
 
     assert.match(submitted, /^HTTP\/1\.1 202 /)
     assert.match(submitted, /^location: \/api\/status\//m)
@@ -71,6 +73,10 @@ describe('Try it, in README.md', () => {
     assert.match(waited, /^HTTP\/1\.1 200 [^]*\npreference-applied: wait=20\r\n[^]*"state":"completed"/)
     assert.match(cancelled, /^HTTP\/1\.1 200 [^]*"state":"cancelled"/)
     assert.match(direct, /^HTTP\/1\.1 200 [^]*"sha256":"[0-9a-f]{64}"/)
+
+    assert.match(retried, /"status":"failed"[^]*HTTP\/1\.1 202 [^]*\nlocation: \/api\/status\/[^]*"status":"processing"/)
+    assert.match(exported, /"files":\[\{"name":"users\.ndjson"[^]*HTTP\/1\.1 200 [^]*\nrepr-digest: sha-256=:[^]*\n\{"id":[^\n]*\n/)
+    assert.match(listed, /^HTTP\/1\.1 200 [^]*\nlink: <\/api\/status\?[^]*\{"items":\[\{"taskId":"[^]*"next":"/)
   })
 })
 

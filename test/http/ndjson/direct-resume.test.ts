@@ -301,6 +301,30 @@ describe('direct uploads that break: what is refused (issue 19)', () => {
     assert.equal(again.body, answer.body)
   })
 
+  test('a small upload whose answer was lost is answered again, also after Upload-Offset: 0', async () => {
+    const small = '{"id":1}\n'
+    const answer = await site.send('small', small)
+    const { bytes } = await site.committed('small')
+    const again = await site.send('small', small, { 'upload-offset': String(bytes) })
+    assert.deepEqual([again.status, again.body, again.headers['idempotent-replayed']], [200, answer.body, 'true'])
+    const other = await site.send('small', '{"id":2}\n', { 'upload-offset': '0' })
+    assert.deepEqual([other.status, other.json.code], [422, 'idempotency_key_reused'])
+    assert.deepEqual(written, [{ id: 1 }])
+  })
+
+  test('the rest of an upload is never taken for a whole one: it needs a key, and a direct answer', async () => {
+    for (const headers of [{ prefer: 'respond-async' }, { 'idempotency-key': undefined }]) {
+      const answer = await ask(site.port, 'POST', '/items', {
+        headers: Object.fromEntries(Object.entries({
+          'content-type': 'application/x-ndjson', 'idempotency-key': '"rest"', 'upload-offset': '9', ...headers,
+        }).filter((entry): entry is [string, string] => entry[1] !== undefined)),
+        body: '{"id":2}\n',
+      })
+      assert.deepEqual([answer.status, (JSON.parse(answer.body) as { code: string }).code], [400, 'invalid_header'])
+    }
+    assert.deepEqual(written, [])
+  })
+
   test('a second client under the key waits, and gets the answer of the first', async () => {
     let go = (): void => undefined
     waitFor = new Promise((resolve) => { go = resolve })

@@ -18,7 +18,7 @@ type Engine = Pick<TasksOptions, 'store' | 'queue' | 'index'>
 let made = 0
 
 interface Closable {
-  close(options: { readonly drainMs: number }): Promise<unknown>
+  close(options?: { readonly drainMs: number }): Promise<unknown>
 }
 
 const opened = new WeakMap<TestContext, Closable[]>()
@@ -39,16 +39,21 @@ const durable: Record<string, (t: TestContext) => Promise<() => Engine>> = {
     const client = new Redis(await redisUrl(), { maxRetriesPerRequest: null })
     closeAfter(t, { close: async () => { client.disconnect() } })
     const namespace = `pools-${String(process.pid)}-${String(made++)}`
-    return () => ({
-      ...redis({ client, namespace }),
-      queue: new BullMQQueue({ connection: client, namespace }),
-    })
+    return () => {
+      const { store, index } = redis({ client, namespace })
+      closeAfter(t, store)
+      return { store, index, queue: new BullMQQueue({ connection: client, namespace }) }
+    }
   },
   'BullMQ on PostgreSQL': async (t) => {
     const pool = new pg.Pool({ connectionString: await postgresUrl(), max: 30 })
     closeAfter(t, { close: () => pool.end() })
     const schema = `pools_${String(process.pid)}_${String(made++)}`
-    return () => postgres({ pool, schema })
+    return () => {
+      const engine = postgres({ pool, schema })
+      closeAfter(t, engine.store)
+      return engine
+    }
   },
 }
 
@@ -159,6 +164,41 @@ for (const [title, open] of Object.entries(durable)) {
     const second = createTasks({ ...engine(), definitions, pools: POOLS })
     closeAfter(t, second)
     assert.equal((await second.wait(taskId, { timeoutMs: 15_000 }))?.status, 'completed')
+  })
+}
+
+for (const [title, open] of Object.entries(durable)) {
+  test(`${title}: a retry runs in the pool that its definition has now`, async (t) => {
+    const engine = await open(t)
+    const work = { name: 'work', attempts: 1 }
+    const before = defineTask({ ...work, pool: 'heavy', run: () => { throw new Error('broken') } })
+    const old = createTasks({ ...engine(), definitions: [before], pools: POOLS })
+    const failed = await old.submit(before, {})
+    assert.equal((await failed.wait({ timeoutMs: 15_000 }))?.status, 'failed')
+    await old.close({ drainMs: 0 })
+    for (const pool of ['large', undefined]) {
+      const now = defineTask({ ...work, ...pool !== undefined && { pool }, run: (_input, { attempt }) => {
+        if (attempt === 2) throw new Error('broken')
+      } })
+      const tasks = createTasks({ ...engine(), definitions: [now], pools: pool === undefined ? {} : { large: {} } })
+      await tasks.retry(failed.taskId)
+      const end = await tasks.wait(failed.taskId, { timeoutMs: 15_000 })
+      assert.equal(end?.status, pool === undefined ? 'completed' : 'failed')
+      await tasks.close({ drainMs: 0 })
+    }
+  })
+
+  test(`${title}: a task of a pool can be cancelled while the process closes`, async (t) => {
+    const engine = await open(t)
+    const { gate, heavy, definitions } = kinds()
+    const web = createTasks({ ...engine(), definitions, pools: POOLS, worker: false })
+    closeAfter(t, web)
+    const { taskId } = await web.submit(heavy, 'waits')
+    const { store, queue, ...rest } = engine()
+    const closing = createTasks({ store, queue, ...rest, definitions, pools: POOLS, worker: false })
+    await closing.close({ drainMs: 0 })
+    assert.equal((await closing.cancel(taskId))?.status, 'cancelled')
+    gate.resolve()
   })
 }
 

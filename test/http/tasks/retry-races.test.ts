@@ -188,6 +188,18 @@ for (const { title, durable, engine } of engines) {
       assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'completed')
     })
 
+    test('at the same time as another one leaves no place of maxPerOwner taken', async () => {
+      const { id, succeed } = await failed(tasks, limited)
+      succeed()
+      await Promise.allSettled([tasks.retry(id), tasks.retry(id), tasks.retry(id)])
+      assert.equal((await tasks.wait(id, { timeoutMs: 10_000 }))?.status, 'completed')
+      // Within 5 seconds. A place is kept for 10 seconds for a job that no record names.
+      await eventually(async () => {
+        const next = await submit(tasks, () => ({}), limited).catch(() => undefined)
+        return next !== undefined && await tasks.wait(next.id, { timeoutMs: 5000 }) !== undefined
+      })
+    })
+
     if (durable) {
       test('whose process dies before its job is in the queue is found by a sweep', async () => {
         const { id, key, succeed } = await failed(tasks)

@@ -195,6 +195,26 @@ describe("DELETE with remove: 'forget'", () => {
     assert.equal((await remove()).status, 404)
   })
 
+  test('with If-Match, a repeated DELETE does not delete the task that the first has cancelled', async (t) => {
+    const work = defineTask({ name: 'work', run: () => new Promise(() => undefined) })
+    const { call, start } = await site(t, 'node', work, forget)
+    const path = `/api/status/${String((await members(await start()))['taskId'])}`
+    const tag = async () => (await call('GET', path)).headers.get('etag') ?? ''
+    const remove = (headers: Record<string, string>) => call('DELETE', path, { headers })
+    const first = await tag()
+    for (const headers of [{ 'if-match': '"other"' }, { 'if-match': `W/${first}` }, { 'if-none-match': '*' }]) {
+      const refused = await remove(headers)
+      assert.deepEqual([refused.status, (await members(refused))['code']], [412, 'precondition_failed'])
+      assert.equal(refused.headers.get('etag'), first)
+    }
+    assert.equal((await remove({ 'if-match': first })).status, 200)
+    const repeated = await remove({ 'if-match': first })
+    assert.deepEqual([repeated.status, repeated.headers.get('etag')], [412, await tag()])
+    assert.equal((await remove({ 'if-match': await tag() })).status, 204)
+    // RFC 9110 section 13.2.1: conditions count only where the answer would be a success.
+    assert.equal((await remove({ 'if-match': first })).status, 404)
+  })
+
   test('leaves the Idempotency-Key of the task taken, so that a late retry starts no second task', async (t) => {
     const { work } = unlucky()
     const { start, call, tasks } = await site(t, 'node', work, forget)
@@ -208,8 +228,21 @@ describe("DELETE with remove: 'forget'", () => {
 
   test('is off by default: a final task is a 409', async (t) => {
     const { call, path, ann } = await failedSite(t)
-    assert.equal((await call('DELETE', path, { headers: ann })).status, 409)
+    for (const headers of [ann, { ...ann, 'if-match': '"other"' }]) {
+      assert.equal((await call('DELETE', path, { headers })).status, 409)
+    }
   })
+})
+
+test('GET and HEAD of a status honour If-Match', async (t) => {
+  const { call, path, ann } = await failedSite(t)
+  const tag = (await call('GET', path, { headers: ann })).headers.get('etag') ?? ''
+  for (const [wanted, status] of [['"other"', 412], [tag, 200], ['*', 200]] as const) {
+    const answer = await call('GET', path, { headers: { ...ann, 'if-match': wanted } })
+    assert.equal(answer.status, status, wanted)
+  }
+  const both = { ...ann, 'if-match': '"other"', 'if-none-match': tag }
+  assert.equal((await call('GET', path, { headers: both })).status, 412)
 })
 
 test('nobody retries, forgets or redelivers a task of another: the answer is that of an unknown id', async (t) => {

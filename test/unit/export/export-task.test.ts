@@ -56,6 +56,11 @@ describe('exportTask', () => {
     }
   })
 
+  test('takes the pool and the priority of defineTask', () => {
+    const { pool, priority } = exportTask({ name: 'users', records: () => [], pool: 'heavy', priority: 5 })
+    assert.deepEqual({ pool, priority }, { pool: 'heavy', priority: 5 })
+  })
+
   test('an export without records is one file', async () => {
     assert.deepEqual((await exported({})).files, [['users.ndjson', '']])
     assert.deepEqual((await exported({ format: 'json' })).files, [['users.json', '[]\n']])

@@ -56,10 +56,10 @@ describe('the run of a spooled upload', () => {
     const background = { name: 'up', blobs: new MemoryBlobs() }
     const write = () => undefined
     const made = (more: Partial<UploadBackgroundOptions>) => ndjsonUpload({ write, background: { ...background, ...more } }).task
-    const { attempts, maxPerOwner, retentionMs, pool, priority } = made({
-      attempts: 3, maxPerOwner: 2, retentionMs: 5000, pool: 'heavy', priority: 7,
-    })
-    assert.deepEqual([attempts, maxPerOwner, retentionMs, pool, priority], [3, 2, 5000, 'heavy', 7])
+    const { attempts, maxPerOwner, retentionMs } = made({ attempts: 3, maxPerOwner: 2, retentionMs: 5000 })
+    assert.deepEqual([attempts, maxPerOwner, retentionMs], [3, 2, 5000])
+    const { pool, priority } = made({ pool: 'heavy', priority: 5 })
+    assert.deepEqual([pool, priority], ['heavy', 5])
     for (const name of ['maxPerOwner', 'retentionMs', 'pool', 'priority'] as const) assert.equal(made({})[name], undefined, name)
     assert.doesNotThrow(() => made({ blobRetentionMs: 1000 }))
     for (const blobRetentionMs of [999, Number.NaN]) assert.throws(() => made({ blobRetentionMs }), /blobRetentionMs/, String(blobRetentionMs))

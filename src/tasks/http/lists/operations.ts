@@ -67,11 +67,11 @@ function pageSchema({ schema }: TaskFormat, byOwner: boolean): Fragment {
   }
 }
 
-/** A parameter of several values, parted by commas. */
+/** A parameter of several values, separated by commas. */
 function listed(name: string, description: string, items: Fragment): Fragment {
   const schema = { type: 'array', items, minItems: 1 }
   return {
-    ...parameter('query', name, { description: `${description}, parted by commas`, schema }),
+    ...parameter('query', name, { description: `${description}, separated by commas`, schema }),
     style: 'form', explode: false,
   }
 }

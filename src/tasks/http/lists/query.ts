@@ -78,7 +78,7 @@ function readStatuses(text: string, { statuses }: QueryRules): ListedStatus[] {
   const found = text.split(',').flatMap((word) => {
     if (Object.hasOwn(statuses, word)) return statuses[word] ?? []
     const words = Object.keys(statuses).join(', ')
-    throw invalid(`status must be one or several of ${words}, parted by commas.`)
+    throw invalid(`status must be one or several of ${words}, separated by commas.`)
   })
   return [...new Set(found)]
 }

@@ -1,0 +1,81 @@
+import type { HttpRequest } from '../../http/exchange.js'
+import { TIMER, SIZE } from '../definition/bounds.js'
+import type { TaskFormat } from './formats.js'
+import type { OwnerOption } from './requester.js'
+import type { FindCallback, FindStart } from './submit-endpoint-options.js'
+
+/** Options of `taskEndpoints`. */
+export interface TaskEndpointsOptions<C = unknown> {
+  /**
+   * Path of the status resource below the mount path, with `{id}` for the task's id: `/tasks/{id}`.
+   */
+  readonly statusPath: string
+  /** The body of answers: `taskFormat` (default), `jobFormat`, or one of your own. */
+  readonly format?: TaskFormat
+  /**
+   * The owner of the tasks. A task exists for its owner only. All others get the answer of an
+   * unknown task. Required, because each choice is wrong for some servers:
+   *
+   * - A function returns the owner's id: `owner: ({ context }) => context.user?.id`. `undefined` is
+   *   an anonymous client, who creates tasks without an owner and can see only such tasks. Anything
+   *   other than a non-empty string or `undefined` is a `TypeError`, which is answered with 500 and
+   *   goes to `onError`.
+   * - `'principal'`: the subject that `authenticate` or the host (`context.principal`) has found. A
+   *   request without one is answered with 401 `unauthorized`, before its body is read.
+   * - `'anyone'`: tasks have no owner. Whoever knows the id (128 random bits) may see and cancel
+   *   the task.
+   *
+   * `maxPerOwner` counts clients without an owner by the network address of their connection.
+   * Behind a proxy they all count as one.
+   */
+  readonly owner: OwnerOption<C>
+  /**
+   * Returns the part of the request that `run` receives as `context`, as JSON. Default: nothing.
+   */
+  readonly context?: (request: HttpRequest<C>) => unknown
+  /**
+   * Finds the callback URL in the body: `(body) => body.callbackUrl`. Requires `callbacks` of
+   * `createTasks`. A URL that can't be called is a 400. A URL in a request for a direct answer is a
+   * 400 too. Default: no callbacks.
+   */
+  readonly callback?: FindCallback<C>
+  /**
+   * Finds the start in the body: `(body) => body.startAt`. A client sends a time of RFC 3339
+   * (`2026-12-24T18:00:00Z`), or a duration without years and months (`PT90M`, `P1D`). Such a
+   * request is answered with 202, whatever it prefers, because there is no result yet. Errors: 400
+   * `invalid_start_at`; 422 `start_at_out_of_range` for a time in the past or more than a year
+   * ahead. The clock of the queue decides. Default: all work starts now.
+   */
+  readonly startAt?: FindStart<C>
+  /**
+   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task, and is a 409
+   * for a final one. `forget`: also deletes a final task, and all that it owns, with a 204. A client
+   * that repeats a DELETE whose answer was lost may then delete the task that it has cancelled,
+   * unless it sends `If-Match` with the `ETag` of the status: then it gets a 412. Default `cancel`.
+   */
+  readonly remove?: 'cancel' | 'forget'
+  /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */
+  readonly maxWaitSeconds?: number
+  /**
+   * Maximum time of a direct answer, in milliseconds. Then the answer is 503 `sync_timeout`, and
+   * the work is stopped. With an Idempotency-Key the work continues, and a retry gets its result.
+   * Default 30 000.
+   */
+  readonly syncTimeoutMs?: number
+  /** Maximum size of a body, in bytes. Default: `maxInputBytes` of the tasks. */
+  readonly maxBodyBytes?: number
+  /** Options of the handler `list`. */
+  readonly list?: {
+    /**
+     * Further query parameters that a request may have, such as one that a policy in front reads.
+     * Default: none, so that they are refused.
+     */
+    readonly also?: readonly string[]
+  }
+}
+
+/** Names and bounds of the options of `taskEndpoints`. */
+export const ENDPOINTS_OPTIONS = {
+  statusPath: 0, format: 0, owner: 0, context: 0, callback: 0, startAt: 0, remove: 0, list: 0,
+  maxWaitSeconds: [0, 3600], syncTimeoutMs: TIMER, maxBodyBytes: SIZE,
+} satisfies Record<keyof TaskEndpointsOptions, unknown>
