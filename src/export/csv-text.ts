@@ -16,6 +16,8 @@ export interface CsvSettings {
   readonly escapeFormulas: boolean
 }
 
+const LINE_BREAK = /[\r\n]/
+
 /**
  * Writes records as CSV (RFC 4180), with a line of headings. A date is ISO 8601, an object is JSON,
  * and `null` and `undefined` are empty.
@@ -35,7 +37,10 @@ export class CsvText<T extends object> implements ExportText<T> {
     this.text += stringify([...records], {
       header: !this.hasHeader, columns: [...columns], escape_formulas: escapeFormulas,
       record_delimiter: 'windows',
+      // A single CR or LF would begin a line of its own, where a text could be a formula.
+      quoted_match: LINE_BREAK,
       cast: {
+        string: (value) => (escapeFormulas && value.startsWith('\n') ? `'${value}` : value),
         boolean: (value) => String(value),
         date: (value) => value.toISOString(),
       },

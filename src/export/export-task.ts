@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { NDJSON_TYPE } from '../ndjson/media-type.js'
 import { jsonSchemaOf, serialiser } from '../ndjson/serialiser.js'
 import { checkNames } from '../runtime/option-names.js'
@@ -8,7 +9,10 @@ import { checkFileName } from '../tasks/definition/file-name.js'
 import { CsvText } from './csv-text.js'
 import { JsonText, type ExportText } from './export-text.js'
 import type { ExportFormat, ExportResult, ExportTaskOptions } from './options.js'
+import { PartsCheckpoint, type PartsForm } from './parts-checkpoint.js'
 import { RecordCursor } from './record-cursor.js'
+import { RecordStart } from './record-start.js'
+import { savedExport, type SavedExport } from './saved-export.js'
 import { writeParts } from './write-parts.js'
 
 const TYPES: Readonly<Record<ExportFormat, string>> = {
@@ -26,8 +30,8 @@ const KNOWN = {
  * Defines a task that writes records as result files: NDJSON, CSV or JSON, in one file or in
  * numbered parts. Memory stays flat, however many records there are.
  *
- * The result is `{ message, records, parts }`, and the status resource lists the files. A run that
- * follows a failure writes all files again.
+ * The result is `{ message, records, parts }`, and the status resource lists the files. With
+ * `partRecords`, a run that follows a failure keeps the finished parts and continues after them.
  *
  * @example
  * import { exportTask } from 'longhaul/export'
@@ -51,35 +55,50 @@ export function exportTask<
     escapeFormulas = true, ...task
   } = options
   checkOptions(where, options)
+  const jsonSchema = schema && jsonSchemaOf(where, schema)
+  const stringify = serialiser<T>(jsonSchema)
   const base = fileName ?? task.name
-  const stringify = serialiser<T>(schema && jsonSchemaOf(where, schema))
+  const settings = digestOf({ format, base, partRecords, columns, escapeFormulas, jsonSchema })
+  const form: PartsForm = {
+    settings, type: TYPES[format],
+    nameOf: (part) => partName(base, format, partRecords === undefined ? undefined : part),
+  }
 
-  const run = async (input: I, context: TaskContext<C>): Promise<ExportResult> => {
-    const { files, progress } = context
+  const run = async (input: I, context: TaskContext<C, SavedExport>): Promise<ExportResult> => {
+    const { files, progress, signal } = context
     const count = await total?.(input, context)
-    const cursor = new RecordCursor(await records(input, context))
+    const saving = partRecords === undefined ? undefined : PartsCheckpoint.of(context, form)
+    const position = await saving?.resume() ?? { parts: 0, records: 0 }
+    if (position.records > 0) progress(position.records, count)
+    const start = new RecordStart(position.records)
+    const cursor = new RecordCursor(await records(input, { ...context, from: start.from }))
     try {
-      const csvColumns = columns ?? await columnsOf(cursor)
+      await start.reach(cursor, signal)
+      const found = format === 'csv' && columns === undefined
+        ? saving?.columns ?? await columnsOf(cursor)
+        : undefined
+      const csvColumns = (columns ?? found ?? []).map(toColumn)
       const textOf = (): ExportText<T> => (
         format === 'csv'
-          ? new CsvText<T>({ columns: csvColumns.map(toColumn), escapeFormulas })
+          ? new CsvText<T>({ columns: csvColumns, escapeFormulas })
           : new JsonText<T>(stringify, format === 'ndjson' ? 'lines' : 'array')
       )
       const end = await writeParts(cursor, {
-        files, textOf, type: TYPES[format], partRecords: partRecords ?? Infinity,
-        nameOf: (part) => partName(base, format, partRecords === undefined ? undefined : part),
+        ...form, files, textOf, partRecords: partRecords ?? Infinity,
         onProgress: (done) => { progress(done, count) },
-      })
+        onPart: async (done) => { await saving?.save(done, found) },
+      }, position)
       return { message: messageOf(end.records), ...end }
     } finally {
       cursor.close()
     }
   }
+  const definition = {
+    ...task, files: true, run,
+    ...partRecords !== undefined && { checkpoint: savedExport(settings) },
+  }
   // The compiler cannot know that `ExportResult` is its own JSON form.
-  const definition = { ...task, files: true, run } as TaskOptions<
-    I, ExportResult, C, In, unknown, N, never
-  >
-  return defineTask(definition)
+  return defineTask(definition as unknown as TaskOptions<I, ExportResult, C, In, unknown, N, never>)
 }
 
 /** The options that are checked here, whatever their types are. */
@@ -118,6 +137,11 @@ async function columnsOf(cursor: RecordCursor<object>): Promise<readonly string[
 
 function toColumn(column: string | { readonly key: string, readonly header?: string }) {
   return typeof column === 'string' ? { key: column } : column
+}
+
+/** Returns a digest of options. Options of the same digest make parts that fit together. */
+function digestOf(options: object): string {
+  return createHash('sha256').update(JSON.stringify(options)).digest('base64url')
 }
 
 function messageOf(records: number): string {

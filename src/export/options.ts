@@ -11,6 +11,16 @@ export type ExportFormat = 'ndjson' | 'csv' | 'json'
 export type ExportContext<C = unknown> =
   Pick<TaskContext<C>, 'taskId' | 'attempt' | 'owner' | 'signal' | 'context'>
 
+/** The context of `records`. */
+export interface RecordsContext<C = unknown> extends ExportContext<C> {
+  /**
+   * Returns the number of records that earlier runs of the task have written, and promises that
+   * the source begins after them. If it is not called before the first record, `exportTask` reads
+   * these records again and skips them. 0 in the first run and without `partRecords`.
+   */
+  readonly from: () => number
+}
+
 /** Result of an export. The files are in the member `files` of the task. */
 export interface ExportResult {
   /** A sentence for people. */
@@ -33,8 +43,11 @@ export interface ExportTaskOptions<
   I, T extends object, C = unknown, In = I, N extends string = string,
 > extends Omit<TaskSettings, 'files'>,
   Pick<TaskOptions<I, ExportResult, C, In, unknown, N>, 'name' | 'input' | 'check' | 'keeps'> {
-  /** Opens the source of the records. It is read only as fast as the files are written. */
-  readonly records: (input: I, context: ExportContext<C>) => MaybePromise<RecordSource<T>>
+  /**
+   * Opens the source of the records. It is read only as fast as the files are written. With
+   * `partRecords`, a run that continues an earlier one needs the same records in the same order.
+   */
+  readonly records: (input: I, context: RecordsContext<C>) => MaybePromise<RecordSource<T>>
   /** Returns the number of records, for progress, if it is known. Default: not known. */
   readonly total?: (input: I, context: ExportContext<C>) => MaybePromise<number | undefined>
   /** Format of the files. `json` is one array in each file. @default 'ndjson' */
@@ -42,7 +55,8 @@ export interface ExportTaskOptions<
   /** Name of the files, without number and extension. Default: the name of the task. */
   readonly fileName?: string
   /**
-   * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`.
+   * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`. A run
+   * that follows a failure, a crash or a retry keeps the finished files and continues after them.
    * Default: no limit, and one file without a number.
    */
   readonly partRecords?: number

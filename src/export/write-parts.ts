@@ -16,6 +16,8 @@ export interface PartsSettings<T> {
   readonly textOf: () => ExportText<T>
   /** Called with the number of records that were written. */
   readonly onProgress: (records: number) => void
+  /** Called after each part, with the number of records that were written. */
+  readonly onPart: (records: number) => Promise<void>
 }
 
 /** Position in an export: parts that are complete, and their records. */
@@ -31,10 +33,9 @@ export interface ExportPosition {
  * @param from - parts that an earlier run has written; the cursor begins after their records
  */
 export async function writeParts<T>(
-  cursor: RecordCursor<T>, settings: PartsSettings<T>,
-  from: ExportPosition = { parts: 0, records: 0 },
+  cursor: RecordCursor<T>, settings: PartsSettings<T>, from: ExportPosition,
 ): Promise<ExportPosition> {
-  const { files, nameOf, type } = settings
+  const { files, nameOf, type, onPart } = settings
   let { parts, records } = from
   const count = (added: number): void => {
     records += added
@@ -43,6 +44,7 @@ export async function writeParts<T>(
   while (parts === 0 || await cursor.hasNext()) {
     await files.write(nameOf(parts + 1), partBytes(cursor, settings, count), { type })
     parts++
+    await onPart(records)
   }
   return { parts, records }
 }

@@ -32,7 +32,7 @@ export interface TaskFiles {
    * is written, so the file may be larger than memory. Files may be written concurrently.
    *
    * Clients see the files once the task is completed, in the order of the calls. If the run fails,
-   * is cancelled or stops, its files are deleted.
+   * is cancelled or stops, its files are deleted. `exportTask` keeps finished parts for a later run.
    *
    * A name has 1 to 128 characters: letters, digits, spaces and punctuation of any script, but none
    * of `/ \ : * ? " < > |`. It begins with no dot and no space, and ends with neither.

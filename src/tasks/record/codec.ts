@@ -84,7 +84,7 @@ export interface TaskSnapshot {
   readonly errorFields: ErrorFields | undefined
   /** Id of the process that runs the task, if the store outlives it and the run does not. */
   readonly holder: string | undefined
-  /** Names of the blobs of its result files, in the order of `files`. Absent without files. */
+  /** Names of the blobs of its result files, or of those that a later run may take over. */
   readonly blobs?: readonly string[] | undefined
   /** The task as clients see it, as JSON text, without the URLs of its files. */
   readonly text: string

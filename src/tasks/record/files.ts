@@ -10,7 +10,10 @@ export type FileRun = readonly [run: string, slots: number]
 export interface RecordFiles {
   /** The files of a completed task, as clients see them. */
   readonly files?: readonly TaskFile[] | undefined
-  /** Names of the blobs of `files`, in the same order. See `fileKey`. */
+  /**
+   * Names of the blobs of `files`, in the same order. Before the task is completed: those that a
+   * later run may take over. See `fileKey`.
+   */
   readonly blobs?: readonly string[] | undefined
   /** The attempts that may have blobs which are not in `blobs`. */
   readonly fileRuns?: readonly FileRun[] | undefined
@@ -46,7 +49,7 @@ export function withFileRun(
   return slots === 0 ? others : [...others, [run, slots]]
 }
 
-/** Returns the keys of the blobs that no client can see and that may exist. */
+/** Returns the keys of the blobs that may exist and that neither a client nor a run needs. */
 export function hiddenFileKeys({ id, blobs, fileRuns = [] }: FileOwner): readonly string[] {
   const seen = new Set(blobs)
   return fileRuns.flatMap(([run, slots]) => (

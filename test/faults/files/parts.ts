@@ -13,7 +13,7 @@ export interface Place {
   readonly folder: string
 }
 
-const TIMES = { lockDurationMs: 2000, stalledIntervalMs: 1000 }
+const TIMES = { lockDurationMs: 2000, stalledIntervalMs: 1000, maxStalledCount: 1000 }
 
 /** Opens what tasks need, and a view of the blobs. */
 export function openParts(kind: string, { url, name, folder }: Place) {

@@ -11,6 +11,8 @@ import { RunFiles } from './run-files.js'
  * for a store that is away.
  */
 const MARGIN_MS = 3_600_000
+/** Time that a task waits for a later run, beyond its own run and retention, in milliseconds. */
+const WAIT_MS = 86_400_000
 
 /** One attempt, as its files need it. */
 interface Attempt {
@@ -29,12 +31,18 @@ export function openRunFiles(
   if (!definition.files || !blobs) return undefined
   const { timeoutMs, maxFileBytes = settings.maxFileBytes } = definition
   const run = fileRunOf(record)
+  const change = async (to: (record: TaskRecord) => TaskChange): Promise<void> => {
+    const now = await write(to)
+    if (!now?.moved) throw new Error('The run was replaced by a later one')
+  }
+  // A run that takes a file over needs it for as long as the run that wrote it.
+  const maxKeptMs = definition.checkpoint ? timeoutMs + retentionMs + WAIT_MS : 0
   return new RunFiles({
-    taskId: record.id, run, blobs, maxFileBytes, stop,
-    ttlMs: timeoutMs + retentionMs + MARGIN_MS,
-    reserve: async (slots) => {
-      const now = await write(({ fileRuns }) => ({ fileRuns: withFileRun(fileRuns, run, slots) }))
-      if (!now?.moved) throw new Error('The run was replaced by a later one')
-    },
+    taskId: record.id, run, blobs, maxFileBytes, stop, maxKeptMs,
+    ttlMs: maxKeptMs + timeoutMs + retentionMs + MARGIN_MS,
+    reserve: (slots) => (
+      change(({ fileRuns }) => ({ fileRuns: withFileRun(fileRuns, run, slots) }))
+    ),
+    keep: (names) => change(() => ({ blobs: names })),
   })
 }

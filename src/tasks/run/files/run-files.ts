@@ -8,6 +8,7 @@ import { checkFileName, checkFileType } from '../../definition/file-name.js'
 import {
   OCTETS, WRITE_FILE, type FileContent, type TaskFile, type TaskFiles, type WriteFileOptions,
 } from '../../definition/files.js'
+import type { KeepableFiles, KeptFile } from '../../definition/kept-files.js'
 import { blobName, fileKey, withFileRun, type RecordFiles } from '../../record/files.js'
 import { permanent } from '../failure.js'
 import { failedOutcome, type Outcome } from '../run.js'
@@ -27,12 +28,16 @@ export interface RunFilesSettings {
   readonly blobs: Blobs
   /** Lifetime of a blob. It ends after that of the record. In milliseconds. */
   readonly ttlMs: number
+  /** Maximum age of files that this run takes over from an earlier one, in milliseconds. */
+  readonly maxKeptMs: number
   /** Maximum size of all files, in bytes. */
   readonly maxFileBytes: number
   /** Stops the run. */
   readonly stop: Stop
   /** Writes into the record that this run may have blobs in so many slots. */
   readonly reserve: (slots: number) => Promise<void>
+  /** Writes into the record that these blobs are not deleted when a run ends. */
+  readonly keep: (blobs: readonly string[]) => Promise<void>
 }
 
 interface Written {
@@ -41,10 +46,12 @@ interface Written {
 }
 
 /** The files of one run. */
-export class RunFiles implements TaskFiles {
+export class RunFiles implements KeepableFiles {
   private readonly names = new Set<string>()
   /** The complete files by their slots. */
   private readonly written = new Map<number, Written>()
+  /** Slots of files that a later run may need. */
+  private readonly kept = new Set<number>()
   /** Slots of files that were begun. */
   private begun = 0
   private reserved = 0
@@ -64,6 +71,33 @@ export class RunFiles implements TaskFiles {
     return file
   }
 
+  /** Keeps the files of this run; see `KeepableFiles`. */
+  async keep(): Promise<readonly KeptFile[]> {
+    const inOrder = this.inOrder()
+    await this.settings.keep(inOrder.map(([, { blob }]) => blob))
+    if (this.over) throw new Error('The run has ended')
+    for (const [slot] of inOrder) this.kept.add(slot)
+    return inOrder.map(([, { file, blob }]) => ({ ...file, blob }))
+  }
+
+  /** Takes over the files of an earlier run; see `KeepableFiles`. */
+  async adopt(files: readonly KeptFile[], since: number): Promise<boolean> {
+    const { taskId, blobs, maxKeptMs } = this.settings
+    if (Date.now() - since > maxKeptMs || files.length > MAX_FILES) return false
+    for (const { blob, size } of files) {
+      if ((await blobs.stat(fileKey(taskId, blob)))?.size !== size) return false
+    }
+    for (const [slot, { blob, ...file }] of files.entries()) {
+      this.names.add(file.name)
+      this.written.set(slot, { file, blob })
+      this.kept.add(slot)
+      this.bytes += file.size
+    }
+    this.begun = files.length
+    this.reserved = files.length
+    return true
+  }
+
   /**
    * Takes no more files. A run that has returned without waiting for a file has failed, because the
    * file would be missing.
@@ -77,26 +111,31 @@ export class RunFiles implements TaskFiles {
   }
 
   /** Returns what a completed record says of the files, given the attempts that it names. */
-  recorded({ fileRuns = [] }: RecordFiles): RecordFiles {
+  recorded({ fileRuns = [], blobs: kept = [] }: RecordFiles): RecordFiles {
     const { run } = this.settings
-    const inOrder = [...this.written].sort(([one], [other]) => one - other)
+    const inOrder = this.inOrder()
     const files = inOrder.map(([, { file }]) => file)
     const blobs = inOrder.map(([, { blob }]) => blob)
     const isLeft = files.length < this.begun
     return {
-      ...files.length > 0 && { files, blobs },
+      ...files.length > 0 ? { files, blobs } : kept.length > 0 && { blobs },
       fileRuns: withFileRun(fileRuns, run, isLeft ? this.begun : 0),
     }
   }
 
-  /** Deletes all files of this run. Never rejects, because blobs expire. */
+  /** Deletes the files of this run that it does not keep. Never rejects, because blobs expire. */
   async discard(): Promise<void> {
     this.over = true
     this.end.abort(new Error('The run has ended'))
     const { taskId, blobs } = this.settings
-    const keys = [...this.written.values()].map(({ blob }) => fileKey(taskId, blob))
+    const discarded = [...this.written].filter(([slot]) => !this.kept.has(slot))
     this.written.clear()
-    await deleteFiles(blobs, keys)
+    await deleteFiles(blobs, discarded.map(([, { blob }]) => fileKey(taskId, blob)))
+  }
+
+  /** Returns the complete files with their slots, ordered by slot. */
+  private inOrder(): readonly (readonly [number, Written])[] {
+    return [...this.written].sort(([one], [other]) => one - other)
   }
 
   private async writeFile(

@@ -1,0 +1,33 @@
+import type { TaskFile, TaskFiles } from './files.js'
+
+/** A complete file of a run, with the name of its blob within the task. */
+export interface KeptFile extends TaskFile {
+  readonly blob: string
+}
+
+/**
+ * The files of a run that a later run of the same task can take over. For tasks of longhaul, which
+ * save in their checkpoint what `keep` returns.
+ */
+export interface KeepableFiles extends TaskFiles {
+  /**
+   * Keeps all complete files of this run, also when it fails. Returns them in the order in which
+   * they were begun.
+   *
+   * @throws {Error} Another run has replaced this one, or the task has ended.
+   */
+  keep(): Promise<readonly KeptFile[]>
+  /**
+   * Takes over all files that an earlier run has kept. Call it before the first `write`. Returns
+   * `false` and takes none if one of them no longer exists or is too old: it would expire before
+   * the task does.
+   *
+   * @param since - time at which the oldest was begun, in milliseconds since 1970
+   */
+  adopt(files: readonly KeptFile[], since: number): Promise<boolean>
+}
+
+/** Returns whether a later run can take over these files. Those of a test are not kept. */
+export function areKeepable(files: TaskFiles): files is KeepableFiles {
+  return 'keep' in files && 'adopt' in files
+}
