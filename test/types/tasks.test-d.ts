@@ -54,6 +54,26 @@ export async function submitting(): Promise<void> {
   await tasks.submit(report, { year: 1 }, { retries: 1 })
 }
 
+/** Later, pools and priorities: a Date, a name and a number. */
+export async function scheduling(): Promise<void> {
+  const video = defineTask({ name: 'video', pool: 'heavy', priority: 5, run: () => 1 })
+  const pooled = createTasks({ ...memory(), definitions: [video], pools: { heavy: { concurrency: 2 } }, work: ['heavy'] })
+  await pooled.submit(video, {}, { startAt: new Date(), priority: 1 })
+  await pooled.ownedBy('ann').submit(video, {}, { startAt: new Date(), priority: 1 })
+  // @ts-expect-error a start is a Date
+  await pooled.submit(video, {}, { startAt: '2026-12-24T18:00:00Z' })
+  // @ts-expect-error a priority is a number
+  await pooled.submit(video, {}, { priority: 'high' })
+  // @ts-expect-error the pool is that of the definition
+  await pooled.submit(video, {}, { pool: 'heavy' })
+  // @ts-expect-error a pool is named by a text
+  defineTask({ name: 'a', pool: 1, run: () => 1 })
+  // @ts-expect-error a priority is a number
+  defineTask({ name: 'b', priority: 'high', run: () => 1 })
+  // @ts-expect-error the concurrency is a number
+  createTasks({ ...memory(), definitions: [video], pools: { heavy: { concurrency: '2' } } })
+}
+
 /** Submitting in a transaction: whatever has `query(text, values)`, resolving to `{ rows }`. */
 export async function inTransaction(
   client: { query(text: string, values: unknown[]): Promise<{ rows: object[] }> },
