@@ -6,6 +6,12 @@ import type { TaskFile } from '../definition/files.js'
  */
 export type FileRun = readonly [run: string, slots: number]
 
+/**
+ * Maximum number of attempts that a record names. The blobs of earlier ones were deleted when those
+ * attempts ended, or expire. Without a limit, each retry would delete all of them again.
+ */
+const MAX_FILE_RUNS = 10
+
 /** The members of a record that belong to its result files. */
 export interface RecordFiles {
   /** The files of a completed task, as clients see them. */
@@ -41,12 +47,12 @@ export function fileKey(taskId: string, blob: string): string {
   return `task-files/${taskId}/${blob}`
 }
 
-/** Returns a list of attempts in which `run` has reserved `slots`, or none. */
+/** Returns the latest attempts, among which `run` has reserved `slots`, or none. */
 export function withFileRun(
   runs: readonly FileRun[] | undefined, run: string, slots: number,
 ): readonly FileRun[] {
   const others = (runs ?? []).filter(([name]) => name !== run)
-  return slots === 0 ? others : [...others, [run, slots]]
+  return slots === 0 ? others : [...others.slice(1 - MAX_FILE_RUNS), [run, slots]]
 }
 
 /** Returns the keys of the blobs that may exist and that neither a client nor a run needs. */
