@@ -134,7 +134,7 @@ describe('cancelling', () => {
 
 test('SPEC 3.1: a task for later is watched through its start, at each endpoint that starts work', async () => {
   const bodies = {
-    '/api/long-running-task': { task: 'wait', data: { ms: 10 } }, '/start-job': { ms: 10 }, '/start-task': { data: 'x' },
+    '/api/long-running-task': { task: 'wait', data: { ms: 10 } }, '/start-job': { ms: 10 }, '/start-task': { taskData: 'x' },
   }
   await Promise.all(Object.entries(bodies).map(async ([endpoint, body]) => {
     const begun = await client.ask('POST', endpoint, { body: { ...body, startAt: 'PT2S' } })
