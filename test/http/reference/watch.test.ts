@@ -131,3 +131,21 @@ describe('cancelling', () => {
     assert.equal((await client.ended(next)).json.status, 'completed')
   })
 })
+
+test('SPEC 3.1: a task for later is watched through its start, at each endpoint that starts work', async () => {
+  const bodies = {
+    '/api/long-running-task': { task: 'wait', data: { ms: 10 } }, '/start-job': { ms: 10 }, '/start-task': { taskData: 'x' },
+  }
+  await Promise.all(Object.entries(bodies).map(async ([endpoint, body]) => {
+    const begun = await client.ask('POST', endpoint, { body: { ...body, startAt: 'PT2S' } })
+    assert.equal(begun.status, 202, endpoint)
+    const path = begun.headers.get('location') ?? ''
+    const poll = client.ask('GET', path, { headers: { prefer: 'wait=20' } })
+    const seen: { status?: string, state?: string, startAt?: string }[] = []
+    for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)
+    const words = seen.map(({ status, state }) => status ?? state)
+    assert.deepEqual([words[0], words.at(-1)], [endpoint === '/start-job' ? 'scheduled' : 'processing', 'completed'], endpoint)
+    assert.ok(Date.parse(seen[0]?.startAt ?? '') > Date.now() - 20_000, endpoint)
+    assert.match((await poll).text, /"completed"/)
+  }))
+})
