@@ -35,7 +35,7 @@ export type { CallbackFault, CallbackState, CallbackView } from './tasks/record/
 export type { TaskEvent } from './tasks/record/task-channel.js'
 export type { TaskSnapshot } from './tasks/record/codec.js'
 export type { TaskFailure, TaskProgress } from './tasks/record/record.js'
-export type { AttemptView } from './tasks/record/run-history.js'
+export type { AttemptView, RunError } from './tasks/record/run-history.js'
 export type { TaskState } from './tasks/record/state.js'
 export type {
   CancelledTask, CompletedTask, FailedTask, PastAttempt, ProcessingTask, QueuedTask, ScheduledTask,

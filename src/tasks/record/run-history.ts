@@ -20,7 +20,7 @@ export interface AttemptView {
 }
 
 /** The reason why a run failed. */
-interface RunError {
+export interface RunError {
   readonly code: string
   readonly message: string
 }

@@ -98,7 +98,7 @@ async function main(): Promise<void> {
 
   await told()
   await files()
-  await exports()
+  await exportedFile()
   await vocabulary()
   await frameworks()
 
@@ -130,7 +130,7 @@ async function told(): Promise<void> {
 }
 
 /** Records go into the blobs of a folder as they were sent; a task reads them; files and blobs are served in parts. */
-async function exports(): Promise<void> {
+async function exportedFile(): Promise<void> {
   const users = exportTask({ name: 'users', format: 'csv', records: () => [{ id: 1 }] })
   const engine = memory()
   const own = createTasks({ ...engine, definitions: [users] })
