@@ -129,7 +129,7 @@ async function told(): Promise<void> {
   assert.match(sent[0]?.headers['webhook-signature'] ?? '', /^v1,/)
 }
 
-/** Records go into the blobs of a folder as they were sent; a task reads them; files and blobs are served in parts. */
+/** An export ends in a file. */
 async function exportedFile(): Promise<void> {
   const users = exportTask({ name: 'users', format: 'csv', records: () => [{ id: 1 }] })
   const engine = memory()
@@ -143,6 +143,7 @@ async function exportedFile(): Promise<void> {
   await engine.blobs.close()
 }
 
+/** Records go into the blobs of a folder as they were sent; a task reads them; files and blobs are served in parts. */
 async function files(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'longhaul-consumer-'))
   const blobs = new FolderBlobs(join(folder, 'blobs'))
