@@ -10,7 +10,7 @@ import { PINNED } from '../frame/program.js'
 import { table } from '../frame/table.js'
 
 const { values: { quick, only = '' } } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
-const SERVERS = ['bare', 'longhaul', 'express']
+const SERVERS = ['bare', 'longhaul', 'result-files', 'express']
 const MIB = 1024 * 1024
 
 const folder = await mkdtemp(join(tmpdir(), 'longhaul-bench-'))
