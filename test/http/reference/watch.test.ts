@@ -105,23 +105,26 @@ describe('events', () => {
 
 describe('cancelling', () => {
   for (const kind of ['task', 'job'] as const) {
-    test(`DELETE ends a ${kind} at once, and only once`, async () => {
+    test(`DELETE ends a ${kind} at once; another one with its old ETag is a 412, and one without deletes it`, async () => {
       const path = await begin(60_000, kind)
+      const before = (await client.ask('GET', path)).headers.get('etag') ?? ''
       const cancelled = await client.ask('DELETE', path)
       assert.equal(cancelled.status, 200)
       assert.equal(cancelled.json[kind === 'task' ? 'status' : 'state'], 'cancelled')
       assert.equal((await client.ask('GET', path)).text, cancelled.text)
-      const again = await client.ask('DELETE', path)
-      assert.equal(again.status, 409)
-      assert.equal(again.json.code, 'task_already_final')
+      const repeated = await client.ask('DELETE', path, { headers: { 'if-match': before } })
+      assert.deepEqual([repeated.status, repeated.json.code], [412, 'precondition_failed'])
+      assert.equal((await client.ask('DELETE', path)).status, 204)
+      assert.equal((await client.ask('GET', path)).status, 404)
     })
   }
 
-  test('a task that has ended stays as it is', async () => {
+  test('SPEC 4.1: DELETE of a task that has ended deletes it', async () => {
     const path = await begin(0)
     await client.ended(path)
-    assert.equal((await client.ask('DELETE', path)).status, 409)
-    assert.equal((await client.ask('GET', path)).json.status, 'completed')
+    assert.equal((await client.ask('DELETE', path)).status, 204)
+    assert.equal((await client.ask('GET', path)).status, 404)
+    assert.equal((await client.ask('DELETE', path)).status, 404)
   })
 
   test('DELETE stops the run, and its slot in the queue is free again', async () => {
