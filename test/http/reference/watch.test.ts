@@ -119,7 +119,7 @@ describe('cancelling', () => {
     })
   }
 
-  test('SPEC 4.1: DELETE of a task that has ended deletes it', async () => {
+  test('SPEC 4.1.DELETE: DELETE of a task that has ended deletes it', async () => {
     const path = await begin(0)
     await client.ended(path)
     assert.equal((await client.ask('DELETE', path)).status, 204)
