@@ -10,7 +10,7 @@ import { SmallProcess } from './small-process.js'
 const MIB = 1 << 20
 const isLarge = process.env['LONGHAUL_LARGE'] !== undefined
 /** `npm run test:large` writes more than 32 bits can count. */
-const MEBIBYTES = isLarge ? 5 * 1024 : 200
+const MEBIBYTES = isLarge ? 10 * 1024 : 200
 const USERS = isLarge ? 20_000_000 : 500_000
 
 interface FileBody { readonly url: string, readonly size: number, readonly digest: string }
