@@ -74,8 +74,11 @@ describe('accepting on PostgreSQL', () => {
   test('inputs above the size of a batch travel in several statements', async () => {
     const text = 'x'.repeat(200_000)
     const accepted = await Promise.all([1, 2, 3].map((n) => tasks.submit(report, { n, text })))
-    // The input of a large task is in its job only.
-    assert.equal(writes().length, 1 + 3)
+    const jobs = writes().filter((text) => text.includes('.job '))
+    assert.equal(jobs.length, 3)
+    // An input has an entry of its own, which is written first. Records of one turn share a statement.
+    const records = writes().length - jobs.length
+    assert.ok(records >= 1 && records <= 3, String(records))
     assert.equal(new Set(accepted.map(({ taskId }) => taskId)).size, 3)
   })
 
