@@ -1,10 +1,7 @@
-import timers from 'node:timers'
 import type { Entry } from '../../src/stores/store.js'
 import type { Query } from './connections.js'
 import type { Entries } from './entries.js'
-
-// Captured at once: a server keeps real time, also under a test's fake timers.
-const { setImmediate } = timers
+import { TurnBatches } from './turn-batches.js'
 
 /** Maximum number of keys in one statement. It bounds the size of a reply. */
 const MAX_KEYS = 64
@@ -14,35 +11,19 @@ const MAX_KEYS = 64
  * or those of requests that arrived together. A key that several callers want is read once.
  */
 export class Reads {
-  private batch: Batch | undefined
+  private readonly batches: TurnBatches<Set<string>, ReadonlyMap<string, Entry>>
 
-  constructor(private readonly entries: Entries, private readonly query: Query) {}
+  constructor(entries: Entries, query: Query) {
+    this.batches = new TurnBatches(
+      () => new Set<string>(),
+      (keys): Promise<ReadonlyMap<string, Entry>> => entries.getAll(query, [...keys]),
+    )
+  }
 
   /** Returns the live entry at `key`. */
   async get(key: string): Promise<Entry | undefined> {
-    if (this.batch && this.batch.keys.size >= MAX_KEYS) this.send()
-    const batch = this.batch ?? this.begin()
-    batch.keys.add(key)
-    return (await batch.found).get(key)
+    const { content: keys, sent } = this.batches.open(({ size }) => size >= MAX_KEYS)
+    keys.add(key)
+    return (await sent).get(key)
   }
-
-  private begin(): Batch {
-    const batch = this.batch = new Batch()
-    setImmediate(() => { if (this.batch === batch) this.send() })
-    return batch
-  }
-
-  private send(): void {
-    const { batch } = this
-    if (!batch) return
-    this.batch = undefined
-    batch.resolve(this.entries.getAll(this.query, [...batch.keys]))
-  }
-}
-
-/** Entries that are read together. */
-class Batch {
-  readonly keys = new Set<string>()
-  declare resolve: (found: Promise<ReadonlyMap<string, Entry>>) => void
-  readonly found = new Promise<ReadonlyMap<string, Entry>>((resolve) => { this.resolve = resolve })
 }

@@ -1,10 +1,7 @@
-import timers from 'node:timers'
 import { sqlState } from '../faults.js'
 import { MAX_TTL_MS } from '../lifetime.js'
+import { TurnBatches } from '../turn-batches.js'
 import type { JobDatabase } from './job-database.js'
-
-// Captured at once: a server keeps real time, also under a test's fake timers.
-const { setImmediate } = timers
 
 /** Maximum size of the data in one statement, in UTF-16 units. Larger data travels alone. */
 const MAX_BATCH_LENGTH = 262_144
@@ -45,35 +42,23 @@ export interface NewJob {
  * one, each is added alone, so that it harms no other.
  */
 export class JobWrites {
-  private batch: Batch | undefined
+  private readonly batches = new TurnBatches(() => new Jobs(), ({ items }) => this.write(items))
 
   constructor(private readonly database: JobDatabase, private readonly queue: string) {}
 
   /** Adds a job, if there is none of its id. */
   async add(job: NewJob): Promise<void> {
-    if (this.batch && this.batch.length + job.data.length > MAX_BATCH_LENGTH) this.send()
-    const batch = this.batch ?? this.begin()
-    batch.jobs.push(job)
-    batch.length += job.data.length
+    const { content: jobs, sent } = this.batches.open(({ length }) => (
+      length + job.data.length > MAX_BATCH_LENGTH
+    ))
+    jobs.items.push(job)
+    jobs.length += job.data.length
     try {
-      await batch.written
+      await sent
     } catch (error) {
-      if (batch.jobs.length === 1 || !isRefusedValue(error)) throw error
+      if (jobs.items.length === 1 || !isRefusedValue(error)) throw error
       await this.write([job])
     }
-  }
-
-  private begin(): Batch {
-    const batch = this.batch = new Batch()
-    setImmediate(() => { if (this.batch === batch) this.send() })
-    return batch
-  }
-
-  private send(): void {
-    const { batch } = this
-    if (!batch) return
-    this.batch = undefined
-    batch.resolve(this.write(batch.jobs))
   }
 
   private write(jobs: readonly NewJob[]): Promise<unknown> {
@@ -95,10 +80,8 @@ function isRefusedValue(error: unknown): boolean {
 }
 
 /** Jobs that are added together. */
-class Batch {
-  readonly jobs: NewJob[] = []
+class Jobs {
+  readonly items: NewJob[] = []
   /** Length of their data. */
   length = 0
-  declare resolve: (written: Promise<unknown>) => void
-  readonly written = new Promise<unknown>((resolve) => { this.resolve = resolve })
 }

@@ -1,13 +1,10 @@
-import timers from 'node:timers'
 import type { Check } from '../../../src/stores/index-writes.js'
 import type { ListedTask } from '../../../src/stores/task-index.js'
 import type { Database } from '../database.js'
 import { expiry, slot, toLifetime } from '../lifetime.js'
 import type { NewEntry } from '../entries.js'
+import { TurnBatches } from '../turn-batches.js'
 import { putSql, putValues } from './put-sql.js'
-
-// Captured at once: a server keeps real time, also under a test's fake timers.
-const { setImmediate } = timers
 
 /** Maximum size of the values in one statement, in UTF-16 units. A larger value travels alone. */
 const MAX_BATCH_LENGTH = 262_144
@@ -21,8 +18,8 @@ const MAX_BATCH_LENGTH = 262_144
  */
 export class FirstWrites {
   private readonly text: string
-  private batch: Batch | undefined
-  /** Batches that are being written. */
+  private readonly batches = new TurnBatches(() => new Writes(), (writes) => this.send(writes))
+  /** Statements that are under way. */
   private readonly writing = new Set<Promise<unknown>>()
 
   constructor(private readonly database: Database) {
@@ -35,82 +32,66 @@ export class FirstWrites {
    */
   async create(entry: NewEntry): Promise<boolean> {
     const ttlMs = toLifetime(entry.ttlMs)
-    const batch = this.batchFor(entry)
-    batch.entries.set(entry.key, { ...entry, ttlMs })
-    batch.length += entry.value.length
-    return (await batch.written).has(entry.key)
+    const { key, value } = entry
+    // A statement can write each key once.
+    const { content: writes, sent } = this.batches.open(({ entries, length }) => (
+      entries.has(key) || length + value.length > MAX_BATCH_LENGTH
+    ))
+    writes.entries.set(key, { ...entry, ttlMs })
+    writes.length += value.length
+    return (await sent).has(key)
   }
 
   /** Adds a check. Replaces an earlier time. */
   async add(check: Check): Promise<void> {
-    const batch = this.batch ?? this.begin()
-    batch.checks.set(check.entry, check)
-    await batch.written
+    const { content: { checks }, sent } = this.batches.open()
+    checks.set(check.entry, check)
+    await sent
   }
 
   /** Puts the first version of a task into the lists. */
   async put(task: ListedTask): Promise<void> {
-    const batch = this.batch ?? this.begin()
-    const other = batch.tasks.get(task.id)
-    if (!other || other.createdAt <= task.createdAt) batch.tasks.set(task.id, task)
-    await batch.written
+    const { content: { tasks }, sent } = this.batches.open()
+    const other = tasks.get(task.id)
+    if (!other || other.createdAt <= task.createdAt) tasks.set(task.id, task)
+    await sent
   }
 
   /** Resolves once all writes so far were written, or have failed. */
   async settle(): Promise<void> {
-    this.send()
+    this.batches.send()
     await Promise.allSettled(this.writing)
   }
 
-  /** Returns the batch for an entry. A statement can write each key once. */
-  private batchFor({ key, value }: NewEntry): Batch {
-    const { batch } = this
-    if (batch && (batch.entries.has(key) || batch.length + value.length > MAX_BATCH_LENGTH)) {
-      this.send()
-    }
-    return this.batch ?? this.begin()
-  }
-
-  private begin(): Batch {
-    const batch = this.batch = new Batch()
-    setImmediate(() => { if (this.batch === batch) this.send() })
-    return batch
-  }
-
-  private send(): void {
-    const { batch } = this
-    if (!batch) return
-    this.batch = undefined
-    const written = this.write(batch)
-    batch.resolve(written)
+  private send(writes: Writes): Promise<ReadonlySet<string>> {
+    const written = this.write(writes)
     const settled = written.catch(() => undefined).finally(() => { this.writing.delete(settled) })
     this.writing.add(settled)
+    return written
   }
 
   /** Returns the keys of the entries that were created. */
-  private async write(batch: Batch): Promise<ReadonlySet<string>> {
-    const entries = [...batch.entries.values()]
-    const checks = [...batch.checks.values()]
+  private async write(writes: Writes): Promise<ReadonlySet<string>> {
+    const entries = [...writes.entries.values()]
+    const checks = [...writes.checks.values()]
     const rows = await this.database.repeated<{ readonly key: string }>(this.text, [
       entries.map(({ key }) => key), entries.map(({ value }) => value),
       entries.map(({ revision }) => revision), entries.map(({ ttlMs }) => ttlMs),
       checks.map(({ entry }) => entry), checks.map(({ afterMs }) => afterMs),
-      ...putValues([...batch.tasks.values()]),
+      ...putValues([...writes.tasks.values()]),
     ])
     return new Set(rows.map(({ key }) => key))
   }
 }
 
 /** Writes that are sent together. */
-class Batch {
+class Writes {
   readonly entries = new Map<string, NewEntry>()
   readonly checks = new Map<string, Check>()
   /** By id: an id has one row. */
   readonly tasks = new Map<string, ListedTask>()
   /** Length of the values of the entries. */
   length = 0
-  declare resolve: (written: Promise<ReadonlySet<string>>) => void
-  readonly written = new Promise<ReadonlySet<string>>((resolve) => { this.resolve = resolve })
 }
 
 /** Returns the statement that writes a batch and returns the keys of the entries it created. */
