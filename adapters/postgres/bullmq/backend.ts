@@ -1,12 +1,13 @@
 import timers from 'node:timers'
-import {
-  PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
-  type Job as BullJob, type RedisQueueBackend,
+import type {
+  BackendFactory, ConnectionOptions, Job as BullJob, PostgresConnection, PostgresQueueBackend,
+  Queue as BullQueue, RedisQueueBackend, Worker,
 } from 'bullmq'
 import type { QueueCounts } from '../../../src/queues/queue.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
-import { HostConnection } from './connection.js'
+import { loadBullMQ } from '../../bullmq/load-bullmq.js'
+import { openConnection } from './connection.js'
 import type { JobDatabase } from './job-database.js'
 import { JobWrites } from './job-writes.js'
 
@@ -44,15 +45,17 @@ export class PostgresBackend implements Backend {
   constructor(
     private readonly database: JobDatabase, schema: string, private readonly name: string,
   ) {
+    const { Queue } = loadBullMQ()
     const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
-      new HostQueueBackend(new HostConnection(database, schema, queue), queue, options as never)
+      openBackend(openConnection(database, schema, queue), queue, options as never)
     )
     this.jobs = new JobWrites(database, name)
     this.factory = factory as unknown as Factory
-    this.queue = new BullQueue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
+    this.queue = new Queue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
   }
 
   createWorker(run: Processor, settings: WorkerSettings): Worker<JobData> {
+    const { Worker } = loadBullMQ()
     return new Worker<JobData>(this.name, run, { ...settings, ...UNUSED }, this.factory)
   }
 
@@ -138,12 +141,27 @@ export class PostgresBackend implements Backend {
 }
 
 /**
- * BullMQ's own backend keeps the outcome of its start. If the server was away at that time, no job
- * could ever be completed.
+ * Opens BullMQ's backend for one queue. BullMQ's own class keeps the outcome of its start. If the
+ * server was away at that time, no job could ever be completed.
  */
-class HostQueueBackend extends PostgresQueueBackend {
-  override waitUntilReady(): Promise<void> {
-    return this.connection.waitUntilReady()
+function openBackend(
+  connection: PostgresConnection, ...queue: QueueArguments
+): PostgresQueueBackend {
+  hostBackendClass ??= defineBackend()
+  return new hostBackendClass(connection, ...queue)
+}
+
+type QueueArguments = ConstructorParameters<typeof PostgresQueueBackend> extends
+[unknown, ...infer Rest] ? Rest : never
+
+let hostBackendClass: typeof PostgresQueueBackend | undefined
+
+function defineBackend(): typeof PostgresQueueBackend {
+  const { PostgresQueueBackend } = loadBullMQ()
+  return class HostQueueBackend extends PostgresQueueBackend {
+    override waitUntilReady(): Promise<void> {
+      return this.connection.waitUntilReady()
+    }
   }
 }
 
