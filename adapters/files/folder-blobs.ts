@@ -67,7 +67,7 @@ export class FolderBlobs implements Blobs {
       throw new TypeError(
         `FolderBlobs: ${
           this.#folder
-        } can not be made; name a folder that this process may write to`,
+        } cannot be made; name a folder that this process may write to`,
         { cause },
       )
     }
