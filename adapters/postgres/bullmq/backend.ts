@@ -1,13 +1,14 @@
 import timers from 'node:timers'
 import type {
-  BackendFactory, ConnectionOptions, Job as BullJob, PostgresConnection, PostgresQueueBackend,
-  Queue as BullQueue, RedisQueueBackend, Worker,
+  BackendFactory, ConnectionOptions, Job as BullJob, PostgresQueueBackend, Queue as BullQueue,
+  RedisQueueBackend, Worker,
 } from 'bullmq'
 import type { QueueCounts } from '../../../src/queues/queue.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
 import { loadBullMQ } from '../../bullmq/load-bullmq.js'
 import { openConnection } from './connection.js'
+import { openBackend } from './host-backend.js'
 import type { JobDatabase } from './job-database.js'
 import { JobWrites } from './job-writes.js'
 
@@ -47,7 +48,7 @@ export class PostgresBackend implements Backend {
   ) {
     const { Queue } = loadBullMQ()
     const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
-      openBackend(openConnection(database, schema, queue), queue, options as never)
+      openBackend(openConnection(database, schema, queue), queue, options as never, database)
     )
     this.jobs = new JobWrites(database, name)
     this.factory = factory as unknown as Factory
@@ -137,31 +138,6 @@ export class PostgresBackend implements Backend {
 
   disconnect(): void {
     void this.queue.getBackend().close()
-  }
-}
-
-/**
- * Opens BullMQ's backend for one queue. BullMQ's own class keeps the outcome of its start. If the
- * server was away at that time, no job could ever be completed.
- */
-function openBackend(
-  connection: PostgresConnection, ...queue: QueueArguments
-): PostgresQueueBackend {
-  hostBackendClass ??= defineBackend()
-  return new hostBackendClass(connection, ...queue)
-}
-
-type QueueArguments = ConstructorParameters<typeof PostgresQueueBackend> extends
-[unknown, ...infer Rest] ? Rest : never
-
-let hostBackendClass: typeof PostgresQueueBackend | undefined
-
-function defineBackend(): typeof PostgresQueueBackend {
-  const { PostgresQueueBackend } = loadBullMQ()
-  return class HostQueueBackend extends PostgresQueueBackend {
-    override waitUntilReady(): Promise<void> {
-      return this.connection.waitUntilReady()
-    }
   }
 }
 
