@@ -9,6 +9,7 @@ import {
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { blobHeader, openBlob, readBlob, writeAll } from './blob-file.js'
+import { renewFile } from './blob-renewal.js'
 import { fileOfKey, HEADER_BYTES, infoOf, writeHeader } from './blob-header.js'
 import { partialName, sweepFolder } from './blob-sweep.js'
 import { FolderClock } from './folder-clock.js'
@@ -58,7 +59,7 @@ export class FolderBlobs implements Blobs {
     this.#clock = new FolderClock(this.#folder, now)
     if (!Number.isFinite(sweepMs) || sweepMs < 100 || sweepMs > 2 ** 31 - 1) {
       throw new TypeError(
-        `sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`,
+        `FolderBlobs: sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`,
       )
     }
     try {
@@ -67,7 +68,7 @@ export class FolderBlobs implements Blobs {
       throw new TypeError(
         `FolderBlobs: ${
           this.#folder
-        } cannot be made; name a folder that this process may write to`,
+        } cannot be created; name a folder that this process may write to`,
         { cause },
       )
     }
@@ -114,6 +115,12 @@ export class FolderBlobs implements Blobs {
     }
     const { start, end } = blobRange(range, info.size)
     return this.#read(this.#path(key), info.etag, start, end)
+  }
+
+  async renew(key: string, ttlMs: number): Promise<BlobInfo | undefined> {
+    this.#check(key)
+    checkBlobLifetime(ttlMs)
+    return disk(renewFile(this.#path(key), ttlMs, this.#clock))
   }
 
   async delete(key: string): Promise<boolean> {
@@ -216,7 +223,7 @@ function failed(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error
   const full = FULL.has((error as NodeJS.ErrnoException).code ?? '')
   return new StoreUnavailableError(
-    full ? 'There is no room for more blobs' : 'The folder of the blobs failed',
+    full ? 'There is no space for more blobs' : 'The folder of the blobs failed',
     {
       reason: full ? 'full' : 'unavailable',
       cause: error,

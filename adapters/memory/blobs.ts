@@ -127,6 +127,14 @@ export class MemoryBlobs implements Blobs {
     })
   }
 
+  async renew(key: string, ttlMs: number): Promise<BlobInfo | undefined> {
+    this.#check(key)
+    checkBlobLifetime(ttlMs)
+    const blob = this.#live(key)
+    if (blob) blob.expiresAt = Math.max(blob.expiresAt, this.#now() + ttlMs)
+    return blob?.info
+  }
+
   async delete(key: string): Promise<boolean> {
     this.#check(key)
     if (this.#live(key) === undefined) return false
@@ -166,7 +174,7 @@ export class MemoryBlobs implements Blobs {
     if (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
       for (const key of [...this.#blobs.keys()]) this.#live(key)
       if (this.#bytes + bytes > this.#maxBytes) {
-        throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })
+        throw new StoreUnavailableError('There is no space for more blobs', { reason: 'full' })
       }
     }
     this.#bytes += bytes

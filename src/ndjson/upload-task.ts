@@ -60,6 +60,10 @@ export function spooledUpload<T>(
       await blobs.delete(errorsKey(blob))
       await blobs.delete(blob)
     },
+    async renew(blob: string, ttlMs: number) {
+      await blobs.renew(errorsKey(blob), ttlMs)
+      return await blobs.renew(blob, ttlMs) !== undefined
+    },
   }
   return {
     task: spooledTask<SpooledBody, UploadResult, UploadPosition>(

@@ -153,7 +153,7 @@ export class TaskService {
     if (definition && this.settings.definitions.get(definition.name) === definition) return
     const name = definition?.name
     throw new TypeError(name === undefined
-      ? 'pass a definition that createTasks was given; tasks.definition(name) finds it by its name'
+      ? 'pass a definition that createTasks has; tasks.definition(name) finds it by its name'
       : `${name} is not among the definitions of createTasks; add it there`)
   }
 
@@ -247,7 +247,7 @@ export class TaskService {
   /** Retries a failed or cancelled task. See `retryTask`. */
   async retry(id: string, request: RetryRequest): Promise<TaskSnapshot | undefined> {
     this.sweep?.start()
-    return retryTask(this.intake.settings, id, request)
+    return retryTask({ ...this.intake.settings, blobs: this.blobs }, id, request)
   }
 
   /**

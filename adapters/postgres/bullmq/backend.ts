@@ -1,12 +1,14 @@
 import timers from 'node:timers'
-import {
-  PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
-  type Job as BullJob, type RedisQueueBackend,
+import type {
+  BackendFactory, ConnectionOptions, Job as BullJob, PostgresQueueBackend, Queue as BullQueue,
+  RedisQueueBackend, Worker,
 } from 'bullmq'
 import type { QueueCounts } from '../../../src/queues/queue.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
-import { HostConnection } from './connection.js'
+import { loadBullMQ } from '../../bullmq/load-bullmq.js'
+import { openConnection } from './connection.js'
+import { openBackend } from './host-backend.js'
 import type { JobDatabase } from './job-database.js'
 import { JobWrites } from './job-writes.js'
 
@@ -44,15 +46,17 @@ export class PostgresBackend implements Backend {
   constructor(
     private readonly database: JobDatabase, schema: string, private readonly name: string,
   ) {
+    const { Queue } = loadBullMQ()
     const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
-      new HostQueueBackend(new HostConnection(database, schema, queue), queue, options as never)
+      openBackend(openConnection(database, schema, queue), queue, options as never, database)
     )
     this.jobs = new JobWrites(database, name)
     this.factory = factory as unknown as Factory
-    this.queue = new BullQueue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
+    this.queue = new Queue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
   }
 
   createWorker(run: Processor, settings: WorkerSettings): Worker<JobData> {
+    const { Worker } = loadBullMQ()
     return new Worker<JobData>(this.name, run, { ...settings, ...UNUSED }, this.factory)
   }
 
@@ -134,16 +138,6 @@ export class PostgresBackend implements Backend {
 
   disconnect(): void {
     void this.queue.getBackend().close()
-  }
-}
-
-/**
- * BullMQ's own backend keeps the outcome of its start. If the server was away at that time, no job
- * could ever be completed.
- */
-class HostQueueBackend extends PostgresQueueBackend {
-  override waitUntilReady(): Promise<void> {
-    return this.connection.waitUntilReady()
   }
 }
 

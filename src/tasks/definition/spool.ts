@@ -27,7 +27,7 @@ const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 export class Spool {
   readonly #prefix: string
   readonly #blobs: Blobs
-  /** Maximum time that a body is kept, in milliseconds. */
+  /** Time that a body is kept without a renewal, in milliseconds. */
   readonly retentionMs: number
   /** Options of `defineTask` for a task whose input is a spooled body. */
   readonly task: Required<Pick<TaskOptions<SpooledBody, unknown>, 'shared' | 'keeps'>>
@@ -35,7 +35,7 @@ export class Spool {
   /**
    * @param caller - name of the public function, for error messages
    * @param prefix - prefix of the blob keys
-   * @param retentionMs - maximum time that a body is kept; default 7 days
+   * @param retentionMs - time that a body is kept without a renewal; default 7 days
    * @throws {TypeError} `retentionMs` is less than a second.
    */
   constructor(caller: string, prefix: string, blobs: Blobs, retentionMs = WEEK_MS) {
@@ -48,7 +48,11 @@ export class Spool {
     this.retentionMs = retentionMs
     this.task = {
       shared: blobs.shared,
-      keeps: { of: ({ blob }) => blob, release: (blob) => blobs.delete(blob) },
+      keeps: {
+        of: ({ blob }) => blob,
+        release: (blob) => blobs.delete(blob),
+        renew: async (blob, ttlMs) => await blobs.renew(blob, ttlMs) !== undefined,
+      },
     }
   }
 
