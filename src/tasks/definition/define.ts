@@ -75,8 +75,8 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. An error marked by `permanent()`, and an `HttpError` below 500, end the
-   * attempts.
+   * Maximum number of runs. An error marked by `permanent()`, and an `HttpError` below 500 (except
+   * 408, 425 and 429), end the attempts.
    * @default 1
    */
   readonly attempts?: number
