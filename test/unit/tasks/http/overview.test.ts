@@ -65,10 +65,10 @@ describe('endpoints.operatorOverview', () => {
   })
 
   test('names the pool of the task that has waited longest, also if this process does not know the pool', async (t) => {
-    const parts = memory()
+    const { store, index } = memory()
     const open = (pool: string | undefined) => {
       const work = defineTask({ name: 'video', ...pool !== undefined && { pool }, run: () => new Promise(() => undefined) })
-      const tasks = createTasks({ ...parts, definitions: [work], ...pool !== undefined && { pools: { [pool]: { concurrency: 1 } } } })
+      const tasks = createTasks({ store, index, queue: memory().queue, definitions: [work], ...pool !== undefined && { pools: { [pool]: { concurrency: 1 } } } })
       t.after(() => tasks.close({ drainMs: 0 }))
       return { tasks, work }
     }
@@ -78,7 +78,7 @@ describe('endpoints.operatorOverview', () => {
     const waiting = await old.tasks.submit(old.work, {})
     const now = taskEndpoints(open(undefined).tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
     const response = await inject(now.operatorOverview({ authorize: isAdmin }), root)
-    const { oldestQueued } = response.json<Overview>()
+    const { oldestQueued } = await response.json<Overview>()
     assert.deepEqual([oldestQueued?.taskId, oldestQueued?.pool], [waiting.taskId, 'removed'])
   })
 
