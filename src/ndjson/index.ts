@@ -5,8 +5,9 @@ export { readRecords } from './read-records.js'
 export type { Layout } from './record-text.js'
 export { ndjsonUpload, type BackgroundUpload } from './upload.js'
 export type {
-  ResumeContext, UploadBackgroundOptions, UploadOptions, UploadTask, WriteContext,
+  UploadBackgroundOptions, UploadOptions, UploadTask, WriteContext,
 } from './upload-options.js'
+export type { ResumeContext } from '../tasks/definition/resume.js'
 export type { UploadPosition } from './upload-position.js'
 export type {
   RecordFault, RecordOutcome, UploadError, UploadResult, UploadSummary,

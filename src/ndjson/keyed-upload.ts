@@ -153,7 +153,7 @@ class Run<C> {
       from: position,
       commit: async (next) => {
         await save(next, digest.until(next.byte), false)
-        return 0
+        return { stored: 0, parts: [] }
       },
     })
     const last = digest.untilLast()

@@ -3,6 +3,7 @@ import { checkNames } from '../runtime/option-names.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Schema } from '../schema/schema.js'
 import type { TaskDefinition } from '../tasks/definition/define.js'
+import type { ResumeContext } from '../tasks/definition/resume.js'
 import type { SpooledBody } from '../tasks/definition/spool.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
 import { LineReader, type LineReaderOptions } from './line-reader.js'
@@ -29,9 +30,6 @@ export interface WriteContext {
    */
   readonly cursor: (outcomes?: readonly (RecordOutcome | undefined)[]) => string
 }
-
-/** Argument of `resume`. */
-export type ResumeContext = Pick<WriteContext, 'owner' | 'context' | 'taskId' | 'signal'>
 
 /** Options of `ndjsonUpload`. */
 export interface UploadOptions<T = object> {

@@ -6,6 +6,7 @@ import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { TaskOptions } from './define.js'
+import { deleteParts, KeptParts } from './kept-parts.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
 export interface SpooledBody {
@@ -48,7 +49,13 @@ export class Spool {
     this.retentionMs = retentionMs
     this.task = {
       shared: blobs.shared,
-      keeps: { of: ({ blob }) => blob, release: (blob) => blobs.delete(blob) },
+      keeps: {
+        of: ({ blob }) => blob,
+        async release(blob) {
+          await deleteParts(blobs, blob)
+          await blobs.delete(blob)
+        },
+      },
     }
   }
 
@@ -105,6 +112,11 @@ export class Spool {
     const bytes = await this.#blobs.open(blob, start === 0 ? undefined : { start })
     if (bytes !== undefined) return bytes
     throw httpError('gone', { message: 'What was sent is no longer here.' })
+  }
+
+  /** Returns the parts of a text that the task of a body writes. `run` is the number of the run. */
+  parts({ blob }: SpooledBody, run: number): KeptParts {
+    return new KeptParts(this.#blobs, blob, run, this.retentionMs)
   }
 
   /** Deletes a body that no task will read. */
