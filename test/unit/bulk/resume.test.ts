@@ -201,6 +201,8 @@ function itemsOf(kinds: readonly string[]): unknown[] {
   })
 }
 
+const byNumber = (a: number, b: number): number => a - b
+
 const kinds = fc.array(fc.constantFrom('record', 'record', 'record', 'record', 'wide', 'same', 'invalid', 'inexact', 'other'), { minLength: 1, maxLength: 300, size: 'max' })
 const kills = fc.array(fc.nat(40), { maxLength: 12, size: 'max' })
 const ways = fc.record({
@@ -245,5 +247,19 @@ describe('a bulk task that is killed at any point', () => {
       assert.deepEqual([...new Set(atLeastOnce.rows)], calm.rows)
     }), { numRuns: 60 })
   })
+
+  test('19.2: keeps a report that does not fit into a checkpoint, until the task ends', async () => {
+    const values = itemsOf(Array.from({ length: 3000 }, (_, at) => (at % 9 === 8 ? 'invalid' : 'record')))
+    for (const mode of ['cursor', 'many', 'one'] as const) {
+      const way = { mode, maxReportBytes: 200_000, maxInlineBytes: 100 }
+      const calm = await bulkOf(values, way)
+      assert.ok(calm.all.length > 150_000)
+      const killed = await bulkOf(values, { ...way, kills: [500, 200, 10, 3, 100, 100] })
+      assert.equal(killed.runs, 7)
+      assert.deepEqual(seen(killed), seen(calm))
+      assert.ok(killed.blobs.usage().blobs > 5, 'the body, the two reports, and parts')
+      await killed.release()
+      assert.equal(killed.blobs.usage().blobs, 2, 'the two reports')
+    }
+  })
 })
-const byNumber = (a: number, b: number): number => a - b
