@@ -1,6 +1,7 @@
 import stylistic from '@stylistic/eslint-plugin'
 import { defineConfig } from 'eslint/config'
 import tseslint from 'typescript-eslint'
+import { docblockStart } from './scripts/docblock-start.mjs'
 import { importDirections } from './scripts/import-directions.mjs'
 
 const noDefaultExport = { selector: 'ExportDefaultDeclaration', message: 'Name what you export.' }
@@ -16,8 +17,9 @@ export default defineConfig(
   { files: ['**/*.cjs'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
 
   {
-    plugins: { '@stylistic': stylistic, longhaul: { rules: { 'import-directions': importDirections } } },
+    plugins: { '@stylistic': stylistic, longhaul: { rules: { 'docblock-start': docblockStart, 'import-directions': importDirections } } },
     rules: {
+      'longhaul/docblock-start': 'error',
       'longhaul/import-directions': 'error',
 
       '@stylistic/semi': ['error', 'never'],
@@ -82,6 +84,7 @@ export default defineConfig(
       '@typescript-eslint/no-misused-promises': 'off',
       '@typescript-eslint/only-throw-error': 'off',
       '@typescript-eslint/no-unused-vars': ['error', { args: 'none', varsIgnorePattern: '^_', ignoreRestSiblings: true }],
+      'longhaul/docblock-start': 'off',
       'max-lines': 'off',
       'no-unreachable-loop': 'off',
       '@stylistic/max-len': 'off'

@@ -39,7 +39,7 @@ const forNode: Options = {
   esbuildPlugins: [nodeFiles],
 }
 
-/** What Node loads: ES modules and CommonJS. It opens one file for each module. */
+/** Builds that Node loads: ES modules and CommonJS. It opens one file for each module. */
 export const nodeBuilds: Options[] = [
   {
     ...forNode, entry: { ...entry, ...PROGRAM }, format: 'esm', outDir: 'dist/node',

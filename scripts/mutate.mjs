@@ -89,7 +89,7 @@ function passes(cwd, files, limitMs = timeoutMs, more = {}) {
   })
 }
 
-/** What each test file runs, by its path: `{ ms, runs, text }`. `runs` has the names of the functions of each source. */
+/** Functions that each test file runs, by its path: `{ ms, runs, text }`. `runs` has the names of the functions of each source. */
 const known = new Map()
 
 /** Runs each test file alone once, with the coverage of V8. Leaves out a file that fails without a change. */

@@ -62,10 +62,15 @@ const KNOWN = {
  * const tasks = createTasks({ ...redis({ client }), queue, definitions: [report] })
  */
 export class BullMQQueue extends BullQueueAdapter {
-  /** @throws {TypeError} An option is unknown or out of range. */
+  /** @throws {TypeError} `connection` is missing, or an option is unknown or out of range. */
   constructor(options: BullMQQueueOptions) {
     checkNames('BullMQQueue', options, KNOWN)
     const { connection, namespace = 'longhaul', name = 'tasks', timeoutMs = 1500 } = options
+    if (typeof connection !== 'object') {
+      throw new TypeError(
+        'BullMQQueue: connection must be an ioredis client, or its options such as { host, port }',
+      )
+    }
     checkNamespace('BullMQQueue', namespace)
     checkTimeout('BullMQQueue', timeoutMs)
     const open = (queue: string) => new RedisBackend(connection, namespace, queue, timeoutMs)

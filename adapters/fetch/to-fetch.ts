@@ -72,7 +72,8 @@ export function toFetch<C = unknown>(
 ): FetchHandler<C> {
   if (typeof handler !== 'function') {
     throw new TypeError(
-      `A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`
+      'toFetch: pass a handler, such as submit(report) or status of taskEndpoints, not '
+      + (handler === null ? 'null' : typeof handler)
     )
   }
   checkNames('toFetch', options, KNOWN)

@@ -50,11 +50,14 @@ const KNOWN = {
  * @example
  * const handler = content(fileSource('/srv/export.csv'))
  *
- * @throws {TypeError} An option is unknown.
+ * @throws {TypeError} The path is no text, or an option is unknown.
  */
 export function fileSource(path: string, options: FileSourceOptions = {}): FindContent {
   checkNames('fileSource', options, KNOWN)
   const { type, name, etag } = options
+  if (typeof path !== 'string') {
+    throw new TypeError('fileSource: path must be a text, such as /srv/export.csv')
+  }
   const digests = options.digests && new FileDigests('fileSource', options.digests)
   const absolute = resolve(path)
   return async () => {

@@ -58,7 +58,7 @@ export class FolderBlobs implements Blobs {
     this.#clock = new FolderClock(this.#folder, now)
     if (!Number.isFinite(sweepMs) || sweepMs < 100 || sweepMs > 2 ** 31 - 1) {
       throw new TypeError(
-        `sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`,
+        `FolderBlobs: sweepMs must be a number of milliseconds from 100 to 2^31 - 1, not ${String(sweepMs)}`,
       )
     }
     try {
@@ -67,7 +67,7 @@ export class FolderBlobs implements Blobs {
       throw new TypeError(
         `FolderBlobs: ${
           this.#folder
-        } can not be made; name a folder that this process may write to`,
+        } cannot be created; name a folder that this process may write to`,
         { cause },
       )
     }
@@ -216,7 +216,7 @@ function failed(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error
   const full = FULL.has((error as NodeJS.ErrnoException).code ?? '')
   return new StoreUnavailableError(
-    full ? 'There is no room for more blobs' : 'The folder of the blobs failed',
+    full ? 'There is no space for more blobs' : 'The folder of the blobs failed',
     {
       reason: full ? 'full' : 'unavailable',
       cause: error,

@@ -49,16 +49,19 @@ export function folderSource<C = unknown>(
   options: FolderSourceOptions<C> = {},
 ): FindContent<C> {
   checkNames('folderSource', options, KNOWN)
+  if (typeof folder !== 'string') {
+    throw new TypeError('folderSource: folder must be a text, such as /srv/files')
+  }
   const root = resolve(folder)
   const digests = options.digests && new FileDigests('folderSource', options.digests)
   const { hidden = false, symlinks = 'refuse', types, path, etag } = options
   if (!['refuse', 'inside', 'follow'].includes(symlinks)) {
     throw new TypeError(
-      `symlinks must be 'refuse', 'inside' or 'follow', not ${JSON.stringify(symlinks)}`,
+      `folderSource: symlinks must be 'refuse', 'inside' or 'follow', not ${JSON.stringify(symlinks)}`,
     )
   }
   if (statSync(root, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    throw new TypeError(`folderSource: ${root} is no folder; make it first, or name another`)
+    throw new TypeError(`folderSource: ${root} is no folder; create it first, or name another`)
   }
   return async (request) => {
     const names = path === undefined ? localPath(request) : path(request)?.split('/')

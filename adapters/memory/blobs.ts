@@ -166,7 +166,7 @@ export class MemoryBlobs implements Blobs {
     if (bytes > 0 && this.#bytes + bytes > this.#maxBytes) {
       for (const key of [...this.#blobs.keys()]) this.#live(key)
       if (this.#bytes + bytes > this.#maxBytes) {
-        throw new StoreUnavailableError('There is no room for more blobs', { reason: 'full' })
+        throw new StoreUnavailableError('There is no space for more blobs', { reason: 'full' })
       }
     }
     this.#bytes += bytes

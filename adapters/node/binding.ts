@@ -48,7 +48,8 @@ export class Binding<C> {
   constructor(handler: Handler<C>, options: NodeOptions<C>) {
     if (typeof handler !== 'function') {
       throw new TypeError(
-        `A handler has to be a function, not ${handler === null ? 'null' : typeof handler}`
+        'Pass a handler, such as submit(report) or status of taskEndpoints, not '
+        + (handler === null ? 'null' : typeof handler)
       )
     }
     const { onError, context, mountPath } = options

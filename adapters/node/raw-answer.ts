@@ -48,7 +48,7 @@ export function headText(
     for (const line of Array.isArray(value) ? value : [value]) {
       // Nobody else checks here what Node checks elsewhere.
       if (!isFieldValue(line)) {
-        throw new TypeError(`The field ${name} has a value that can not be sent`)
+        throw new TypeError(`The field ${name} has a value that cannot be sent`)
       }
       lines.push(`${name}: ${line}`)
     }

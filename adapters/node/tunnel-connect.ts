@@ -43,7 +43,7 @@ export async function reach(
     if (deadline.aborted) throw httpError('gateway_timeout', { cause: error })
     if ((error as { status?: unknown }).status === 403) throw error
     // The client does not get the system's message, because it describes the inner network.
-    throw httpError('bad_gateway', { message: 'The other side can not be reached.', cause: error })
+    throw httpError('bad_gateway', { message: 'The other side cannot be reached.', cause: error })
   }
 }
 

@@ -15,6 +15,7 @@ import { Notices } from './changes/notices.js'
 import { Reads } from './reads.js'
 import { Sweeper } from './sweeper.js'
 import type { FirstWrites } from './tasks/first-writes.js'
+import { Replacements } from './tasks/replacements.js'
 import { PostgresTransactionStore } from './transaction-store.js'
 import { checkOpen, queryOf } from './transaction.js'
 
@@ -26,6 +27,7 @@ export class PostgresStore implements Store {
   readonly shared: boolean
   private readonly entries: Entries
   private readonly reads: Reads
+  private readonly replacements: Replacements
   private readonly notices: Notices
   private readonly listener: Listener
   private readonly sweeper: Sweeper
@@ -39,6 +41,7 @@ export class PostgresStore implements Store {
     this.shared = database.shared
     this.entries = new Entries(database.schema)
     this.reads = new Reads(this.entries, database.repeated)
+    this.replacements = new Replacements(database, this.entries)
     this.notices = new Notices(database)
     this.listener = new Listener(database, (keys) => this.entries.revisions(database.query, keys))
     this.sweeper = new Sweeper(['entries', 'counters', 'tasks'].map((table) => (
@@ -83,10 +86,9 @@ export class PostgresStore implements Store {
   ): Promise<Replaced | Conflict> {
     return this.call('replace', async () => {
       checkText(key, value, old)
-      const query = this.database.repeated
       const revision = this.newRevision()
-      if (!await this.entries.replace(query, key, value, { old, revision, ttlMs })) {
-        const entry = await this.entries.get(query, key)
+      if (!await this.replacements.replace({ key, value, revision, old, ttlMs })) {
+        const entry = await this.entries.get(this.database.repeated, key)
         if (entry?.revision !== revision) return { replaced: false, entry }
       }
       this.notices.add(key)

@@ -5,7 +5,7 @@ import { parseTokens, type Token } from './auth.js'
 import { defaultFolder, isPostgres, type EngineConfig } from './engine.js'
 import { callbackSecrets, type CallbackConfig } from './callbacks.js'
 
-/** What the environment says. All of it is read and checked here, before anything starts. */
+/** Settings from the environment. All of it is read and checked here, before anything starts. */
 export interface Config extends CallbackConfig, EngineConfig {
   readonly host: string
   /** 0: the system picks a free one. */
@@ -15,11 +15,11 @@ export interface Config extends CallbackConfig, EngineConfig {
   readonly worker?: 'on' | 'off' | 'only'
   /** Requests a minute for one principal, or for one address of those whom nobody knows. Default 600. */
   readonly rateLimit?: number
-  /** How long running tasks may go on after a SIGTERM, in milliseconds. Default 10 000. */
+  /** Milliseconds that running tasks have to end after a SIGTERM. Default 10 000. */
   readonly drainMs?: number
-  /** Whether TRACE is answered. Default: it is a 405. */
+  /** Answers TRACE. Default: it is a 405. */
   readonly trace?: boolean
-  /** Where tunnels may lead, `host:port` each. Default: nowhere, and CONNECT is a 501. */
+  /** Targets of tunnels, `host:port` each. Default: none, and CONNECT is a 501. */
   readonly connectAllow?: readonly string[]
 }
 
@@ -76,7 +76,7 @@ function readCallbacks(env: Readonly<Record<string, string | undefined>>): Omit<
   try {
     httpSender({ allow: callbackAllow })
   } catch (error) {
-    throw new ConfigError(`CALLBACK_ALLOW: ${error instanceof Error ? error.message : 'can not be read'}; it is a list such as 10.0.0.0/8,hooks.example.`)
+    throw new ConfigError(`CALLBACK_ALLOW: ${error instanceof Error ? error.message : 'cannot be read'}; it is a list such as 10.0.0.0/8,hooks.example.`)
   }
   if (callbackSecret !== undefined && !/^whsec_(?:[A-Za-z0-9+/]{4}){6,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(callbackSecret)) {
     throw new ConfigError('CALLBACK_SECRET must be whsec_ and base64 of 18 bytes or more, as "echo whsec_$(openssl rand -base64 24)" makes it.')
@@ -88,7 +88,7 @@ function readTokens(text: string): Token[] {
   try {
     return parseTokens(text)
   } catch (error) {
-    throw new ConfigError(`AUTH_TOKENS: ${error instanceof Error ? error.message : 'can not be read'}`)
+    throw new ConfigError(`AUTH_TOKENS: ${error instanceof Error ? error.message : 'cannot be read'}`)
   }
 }
 
@@ -118,7 +118,7 @@ function readConnectAllow(text: string | undefined): string[] {
   try {
     if (allow.length > 0) tunnel({ allow })
   } catch (error) {
-    throw new ConfigError(`CONNECT_ALLOW: ${error instanceof Error ? error.message : 'can not be read'}; it is a list of host:port.`)
+    throw new ConfigError(`CONNECT_ALLOW: ${error instanceof Error ? error.message : 'cannot be read'}; it is a list of host:port.`)
   }
   return allow
 }
@@ -146,7 +146,7 @@ function readBlobs(folder: string | undefined, redisUrl: string | undefined): st
     mkdirSync(used, { recursive: true, mode: 0o700 })
     accessSync(used, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch {
-    throw new ConfigError(`BLOBS_DIR: ${used} can not be written to; set it to a folder that all processes on this Redis see and may write to.`)
+    throw new ConfigError(`BLOBS_DIR: ${used} cannot be written to; set it to a folder that all processes on this Redis see and may write to.`)
   }
   return used
 }

@@ -11,7 +11,7 @@ import { memory, MemoryQueue } from 'longhaul/memory'
 import { postgres, PostgresQueue } from 'longhaul/postgres'
 import { redis } from 'longhaul/redis'
 
-/** What the environment says of it. */
+/** Settings of the engine from the environment. */
 export interface EngineConfig {
   /** Redis with the records and jobs. Default: they are where `database` says. */
   readonly redisUrl?: string | undefined
@@ -24,14 +24,14 @@ export interface EngineConfig {
   readonly blobsFolder?: string | undefined
 }
 
-/** Where tasks are kept, and what runs them. */
+/** Storage and execution of tasks. */
 export interface Engine {
   readonly store: Store
   readonly index: TaskIndex
   readonly queue: Queue
-  /** Where uploads wait for their tasks, and reports for their readers. */
+  /** Uploads until their tasks have read them, and reports. */
   readonly blobs: Blobs
-  /** Where callbacks wait. */
+  /** Queue of callbacks. */
   readonly callbackQueue: Queue
   /** Lets go of store and connections; the queue goes with its tasks. */
   close(): Promise<void>

@@ -30,7 +30,7 @@ const refuseOtherTypes = ({ headers }: HttpRequest<Context>): void => {
   if (!NDJSON.test(String(headers['content-type']))) throw httpError('unsupported_media_type')
 }
 
-/** What resumable uploads need besides the handler. */
+/** Store and owner of resumable uploads. */
 export interface UploadParts {
   readonly store: Store
   readonly owner: ResumableUploadOptions<Context>['owner']

@@ -41,7 +41,7 @@ function validateItem<T>(
   if (!exact) {
     const details = inexactValues(item)
     if (details.length > 0) {
-      return itemError('inexact_value', 'A value can not be kept as it was sent.', details)
+      return itemError('inexact_value', 'A value cannot be kept as it was sent.', details)
     }
   }
   const { schema } = settings

@@ -130,7 +130,7 @@ export function callbackSettings(
     )
   }
   if (queue.durable && !shared) {
-    throw fault('the queue of the callbacks spans processes, but the store does not')
+    throw fault('several processes share the queue of the callbacks, but the store is for one process')
   }
   return {
     sender,

@@ -7,7 +7,7 @@ import type { Settings } from './options.js'
 import {
   isFinal, notStatus, readStatus, TaskFailedError, textOf, type CompletedTask, type TaskStatus,
 } from './status.js'
-import { Transfer } from './transfer.js'
+import { strongTag, Transfer } from './transfer.js'
 import { ask, newKey, type Answer } from './transport.js'
 
 /** Options of a request for a task. */
@@ -126,6 +126,9 @@ export interface TaskHandle<R = unknown> {
   toJSON(): SavedTask
 }
 
+/** Tries of `cancel`. A task whose progress changes all the time has another tag at each try. */
+const CANCEL_TRIES = 4
+
 const RESULT = { onProgress: 0, signal: 0 } satisfies Record<keyof ResultOptions, 0>
 const SIGNAL = { signal: 0 } as const
 
@@ -133,27 +136,35 @@ const SIGNAL = { signal: 0 } as const
 export function remoteTask<R>(
   settings: Settings, url: URL, taskId: string | undefined,
 ): TaskHandle<R> {
-  const send = (method: string, signal?: AbortSignal, below = ''): Promise<Answer> => {
+  const send = (
+    method: string, signal?: AbortSignal, below = '', ifMatch?: string,
+  ): Promise<Answer> => {
     const target = below === '' ? url : toUrlBelow(url, below)
     const call = { method, url: target, signal }
-    const headers = { accept: 'application/json' }
+    const headers = { 'accept': 'application/json', 'if-match': ifMatch }
     if (method !== 'POST') return ask(settings, 'read', { ...call, headers })
     // The type of the body proves to the server that a page of another site may send it.
     const more = { 'content-type': 'application/json', 'idempotency-key': newKey() }
     return ask(settings, 'read', { ...call, headers: { ...headers, ...more }, body: () => '{}' })
   }
-  const read = async (signal?: AbortSignal): Promise<TaskStatus<R>> => {
-    const { json, status } = await send('GET', signal)
+  const readTagged = async (
+    signal?: AbortSignal,
+  ): Promise<{ readonly task: TaskStatus<R>, readonly etag: string | undefined }> => {
+    const { json, status, headers } = await send('GET', signal)
     const task = readStatus<R>(json)
-    if (task) return task
+    if (task) return { task, etag: strongTag(headers.get('etag')) }
     throw notStatus(status, json)
   }
+  const read = async (signal?: AbortSignal): Promise<TaskStatus<R>> => (
+    (await readTagged(signal)).task
+  )
   /** Changes the task. If it has changed so already, returns its status. */
   const change = async (
     signal: AbortSignal | undefined, method: string, below: string, isDone: (code: string) => boolean,
+    ifMatch?: string,
   ): Promise<TaskStatus<R>> => {
     try {
-      const { json } = await send(method, signal, below)
+      const { json } = await send(method, signal, below, ifMatch)
       // The answer need not have a body.
       const task = readStatus<R>(json)
       if (task) return task
@@ -184,9 +195,18 @@ export function remoteTask<R>(
     },
     async cancel(options = {}) {
       checkNames('cancel', options, SIGNAL)
-      // A server may delete a final task that is cancelled.
-      const task = await read(options.signal)
-      return isFinal(task) ? task : change(options.signal, 'DELETE', '', () => true)
+      const { signal } = options
+      for (let tries = 1; ; tries++) {
+        const { task, etag } = await readTagged(signal)
+        if (isFinal(task)) return task
+        // A server may delete a task that has ended since, or that a repeated request has cancelled.
+        const ifMatch = tries < CANCEL_TRIES ? etag : undefined
+        try {
+          return await change(signal, 'DELETE', '', () => true, ifMatch)
+        } catch (error) {
+          if (ifMatch === undefined || !hasStatus(error, 412)) throw error
+        }
+      }
     },
     async retry(options = {}) {
       checkNames('retry', options, SIGNAL)

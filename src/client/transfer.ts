@@ -232,6 +232,7 @@ function partOf(response: Response, scope: Scope): Part {
   return { start: 0, total: length === null || coded ? undefined : Number(length) }
 }
 
-function strongTag(field: string | null): string | undefined {
+/** Returns an entity tag for a precondition; `undefined` for a weak one. */
+export function strongTag(field: string | null): string | undefined {
   return field?.startsWith('"') ? field : undefined
 }

@@ -95,7 +95,7 @@ function planOf(options: ContentOptions): AnswerPlan {
   if (!Number.isInteger(maxRanges) || maxRanges < 1 || maxRanges > 100) {
     throw new TypeError(`maxRanges must be a whole number from 1 to 100, not ${String(maxRanges)}`)
   }
-  if (!isFieldValue(cacheControl)) throw new TypeError('cacheControl can not be sent in a header')
+  if (!isFieldValue(cacheControl)) throw new TypeError('cacheControl cannot be sent in a header')
   if (disposition !== undefined && disposition !== 'inline' && disposition !== 'attachment') {
     throw new TypeError(
       `disposition must be 'inline' or 'attachment', not ${JSON.stringify(disposition)}`

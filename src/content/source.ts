@@ -19,7 +19,7 @@ export interface ContentSource {
    * `lastModified`. A weak one (`W/"a1"`) is good for 304, not for resuming.
    */
   readonly etag?: string | undefined
-  /** When it last changed, in milliseconds since 1970. */
+  /** Time of the last change, in milliseconds since 1970. */
   readonly lastModified?: number | undefined
   /** The name to save it under; for `Content-Disposition`. */
   readonly name?: string | undefined
@@ -68,7 +68,7 @@ export function checkSource(source: ContentSource): void {
     throw new TypeError(`An entity tag has quotes around it, as in "a1"; ${etag} is none`)
   }
   if (type !== undefined && !isFieldValue(type)) {
-    throw new TypeError('The media type of a content source can not be sent in a header')
+    throw new TypeError('The media type of a content source cannot be sent in a header')
   }
   if (lastModified !== undefined && !Number.isFinite(lastModified)) {
     throw new TypeError(

@@ -5,7 +5,7 @@ import type { RecordCursor } from './record-cursor.js'
 /** Maximum number of records that are serialised before the length of the text is checked. */
 const BATCH = 100
 
-/** How the parts of an export are written. */
+/** Settings for the parts of an export. */
 export interface PartsSettings<T> {
   readonly files: TaskFiles
   readonly type: string

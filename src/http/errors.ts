@@ -1,4 +1,5 @@
 import { checkNames } from '../runtime/option-names.js'
+
 /**
  * One problem of a request. `pointer` is a JSON Pointer (RFC 6901) to it; `''` is the whole body.
  */
@@ -14,7 +15,7 @@ export interface ErrorDetail {
 export const ERROR_CODES = {
   bad_request: [400, 'The request is not valid.'],
   malformed_json: [400, 'The body is not valid JSON.'],
-  unsafe_key: [400, 'The body has a key that is not allowed.'],
+  unsafe_key: [400, 'The body has a key that is not allowed, such as __proto__.'],
   nested_too_deep: [400, 'The body is nested too deeply.'],
   missing_body: [400, 'The request needs a body.'],
   malformed_coding: [400, 'The body is not valid in its content coding.'],
@@ -22,22 +23,25 @@ export const ERROR_CODES = {
   digest_mismatch: [400, 'The body is not what its Content-Digest says.'],
   invalid_input: [400, 'The input is not valid.'],
   empty_batch: [400, 'The batch has no items.'],
-  inexact_value: [400, 'A value can not be kept as it was sent.'],
+  inexact_value: [400, 'A value cannot be stored exactly as it was sent.'],
   invalid_header: [400, 'A header field is not valid.'],
   invalid_query: [400, 'A query parameter is not valid.'],
   invalid_cursor: [400, 'The cursor is malformed, or belongs to a list with other options.'],
   invalid_path: [400, 'The path is not valid.'],
   version_required: [400, 'The request must name a version.'],
-  version_invalid: [400, 'The version is not written as a version.'],
+  version_invalid: [400, 'The version is malformed: write 1, 1.2 or 1.2.3.'],
   version_ambiguous: [400, 'The request names more than one version.'],
   version_unsupported: [400, 'This version is not served.'],
   invalid_callback_url: [400, 'The callback URL is not an absolute http or https URL.'],
-  callback_url_forbidden: [400, 'The callback URL must not be called.'],
+  callback_url_forbidden: [400, 'The callback URL has credentials, or its host is not public.'],
   callback_needs_async: [
     400,
     'A callback is for work in the background: send "Prefer: respond-async", or leave the callback URL out.',
   ],
-  invalid_start_at: [400, 'The start is neither a time of RFC 3339 nor a duration.'],
+  invalid_start_at: [
+    400,
+    'The start must be a time such as 2026-12-24T18:00:00Z, or a duration such as PT90M.',
+  ],
   idempotency_needs_async: [
     400,
     'An Idempotency-Key is for work in the background here: send "Prefer: respond-async", or leave the key out.',
@@ -54,7 +58,7 @@ export const ERROR_CODES = {
   job_not_found: [404, 'No such job.'],
   upload_not_found: [404, 'No such upload.'],
   method_not_allowed: [405, 'This method is not allowed here.'],
-  not_acceptable: [406, 'None of the media types asked for can be given.'],
+  not_acceptable: [406, 'The server has none of the media types that Accept allows.'],
   request_timeout: [408, 'The request took too long to arrive.'],
   conflict: [409, 'The request conflicts with the current state.'],
   duplicate_item: [409, 'An earlier item of the batch has the same key.'],
@@ -67,18 +71,18 @@ export const ERROR_CODES = {
   task_cancelled: [409, 'The task was cancelled.'],
   idempotent_request_running: [409, 'A request with this Idempotency-Key is still running.'],
   upload_incomplete: [409, 'The upload is not complete. Send the rest.'],
-  upload_offset_mismatch: [409, 'The upload continues at another offset.'],
+  upload_offset_mismatch: [409, 'The upload continues at the Upload-Offset of this answer.'],
   upload_superseded: [409, 'A newer request for this upload has replaced this one.'],
   gone: [410, 'This is no longer here.'],
   version_gone: [410, 'This version is no longer served.'],
-  idempotent_task_gone: [410, 'The task that this Idempotency-Key started is no longer kept.'],
+  idempotent_task_gone: [410, 'The task that this Idempotency-Key started has been deleted.'],
   precondition_failed: [412, 'A precondition does not hold.'],
   body_too_large: [413, 'The body is too large.'],
   unsupported_media_type: [415, 'The media type of the body is not supported.'],
   unsupported_content_coding: [415, 'The content coding of the body is not supported.'],
-  range_not_satisfiable: [416, 'None of the ranges asked for can be given.'],
-  expectation_failed: [417, 'The expectation can not be met.'],
-  unprocessable: [422, 'The request is well formed but can not be processed.'],
+  range_not_satisfiable: [416, 'None of the requested ranges is within the content.'],
+  expectation_failed: [417, 'The expectation cannot be met.'],
+  unprocessable: [422, 'The request is well formed but cannot be processed.'],
   batch_failed: [422, 'None of the items could be applied.'],
   start_at_out_of_range: [422, 'The start is in the past, or more than a year ahead.'],
   unknown_task: [422, 'There is no task of this name.'],
@@ -86,8 +90,8 @@ export const ERROR_CODES = {
   precondition_required: [428, 'The request must be conditional: send If-Match or If-None-Match.'],
   not_applied: [424, 'Not applied, because the batch was stopped.'],
   too_many_requests: [429, 'Too many requests.'],
-  too_many_tasks: [429, 'Too many unfinished tasks.'],
-  too_many_uploads: [429, 'Too many unfinished uploads.'],
+  too_many_tasks: [429, 'Too many unfinished tasks: wait until one has ended, or cancel one.'],
+  too_many_uploads: [429, 'Too many unfinished uploads: complete one, or delete one.'],
   header_fields_too_large: [431, 'The header fields are too large.'],
   internal_error: [500, 'Something went wrong.'],
   write_outcome_unknown: [
@@ -95,16 +99,16 @@ export const ERROR_CODES = {
     'Something went wrong, and it is not known whether this was written.',
   ],
   task_failed: [500, 'The task failed.'],
-  result_too_large: [500, 'The result is too large to be kept.'],
-  result_files_too_large: [500, 'The files of the result are too large to be kept.'],
+  result_too_large: [500, 'The result is too large to be stored.'],
+  result_files_too_large: [500, 'The files of the result are too large to be stored.'],
   task_lost: [500, 'The work of this task was lost before it ended.'],
   checkpoint_dropped: [500, 'The checkpoint of the task was dropped, and the task starts over.'],
-  task_interrupted: [500, 'The process that ran this task went away.'],
+  task_interrupted: [500, 'The process that ran this task stopped or crashed.'],
   not_implemented: [501, 'The server does not implement this method.'],
   bad_gateway: [502, 'An upstream server gave an invalid answer.'],
   service_unavailable: [503, 'The service is not available now.'],
   store_unavailable: [503, 'The service is not available now.'],
-  store_full: [503, 'The service has no room for more now.'],
+  store_full: [503, 'The service has no space for more data now.'],
   queue_full: [503, 'Too much work is waiting already.'],
   shutting_down: [503, 'The server is shutting down.'],
   overloaded: [503, 'The server has too much to do now.'],
@@ -197,9 +201,8 @@ export function httpError(code: ErrorCode, options: HttpErrorOptions = {}): Http
   const known = ERROR_CODES[code] as (typeof ERROR_CODES)[ErrorCode] | undefined
   if (!known) {
     throw new TypeError(
-      `httpError: there is no code ${String(
-        code,
-      )}; for one of your own: new HttpError(status, code)`,
+      `httpError: there is no code ${String(code)}; `
+      + 'for a code of your own, write new HttpError(status, code)',
     )
   }
   const [status, message] = known

@@ -1,5 +1,7 @@
+import type { HttpResponse } from '../http/exchange.js'
 import type { Revision, Store } from '../stores/store.js'
-import { stillRunning } from './claim.js'
+import { stillRunning, toHeld } from './claim.js'
+import { replay } from './stored-answer.js'
 
 /**
  * Progress of work with an Idempotency-Key, which a later request with this key continues. Stored
@@ -13,7 +15,9 @@ export class KeyedProgress {
    * @param claim - store key of the claim; see `claimKey`
    * @param ttlMs - time that progress is kept after it was saved, in milliseconds
    */
-  constructor(private readonly store: Store, claim: string, private readonly ttlMs: number) {
+  constructor(
+    private readonly store: Store, private readonly claim: string, private readonly ttlMs: number,
+  ) {
     this.key = `${claim}:progress`
   }
 
@@ -22,6 +26,16 @@ export class KeyedProgress {
     const entry = await this.store.get(this.key)
     this.revision = entry?.revision
     return entry?.value
+  }
+
+  /**
+   * Returns the answer that is stored for the key; `undefined` if the work has not ended, or is a
+   * task. The caller has no body to compare with that of the first request.
+   */
+  async answer(): Promise<HttpResponse | undefined> {
+    const entry = await this.store.get(this.claim)
+    const claim = entry && toHeld(entry).claim
+    return claim?.kind === 'answer' && claim.answer ? replay(claim.answer) : undefined
   }
 
   /**

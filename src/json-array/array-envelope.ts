@@ -29,7 +29,7 @@ export interface EnvelopeOptions {
   readonly alone: boolean
 }
 
-/** What comes next: a value on the path, a member or element, a comma or bracket, or the end. */
+/** Expected next: a value on the path, a member or element, a comma or bracket, or the end. */
 type Phase = 'value' | 'child' | 'other' | 'after' | 'end'
 
 /**
@@ -279,7 +279,7 @@ export class ArrayEnvelope {
   }
 
   private refuse(code: ErrorCode, pointer: string, reason: string): EnvelopeStep {
-    this.error = errorAt(code, this.place(pointer), 'The body can not be read', reason)
+    this.error = errorAt(code, this.place(pointer), 'The body cannot be read', reason)
     return 'more'
   }
 

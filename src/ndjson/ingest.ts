@@ -34,7 +34,7 @@ export interface Resumption {
   readonly commit: (position: UploadPosition) => Promise<StoredErrors>
 }
 
-/** What the context of `write` has for every batch. */
+/** Members of the context of `write` that are the same for every batch. */
 export type IngestContext = Omit<WriteContext, 'lines' | 'cursor'>
 
 /** Reads the records of one upload, validates them, and passes them to `write` in batches. */

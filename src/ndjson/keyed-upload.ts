@@ -33,8 +33,9 @@ export interface KeyedUpload<C> {
  * connection breaks, a later request with the same key continues: it sends all bytes again, of
  * which the first are compared and not written twice, or `Upload-Offset` and the rest.
  *
- * A request with `Upload-Offset` and an empty body asks for the position. It completes the upload
- * only with an `Upload-Length` that is the position.
+ * A request with `Upload-Offset` and an empty body asks for the position. If the work of the key
+ * has ended, it gets the stored answer. It completes the upload only with an `Upload-Length` that
+ * is the position.
  *
  * @throws {HttpError} 409 `upload_incomplete`: the upload continues at another byte. 422
  * `idempotency_key_reused`: the bytes are not those of the earlier request. 409
@@ -52,7 +53,7 @@ export async function respondKeyed<C>(upload: KeyedUpload<C>): Promise<HttpRespo
     const kept = await readKept(progress)
     const isLast = lengthOf(request) === offset && offset === kept.position.byte
     asks = found.isEmpty && !isLast
-    if (asks && !kept.isComplete) throw incomplete(kept)
+    if (asks && !kept.isComplete) return await answerOrPosition(progress, kept)
   }
   const run = new Run(upload, progress, body, offset)
   try {
@@ -65,6 +66,18 @@ export async function respondKeyed<C>(upload: KeyedUpload<C>): Promise<HttpRespo
   } catch (error) {
     throw run.isOther ? httpError('idempotency_key_reused') : error
   }
+}
+
+/**
+ * Returns the answer if the work of the key has ended without progress: the upload was small, or
+ * it has failed.
+ *
+ * @throws {HttpError} 409 `upload_incomplete`: it has not ended, or is unknown.
+ */
+async function answerOrPosition(progress: Progress, kept: KeptUpload): Promise<HttpResponse> {
+  const answer = await progress.answer()
+  if (answer) return answer
+  throw incomplete(kept)
 }
 
 interface Answer {

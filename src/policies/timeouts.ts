@@ -52,9 +52,9 @@ export function timeouts<C = unknown>(options: TimeoutsOptions): Policy<C> {
   if (readMs === undefined && runMs === undefined) {
     throw new TypeError('timeouts: set readMs, runMs or both')
   }
-  for (const ms of [readMs, runMs]) {
+  for (const [name, ms] of Object.entries({ readMs, runMs })) {
     if (ms !== undefined && !(Number.isSafeInteger(ms) && ms > 0 && ms < 2 ** 31)) {
-      throw new TypeError('timeouts: times are whole milliseconds above 0')
+      throw new TypeError(`timeouts: ${name} must be a whole number of milliseconds from 1`)
     }
   }
   const policy: Policy<C> = (request, next) => {

@@ -61,7 +61,7 @@ function checkLiteral(part: string, fail: (advice: string) => never): void {
       + 'a request with one more slash at its end matches too')
   }
   if (part === '.' || part === '..') {
-    fail("'.' and '..' can not be segments, clients take them out before they send a path")
+    fail("'.' and '..' cannot be segments, clients take them out before they send a path")
   }
   if (part.includes('{') || part.includes('}')) {
     fail('a parameter fills a whole segment and is named like a variable, as in /jobs/{id}')
@@ -71,7 +71,7 @@ function checkLiteral(part: string, fail: (advice: string) => never): void {
     fail('there are no wildcards; mount a handler of its own for a whole subtree')
   }
   if (!LITERAL.test(part)) {
-    fail(`${JSON.stringify(part)} can not be part of a path as clients send it; `
+    fail(`${JSON.stringify(part)} cannot be part of a path as clients send it; `
       + 'percent-encode it (encodeURIComponent)')
   }
 }

@@ -25,7 +25,7 @@ export function telling(listener: () => unknown): void {
  * @param about - the task or request that failed; begins the message
  */
 export function warn(error: unknown, about?: string): void {
-  let text = 'Something failed with a value that can not be shown'
+  let text = 'Something failed with a value that cannot be shown'
   try {
     text = textOf(error)
   } catch {

@@ -190,7 +190,7 @@ function unusable(cause: unknown): TypeError {
     const message = `jsonSchema: ${advice}, or pass a schema of a library such as zod`
     return new TypeError(message, { cause })
   }
-  return new TypeError(`jsonSchema: the schema can not be used: ${why}${hint(why)}`, { cause })
+  return new TypeError(`jsonSchema: the schema cannot be used: ${why}${hint(why)}`, { cause })
 }
 
 function hint(why: string): string {

@@ -23,15 +23,15 @@ export function checkOptions(options: TasksOptions): void {
     throw fault(`definitions must be a list of what defineTask made${isEndpoint ? '; of a background endpoint pass its member task' : ''}`)
   }
   if (queue.durable && !store.shared) {
-    throw fault('this queue spans processes but the store does not; use a store that does, such as longhaul/redis')
+    throw fault('several processes share this queue, but the store is for one process; pass that of redis() or postgres()')
   }
   if (queue.durable && options.index && !options.index.shared) {
-    throw fault('this queue spans processes but the index does not; use one that does, such as that of redis() of longhaul/redis')
+    throw fault('several processes share this queue, but the index is for one process; pass that of redis() or postgres()')
   }
   if (direct !== undefined && direct !== 'here' && direct !== 'queue') throw fault("direct must be 'here' or 'queue'")
   const local = definitions.find(({ shared }) => shared === false)
   if (queue.durable && local) {
-    throw fault(`this queue spans processes but ${local.name} needs what only one has; give it blobs that all processes see`)
+    throw fault(`several processes share this queue, but ${local.name} has blobs for one process; give it blobs that all processes see`)
   }
   checkBlobs(options)
   const names = definitions.map(({ name }) => name)

@@ -42,7 +42,7 @@ const KNOWN = {
   status: 0, task: 0, from: 0, to: 0, order: 0, limit: 0, cursor: 0,
 } satisfies Record<keyof ListOptions, 0>
 
-/** What a page shows, without its position. */
+/** Filter of a list: everything that a query has except the position of its page. */
 export type ListFilter = Omit<ListQuery, 'after'>
 
 /**

@@ -153,7 +153,7 @@ export class TaskService {
     if (definition && this.settings.definitions.get(definition.name) === definition) return
     const name = definition?.name
     throw new TypeError(name === undefined
-      ? 'pass a definition that createTasks was given; tasks.definition(name) finds it by its name'
+      ? 'pass a definition that createTasks has; tasks.definition(name) finds it by its name'
       : `${name} is not among the definitions of createTasks; add it there`)
   }
 

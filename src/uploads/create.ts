@@ -1,4 +1,5 @@
 import { ContentDigest } from '../http/fields/content-digest.js'
+import { httpError } from '../http/errors.js'
 import { addFailureHeaders } from '../http/failure.js'
 import type { Handler, HttpRequest, HttpResponse } from '../http/exchange.js'
 import { empty } from '../http/respond.js'
@@ -26,24 +27,39 @@ export interface UploadParts<C> {
 
 /** Methods whose requests have no content. */
 const NO_CONTENT = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
+/** Methods that may create an upload to a handler without a description. */
+const CREATING = ['PATCH', 'POST', 'PUT']
 
 /** Creates uploads (draft section 4.2). */
 export class CreateUpload<C> {
-  constructor(private readonly handler: Handler<C>, private readonly parts: UploadParts<C>) {}
+  private readonly methods: ReadonlySet<string>
+
+  constructor(private readonly handler: Handler<C>, private readonly parts: UploadParts<C>) {
+    this.methods = new Set([
+      'OPTIONS', ...handler.operations?.map(({ method }) => method) ?? CREATING,
+    ])
+  }
 
   handle(request: HttpRequest<C>): MaybePromise<HttpResponse | undefined> {
     const complete = readComplete(request.headers)
     if (request.method === 'OPTIONS' && complete === undefined) return this.limits()
     if (complete === undefined || NO_CONTENT.has(request.method)) return this.handler(request)
+    // Before the bytes are stored, because the handler would refuse the whole.
+    if (!this.methods.has(request.method)) {
+      throw httpError('method_not_allowed', { headers: { allow: this.allow } })
+    }
     return this.create(request, complete)
+  }
+
+  private get allow(): string {
+    return [...this.methods].sort().join(', ')
   }
 
   /** Answers OPTIONS, so that clients know the limits before they send anything. */
   private limits(): HttpResponse {
-    const described = this.handler.operations?.map(({ method }) => method) ?? ['POST']
-    const allow = [...new Set(['OPTIONS', ...described])].sort().join(', ')
     const { limits } = this.parts.settings
-    return { status: 200, headers: { allow, 'upload-limit': limitField(limits) }, body: '' }
+    const headers = { 'allow': this.allow, 'upload-limit': limitField(limits) }
+    return { status: 200, headers, body: '' }
   }
 
   private async create(request: HttpRequest<C>, complete: boolean): Promise<HttpResponse> {

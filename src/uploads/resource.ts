@@ -22,7 +22,7 @@ const ANY_TYPE_UNTIL = 5
 /** Up to this interop version a part is acknowledged with 201. */
 const CREATED_UNTIL = 6
 
-/** What a PATCH says about itself. */
+/** Header fields of a PATCH. */
 interface Patch {
   readonly offset: number
   readonly complete: boolean

@@ -13,7 +13,9 @@ export type { ResumableUploadOptions } from './options.js'
 export interface ResumableUpload<C = unknown> {
   /**
    * Takes the place of the handler. A request with `Upload-Complete` creates an upload, and OPTIONS
-   * tells the limits. Any other request goes to the handler.
+   * tells the limits. Any other request goes to the handler. An upload by a method that the handler
+   * does not have is a 405 `method_not_allowed`. A handler that is not described has POST, PUT and
+   * PATCH.
    */
   readonly create: Handler<C>
   /** One upload, at `uploadPath`: HEAD tells its offset, PATCH appends, DELETE drops it. */

@@ -29,7 +29,7 @@ export function isVersion(text: string): boolean {
  */
 export function toFull(name: string): SemVer {
   const full = read(name)
-  if (!full) throw new TypeError(`${JSON.stringify(name)} is no version; use 1, 1.2 or 1.2.3`)
+  if (!full) throw new TypeError(`versions: ${JSON.stringify(name)} is no version; write 1, 1.2 or 1.2.3`)
   return full
 }
 
@@ -53,7 +53,7 @@ export function sortVersions(names: readonly string[]): readonly Named[] {
     const before = sorted[at - 1]
     if (before && compare(before.full, each.full) === 0) {
       throw new TypeError(
-        `${JSON.stringify(before.name)} and ${JSON.stringify(each.name)} are the same version`
+        `versions: ${JSON.stringify(before.name)} and ${JSON.stringify(each.name)} are the same version`
       )
     }
   })

@@ -123,7 +123,7 @@ runner.describe('FolderBlobs', () => {
     const { stdout } = await promisify(execFile)('sh', [
       '-c', 'ulimit -f 1024; exec "$0" "$@"', process.execPath, '--import', 'tsx', '--input-type=module', '-e', program,
     ], { cwd: join(import.meta.dirname, '../..') })
-    assert.deepEqual(JSON.parse(stdout), [{ reason: 'full', message: 'There is no room for more blobs' }, null, 65_536, 1])
+    assert.deepEqual(JSON.parse(stdout), [{ reason: 'full', message: 'There is no space for more blobs' }, null, 65_536, 1])
   })
 
   runner.it('what the disk says decides the reason: no room is `full`, all else is `unavailable`', async (t) => {

@@ -132,6 +132,17 @@ describe('a right import is not', () => {
 })
 
 describe('the house style', () => {
+  test('a docblock begins with a verb or a noun phrase', async () => {
+    const messageFor = async (docblock: string) => lint('src/http/x.ts', `${docblock}\nexport const a = 1\n`)
+    for (const word of ['What', 'Whether', 'Who', 'How', 'Where', 'When']) {
+      const expected = [`longhaul/docblock-start: begin with a verb or a noun phrase, not with ${word}`]
+      assert.deepEqual(await messageFor(`/** ${word} it is. */`), expected)
+      assert.deepEqual(await messageFor(`/**\n * ${word} it is.\n */`), expected)
+    }
+    for (const good of ['/** Returns what it is. */', '// What it is.', '/* What it is. */', '/** Whole number. */']) {
+      assert.deepEqual(await messageFor(good), [])
+    }
+  })
   test('no default export', async () => {
     assert.deepEqual(await lint('src/http/x.ts', 'export default 1\n'), ['no-restricted-syntax: Name what you export.'])
   })

@@ -1,12 +1,13 @@
 import timers from 'node:timers'
 import {
-  PostgresQueueBackend, Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions,
-  type Job as BullJob, type RedisQueueBackend,
+  Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions, type Job as BullJob,
+  type RedisQueueBackend,
 } from 'bullmq'
 import type { QueueCounts } from '../../../src/queues/queue.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
 import { HostConnection } from './connection.js'
+import { HostQueueBackend } from './host-backend.js'
 import type { JobDatabase } from './job-database.js'
 import { JobWrites } from './job-writes.js'
 
@@ -44,8 +45,10 @@ export class PostgresBackend implements Backend {
   constructor(
     private readonly database: JobDatabase, schema: string, private readonly name: string,
   ) {
-    const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
-      new HostQueueBackend(new HostConnection(database, schema, queue), queue, options as never)
+    const factory: BackendFactory<HostQueueBackend, ConnectionOptions> = (queue, options) => (
+      new HostQueueBackend(
+        new HostConnection(database, schema, queue), queue, options as never, database,
+      )
     )
     this.jobs = new JobWrites(database, name)
     this.factory = factory as unknown as Factory
@@ -134,16 +137,6 @@ export class PostgresBackend implements Backend {
 
   disconnect(): void {
     void this.queue.getBackend().close()
-  }
-}
-
-/**
- * BullMQ's own backend keeps the outcome of its start. If the server was away at that time, no job
- * could ever be completed.
- */
-class HostQueueBackend extends PostgresQueueBackend {
-  override waitUntilReady(): Promise<void> {
-    return this.connection.waitUntilReady()
   }
 }
 

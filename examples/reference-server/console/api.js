@@ -21,7 +21,7 @@ export async function ask(method, path, { headers = {}, body, signal } = {}) {
     response = await traced(path, { method, headers: fields, body, signal, cache: 'no-store' })
   } catch (error) {
     if (signal?.aborted) throw signal.reason
-    throw new ClientError('network_error', 'The server can not be reached.', { cause: error })
+    throw new ClientError('network_error', 'The server cannot be reached.', { cause: error })
   }
   if (response.ok) return response
   const said = await response.json().catch(() => ({}))

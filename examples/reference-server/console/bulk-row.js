@@ -29,7 +29,7 @@ export class BulkRow {
     this.element = h('li', {}, h('div', { class: 'item', role: 'group' }, fields, this.#remove, this.#mark))
   }
 
-  /** What is sent of it: what is empty is left out. */
+  /** The user to send, without empty fields. */
   get value() {
     return Object.fromEntries(FIELDS.map((name) => [name, this.#inputs[name].value]).filter(([, value]) => value !== ''))
   }

@@ -48,7 +48,7 @@ export function setBusy(button, busy) {
   else button.removeAttribute('aria-disabled')
 }
 
-/** Whether a button is busy, or there is nothing for it to do. */
+/** Returns whether a button is busy, or there is nothing for it to do. */
 export function isBusy(button) {
   return button.getAttribute('aria-disabled') === 'true'
 }

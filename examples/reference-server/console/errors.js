@@ -16,7 +16,7 @@ export function errorBox({ code = 'console_error', message, status, details }) {
     detailList(details))
 }
 
-/** What is wrong with which part of the input; nothing where the server did not say. */
+/** Lists the faults of the input, each with its place. Returns nothing if the server did not say. */
 export function detailList(details = []) {
   if (details.length === 0) return undefined
   return h('ul', { class: 'details' }, details.map(({ pointer, message }) => h('li', {}, pointer ? [h('code', {}, pointer), ' '] : [], message)))

@@ -20,7 +20,7 @@ export function onToken(listen) {
   changes.addEventListener('change', () => { listen() })
 }
 
-/** What was kept under a name for this tab; `''` when nothing was. */
+/** Reads the text that this tab keeps under a name; `''` if there is none. */
 export function read(name) {
   try {
     return sessionStorage.getItem(name) ?? ''

@@ -50,7 +50,7 @@ function show({ items, start, total }) {
     h('td', { class: 'number' }, String(id)), h('td', {}, name), h('td', {}, email), h('td', {}, role)))))
 }
 
-/** Where the buttons lead: nowhere, where the server names no such page. */
+/** Sets the pages that the buttons open. A button without a page does nothing. */
 function follow(next) {
   links = next
   for (const button of buttons) setBusy(button, links[button.dataset.rel] === undefined)

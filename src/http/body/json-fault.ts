@@ -116,7 +116,7 @@ class Scan {
     while (this.at < this.text.length) {
       const code = this.text.charCodeAt(this.at)
       if (code < 0x20) {
-        return 'an escaped character, since control characters can not stand in a string'
+        return 'an escaped character, since control characters cannot stand in a string'
       }
       this.at++
       if (code === 0x22) return undefined

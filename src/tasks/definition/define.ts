@@ -41,9 +41,9 @@ export interface TaskContext<C = unknown, P = unknown> {
   /** Writes files of the result. The definition needs `files: true`. */
   readonly files: TaskFiles
   /**
-   * What an earlier run of this task has saved, and the function to save more. Needs the option
-   * `checkpoint` of `defineTask`. A direct answer has no later run: `save` checks the value and
-   * keeps nothing.
+   * Value that an earlier run of this task has saved, and the function that saves the next one.
+   * Needs the option `checkpoint` of `defineTask`. A direct answer has no later run: `save` checks
+   * the value and keeps nothing.
    */
   readonly checkpoint: Checkpoint<P>
 }

@@ -78,9 +78,9 @@ export async function acceptSubmission<C>(
  * @throws {HttpError} 422 `start_at_out_of_range`
  */
 export async function startOf<C>(
-  service: TaskService, { start }: Submission<C>,
+  service: TaskService, { start, body }: Submission<C>,
 ): Promise<Start | undefined> {
-  return start && startFrom(start, await service.queueTime())
+  return start && startFrom(start, body, await service.queueTime())
 }
 
 type Accept = (claimed?: { readonly id: string, readonly claim: string }) => Promise<Accepted>

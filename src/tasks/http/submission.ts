@@ -142,5 +142,5 @@ function readStart<C>(
   startAt: FindStart<C>, body: unknown, request: HttpRequest<C>,
 ): RequestedStart | undefined {
   const value = startAt(isJsonObject(body) ? body : {}, request)
-  return value === undefined ? undefined : parseStart(value)
+  return value === undefined ? undefined : parseStart(value, body)
 }

@@ -10,7 +10,7 @@ import { publishAccepted, taskChannel } from '../record/task-channel.js'
 import { loadWork } from '../record/work.js'
 import { remainingDelayMs } from './start-time.js'
 
-/** What is needed to enqueue a task whose transaction has committed. */
+/** Parts of the intake that enqueue a task whose transaction has committed. */
 export interface EnqueueSettings {
   readonly ledger: Ledger
   readonly queue: Queue

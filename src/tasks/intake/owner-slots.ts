@@ -14,6 +14,9 @@ import { isFinal } from '../record/state.js'
  */
 const GRACE_MS = 10_000
 
+/** Reads of one slot that changes while it is taken. */
+const TRIES = 5
+
 /**
  * Acquires one of the `maxPerOwner` slots of one party (see `countedAs`) for an unfinished task. A
  * slot is a numbered key whose value is the id of a job. The slot of a task that has ended can be
@@ -26,23 +29,33 @@ export async function acquireSlot(
   store: Store, definition: { readonly name: string, readonly maxPerOwner: number },
   counted: string, { id, job, ttlMs }: SlotTask,
 ): Promise<string> {
-  const own = jobId({ id, job })
   for (let n = 0; n < definition.maxPerOwner; n++) {
     const key = `slot:${definition.name}:${String(n)}:${digestOf(counted)}`
+    if (await takeSlot(store, key, { id, job, ttlMs })) return key
+  }
+  throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
+}
+
+/** Takes one slot for a task, or finds that the task has it. `false` if another task holds it. */
+async function takeSlot(
+  store: Store, key: string, { id, job, ttlMs }: SlotTask,
+): Promise<boolean> {
+  const own = jobId({ id, job })
+  for (let tried = 0; tried < TRIES; tried++) {
     const outcome = await store.create(key, own, { ttlMs })
-    if (outcome.created) return key
+    if (outcome.created) return true
     const { value, revision } = outcome.entry
     const entry = await store.get(taskKey(taskOf(value)))
     const holder = entry && decode(taskOf(value), entry.value)
     // Another request for the same task.
-    if (taskOf(value) === id && (!holder || !isFinal(holder.state))) return key
-    if (holder?.slot === key && !isFinal(holder.state)) continue
+    if (taskOf(value) === id && (!holder || !isFinal(holder.state))) return true
+    if (holder?.slot === key && !isFinal(holder.state)) return false
     const mayBegin = taskOf(value) !== id && (!holder || jobId(holder) !== value)
-    if (mayBegin && await elapsed(store, `${key}:${revision}`, GRACE_MS) < GRACE_MS) continue
-    const taken = await store.replace(key, own, revision, { ttlMs })
-    if (taken.replaced) return key
+    if (mayBegin && await elapsed(store, `${key}:${revision}`, GRACE_MS) < GRACE_MS) return false
+    // Fails if the slot was released or acquired since it was read.
+    if ((await store.replace(key, own, revision, { ttlMs })).replaced) return true
   }
-  throw httpError('too_many_tasks', { headers: { 'retry-after': '5' } })
+  return false
 }
 
 /** The task that acquires a slot, and its lifetime. */

@@ -10,7 +10,7 @@ export interface Start {
   readonly delayMs: number
 }
 
-/** What a submission says about its start. */
+/** Options of a submission for its start. */
 interface StartOptions {
   readonly startAt?: Date | undefined
   readonly delayMs?: number | undefined

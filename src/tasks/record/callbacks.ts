@@ -8,7 +8,8 @@ export const CALLBACK_JOB = 'longhaul.callback'
 
 /** Returns the error for a callback URL where `createTasks` has no `callbacks`. */
 export function noCallbacks(): TypeError {
-  return new TypeError('There may be a callback URL but createTasks has no callbacks: give it callbacks({ secrets }) of longhaul/callbacks')
+  return new TypeError('A task with a callback URL needs the option callbacks of createTasks: '
+    + 'pass callbacks({ secrets }) of longhaul/callbacks')
 }
 
 /**

@@ -39,15 +39,15 @@ export interface TaskRecord extends RecordFiles {
   /** Counts changes that a client can see; ETag and event ids are made of it. */
   readonly version: number
   readonly createdAt: number
-  /** When the first run may begin, for a task that was submitted for later. */
+  /** Earliest start of the first run, for a task that was submitted for later. */
   readonly startAt?: number | undefined
   /** Pool of the queue that has its jobs. Absent for the default pool. */
   readonly pool?: string | undefined
   /** Order among waiting jobs. Absent for 0. */
   readonly priority?: number | undefined
-  /** When the first run began. */
+  /** Start of the first run. */
   readonly startedAt: number | undefined
-  /** When the latest run began, if it was not the first. */
+  /** Start of the latest run, if it was not the first. */
   readonly runStartedAt?: number | undefined
   readonly finishedAt: number | undefined
   readonly expiresAt: number

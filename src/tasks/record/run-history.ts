@@ -37,7 +37,7 @@ interface Run {
 }
 
 const INTERRUPTED: RunError = {
-  code: 'task_interrupted', message: 'The process that ran this task went away.',
+  code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.',
 }
 
 /**

@@ -24,7 +24,7 @@ export interface TaskEvent {
   /** The code of the error of a task that has failed. */
   readonly code: string | undefined
   readonly createdAt: number
-  /** When the first run began. */
+  /** Start of the first run, in milliseconds since 1970. */
   readonly startedAt: number | undefined
   readonly finishedAt: number | undefined
 }

@@ -15,7 +15,7 @@ export interface Cancelled {
   readonly moved: boolean
 }
 
-/** What `cancelTask` needs. */
+/** Parts of the service that `cancelTask` uses. */
 export interface CancelSettings {
   readonly ledger: Ledger
   readonly executor: Executor

@@ -20,7 +20,7 @@ export interface CheckpointRun {
   readonly definition: AnyTaskDefinition
   /** The record as this run began. */
   readonly record: TaskRecord
-  /** How long the record of the task is kept after its end, in milliseconds. */
+  /** Milliseconds for which the record of the task is kept after its end. */
   readonly retentionMs: number
   readonly stop: Stop
   /** Returns whether a record still belongs to this run. */

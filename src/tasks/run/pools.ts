@@ -90,10 +90,10 @@ function check(
   { queue, definitions, pools, work, worker }: PoolSettings, known: ReadonlyMap<string, unknown>,
 ): void {
   const names = [...known.keys()].join(', ')
-  if (pools && Object.keys(pools).length > 0 && !queue.pool) throw fault('this queue has no pools')
+  if (pools && Object.keys(pools).length > 0 && !queue.pool) throw fault('this queue has no pools; use MemoryQueue, BullMQQueue or PostgresQueue')
   for (const { name, pool = DEFAULT_POOL } of definitions) {
     if (!known.has(pool)) {
-      throw fault(`${name} is for the pool ${pool}, which is not in pools; there are ${names}`)
+      throw fault(`the definition ${name} names the pool ${pool}, which is not in pools; add it there`)
     }
   }
   if (work === undefined) return
@@ -104,10 +104,10 @@ function check(
   if (worker === false) throw fault('work and worker: false exclude each other')
   const unknown = work.find((name) => !known.has(name))
   if (unknown !== undefined) {
-    throw fault(`work names ${String(unknown)}, which is not in pools; there are ${names}`)
+    throw fault(`work names ${String(unknown)}, which is not in pools (${names})`)
   }
   if (!queue.durable) {
-    throw fault('work is for a queue that spans processes; no other process works the other pools')
+    throw fault('work needs a queue that several processes share, because others must run the other pools')
   }
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import pg from 'pg'
-import { PostgresQueue, type PostgresQueueOptions } from 'longhaul/postgres'
+import { migrate, PostgresQueue, type PostgresQueueOptions } from 'longhaul/postgres'
 import { eventually } from '../../../src/conformance/waiting.js'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { pgBouncerForFile } from '../../servers/pgbouncer.js'
@@ -13,6 +13,10 @@ import { said, startWorker } from './queue-processes.js'
 stopAfterwards()
 const server = await postgresForFile()
 const pooler = await pgBouncerForFile(server)
+// The migrations have no deadline. Within the first call they would have that of the call.
+const migrating = new pg.Pool({ connectionString: server.url })
+await migrate(migrating)
+await migrating.end()
 
 /** Time until everything works again, in milliseconds. */
 const HEALED_MS = 10_000

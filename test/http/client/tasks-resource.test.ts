@@ -101,6 +101,21 @@ describe('client.tasks on real handlers', () => {
 })
 
 describe('a handle on real handlers', () => {
+  test('cancel does not delete a task that ends between its two requests', async () => {
+    const { taskId } = await tasks.ownedBy('erin').submit(mail, {}, { delayMs: 3_600_000 })
+    const seen: string[] = []
+    const fetch: typeof globalThis.fetch = async (url, init) => {
+      if (init?.method === 'DELETE') await tasks.cancel(taskId)
+      const response = await globalThis.fetch(url, init)
+      seen.push(`${init?.method} ${response.status}`)
+      return response
+    }
+    const erin = createClient({ baseUrl, headers: { 'x-user': 'erin' }, fetch })
+    assert.equal((await erin.resume({ statusUrl: `/tasks/${taskId}` }).cancel()).status, 'cancelled')
+    assert.deepEqual(seen, ['GET 200', 'DELETE 412', 'GET 200'])
+    assert.equal((await tasks.get(taskId))?.status, 'cancelled')
+  })
+
   test('retries a task that failed, whose runs are listed then, and forgets it', async () => {
     const ann = clientOf('dora')
     const task = await ann.submit<{ message: string }>('/flaky', {})

@@ -122,7 +122,7 @@ describe('upstreamError', () => {
   test('an HttpError is unchanged, and may have a message of the application', () => {
     const own = httpError('conflict')
     assert.equal(upstreamError(own), own)
-    const made = upstreamError(new Error('secret'), { message: 'The rates can not be had.', headers: { 'retry-after': '5' } })
-    assert.deepEqual([made.message, made.headers], ['The rates can not be had.', { 'retry-after': '5' }])
+    const made = upstreamError(new Error('secret'), { message: 'The rates cannot be had.', headers: { 'retry-after': '5' } })
+    assert.deepEqual([made.message, made.headers], ['The rates cannot be had.', { 'retry-after': '5' }])
   })
 })

@@ -9,7 +9,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { Redis } from 'ioredis'
 import pg from 'pg'
-import { createTasks, router, taskEndpoints, type HttpRequest } from 'longhaul'
+import { createTasks, httpError, router, taskEndpoints, type HttpRequest } from 'longhaul'
 import { FolderBlobs } from 'longhaul/files'
 import { memory, MemoryQueue } from 'longhaul/memory'
 import { ndjsonUpload, type UploadResult } from 'longhaul/ndjson'
@@ -225,6 +225,7 @@ describe('direct uploads that break: what is refused (issue 19)', () => {
   let written: Item[]
   let site: Site
   let waitFor: Promise<void> | undefined
+  let noteWrite = (): void => undefined
   let failing = false
   after(() => store.close())
   afterEach(() => site.close())
@@ -239,7 +240,10 @@ describe('direct uploads that break: what is refused (issue 19)', () => {
         return store.replace(...all)
       },
     }
-    site = await Site.over(failable, written, () => waitFor)
+    site = await Site.over(failable, written, () => {
+      noteWrite()
+      return waitFor
+    })
   })
 
   /** An upload of which a part is committed. */
@@ -304,12 +308,30 @@ describe('direct uploads that break: what is refused (issue 19)', () => {
   test('a small upload whose answer was lost is answered again, also after Upload-Offset: 0', async () => {
     const small = '{"id":1}\n'
     const answer = await site.send('small', small)
-    const { bytes } = await site.committed('small')
-    const again = await site.send('small', small, { 'upload-offset': String(bytes) })
-    assert.deepEqual([again.status, again.body, again.headers['idempotent-replayed']], [200, answer.body, 'true'])
+    const asked = await site.send('small', '', { 'upload-offset': '0' })
+    const again = await site.send('small', small, { 'upload-offset': '0' })
+    for (const { status, body, headers } of [asked, again]) {
+      assert.deepEqual([status, body, headers['idempotent-replayed']], [200, answer.body, 'true'])
+    }
     const other = await site.send('small', '{"id":2}\n', { 'upload-offset': '0' })
     assert.deepEqual([other.status, other.json.code], [422, 'idempotency_key_reused'])
     assert.deepEqual(written, [{ id: 1 }])
+  })
+
+  test('an upload that is unknown, or still runs, is answered with its position; one that failed with its error', async () => {
+    assert.deepEqual(await site.committed('unknown'), { lines: 0, bytes: 0 })
+    let fail = (): void => undefined
+    waitFor = new Promise((_, reject) => { fail = () => { reject(httpError('conflict')) } })
+    const writing = new Promise<void>((resolve) => { noteWrite = resolve })
+    const running = site.send('failing', '{"id":1}\n')
+    await writing
+    assert.deepEqual(await site.committed('failing'), { lines: 0, bytes: 0 })
+    fail()
+    waitFor = undefined
+    const failed = await running
+    const asked = await site.send('failing', '', { 'upload-offset': '0' })
+    assert.deepEqual([failed.status, failed.json.code], [409, 'conflict'])
+    assert.deepEqual([asked.status, asked.body], [409, failed.body])
   })
 
   test('the rest of an upload is never taken for a whole one: it needs a key, and a direct answer', async () => {

@@ -1,4 +1,4 @@
-// One process, wherever its users are; and what can not work.
+// One process, wherever its users are; and what cannot work.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { ConfigError, readConfig } from '../../../examples/reference-server/config.js'
@@ -27,7 +27,7 @@ describe('issue 15: settings that cannot work stop the start', () => {
 
   for (const [what, env, message] of [
     ['users in one process beside tasks in several', { REDIS_URL: url, DATABASE: 'pglite', WORKER: 'only' }, /DATABASE=pglite keeps the users in one process/],
-    ['a folder for uploads that can not be written', { REDIS_URL: url, BLOBS_DIR: '/dev/null/x' }, /BLOBS_DIR: \/dev\/null\/x can not be written to/],
+    ['a folder for uploads that cannot be written', { REDIS_URL: url, BLOBS_DIR: '/dev/null/x' }, /BLOBS_DIR: \/dev\/null\/x cannot be written to/],
     ['a folder for uploads that nobody would use', { BLOBS_DIR: '/tmp' }, /BLOBS_DIR needs REDIS_URL/],
     ['a worker apart without a shared database', { WORKER: 'off' }, /WORKER=off needs REDIS_URL or DATABASE=postgres/],
   ] as const) {

@@ -75,7 +75,7 @@ describe('every route of the reference server', () => {
     ['a coding that is none', { body: 'x', headers: { 'content-encoding': 'rot13' } }],
     ['a coding that it is not', { body: 'x', headers: { 'content-encoding': 'gzip', 'content-type': 'application/x-ndjson' } }],
     ['no body', {}],
-    ['headers that can not be', { headers: { 'range': 'bytes=9999999999999-', 'if-match': '"no"', 'prefer': 'respond-async, wait=x', 'idempotency-key': '"' }, body: {} }],
+    ['headers that cannot be', { headers: { 'range': 'bytes=9999999999999-', 'if-match': '"no"', 'prefer': 'respond-async, wait=x', 'idempotency-key': '"' }, body: {} }],
     ['an unknown task', { body: { task: 'no', data: {} } }],
   ]
   const QUERIES = ['', '?batch_size=-1&start=x&version=x&cursor=%00', '?version=999', '?only=%ff']

@@ -237,11 +237,11 @@ test('a direct answer obeys the concurrency of its pool', async (t) => {
 describe('createTasks refuses', () => {
   const { light, definitions } = kinds()
   const wrong: Record<string, [Partial<TasksOptions>, RegExp]> = {
-    'a definition whose pool is not in pools': [{}, /heavy is for the pool heavy, which is not in pools/],
+    'a definition whose pool is not in pools': [{}, /the definition heavy names the pool heavy, which is not in pools/],
     'an unknown pool in work': [{ pools: POOLS, work: ['none'] }, /work names none/],
     'an empty work': [{ pools: POOLS, work: [] }, /worker: false/],
     'work beside worker: false': [{ pools: POOLS, work: ['heavy'], worker: false }, /exclude each other/],
-    'work with a queue in memory': [{ pools: POOLS, work: ['heavy'] }, /spans processes/],
+    'work with a queue in memory': [{ pools: POOLS, work: ['heavy'] }, /several processes share/],
     'a pool with a bad name': [{ pools: { ...POOLS, 'a b': {} } }, /1 to 64/],
     'a pool named default': [{ pools: { ...POOLS, default: {} } }, /concurrency/],
     'a concurrency of 0': [{ pools: { heavy: { concurrency: 0 } } }, /concurrency/],

@@ -6,6 +6,7 @@ import { memory } from '../../../adapters/memory/index.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
+import type { FindStart } from '../../../src/tasks/http/submit-endpoint-options.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
 import { testClock } from '../../../src/testing/test-clock.js'
 
@@ -17,12 +18,12 @@ interface Answer {
   readonly json: Record<string, unknown>
 }
 
-function api(t: TestContext) {
+function api(t: TestContext, startAt: FindStart = (body) => body['startAt']) {
   const clock = testClock()
   const runs: unknown[] = []
   const work = defineTask({ name: 'work', run: (input) => { runs.push(input) } })
   const tasks = createTasks({ ...memory({ clock }), definitions: [work] })
-  const options = { owner: 'anyone', startAt: (body: Readonly<Record<string, unknown>>) => body['startAt'] } as const
+  const options = { owner: 'anyone', startAt } as const
   const asTask = taskEndpoints(tasks, { statusPath: '/tasks/{id}', ...options })
   const asJob = taskEndpoints(tasks, { statusPath: '/jobs/{id}', format: jobFormat, ...options })
   const submit = asTask.submit(work)
@@ -129,6 +130,27 @@ describe('SPEC 3.1: a task for later', () => {
     assert.deepEqual([again.status, again.json['taskId']], [202, first.json['taskId']])
     assert.equal(again.headers.get('idempotent-replayed'), 'true')
   })
+})
+
+describe('the error of a start names its place in the body', () => {
+  type Body = Readonly<Record<string, unknown>>
+  const nested: FindStart = (body) => (body['schedule'] as Body)['a/b']
+  const fromHeader: FindStart = (_, { headers }) => headers['x-start']
+  const cases: [title: string, find: FindStart, body: Body, pointer: string][] = [
+    ['in an object', nested, { schedule: { 'a/b': 'tomorrow' } }, '/schedule/a~1b'],
+    ['in an array', (body) => (body['runs'] as Body[])[1]?.['at'], { runs: [{}, { at: null }] }, '/runs/1/at'],
+    ['out of range', nested, { schedule: { 'a/b': 'P367D' } }, '/schedule/a~1b'],
+    ['startAt, although another member is equal', (body) => body['startAt'], { note: 'now', startAt: 'now' }, '/startAt'],
+    ['in one of two members, which cannot be told', nested, { note: 'now', schedule: { 'a/b': 'now' } }, ''],
+    ['in a header field', fromHeader, { note: 'never' }, ''],
+  ]
+  for (const [title, startAt, body, pointer] of cases) {
+    test(title, async (t) => {
+      const { send } = api(t, startAt)
+      const { json } = await send('POST', '/work', { 'prefer': 'respond-async', 'x-start': 'tomorrow' }, body)
+      assert.equal((json['details'] as { pointer: string }[])[0]?.pointer, pointer)
+    })
+  }
 })
 
 describe('RFC 3339 section 5.6: a start is refused', () => {

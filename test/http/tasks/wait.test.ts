@@ -106,7 +106,7 @@ for (const binding of BINDINGS) {
       const stream = await call('GET', path, { headers: { accept: 'text/event-stream' } })
       await eventually(() => serviceOf(tasks).waiters.size === 2)
       void tasks.close({ drainMs: 10 })
-      assert.deepEqual((await members(await within(polling, 3000)))['error'], { code: 'task_interrupted', message: 'The process that ran this task went away.' })
+      assert.deepEqual((await members(await within(polling, 3000)))['error'], { code: 'task_interrupted', message: 'The process that ran this task stopped or crashed.' })
       for await (const event of eventsOf(stream)) assert.ok(event)
       assert.equal(serviceOf(tasks).waiters.size, 0)
     })

@@ -1,5 +1,6 @@
 import { BullMQQueue } from '../../../adapters/bullmq/index.js'
 import { callbacks } from '../../../src/callbacks/index.js'
+import { fileSource, folderSource } from '../../../adapters/files/index.js'
 import { toFastify } from '../../../adapters/fastify/index.js'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { toKoa } from '../../../adapters/koa/index.js'
@@ -10,9 +11,9 @@ import { RedisStore } from '../../../adapters/redis/index.js'
 import { refuses, type Loose } from '../refuses.js'
 
 const make = {
-  callbacks, memory, postgres, toFastify, toFetch, toKoa, toNode,
+  callbacks, fileSource, folderSource, memory, postgres, toFastify, toFetch, toKoa, toNode,
   RedisStore: (options: never) => new RedisStore(options), BullMQQueue: (options: never) => new BullMQQueue(options),
-} as unknown as Record<'callbacks' | 'memory' | 'postgres' | 'toFastify' | 'toFetch' | 'toKoa' | 'toNode' | 'RedisStore' | 'BullMQQueue', Loose>
+} as unknown as Record<'callbacks' | 'fileSource' | 'folderSource' | 'memory' | 'postgres' | 'toFastify' | 'toFetch' | 'toKoa' | 'toNode' | 'RedisStore' | 'BullMQQueue', Loose>
 const handler = () => undefined
 const client = { evalsha: handler, duplicate: handler }
 
@@ -22,6 +23,11 @@ refuses([
   [() => make.RedisStore({ client, namespace: 'a:b' }), 'RedisStore: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not "a:b"'],
   [() => make.BullMQQueue({ connection: {}, namespace: '{a}' }), 'BullMQQueue: namespace must be 1 to 64 of A-Z a-z 0-9 . _ -, not "{a}"'],
   [() => make.BullMQQueue(), 'BullMQQueue: pass options, such as { connection }'],
+  [() => make.BullMQQueue({ namespace: 'shop' }), 'BullMQQueue: connection must be an ioredis client, or its options such as { host, port }'],
+  [() => make.fileSource(), 'fileSource: path must be a text, such as /srv/export.csv'],
+  [() => make.folderSource(), 'folderSource: folder must be a text, such as /srv/files'],
+  [() => make.toNode(), 'Pass a handler, such as submit(report) or status of taskEndpoints, not undefined'],
+  [() => make.toFetch({ submit: handler }), 'toFetch: pass a handler, such as submit(report) or status of taskEndpoints, not object'],
   [() => make.BullMQQueue({ connection: {}, lockDuration: 1 }), 'BullMQQueue: there is no option "lockDuration"; did you mean "lockDurationMs"?'],
   [() => make.memory(null), 'memory: pass options, such as { maxEntries }'],
   [() => make.memory({ maxentries: 1 }), 'memory: there is no option "maxentries"; did you mean "maxEntries"?'],

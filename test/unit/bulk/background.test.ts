@@ -242,5 +242,5 @@ test('endpoints that do not fit the task are refused at construction', () => {
   assert.throws(() => create.handler(endpointsOf([])), /not among the definitions/)
   assert.throws(() => create.handler(endpointsOf([update.task])), /not among the definitions/)
   assert.throws(() => create.handler(endpointsOf([create.task], 1000)), /maxInlineBytes/)
-  assert.throws(() => createTasks({ store: { ...store, shared: true } as never, queue: { ...queue, durable: true } as never, definitions: [create.task] }), /only one has/)
+  assert.throws(() => createTasks({ store: { ...store, shared: true } as never, queue: { ...queue, durable: true } as never, definitions: [create.task] }), /blobs for one/)
 })

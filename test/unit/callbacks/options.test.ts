@@ -111,7 +111,7 @@ describe('createTasks', () => {
     const lost = callbacks({ secrets, queue: new Line() })
     assert.throws(() => make(lost, { store, queue: new Line(true) }), /^TypeError: createTasks: the queue of the callbacks is not durable, but the queue of the tasks is/)
     const wide = callbacks({ secrets, queue: new Line(true) })
-    assert.throws(() => make(wide), /^TypeError: createTasks: the queue of the callbacks spans processes, but the store does not/)
+    assert.throws(() => make(wide), /^TypeError: createTasks: several processes share the queue of the callbacks, but the store is for one/)
     make(wide, { store })
     make(wide, { store, queue: new Line(true) })
     make(lost)

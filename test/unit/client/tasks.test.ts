@@ -422,6 +422,43 @@ describe('cancel', () => {
     assert.deepEqual(methodsOf(seen), ['GET', 'DELETE', 'GET'])
   })
 
+  describe('If-Match', () => {
+    const tagged = (body: unknown, etag: string) => () => json(body, 200, { etag })
+    const changed = () => json({ code: 'precondition_failed' }, 412)
+    const requestsOf = (seen: readonly { method: string, headers: Record<string, string> }[]) => (
+      seen.map(({ method, headers }) => `${method} ${headers['if-match'] ?? '-'}`)
+    )
+
+    test('has the tag that was read, so a task that ends meanwhile is not deleted', async () => {
+      const { handle, seen } = task(script(tagged(processing(1), '"1"'), changed, tagged(completed, '"2"')))
+      assert.equal((await handle.cancel()).status, 'completed')
+      assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "1"', 'GET -'])
+    })
+
+    test('a repeated request does not delete the task that the first has cancelled', async () => {
+      const { handle, seen } = task(script(tagged(processing(1), '"1"'), lost, changed, tagged({ status: 'cancelled' }, '"2"')))
+      assert.equal((await handle.cancel()).status, 'cancelled')
+      assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "1"', 'DELETE "1"', 'GET -'])
+    })
+
+    test('a task whose progress always changes is cancelled by the fourth try, without a tag', async () => {
+      let at = 0
+      const { handle, seen } = task(({ method, headers }) => {
+        if (method === 'GET') return json(processing(at), 200, { etag: `"${at++}"` })
+        return headers['if-match'] === undefined ? json({ status: 'cancelled' }) : changed()
+      })
+      assert.equal((await handle.cancel()).status, 'cancelled')
+      const tries = ['GET -', 'DELETE "0"', 'GET -', 'DELETE "1"', 'GET -', 'DELETE "2"', 'GET -', 'DELETE -']
+      assert.deepEqual(requestsOf(seen), tries)
+    })
+
+    test('is not sent for a weak tag, which never matches; a 412 without it is an error', async () => {
+      const { handle, seen } = task(script(tagged(processing(1), 'W/"1"'), changed))
+      await assert.rejects(handle.cancel(), { status: 412 })
+      assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -'])
+    })
+  })
+
   test('polls after an answer without a body', async () => {
     const { handle } = task(script(() => json(processing(1)), () => json(undefined, 204), () => json({ status: 'cancelled' })))
     assert.equal((await handle.cancel()).status, 'cancelled')

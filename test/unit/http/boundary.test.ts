@@ -106,7 +106,7 @@ describe('guard', () => {
       throw new Error('trap')
     }
     const unprintable = new Proxy({}, { get: trap, getPrototypeOf: trap })
-    for (const [error, expected] of [[new Error('lost'), /Error: lost\n {4}at /], ['text', /^POST \/things: text$/], [unprintable, /can not be shown/]] as const) {
+    for (const [error, expected] of [[new Error('lost'), /Error: lost\n {4}at /], ['text', /^POST \/things: text$/], [unprintable, /cannot be shown/]] as const) {
       const warned = once(process, 'warning') as Promise<[Error]>
       assert.equal((guard(thrower(error))(request) as HttpResponse).status, 500)
       assert.match((await warned)[0].message, expected)

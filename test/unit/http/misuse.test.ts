@@ -11,8 +11,8 @@ refuses([
   [() => make.compose(), 'compose: pass policies and, last, a handler'],
   [() => make.compose([policy], policy), 'compose takes policies and, last, a handler; argument 1 is an array; spread it: compose(...policies, handler)'],
   [() => make.compose(policy, undefined), 'compose takes policies and, last, a handler; argument 2 is not a function'],
-  [() => make.httpError('unprocessible'), 'httpError: there is no code unprocessible; for one of your own: new HttpError(status, code)'],
-  [() => make.httpError(), 'httpError: there is no code undefined; for one of your own: new HttpError(status, code)'],
+  [() => make.httpError('unprocessible'), 'httpError: there is no code unprocessible; for a code of your own, write new HttpError(status, code)'],
+  [() => make.httpError(), 'httpError: there is no code undefined; for a code of your own, write new HttpError(status, code)'],
   [() => make.content(), source],
   [() => make.content('/tmp/x'), source],
 ])

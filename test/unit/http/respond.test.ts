@@ -80,7 +80,7 @@ describe('errorResponse', () => {
     const down = answer(new StoreUnavailableError('redis at 10.0.0.7 is down', { cause }))
     assert.deepEqual([down.status, down.headers['retry-after'], down.body], [503, '5', { error: 'The service is not available now.', code: 'store_unavailable' }])
     const full = answer(new StoreUnavailableError('4096 of 4096', { reason: 'full' }))
-    assert.deepEqual([full.status, full.headers['retry-after'], full.body], [503, '30', { error: 'The service has no room for more now.', code: 'store_full' }])
+    assert.deepEqual([full.status, full.headers['retry-after'], full.body], [503, '30', { error: 'The service has no space for more data now.', code: 'store_full' }])
   })
 
   test('errors of the host keep a 4xx status, and their message only where it is exposed', () => {

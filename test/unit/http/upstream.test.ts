@@ -28,7 +28,7 @@ test('an unreported error is a warning with its stack, or with its text', async 
   assert.match(await heard(() => { warn(new Error('seen')) }), /^Error: seen\n +at /)
   assert.equal(await heard(() => { warn(bare) }), 'Error: no stack')
   assert.equal(await heard(() => { warn({ stack: 'no error' }) }), '[object Object]')
-  assert.equal(await heard(() => { warn(Object.create(null)) }), 'Something failed with a value that can not be shown')
+  assert.equal(await heard(() => { warn(Object.create(null)) }), 'Something failed with a value that cannot be shown')
   assert.equal(await heard(() => { telling(() => { throw 'thrown' }) }), 'thrown')
   assert.equal(await heard(() => { telling(async () => { throw 'rejected' }) }), 'rejected')
 })

@@ -209,7 +209,7 @@ describe('router: construction', () => {
     [['GET,POST /jobs'], /"GET,POST" is no method/],
     [['GET /jobs/'], /leave out empty segments and the slash at the end/],
     [['GET /a//b'], /leave out empty segments/],
-    [['GET /a/../b'], /can not be segments/],
+    [['GET /a/../b'], /cannot be segments/],
     [['GET /jobs/:id'], /write \{id\} instead of :id/],
     [['GET /files/*'], /there are no wildcards/],
     [['GET /jobs/{id}.json'], /a parameter fills a whole segment/],

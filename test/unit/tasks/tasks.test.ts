@@ -648,7 +648,7 @@ describe('createTasks', () => {
     }
     const { store, queue } = memory()
     const durable = { durable: true, enqueue: queue.enqueue.bind(queue), process: queue.process.bind(queue), remove: queue.remove.bind(queue), has: queue.has.bind(queue), close: queue.close.bind(queue) }
-    assert.throws(() => createTasks({ store, queue: durable, definitions: [] }), /spans processes/)
+    assert.throws(() => createTasks({ store, queue: durable, definitions: [] }), /several processes share/)
   })
 
   test('worker: false accepts tasks and runs none', async (t) => {

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MemoryBlobs, MemoryStore } from '../../../adapters/memory/index.js'
+import { describe as describeHandler } from '../../../src/http/exchange.js'
 import { json } from '../../../src/http/respond.js'
 import { httpError } from '../../../src/http/errors.js'
-import { broken, digestField, PARTIAL, setUp, sha256 } from './kit.js'
+import { operation } from '../../../src/openapi/operation.js'
+import { broken, digester, digestField, PARTIAL, setUp, sha256 } from './kit.js'
 
 const text = 'The quick brown fox jumps over the lazy dog'
 const bytes = Buffer.from(text)
@@ -55,7 +57,25 @@ describe('creating an upload', () => {
     const answer = await send('OPTIONS', '/files')
     assert.equal(answer.status, 200)
     assert.equal(answer.headers['upload-limit'], 'max-size=1000, min-append-size=5, max-age=86400')
-    assert.equal(answer.headers['allow'], 'OPTIONS, POST')
+    assert.equal(answer.headers['allow'], 'OPTIONS, PATCH, POST, PUT')
+  })
+
+  test('a method that the handler does not have is a 405 with Allow, before anything is stored', async () => {
+    const { handler, seen } = digester()
+    const postOnly = describeHandler(handler, [operation('POST', { summary: 'Send', responses: {} })])
+    for (const [own, methods, allow] of [
+      [postOnly, ['PUT', 'PATCH', 'QUERY'], 'OPTIONS, POST'],
+      [handler, ['QUERY', 'PROPFIND'], 'OPTIONS, PATCH, POST, PUT'],
+    ] as const) {
+      const { send, blobs } = setUp({}, own)
+      for (const method of methods) {
+        const answer = await send(method, '/files', { 'upload-complete': '?1' }, bytes)
+        assert.deepEqual([answer.status, answer.headers['allow']], [405, allow])
+      }
+      assert.equal((await send('POST', '/files', { 'upload-complete': '?1' }, bytes)).status, 200)
+      assert.equal(blobs.usage().blobs, 0)
+    }
+    assert.equal(seen.length, 2)
   })
 
   test('check refuses before anything is stored', async () => {

@@ -8,7 +8,7 @@ import { encodePieces, RESPONSE_CODINGS, type Piece } from '../../../../src/http
 
 const deflate = promisify(zlib.deflate)
 
-/** Bytes that can not be made smaller, the same ones each time. */
+/** Bytes that cannot be made smaller, the same ones each time. */
 function noise(bytes: number, seed: string): Buffer {
   const blocks = Array.from({ length: Math.ceil(bytes / 64) }, (_, at) => createHash('sha512').update(`${seed} ${at}`).digest())
   return Buffer.concat(blocks).subarray(0, bytes)

@@ -132,4 +132,31 @@ describe('maxPerOwner', () => {
     await tasks.close({ drainMs: 100 })
     await store.close()
   })
+
+  test('a slot that is released while another submission takes it is taken', async (t) => {
+    const { gate, work } = limited(1)
+    const store = new MemoryStore()
+    const tasks = createTasks({ store, queue: new MemoryQueue(), definitions: [work] })
+    t.after(async () => { await tasks.close({ drainMs: 0 }); await store.close() })
+    const { slot, key } = await heldSlot()
+    gate.resolve()
+    await eventually(async () => await store.get(key) === undefined)
+    await store.create(key, slot, { ttlMs: 1e9 })
+    const replace = store.replace.bind(store)
+    let released = 0
+    t.mock.method(store, 'replace', async (...args: Parameters<typeof replace>) => {
+      const entry = args[0] === key && released === 0 ? await store.get(key) : undefined
+      if (entry && await store.delete(key, entry.revision)) released++
+      return replace(...args)
+    })
+    await tasks.submit(work, 1, { owner: 'ann' })
+    assert.equal(released, 1)
+
+    async function heldSlot() {
+      const { taskId } = await tasks.submit(work, 1, { owner: 'ann' })
+      const record = await store.get(`task:${taskId}`)
+      const key = (JSON.parse(record?.value.split('\n')[0] ?? '[]') as string[]).at(8) ?? ''
+      return { key, slot: (await store.get(key))?.value ?? '' }
+    }
+  })
 })
