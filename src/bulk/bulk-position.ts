@@ -17,7 +17,9 @@ export interface ReportCounts {
   readonly length: number
 }
 
-/** Position of a bulk task after a batch: where a later run continues, and the report until there. */
+/**
+ * Position of a bulk task after a batch: where a later run continues, and the report until there.
+ */
 export interface BulkPosition extends ReportCounts {
   /** Place at which reading continues. Absent: the beginning of the body. */
   readonly place?: ArrayPosition | undefined

@@ -113,8 +113,8 @@ export interface BulkOptions<T> {
  *
  * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
  * items that it has committed. Its report is that of a run without a break. Up to `batchSize` items
- * may be written twice, so make the writes repeatable, or use `resume`. An atomic batch that was not
- * committed starts over.
+ * may be written twice, so make the writes repeatable, or use `resume`. An atomic batch that was
+ * not committed starts over.
  */
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**

@@ -75,7 +75,9 @@ export function spooledBulk<T>(
     return settings.transaction && itemsOf(from) < itemCount ? START : from
   }
 
-  const run = async (spooled: SpooledBatch, task: TaskContext<unknown, BulkPosition>): Promise<BulkTaskResult> => {
+  const run = async (
+    spooled: SpooledBatch, task: TaskContext<unknown, BulkPosition>,
+  ): Promise<BulkTaskResult> => {
     const { taskId = 'direct', attempt, signal, context } = task
     const place = { taskId, name, attempt }
     const bulkRun = startRun(settings, { signal, context, taskId: task.taskId, place })

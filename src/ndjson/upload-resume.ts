@@ -3,7 +3,7 @@ import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { StoredErrors, UploadPosition } from './upload-position.js'
 import type { UploadError } from './upload-report.js'
 
-/** Maximum size of the errors in a checkpoint, as JSON in UTF-16 units. More are stored as a blob. */
+/** Maximum size of the errors in a checkpoint, as JSON in UTF-16 units. More become a blob. */
 const MAX_ERRORS_LENGTH = 16_384
 
 /** The context of a run that reads an upload. */

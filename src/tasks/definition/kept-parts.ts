@@ -63,7 +63,8 @@ export class KeptParts {
   private async addRun(): Promise<void> {
     const { blobs, blob, run, ttlMs } = this
     const runs = await runsOf(blobs, blob)
-    if (!runs.includes(run)) await blobs.put(runsKey(blob), oneOf(JSON.stringify([...runs, run])), { ttlMs })
+    if (runs.includes(run)) return
+    await blobs.put(runsKey(blob), oneOf(JSON.stringify([...runs, run])), { ttlMs })
   }
 }
 

@@ -7,7 +7,8 @@ import type { Spool, SpooledBody } from './spool.js'
 
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
-  'name' | 'attempts' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'maxPerOwner' | 'version'> {
+  'name' | 'attempts' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'maxPerOwner'
+  | 'version'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**

@@ -86,7 +86,7 @@ describe('a bulk task that continues', () => {
       written += drafts.length
       return idsOf(drafts)
     } }
-    const whole = create({ atomic: true, repository: { ...inside, transaction: (work) => work(inside as never) } }, blobs).task
+    const whole = create({ atomic: true, repository: { ...inside, transaction: (work) => work(inside) } }, blobs).task
     const { summary } = await whole.run(body, testContext(whole, { attempt: 2, checkpoint: first.saved[0] as never }))
     assert.deepEqual([summary.succeeded, written], [250, 250])
   })
