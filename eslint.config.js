@@ -61,6 +61,15 @@ export default defineConfig(
   },
   { files: ['src/**', 'adapters/**'], rules: { 'no-restricted-syntax': ['error', noDefaultExport, noStar], 'no-console': ['error', { allow: ['error'] }] } },
   {
+    files: ['adapters/**'],
+    ignores: ['adapters/bullmq/load-bullmq.ts'],
+    rules: {
+      '@typescript-eslint/no-restricted-imports': ['error', {
+        paths: [{ name: 'bullmq', allowTypeImports: true, message: 'Call loadBullMQ(), so that BullMQ loads at its first use.' }]
+      }]
+    }
+  },
+  {
     // Runs in browsers too; the types of Node would let these pass.
     files: ['src/client/**'],
     rules: { 'no-restricted-globals': ['error', 'Buffer', 'process', 'global', 'require', 'setImmediate', '__dirname'] }

@@ -53,7 +53,7 @@ export default defineConfig([
   // dependencies included (docs/adr/0018).
   {
     ...common,
-    entry: ['src/**/*.ts', 'adapters/**/*.ts', '!src/**/*.node.ts'],
+    entry: ['src/**/*.ts', 'adapters/**/*.ts', '!**/*.node.ts'],
     format: 'esm',
     outDir: 'dist/esm',
     bundle: false,

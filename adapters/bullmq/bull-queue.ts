@@ -1,6 +1,4 @@
-import {
-  DelayedError, WaitingError, type Job as BullJob, type Queue as BullQueue, type Worker,
-} from 'bullmq'
+import type { Job as BullJob, Queue as BullQueue, Worker } from 'bullmq'
 import {
   isHandBack, QueueClosingError, type EnqueueOptions, type Job, type ProcessOptions, type Queue,
   type QueueCounts, type RunJob,
@@ -13,6 +11,7 @@ import type { Backend } from './backend.js'
 import { DeadJobs } from './dead-jobs.js'
 import { settles, within } from './deadline.js'
 import { checkOptions, delayOf, toBackoff, toJob, toJobId, type JobData } from './job.js'
+import { loadBullMQ } from './load-bullmq.js'
 import { Locks } from './locks.js'
 import { isDelayed } from './server-time.js'
 
@@ -229,6 +228,7 @@ export function checkTimeout(name: string, timeoutMs: number): void {
 /** Returns a job to the queue unchanged, because a shutdown is no failed attempt. */
 async function handBack(job: BullJob<JobData>, token: string | undefined): Promise<never> {
   await job.moveToWait(token)
+  const { WaitingError } = loadBullMQ()
   throw new WaitingError()
 }
 
@@ -237,5 +237,6 @@ async function putOff(
   job: BullJob<JobData>, token: string | undefined, delayMs: number,
 ): Promise<never> {
   await job.moveToDelayed(Date.now() + delayMs, token)
+  const { DelayedError } = loadBullMQ()
   throw new DelayedError()
 }

@@ -1,12 +1,11 @@
-import {
-  Queue as BullQueue, Worker, type ConnectionOptions, type Job as BullJob,
-} from 'bullmq'
+import type { ConnectionOptions, Job as BullJob, Queue as BullQueue, Worker } from 'bullmq'
 import type { Connection, Silence } from '../redis/silence.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from './backend.js'
 import { checkPipelining, disconnect, silenceOf } from './connection.js'
 import type { QueueCounts } from '../../src/queues/queue.js'
 import { releaseLate } from './late-jobs.js'
 import type { JobData } from './job.js'
+import { loadBullMQ } from './load-bullmq.js'
 import { redisCounts } from './redis-counts.js'
 import { serverTime, untilDue } from './server-time.js'
 
@@ -24,11 +23,13 @@ export class RedisBackend implements Backend {
   ) {
     checkPipelining(connection)
     this.prefix = `{${namespace}}`
-    this.queue = new BullQueue<JobData>(name, { connection, prefix: this.prefix })
+    const { Queue } = loadBullMQ()
+    this.queue = new Queue<JobData>(name, { connection, prefix: this.prefix })
     this.silence = silenceOf(this.queue, timeoutMs)
   }
 
   createWorker(run: Processor, settings: WorkerSettings): Worker<JobData> {
+    const { Worker } = loadBullMQ()
     const worker = new Worker<JobData>(this.name, run, {
       ...settings, connection: this.connection, prefix: this.prefix,
     })

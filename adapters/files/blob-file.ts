@@ -8,11 +8,17 @@ export interface OpenBlob extends BlobHeader {
   readonly handle: FileHandle
 }
 
-/** Opens the file of a blob. Returns `undefined` if there is no complete one. */
-export async function openBlob(path: string): Promise<OpenBlob | undefined> {
+/**
+ * Opens the file of a blob. Returns `undefined` if there is no complete one.
+ *
+ * @param flags - `r+` to renew the blob
+ */
+export async function openBlob(
+  path: string, flags: 'r' | 'r+' = 'r',
+): Promise<OpenBlob | undefined> {
   let handle: FileHandle
   try {
-    handle = await open(path, 'r')
+    handle = await open(path, flags)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
@@ -36,7 +42,10 @@ export async function blobHeader(path: string): Promise<BlobHeader | undefined> 
   return blob
 }
 
-/** Yields bytes of an open blob. A complete file is never changed, so no check is needed. */
+/**
+ * Yields bytes of an open blob. The bytes of a complete file are never changed, so no check is
+ * needed.
+ */
 export async function* readBlob(
   { handle }: OpenBlob,
   start: number,

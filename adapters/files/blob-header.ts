@@ -10,6 +10,8 @@ export interface BlobHeader {
 
 /** Size of the header in bytes. */
 export const HEADER_BYTES = 64
+/** Position of the expiry in the header. */
+const EXPIRY_AT = 16
 
 const MAGIC = 'longhaul blob 1\n'
 const TAG_BYTES = 16
@@ -30,11 +32,20 @@ export function fileOfKey(key: string): string {
 export function writeHeader(key: string, tag: Uint8Array, size: number, expiresAt: number): Buffer {
   const header = Buffer.alloc(HEADER_BYTES)
   header.write(MAGIC, 'latin1')
-  header.writeDoubleBE(expiresAt, 16)
+  header.writeDoubleBE(expiresAt, EXPIRY_AT)
   header.writeDoubleBE(size, 24)
   header.set(tag.subarray(0, TAG_BYTES), 32)
   createHash('sha256').update(key).digest().copy(header, 48, 0, KEY_BYTES)
   return header
+}
+
+/** Returns the bytes that give a header another expiry, and their position in the file. */
+export function expiryPatch(
+  expiresAt: number,
+): { readonly bytes: Uint8Array, readonly position: number } {
+  const bytes = Buffer.alloc(8)
+  bytes.writeDoubleBE(expiresAt)
+  return { bytes, position: EXPIRY_AT }
 }
 
 export function infoOf(tag: Uint8Array, size: number): BlobInfo {
@@ -56,6 +67,6 @@ export function readHeader(header: Buffer, fileSize: number): BlobHeader | undef
   if (size + HEADER_BYTES !== fileSize) return undefined
   return {
     info: infoOf(header.subarray(32, 32 + TAG_BYTES), size),
-    expiresAt: header.readDoubleBE(16),
+    expiresAt: header.readDoubleBE(EXPIRY_AT),
   }
 }

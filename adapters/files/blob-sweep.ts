@@ -2,9 +2,16 @@ import { randomBytes } from 'node:crypto'
 import { link, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { blobHeader } from './blob-file.js'
+import type { BlobHeader } from './blob-header.js'
 
 /** Age in milliseconds after which an incomplete file is removed, because its writer has died. */
 const ABANDONED_MS = 24 * 3_600_000
+
+/**
+ * Time in milliseconds for which an expired blob stays. A renewal that began before the expiry is
+ * complete by then, so that no reader misses the file while `removeExpired` looks at it.
+ */
+const SLACK_MS = 1000
 
 export const PARTIAL = '.partial'
 
@@ -27,7 +34,7 @@ export async function sweepFolder(
     const path = join(folder, name)
     if (name.endsWith('.blob')) {
       const header = await blobHeader(path)
-      if (header !== undefined && header.expiresAt <= now) await removeExpired(folder, path, now)
+      if (isSwept(header, now)) await removeExpired(folder, path, now)
     } else if (name.endsWith(PARTIAL)) {
       const stats = await stat(path).catch(() => undefined)
       if (stats !== undefined && stats.mtimeMs < now - ABANDONED_MS) await rm(path, { force: true })
@@ -35,9 +42,13 @@ export async function sweepFolder(
   }
 }
 
+function isSwept(header: BlobHeader | undefined, now: number): boolean {
+  return header !== undefined && header.expiresAt <= now - SLACK_MS
+}
+
 /**
- * Renames the file first, because another process may have written a new blob under its name. A
- * blob that has not expired gets its name back, unless a newer one has it.
+ * Renames the file first, because another process may have written a new blob under its name, or
+ * renewed this one. A blob that has not expired gets its name back, unless a newer one has it.
  */
 async function removeExpired(folder: string, path: string, now: number): Promise<void> {
   const aside = join(folder, partialName())
@@ -48,6 +59,6 @@ async function removeExpired(folder: string, path: string, now: number): Promise
     throw error
   }
   const header = await blobHeader(aside)
-  if (header !== undefined && header.expiresAt > now) await link(aside, path).catch(() => undefined)
+  if (header !== undefined && !isSwept(header, now)) await link(aside, path).catch(() => undefined)
   await rm(aside, { force: true })
 }

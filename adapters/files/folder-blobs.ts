@@ -9,6 +9,7 @@ import {
 import type { BlobInfo, BlobPutOptions, BlobRange, Blobs } from '../../src/stores/blobs.js'
 import { StoreUnavailableError } from '../../src/stores/store.js'
 import { blobHeader, openBlob, readBlob, writeAll } from './blob-file.js'
+import { renewFile } from './blob-renewal.js'
 import { fileOfKey, HEADER_BYTES, infoOf, writeHeader } from './blob-header.js'
 import { partialName, sweepFolder } from './blob-sweep.js'
 import { FolderClock } from './folder-clock.js'
@@ -114,6 +115,12 @@ export class FolderBlobs implements Blobs {
     }
     const { start, end } = blobRange(range, info.size)
     return this.#read(this.#path(key), info.etag, start, end)
+  }
+
+  async renew(key: string, ttlMs: number): Promise<BlobInfo | undefined> {
+    this.#check(key)
+    checkBlobLifetime(ttlMs)
+    return disk(renewFile(this.#path(key), ttlMs, this.#clock))
   }
 
   async delete(key: string): Promise<boolean> {

@@ -61,7 +61,7 @@ export class BlobWriter {
 export class Blob {
   readonly info: BlobInfo
   /** Time of expiry in milliseconds, by the clock of the blobs. */
-  readonly expiresAt: number
+  expiresAt: number
   readonly #blocks: readonly Uint8Array[]
   readonly #release: () => void
   #readers = 0

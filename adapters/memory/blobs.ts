@@ -127,6 +127,14 @@ export class MemoryBlobs implements Blobs {
     })
   }
 
+  async renew(key: string, ttlMs: number): Promise<BlobInfo | undefined> {
+    this.#check(key)
+    checkBlobLifetime(ttlMs)
+    const blob = this.#live(key)
+    if (blob) blob.expiresAt = Math.max(blob.expiresAt, this.#now() + ttlMs)
+    return blob?.info
+  }
+
   async delete(key: string): Promise<boolean> {
     this.#check(key)
     if (this.#live(key) === undefined) return false

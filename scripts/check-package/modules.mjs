@@ -5,6 +5,8 @@ import { check, consumer, entries, peers, run } from './run.mjs'
 
 /** Packages that load when they are first needed. */
 export const LAZY = ['ajv', 'fast-json-stringify']
+/** Peers that load when they are first needed. The entry point with their name loads them with its first queue. */
+const LAZY_PEERS = ['bullmq']
 
 /** @param {string[]} majors of Node that are tested beside the present one */
 export async function checkModules(majors) {
@@ -64,11 +66,12 @@ main().catch((error) => { console.error(error); process.exit(1) })
 const lazyProgram = (load, head) => `
 ${head}
 const lazy = ${JSON.stringify(LAZY)}
-const loaded = () => lazy.filter((name) => Object.keys(require.cache).some((path) => path.includes('/node_modules/' + name + '/')))
+const loaded = (names = lazy) => names.filter((name) => Object.keys(require.cache).some((path) => path.includes('/node_modules/' + name + '/')))
 const main = async () => {
   const exported = {}
   for (const entry of ${JSON.stringify(entries.filter((entry) => !peers.includes(entry.split('/')[1])))}) exported[entry] = ${load}
-  if (loaded().length > 0) throw new Error('Loaded too early: ' + loaded().join(', '))
+  const early = loaded([...lazy, ...${JSON.stringify(LAZY_PEERS)}])
+  if (early.length > 0) throw new Error('Loaded too early: ' + early.join(', '))
   const schema = { type: 'object', properties: { a: { type: 'string' } } }
   const { issues } = exported.longhaul.jsonSchema(schema)['~standard'].validate({ a: 1 })
   if (issues.length !== 1) throw new Error('jsonSchema does not validate')

@@ -3,7 +3,7 @@ import { checkNames } from '../runtime/option-names.js'
 import { aboutTask, warn } from '../runtime/warning.js'
 import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
-import type { ResumeContext } from '../tasks/definition/resume.js'
+import type { ResumedTask } from '../tasks/definition/resume.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
 import type { BulkErrorPlace, BulkSettings } from './settings.js'
 
@@ -100,7 +100,7 @@ export interface BulkOptions<T> {
    * Default: the task continues after its last checkpoint, which is saved after each `batchSize`
    * items. Items that were being written when the process died are then written again.
    */
-  readonly resume?: (context: ResumeContext) => MaybePromise<string | null | undefined>
+  readonly resume?: (task: ResumedTask) => MaybePromise<string | null | undefined>
   /**
    * Lets clients ask for the work to be done in the background, by a task with these options.
    * Default: all requests are answered directly.

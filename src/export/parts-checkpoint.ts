@@ -17,7 +17,6 @@ export interface PartsForm {
 export class PartsCheckpoint {
   /** Columns of CSV that an earlier run took from the first record. */
   columns: readonly string[] | undefined
-  private since = Date.now()
 
   private constructor(
     private readonly files: KeepableFiles, private readonly form: PartsForm,
@@ -35,9 +34,8 @@ export class PartsCheckpoint {
   async resume(): Promise<ExportPosition> {
     const { checkpoint: { value: saved }, files, form: { type, nameOf } } = this
     const isKept = saved !== undefined
-      && await files.adopt(unpackParts(saved, type, nameOf), saved.since)
+      && await files.adopt(unpackParts(saved, type, nameOf))
     if (!isKept) return { parts: 0, records: 0 }
-    this.since = saved.since
     this.columns = saved.columns
     return { parts: saved.parts.length, records: saved.records }
   }
@@ -49,9 +47,9 @@ export class PartsCheckpoint {
    * @param columns - columns of CSV that are those of the first record
    */
   async save(records: number, columns?: readonly string[]): Promise<void> {
-    const { form: { settings }, since } = this
+    const { form: { settings } } = this
     const packed = packParts(await this.files.keep())
-    const saved: SavedExport = { settings, since, records, ...columns && { columns }, ...packed }
+    const saved: SavedExport = { settings, records, ...columns && { columns }, ...packed }
     if (Buffer.byteLength(JSON.stringify(saved)) > MAX_CHECKPOINT_BYTES) return
     await this.checkpoint.save(saved)
   }

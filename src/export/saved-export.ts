@@ -9,8 +9,6 @@ const DIGEST = 'sha-256=:'
 export interface SavedExport {
   /** Digest of the options that decide what the parts look like. */
   readonly settings: string
-  /** Time at which the first part was begun, in milliseconds since 1970. */
-  readonly since: number
   /** Number of records in the parts. */
   readonly records: number
   /** Columns of CSV, if they are those of the first record. */
@@ -69,7 +67,7 @@ function fault(message: string) {
 
 function isSaved(value: unknown): value is SavedExport {
   if (!isJsonObject(value) || typeof value['settings'] !== 'string') return false
-  const { since, records, columns = [], runs, parts } = value
+  const { records, columns = [], runs, parts } = value
   const lists = [columns, runs, parts]
-  return Number.isSafeInteger(since) && Number.isSafeInteger(records) && lists.every(Array.isArray)
+  return Number.isSafeInteger(records) && lists.every(Array.isArray)
 }

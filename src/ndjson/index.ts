@@ -5,9 +5,8 @@ export { readRecords } from './read-records.js'
 export type { Layout } from './record-text.js'
 export { ndjsonUpload, type BackgroundUpload } from './upload.js'
 export type {
-  UploadBackgroundOptions, UploadOptions, UploadTask, WriteContext,
+  ResumeContext, UploadBackgroundOptions, UploadOptions, UploadTask, WriteContext,
 } from './upload-options.js'
-export type { ResumeContext } from '../tasks/definition/resume.js'
 export type { UploadPosition } from './upload-position.js'
 export type {
   RecordFault, RecordOutcome, UploadError, UploadResult, UploadSummary,

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../http/body/json-value.js'
 import { isPartList, type PartList } from '../tasks/definition/kept-parts.js'
-import { positionSchema } from '../tasks/definition/resume.js'
+import { positionSchema, readCursor } from '../tasks/definition/resume.js'
 import type { UploadError } from './upload-report.js'
 
 /** Position of an upload after a batch: where a later run continues, and the report until there. */
@@ -36,6 +36,15 @@ export function isPosition(value: unknown): value is UploadPosition {
   if (!isJsonObject(value) || !Array.isArray(value['errors'])) return false
   if (!isPartList(value['parts'])) return false
   return NUMBERS.every((name) => Number.isSafeInteger(value[name]) && Number(value[name]) >= 0)
+}
+
+/**
+ * Reads a text that `toCursor` has made.
+ *
+ * @throws {TypeError} It is no such text.
+ */
+export function fromCursor(cursor: string): UploadPosition {
+  return readCursor('ndjsonUpload', cursor, isPosition)
 }
 
 /** Schema of the checkpoint of an upload. */

@@ -1,6 +1,6 @@
 import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { resumedFrom } from '../tasks/definition/resume.js'
+import { resumedFrom, type Resume } from '../tasks/definition/resume.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
@@ -32,7 +32,10 @@ export function spooledUpload<T>(
     const report = new UploadReport(options.maxErrors ?? 100)
     const saved = resume === undefined ? task.checkpoint : undefined
     const checkpoint = new UploadCheckpoint(spool.parts(spooled, attempt), saved)
-    const from = await resumedFrom('ndjsonUpload', resume, isPosition, task) ?? START
+    const resumed: Resume | undefined = resume && ((run) => (
+      resume({ ...run, uploadId: run.taskId })
+    ))
+    const from = await resumedFrom('ndjsonUpload', resumed, isPosition, task) ?? START
     report.continueFrom(from.succeeded, from.failed, await checkpoint.continueFrom(from))
     const bytes = await decodedFrom(spooled, from.byte, limits, async (start) => (
       withProgress(await spool.open(spooled, start), signal, (read) => {
@@ -44,7 +47,7 @@ export function spooledUpload<T>(
       signal.throwIfAborted()
       return options.write(records, place)
     }
-    const place = { signal, owner, context, taskId }
+    const place = { signal, owner, context, taskId, uploadId: taskId }
     const resumption = { from, commit: (position: UploadPosition) => checkpoint.save(position) }
     const ingest = new Ingest({ ...options, write }, report, place, false, resumption)
     try {

@@ -7,8 +7,8 @@
  * written, or a `TypeError` for misuse.
  *
  * Keys are well-formed text of 1 to 512 characters without U+0000. Keys are compared by code units.
- * A blob lives for `ttlMs` after it is complete, by the clock of the blobs. A `ttlMs` of 0 or less
- * writes a blob that expires at once.
+ * A blob lives for `ttlMs` after it is complete, by the clock of the blobs, and longer if it is
+ * renewed. A `ttlMs` of 0 or less writes a blob that expires at once.
  */
 export interface Blobs {
   /** True if other processes read the same blobs. A queue that spans processes requires it. */
@@ -34,6 +34,14 @@ export interface Blobs {
    * before the first chunk, after the last one, or after a failure or `return`.
    */
   open(key: string, range?: BlobRange): Promise<AsyncIterable<Uint8Array> | undefined>
+  /**
+   * Makes a blob live for at least `ttlMs` milliseconds from now. A longer lifetime stays, and so do
+   * bytes and entity tag. Resolves to `undefined` if there is no blob or it has expired.
+   *
+   * A renewal that resolves to a `BlobInfo` has won against every sweep: the blob lives, unless it
+   * is deleted or replaced. Of concurrent renewals, any one may set the lifetime.
+   */
+  renew(key: string, ttlMs: number): Promise<BlobInfo | undefined>
   /** Deletes a blob. Resolves to `true` if there was one that had not expired. */
   delete(key: string): Promise<boolean>
   /**

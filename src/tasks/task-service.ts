@@ -247,7 +247,7 @@ export class TaskService {
   /** Retries a failed or cancelled task. See `retryTask`. */
   async retry(id: string, request: RetryRequest): Promise<TaskSnapshot | undefined> {
     this.sweep?.start()
-    return retryTask(this.intake.settings, id, request)
+    return retryTask({ ...this.intake.settings, blobs: this.blobs }, id, request)
   }
 
   /**

@@ -18,7 +18,7 @@ const source = (subpath: string) => ENTRY_POINTS[output(subpath)] ?? ''
 test('each entry point has a source, a build entry, ESM and CJS with types of their own, and a page', () => {
   assert.ok(Array.isArray(tsup))
   const [modules, ...bundles] = tsup
-  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts', '!src/**/*.node.ts'])
+  assert.deepEqual(modules?.entry, ['src/**/*.ts', 'adapters/**/*.ts', '!**/*.node.ts'])
   assert.deepEqual(bundles.map(({ outDir }) => outDir), ['dist/node', 'dist/cjs', 'dist/types'])
   const sources = Object.fromEntries(subpaths.map((subpath) => [output(subpath), source(subpath)]))
   for (const { entry, outDir } of bundles) {
@@ -51,8 +51,9 @@ test('the conditions of an entry point stand in the order in which a tool must r
 })
 
 test('each file for Node replaces a file beside it and exports the same names', () => {
-  const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.node.ts')).map((file) => join('src', file))
+  const files = ['src', 'adapters'].flatMap((folder) => (
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file))
+  )).filter((file) => file.endsWith('.node.ts'))
   assert.ok(files.length > 0)
   const exported = (file: string) => [...text(file).matchAll(/^export function (\w+)/gm)].map(([, name]) => name)
   for (const file of files) assert.deepEqual(exported(file), exported(file.replace('.node.ts', '.ts')), file)

@@ -77,6 +77,13 @@ export class PostgresBlobs implements Blobs {
     return this.read(row.version, start, end)
   }
 
+  async renew(key: string, ttlMs: number): Promise<BlobInfo | undefined> {
+    this.check(key)
+    checkBlobLifetime(ttlMs)
+    const row = await this.rows.renew(key, ttlMs)
+    return row && infoOf(row)
+  }
+
   async delete(key: string): Promise<boolean> {
     this.check(key)
     return this.rows.delete(key)

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { StoreUnavailableError } from '../../../src/stores/store.js'
 import type { Query } from '../connections.js'
 import { blobStatements, type BlobStatements } from './statements.js'
 
@@ -8,6 +9,9 @@ const MAX_TTL_MS = 9_000_000_000_000
 const EXPIRED_BATCH = 100
 /** Maximum number of chunks that one statement deletes: 8 MiB. */
 const CHUNK_BATCH = 32
+
+/** Number of attempts to renew a blob that others replace at the same time. */
+const MAX_TRIES = 5
 
 /** A complete blob that has not expired. */
 export interface BlobRow {
@@ -65,11 +69,10 @@ export class BlobRows {
    * version was removed.
    */
   async complete({ key, version, position, data }: BlobPart, ttlMs: number): Promise<boolean> {
-    const lifetime = Math.min(ttlMs, MAX_TTL_MS)
     const size = position + data.byteLength
     const rows = await this.transfer(
       position === 0 ? this.sql.completeWhole : this.sql.complete,
-      [key, version, size, Math.max(lifetime, -1), position, data],
+      [key, version, size, lifetime(ttlMs), position, data],
     )
     return rows.length > 0
   }
@@ -83,6 +86,21 @@ export class BlobRows {
       this.sql.read, [version, position, length],
     )
     return row && Buffer.from(row.data, 'base64')
+  }
+
+  /**
+   * Makes a blob live for at least `ttlMs` from now. Returns `undefined` if there is none or it has
+   * expired.
+   */
+  async renew(key: string, ttlMs: number): Promise<BlobRow | undefined> {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const [row] = await this.query<BlobRow & { readonly renewed: boolean }>(
+        this.sql.renew, [key, lifetime(ttlMs)],
+      )
+      if (!row || row.renewed) return row
+      // A new blob replaced the old one while this statement ran, so the next statement sees it.
+    }
+    throw new StoreUnavailableError('The blob was replaced each time that it was renewed')
   }
 
   /** Extends the leases of versions. Returns the number of those that were not removed. */
@@ -115,4 +133,9 @@ export class BlobRows {
     await this.query(this.sql.deleteVersions, [versions])
     return expired.length === EXPIRED_BATCH
   }
+}
+
+/** Returns a lifetime in milliseconds that PostgreSQL can add to a date. */
+function lifetime(ttlMs: number): number {
+  return Math.max(Math.min(ttlMs, MAX_TTL_MS), -1)
 }

@@ -3,8 +3,9 @@ const LEASE = "interval '15 minutes'"
 
 /** SQL of blobs. */
 export type BlobStatements = Readonly<Record<
-  'find' | 'append' | 'appendFirst' | 'complete' | 'completeWhole' | 'read' | 'hold' | 'delete'
-  | 'discard' | 'markRemoved' | 'deleteExpired' | 'deleteChunks' | 'deleteVersions', string>>
+  'find' | 'append' | 'appendFirst' | 'complete' | 'completeWhole' | 'read' | 'hold' | 'renew'
+  | 'delete' | 'discard' | 'markRemoved' | 'deleteExpired' | 'deleteChunks' | 'deleteVersions',
+  string>>
 
 /**
  * Returns the statements of blobs.
@@ -33,6 +34,18 @@ FROM ${chunks} WHERE version = $1 AND position <= $2::bigint ORDER BY position D
     hold: `UPDATE ${versions} SET lease_until = clock_timestamp() + ${LEASE} WHERE id = ANY(ARRAY(
   SELECT id FROM ${versions} WHERE id = ANY($1::uuid[]) AND NOT is_removed ORDER BY id FOR UPDATE
 )) RETURNING 1`,
+    // Locks the blob before its version, as the statements below do. A version that a sweep has
+    // marked as removed is not renewed.
+    renew: `WITH blob AS (
+  SELECT version, size FROM ${blobs} WHERE key = $1 AND expires_at > clock_timestamp() FOR UPDATE
+), version AS (
+  UPDATE ${versions} AS old SET expires_at = greatest(old.expires_at, ${expiry('$2')})
+  FROM blob WHERE old.id = blob.version AND NOT old.is_removed RETURNING old.id, old.expires_at
+), renewed AS (
+  UPDATE ${blobs} AS old SET expires_at = version.expires_at
+  FROM version WHERE old.key = $1 AND old.version = version.id RETURNING 1
+)
+SELECT version, size::float8 AS size, EXISTS (SELECT FROM renewed) AS renewed FROM blob`,
     delete: `WITH deleted AS (
   DELETE FROM ${blobs} WHERE key = $1 RETURNING version, expires_at > clock_timestamp() AS live
 ), expired AS (
@@ -48,7 +61,6 @@ function writing(
   blobs: string, versions: string, chunks: string,
 ): Pick<BlobStatements, 'append' | 'appendFirst' | 'complete' | 'completeWhole' | 'discard'> {
   const leased = `clock_timestamp() + ${LEASE}`
-  const expiry = "clock_timestamp() + $4::float8 * interval '1 millisecond'"
   const append = (version: string): string => `WITH version AS (
   ${version} RETURNING id
 )
@@ -60,8 +72,8 @@ SELECT id, $2::bigint, $3::bytea FROM version RETURNING 1`
     append: append(`UPDATE ${versions} SET lease_until = ${leased}
   WHERE id = $1::uuid AND NOT is_removed`),
     completeWhole: complete(`INSERT INTO ${versions} (id, key, expires_at, lease_until)
-  VALUES ($2::uuid, $1, ${expiry}, '-infinity')`),
-    complete: complete(`UPDATE ${versions} SET expires_at = ${expiry}, lease_until = '-infinity'
+  VALUES ($2::uuid, $1, ${expiry('$4')}, '-infinity')`),
+    complete: complete(`UPDATE ${versions} SET expires_at = ${expiry('$4')}, lease_until = '-infinity'
   WHERE id = $2::uuid AND NOT is_removed`),
     discard: `UPDATE ${versions} SET lease_until = '-infinity' WHERE id = $1`,
   }
@@ -117,4 +129,9 @@ SELECT id, key FROM expired`,
 AND NOT EXISTS (SELECT FROM ${chunks} WHERE version = version.id)
 AND NOT EXISTS (SELECT FROM ${blobs} AS blob WHERE blob.key = version.key AND blob.version = version.id)`,
   }
+}
+
+/** Returns the SQL of the time after a lifetime, which is a value in milliseconds. */
+function expiry(value: string): string {
+  return `clock_timestamp() + ${value}::float8 * interval '1 millisecond'`
 }

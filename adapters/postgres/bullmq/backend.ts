@@ -1,13 +1,14 @@
 import timers from 'node:timers'
-import {
-  Queue as BullQueue, Worker, type BackendFactory, type ConnectionOptions, type Job as BullJob,
-  type RedisQueueBackend,
+import type {
+  BackendFactory, ConnectionOptions, Job as BullJob, PostgresQueueBackend, Queue as BullQueue,
+  RedisQueueBackend, Worker,
 } from 'bullmq'
 import type { QueueCounts } from '../../../src/queues/queue.js'
 import type { Backend, JobSettings, Processor, WorkerSettings } from '../../bullmq/backend.js'
 import type { JobData } from '../../bullmq/job.js'
-import { HostConnection } from './connection.js'
-import { HostQueueBackend } from './host-backend.js'
+import { loadBullMQ } from '../../bullmq/load-bullmq.js'
+import { openConnection } from './connection.js'
+import { openBackend } from './host-backend.js'
 import type { JobDatabase } from './job-database.js'
 import { JobWrites } from './job-writes.js'
 
@@ -45,17 +46,17 @@ export class PostgresBackend implements Backend {
   constructor(
     private readonly database: JobDatabase, schema: string, private readonly name: string,
   ) {
-    const factory: BackendFactory<HostQueueBackend, ConnectionOptions> = (queue, options) => (
-      new HostQueueBackend(
-        new HostConnection(database, schema, queue), queue, options as never, database,
-      )
+    const { Queue } = loadBullMQ()
+    const factory: BackendFactory<PostgresQueueBackend, ConnectionOptions> = (queue, options) => (
+      openBackend(openConnection(database, schema, queue), queue, options as never, database)
     )
     this.jobs = new JobWrites(database, name)
     this.factory = factory as unknown as Factory
-    this.queue = new BullQueue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
+    this.queue = new Queue<JobData>(name, { ...UNUSED, skipMetasUpdate: true }, this.factory)
   }
 
   createWorker(run: Processor, settings: WorkerSettings): Worker<JobData> {
+    const { Worker } = loadBullMQ()
     return new Worker<JobData>(this.name, run, { ...settings, ...UNUSED }, this.factory)
   }
 

@@ -1,6 +1,6 @@
-import { PostgresQueueBackend } from 'bullmq'
+import type { PostgresConnection, PostgresQueueBackend } from 'bullmq'
+import { loadBullMQ } from '../../bullmq/load-bullmq.js'
 import { Completions, type Completion } from './completions.js'
-import type { HostConnection } from './connection.js'
 import type { JobDatabase } from './job-database.js'
 
 type Base = PostgresQueueBackend
@@ -17,43 +17,62 @@ interface Private {
   buildNextJobResult(rows: readonly Completion[], limit: null, now: number): Promise<NextJob>
 }
 
-/** BullMQ's backend on the pool of the host. */
-export class HostQueueBackend extends PostgresQueueBackend {
-  private readonly completions: Completions
+/** Opens BullMQ's backend for one queue, on the pool of the host. */
+export function openBackend(
+  connection: PostgresConnection, queue: string, options: Options, database: JobDatabase,
+): PostgresQueueBackend {
+  backendClass ??= defineBackend()
+  return new backendClass(connection, queue, options, database)
+}
 
-  constructor(connection: HostConnection, queue: string, options: Options, database: JobDatabase) {
-    super(connection, queue, options)
-    this.completions = new Completions(database, queue, options.lockDuration ?? 30_000)
-  }
+type BackendClass = new (
+  connection: PostgresConnection, queue: string, options: Options, database: JobDatabase,
+) => PostgresQueueBackend
 
-  /**
-   * BullMQ's own backend keeps the outcome of its start. If the server was away at that time, no
-   * job could ever be completed.
-   */
-  override waitUntilReady(): Promise<void> {
-    return this.connection.waitUntilReady()
-  }
+let backendClass: BackendClass | undefined
 
-  /** Completes a job together with the others of this turn of the event loop. */
-  override async moveToCompleted<T, R, N extends string>(
-    ...call: Parameters<typeof PostgresQueueBackend.prototype.moveToCompleted<T, R, N>>
-  ): Promise<Completed> {
-    const [{ id = '' }, , isRemoved, token, wantsNext] = call
-    const completion = isRemoved === true
-      ? await this.completions.complete({ id, token, wantsNext }) : undefined
-    if (!completion?.is_removed) return super.moveToCompleted(...call)
-    const result = wantsNext ? await this.nextOf(completion, token) : undefined
-    return { result: result as Completed['result'], finishedOn: Date.now() }
-  }
+/** Defines the class at the first use, because its base class is BullMQ's. */
+function defineBackend(): BackendClass {
+  const { PostgresQueueBackend } = loadBullMQ()
+  return class HostQueueBackend extends PostgresQueueBackend {
+    private readonly completions: Completions
 
-  private async nextOf(completion: Completion, token: string): Promise<NextJob> {
-    // The job is completed, so a failure must not be that of its completion. The worker asks again.
-    if (completion.is_special) return this.moveToActive(token).catch(() => NONE) as Promise<NextJob>
-    if (completion.id !== null) {
-      return (this as unknown as Private).buildNextJobResult([completion], null, Date.now())
+    constructor(
+      connection: PostgresConnection, queue: string, options: Options, database: JobDatabase,
+    ) {
+      super(connection, queue, options)
+      this.completions = new Completions(database, queue, options.lockDuration ?? 30_000)
     }
-    const { next_in_ms: nextMs } = completion
-    return nextMs === null ? NONE : [null, '', 0, Date.now() + nextMs]
+
+    /**
+     * BullMQ's own backend keeps the outcome of its start. If the server was away at that time, no
+     * job could ever be completed.
+     */
+    override waitUntilReady(): Promise<void> {
+      return this.connection.waitUntilReady()
+    }
+
+    /** Completes a job together with the others of this turn of the event loop. */
+    override async moveToCompleted<T, R, N extends string>(
+      ...call: Parameters<typeof PostgresQueueBackend.prototype.moveToCompleted<T, R, N>>
+    ): Promise<Completed> {
+      const [{ id = '' }, , isRemoved, token, wantsNext] = call
+      const completion = isRemoved === true
+        ? await this.completions.complete({ id, token, wantsNext }) : undefined
+      if (!completion?.is_removed) return super.moveToCompleted(...call)
+      const result = wantsNext ? await this.nextOf(completion, token) : undefined
+      return { result: result as Completed['result'], finishedOn: Date.now() }
+    }
+
+    private async nextOf(completion: Completion, token: string): Promise<NextJob> {
+      // The job is completed, so a failure must not be that of its completion. The worker asks again.
+      if (completion.is_special) return this.moveToActive(token).catch(() => NONE) as Promise<NextJob>
+      if (completion.id !== null) {
+        return (this as unknown as Private).buildNextJobResult([completion], null, Date.now())
+      }
+      const { next_in_ms: nextMs } = completion
+      return nextMs === null ? NONE : [null, '', 0, Date.now() + nextMs]
+    }
   }
 }
 

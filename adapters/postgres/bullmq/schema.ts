@@ -1,6 +1,5 @@
-import {
-  assertSchemaCompatibility, LATEST_SCHEMA_VERSION, runMigrations, SchemaMigrationRequiredError,
-} from 'bullmq'
+import type { runMigrations } from 'bullmq'
+import { loadBullMQ } from '../../bullmq/load-bullmq.js'
 import type { Query } from '../connections.js'
 
 /** Returns the schema of BullMQ's tables, beside the schema of the package's own tables. */
@@ -10,11 +9,12 @@ export function bullSchema(schema: string): string {
 
 /** Returns true if BullMQ's tables have all migrations of the installed version. */
 export async function isMigrated(query: Query, schema: string): Promise<boolean> {
-  return await bullVersion(query, schema) >= LATEST_SCHEMA_VERSION
+  return await bullVersion(query, schema) >= loadBullMQ().LATEST_SCHEMA_VERSION
 }
 
 /** Returns the version of BullMQ's tables; 0 if there are none. */
 export async function bullVersion(query: Query, schema: string): Promise<number> {
+  const { assertSchemaCompatibility, SchemaMigrationRequiredError } = loadBullMQ()
   try {
     return await assertSchemaCompatibility(toClient(query), bullSchema(schema), CHECKS)
   } catch (error) {
@@ -25,7 +25,7 @@ export async function bullVersion(query: Query, schema: string): Promise<number>
 
 /** Runs BullMQ's migrations. `query` must run in a transaction. */
 export async function migrateBull(query: Query, schema: string): Promise<void> {
-  await runMigrations(toClient(query), bullSchema(schema), CHECKS)
+  await loadBullMQ().runMigrations(toClient(query), bullSchema(schema), CHECKS)
   await query(withoutEvents(bullSchema(schema)))
 }
 

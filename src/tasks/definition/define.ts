@@ -58,6 +58,13 @@ export interface Kept<I> {
    * and the process may die before the call, so let the thing expire by itself as well.
    */
   readonly release: (name: string) => unknown
+  /**
+   * Makes it live for at least `ttlMs` milliseconds from now. Called when the task ends failed or
+   * cancelled, and before a retry. Return `false` if it no longer exists: a retry is then answered
+   * with 410 `gone`. What it throws is the answer to the retry. Default: it is not renewed, and a
+   * retry without it fails in its run.
+   */
+  readonly renew?: (name: string, ttlMs: number) => MaybePromise<boolean>
 }
 
 /** The settings of one kind of work that do not depend on its types. Times are in milliseconds. */
@@ -68,8 +75,8 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. An error marked by `permanent()`, and an `HttpError` below 500, end the
-   * attempts.
+   * Maximum number of runs. An error marked by `permanent()`, and an `HttpError` below 500 (except
+   * 408, 425 and 429), end the attempts.
    * @default 1
    */
   readonly attempts?: number
@@ -157,8 +164,8 @@ export interface TaskOptions<
   readonly checkpoint?: Schema<P & JsonSafe<P>>
   /**
    * External resource that the task owns, such as a spooled upload. It is released when the task
-   * is completed or deleted. A failed or cancelled task keeps it for a retry, so it has to expire by
-   * itself. Default: nothing.
+   * is completed or deleted. A failed or cancelled task keeps it for a retry, and renews it if it
+   * can. It has to expire by itself. Default: nothing.
    */
   readonly keeps?: Kept<I>
 }
@@ -213,6 +220,8 @@ export interface AnyTaskDefinition
     of(input: unknown): string,
     /** Releases the resource. */
     release(name: string): unknown,
+    /** Renews the resource. Returns false if it no longer exists. */
+    renew?(name: string, ttlMs: number): MaybePromise<boolean>,
   }
   /** For the compiler only: never set. */
   readonly '~types'?: TaskTypes

@@ -18,13 +18,10 @@ export interface KeepableFiles extends TaskFiles {
    */
   keep(): Promise<readonly KeptFile[]>
   /**
-   * Takes over all files that an earlier run has kept. Call it before the first `write`. Returns
-   * `false` and takes none if one of them no longer exists or is too old: it would expire before
-   * the task does.
-   *
-   * @param since - time at which the oldest was begun, in milliseconds since 1970
+   * Takes over all files that an earlier run has kept, and renews their blobs. Call it before the
+   * first `write`. Returns `false` and takes none if one of them no longer exists.
    */
-  adopt(files: readonly KeptFile[], since: number): Promise<boolean>
+  adopt(files: readonly KeptFile[]): Promise<boolean>
 }
 
 /** Returns whether a later run can take over these files. Those of a test are not kept. */

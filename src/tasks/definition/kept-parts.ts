@@ -7,8 +7,8 @@ import type { Blobs } from '../../stores/blobs.js'
  */
 export type PartList = readonly (readonly [run: number, first: number, end: number])[]
 
-/** Number of parts that are deleted at the same time. */
-const DELETES = 16
+/** Number of parts that are deleted or renewed at the same time. */
+const CONCURRENCY = 16
 
 /**
  * Stores a text that a task writes in several runs, as blobs beside the spooled body of the task.
@@ -71,15 +71,29 @@ export class KeptParts {
 /** Deletes the parts of all runs of a task. */
 export async function deleteParts(blobs: Blobs, blob: string): Promise<void> {
   const runs = await runsOf(blobs, blob)
-  for (const run of runs) {
-    let found = true
-    for (let part = 0; found; part += DELETES) {
-      const keys = Array.from({ length: DELETES }, (_, at) => partKey(blob, run, part + at))
-      const deleted = await Promise.all(keys.map((key) => blobs.delete(key)))
-      found = deleted.every(Boolean)
-    }
-  }
+  for (const run of runs) await forEachPart(blob, run, (key) => blobs.delete(key))
   if (runs.length > 0) await blobs.delete(runsKey(blob))
+}
+
+/** Renews the parts of all runs of a task, for a retry. */
+export async function renewParts(blobs: Blobs, blob: string, ttlMs: number): Promise<void> {
+  const runs = await runsOf(blobs, blob)
+  const renew = async (key: string): Promise<boolean> => (
+    await blobs.renew(key, ttlMs) !== undefined
+  )
+  for (const run of runs) await forEachPart(blob, run, renew)
+  if (runs.length > 0) await renew(runsKey(blob))
+}
+
+/** Calls `change` for the parts of a run, until it returns false because there is none. */
+async function forEachPart(
+  blob: string, run: number, change: (key: string) => Promise<boolean>,
+): Promise<void> {
+  for (let part = 0; ; part += CONCURRENCY) {
+    const keys = Array.from({ length: CONCURRENCY }, (_, at) => partKey(blob, run, part + at))
+    const changed = await Promise.all(keys.map(change))
+    if (!changed.every(Boolean)) return
+  }
 }
 
 /** Returns whether a value is a list of parts. */

@@ -2,8 +2,8 @@ import type { MaybePromise } from '../../runtime/maybe-promise.js'
 import type { Schema } from '../../schema/schema.js'
 import type { TaskContext } from './define.js'
 
-/** Argument of `resume`. */
-export interface ResumeContext {
+/** A task that runs again: the argument of `resume`. */
+export interface ResumedTask {
   /** Aborts when the task is stopped. */
   readonly signal: AbortSignal
   /** Owner of the task. */
@@ -11,11 +11,11 @@ export interface ResumeContext {
   /** The part of the request's context that was stored with the task. */
   readonly context: unknown
   /** Id of the task. */
-  readonly taskId: string | undefined
+  readonly taskId: string
 }
 
 /** Returns the cursor that the application has stored for a task. */
-export type Resume = (context: ResumeContext) => MaybePromise<string | null | undefined>
+export type Resume = (task: ResumedTask) => MaybePromise<string | null | undefined>
 
 /**
  * Returns the position at which a run begins: that of the cursor of the application, or else its
@@ -29,9 +29,22 @@ export async function resumedFrom<P>(
 ): Promise<P | undefined> {
   const { attempt, taskId, owner, context, signal } = task
   if (attempt === 1) return undefined
-  if (resume === undefined) return task.checkpoint.value
+  // A run without a task id is the only one.
+  if (resume === undefined || taskId === undefined) return task.checkpoint.value
   const cursor = await resume({ taskId, owner, context, signal })
-  if (cursor === undefined || cursor === null) return undefined
+  return cursor === undefined || cursor === null
+    ? undefined
+    : readCursor(caller, cursor, isPosition)
+}
+
+/**
+ * Reads the text that `cursor` has made of a position.
+ *
+ * @throws {TypeError} It is no such text.
+ */
+export function readCursor<P>(
+  caller: string, cursor: string, isPosition: (value: unknown) => value is P,
+): P {
   const position = parsed(cursor)
   if (isPosition(position)) return position
   throw new TypeError(`${caller}: resume must return a text that cursor() has made, or undefined`)

@@ -6,7 +6,7 @@ import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { TaskOptions } from './define.js'
-import { deleteParts, KeptParts } from './kept-parts.js'
+import { deleteParts, KeptParts, renewParts } from './kept-parts.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
 export interface SpooledBody {
@@ -28,7 +28,7 @@ const CODINGS: readonly unknown[] = ['identity', ...REQUEST_CODINGS]
 export class Spool {
   readonly #prefix: string
   readonly #blobs: Blobs
-  /** Maximum time that a body is kept, in milliseconds. */
+  /** Time that a body is kept without a renewal, in milliseconds. */
   readonly retentionMs: number
   /** Options of `defineTask` for a task whose input is a spooled body. */
   readonly task: Required<Pick<TaskOptions<SpooledBody, unknown>, 'shared' | 'keeps'>>
@@ -36,7 +36,7 @@ export class Spool {
   /**
    * @param caller - name of the public function, for error messages
    * @param prefix - prefix of the blob keys
-   * @param retentionMs - maximum time that a body is kept; default 7 days
+   * @param retentionMs - time that a body is kept without a renewal; default 7 days
    * @throws {TypeError} `retentionMs` is less than a second.
    */
   constructor(caller: string, prefix: string, blobs: Blobs, retentionMs = WEEK_MS) {
@@ -54,6 +54,10 @@ export class Spool {
         async release(blob) {
           await deleteParts(blobs, blob)
           await blobs.delete(blob)
+        },
+        async renew(blob, ttlMs) {
+          await renewParts(blobs, blob, ttlMs)
+          return await blobs.renew(blob, ttlMs) !== undefined
         },
       },
     }

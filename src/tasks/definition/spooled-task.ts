@@ -12,8 +12,8 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
-   * Maximum time that blobs are kept. It must be longer than a task may wait for its run, and than
-   * a failed task may be retried (`retentionMs`).
+   * Time that the blobs of a task are kept. It must be longer than a task may wait for its run. A
+   * failed or cancelled task renews them, so that they live as long as it can be retried.
    *
    * @default 604_800_000 (7 days)
    */

@@ -16,6 +16,16 @@ export async function releaseExternal(
 }
 
 /**
+ * Makes the external resource of a task live for at least `ttlMs` from now. Returns `false` if it
+ * no longer exists. Rejects with what `renew` of the definition throws.
+ */
+export async function renewExternal(
+  definition: AnyTaskDefinition | undefined, name: string | undefined, ttlMs: number,
+): Promise<boolean> {
+  return name === undefined || await definition?.keeps?.renew?.(name, ttlMs) !== false
+}
+
+/**
  * Releases the external resource of an input that another request has submitted before, unless the
  * record of the task names this very resource. Never rejects.
  */

@@ -1,6 +1,7 @@
-import { settleTaskClaim } from '../../idempotency/once-task.js'
+import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import { releaseSlot } from '../intake/owner-slots.js'
 import { releaseInput, type BelongingsSettings } from '../record/release-input.js'
+import { renewExternal } from '../record/external.js'
 import { hiddenFileKeys } from '../record/files.js'
 import { taskKey } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
@@ -20,7 +21,7 @@ export function needsCleanup(
 /**
  * Cleans up after a final task: enqueues its callback, settles its claim, releases its slot, and
  * deletes blobs that are no files of its result. If it is completed, releases its input too;
- * otherwise a retry may need that. May be called again for the same task. Rejects if the callback
+ * otherwise renews it, because a retry may need it. May be called again for the same task. Rejects if the callback
  * could not be enqueued.
  */
 export async function cleanUp(
@@ -39,4 +40,6 @@ export async function cleanUp(
   await deleteFiles(settings.blobs, hiddenFileKeys(record))
   if (record.state === 'completed') return releaseInput(settings, record)
   await renewLargeWork(store, record, recordMs).catch(() => undefined)
+  const definition = settings.definitions.get(record.name)
+  await renewExternal(definition, record.keeps, recordMs + CLAIM_MARGIN_MS).catch(() => undefined)
 }

@@ -1,17 +1,26 @@
 import { httpError } from '../../http/errors.js'
 import { DEFAULT_POOL, poolOf } from '../../queues/queue-pools.js'
+import type { Blobs } from '../../stores/blobs.js'
 import { CLAIM_MARGIN_MS, settleTaskClaim } from '../../idempotency/once-task.js'
 import { shuttingDown, type AcceptSettings } from '../intake/accept-task.js'
 import { acquireSlot, passSlot, releaseSlot } from '../intake/owner-slots.js'
 import { snapshotOf, type TaskSnapshot } from '../record/codec.js'
 import { isTaskId, jobId, newJobName, taskKey } from '../record/ids.js'
 import { TaskJob } from '../record/job.js'
+import { renewExternal } from '../record/external.js'
+import { fileKey } from '../record/files.js'
 import type { VersionedRecord } from '../record/ledger.js'
 import type { IsVisible } from '../record/owner.js'
 import type { TaskRecord } from '../record/record.js'
 import { isFinal } from '../record/state.js'
 import { loadWork, renewLargeWork, type Work } from '../record/work.js'
 import { renewCheckpoint } from './checkpoint-entry.js'
+import { renewFiles } from './files/renew-files.js'
+
+/** What `retryTask` needs. */
+export interface RetrySettings extends AcceptSettings {
+  readonly blobs: Blobs | undefined
+}
 
 /** The party that asks for a retry. */
 export interface RetryRequest {
@@ -29,14 +38,14 @@ export interface RetryRequest {
  * `too_many_tasks`, 503 `queue_full`, `service_unavailable` or `shutting_down`
  */
 export async function retryTask(
-  settings: AcceptSettings, id: string, request: RetryRequest,
+  settings: RetrySettings, id: string, request: RetryRequest,
 ): Promise<TaskSnapshot | undefined> {
   if (settings.isClosing()) throw shuttingDown()
   const found = isTaskId(id) ? await settings.ledger.load(id) : undefined
   if (!found || !request.isVisible(found.record)) return undefined
   requireRetryable(found.record)
   const work = await loadWork(settings.ledger.store, found.record)
-  if (work === undefined) {
+  if (work === undefined || !await renewInput(settings, found.record)) {
     throw httpError('gone', { message: 'The input of this task is no longer stored.' })
   }
   return new Retry(settings, found, work, request).perform()
@@ -47,6 +56,17 @@ function requireRetryable({ state }: TaskRecord): void {
   if (state === 'completed') throw httpError('task_already_completed')
 }
 
+/** Renews what the input names, such as a spooled upload. Returns `false` if that is gone. */
+async function renewInput(settings: RetrySettings, { name, keeps }: TaskRecord): Promise<boolean> {
+  const ttlMs = recordMsOf(settings, name) + CLAIM_MARGIN_MS
+  return renewExternal(settings.definitions.get(name), keeps, ttlMs)
+}
+
+/** Returns the longest time that the record of a retried task is kept, in milliseconds. */
+function recordMsOf({ definitions, pendingMs, retentionMs }: RetrySettings, name: string): number {
+  return pendingMs + (definitions.get(name)?.retentionMs ?? retentionMs)
+}
+
 /** One retry of one task. */
 class Retry {
   private readonly job = newJobName()
@@ -54,7 +74,7 @@ class Retry {
   private slot: string | undefined
 
   constructor(
-    private readonly settings: AcceptSettings, private readonly found: VersionedRecord,
+    private readonly settings: RetrySettings, private readonly found: VersionedRecord,
     private readonly work: Work, private readonly request: RetryRequest,
   ) {}
 
@@ -146,16 +166,18 @@ class Retry {
   }
 
   /**
-   * Renews the claim, the large input and the checkpoint of the task, because they had the
-   * lifetime of a final task. Failures matter only if the task is unfinished for longer than that.
+   * Renews the claim, the large input, the checkpoint and the files of the task, because they had
+   * the lifetime of a final task. Failures matter only if the task is unfinished for longer than that.
    */
   private async renewBelongings(record: TaskRecord): Promise<void> {
-    const { ledger: { store }, definitions, pendingMs } = this.settings
-    const { id, name, claim } = record
-    const recordMs = pendingMs + (definitions.get(name)?.retentionMs ?? this.settings.retentionMs)
+    const { ledger: { store }, definitions, blobs } = this.settings
+    const { id, name, claim, blobs: files = [] } = record
+    const recordMs = recordMsOf(this.settings, name)
     try {
       await renewLargeWork(store, record, recordMs + CLAIM_MARGIN_MS)
       if (definitions.get(name)?.checkpoint) await renewCheckpoint(store, id, recordMs)
+      const keys = files.map((file) => fileKey(id, file))
+      if (blobs) await renewFiles(blobs, keys, recordMs + CLAIM_MARGIN_MS)
       if (claim === undefined) return
       await settleTaskClaim(store, claim, { taskId: id, recordKey: taskKey(id), recordMs })
     } catch {

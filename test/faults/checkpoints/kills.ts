@@ -15,12 +15,12 @@ export async function spool({ site }: Web, prefix: string, body: Uint8Array): Pr
 }
 
 /**
- * Kills the workers of a task at random points, then lets one complete it. Returns its result.
- *
- * @param perKill - maximum number of batches that a worker writes before its death
+ * Kills the workers of a task at random points, then lets one complete it. Returns its result. A
+ * worker writes at most `perKill` batches before its death.
  */
 export async function completeKilled(
-  t: TestContext, { tasks, worker }: Web, taskId: string, kills: number, perKill: number,
+  t: TestContext, { tasks, worker }: Web, taskId: string, kills: number,
+  { perKill, lastRunMs }: { readonly perKill: number, readonly lastRunMs: number },
 ): Promise<unknown> {
   for (let kill = 0; kill < kills; kill++) {
     const next = await worker(t)
@@ -32,7 +32,7 @@ export async function completeKilled(
     assert.notEqual((await tasks.get(taskId))?.status, 'completed', 'each kill is before the end')
   }
   await worker(t)
-  const end = await tasks.wait(taskId, { timeoutMs: 120_000 })
+  const end = await tasks.wait(taskId, { timeoutMs: lastRunMs })
   assert.equal(end?.status, 'completed')
   return end.result
 }

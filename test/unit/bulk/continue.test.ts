@@ -34,7 +34,7 @@ describe('a bulk task that continues', () => {
     const body = await spooled(blobs, 40_000)
     const starts: number[] = []
     const watched: Blobs = {
-      shared: false, stat: (key) => blobs.stat(key), put: (...args) => blobs.put(...args), delete: (key) => blobs.delete(key), close: () => blobs.close(),
+      shared: false, stat: (key) => blobs.stat(key), put: (...args) => blobs.put(...args), delete: (key) => blobs.delete(key), renew: (key, ttlMs) => blobs.renew(key, ttlMs), close: () => blobs.close(),
       open: (key, range) => {
         if (key === BLOB) starts.push(range?.start ?? 0)
         return blobs.open(key, range)

@@ -107,7 +107,7 @@ class Life {
   watch(blobs: MemoryBlobs): Blobs {
     return {
       shared: false, stat: (key) => blobs.stat(key), open: (key, range) => blobs.open(key, range),
-      delete: (key) => blobs.delete(key), close: () => blobs.close(),
+      delete: (key) => blobs.delete(key), renew: (key, ttlMs) => blobs.renew(key, ttlMs), close: () => blobs.close(),
       put: async (...args: Parameters<Blobs['put']>) => {
         await this.point()
         const info = await blobs.put(...args)

@@ -11,7 +11,7 @@ import { RunFiles } from './run-files.js'
  * for a store that is away.
  */
 const MARGIN_MS = 3_600_000
-/** Time that a task waits for a later run, beyond its own run and retention, in milliseconds. */
+/** Time that a task may wait for a run that takes its files over, in milliseconds. */
 const WAIT_MS = 86_400_000
 
 /** One attempt, as its files need it. */
@@ -35,11 +35,10 @@ export function openRunFiles(
     const now = await write(to)
     if (!now?.moved) throw new Error('The run was replaced by a later one')
   }
-  // A run that takes a file over needs it for as long as the run that wrote it.
-  const maxKeptMs = definition.checkpoint ? timeoutMs + retentionMs + WAIT_MS : 0
+  const waitMs = definition.checkpoint ? WAIT_MS : 0
   return new RunFiles({
-    taskId: record.id, run, blobs, maxFileBytes, stop, maxKeptMs,
-    ttlMs: maxKeptMs + timeoutMs + retentionMs + MARGIN_MS,
+    taskId: record.id, run, blobs, maxFileBytes, stop,
+    ttlMs: waitMs + timeoutMs + retentionMs + MARGIN_MS,
     reserve: (slots) => (
       change(({ fileRuns }) => ({ fileRuns: withFileRun(fileRuns, run, slots) }))
     ),

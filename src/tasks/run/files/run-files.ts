@@ -14,6 +14,7 @@ import { permanent } from '../failure.js'
 import { failedOutcome, type Outcome } from '../run.js'
 import type { Stop } from '../stop.js'
 import { deleteFiles } from './delete-files.js'
+import { renewFiles } from './renew-files.js'
 
 /** Maximum number of files of one run. */
 const MAX_FILES = 1000
@@ -26,10 +27,8 @@ export interface RunFilesSettings {
   /** Name of the attempt; see `fileRunOf`. */
   readonly run: string
   readonly blobs: Blobs
-  /** Lifetime of a blob. It ends after that of the record. In milliseconds. */
+  /** Lifetime of a blob that this run writes or takes over. In milliseconds. */
   readonly ttlMs: number
-  /** Maximum age of files that this run takes over from an earlier one, in milliseconds. */
-  readonly maxKeptMs: number
   /** Maximum size of all files, in bytes. */
   readonly maxFileBytes: number
   /** Stops the run. */
@@ -81,12 +80,12 @@ export class RunFiles implements KeepableFiles {
   }
 
   /** Takes over the files of an earlier run; see `KeepableFiles`. */
-  async adopt(files: readonly KeptFile[], since: number): Promise<boolean> {
-    const { taskId, blobs, maxKeptMs } = this.settings
-    if (Date.now() - since > maxKeptMs || files.length > MAX_FILES) return false
-    for (const { blob, size } of files) {
-      if ((await blobs.stat(fileKey(taskId, blob)))?.size !== size) return false
-    }
+  async adopt(files: readonly KeptFile[]): Promise<boolean> {
+    const { taskId, blobs, ttlMs } = this.settings
+    if (files.length > MAX_FILES) return false
+    const keys = files.map(({ blob }) => fileKey(taskId, blob))
+    const found = await renewFiles(blobs, keys, ttlMs)
+    if (files.some(({ size }, at) => found[at]?.size !== size)) return false
     for (const [slot, { blob, ...file }] of files.entries()) {
       this.names.add(file.name)
       this.written.set(slot, { file, blob })

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MemoryBlobs } from '../../../../adapters/memory/index.js'
-import { deleteParts, KeptParts, textOf } from '../../../../src/tasks/definition/kept-parts.js'
+import type { Blobs } from '../../../../src/stores/blobs.js'
+import { deleteParts, KeptParts, renewParts, textOf } from '../../../../src/tasks/definition/kept-parts.js'
 
 const partsOf = (blobs: MemoryBlobs, run: number): KeptParts => new KeptParts(blobs, 'body', run, 60_000)
 
@@ -54,6 +55,27 @@ test('all parts of all runs are deleted, those that no list names too', async ()
   await deleteParts(blobs, 'body')
   assert.equal(blobs.usage().blobs, 0)
   await deleteParts(blobs, 'body')
+})
+
+test('all parts of all runs are renewed for a retry', async () => {
+  const blobs = new MemoryBlobs()
+  const renewed = new Map<string, number>()
+  const watched: Blobs = {
+    shared: false, put: (...args) => blobs.put(...args), stat: (key) => blobs.stat(key), open: (...args) => blobs.open(...args),
+    delete: (key) => blobs.delete(key), close: () => blobs.close(),
+    renew: async (key, ttlMs) => {
+      const info = await blobs.renew(key, ttlMs)
+      if (info !== undefined) renewed.set(key, ttlMs)
+      return info
+    },
+  }
+  for (const [run, count] of [[1, 2], [3, 20]] as const) {
+    const parts = partsOf(blobs, run)
+    for (let part = 0; part < count; part++) await parts.add('text')
+  }
+  await renewParts(watched, 'body', 5000)
+  assert.equal(renewed.size, 23, '22 parts and the list of runs')
+  assert.ok([...renewed.values()].every((ttlMs) => ttlMs === 5000))
 })
 
 test('a part that has expired ends the reading with gone', async () => {
