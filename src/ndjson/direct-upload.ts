@@ -8,7 +8,7 @@ import { addVary } from '../http/fields/fields.js'
 import { json, stream } from '../http/respond.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { Ingest, type Resumption } from './ingest.js'
-import { readOffset, respondKeyed } from './keyed-upload.js'
+import { readOffset, respondKeyed, type KeyedUpload } from './keyed-upload.js'
 import { NDJSON_TYPE } from './media-type.js'
 import type { decodeOptions, UploadOptions } from './upload-options.js'
 import { UploadReport } from './upload-report.js'
@@ -26,10 +26,13 @@ export interface DirectUpload {
   readonly decode: (
     bytes: AsyncIterable<Uint8Array>, offset: number,
   ) => AsyncIterable<Uint8Array>
-  /** Reads records from a decoded body. */
+  /** Reads records from a decoded body. `uploadId` is set if the application stores a cursor. */
   readonly ingest: (
     body: AsyncIterable<Uint8Array>, signal: AbortSignal, resumption?: Resumption,
+    uploadId?: string,
   ) => AsyncIterable<string>
+  /** Returns the cursor that the application has stored; missing if it stores none. */
+  readonly resume: KeyedUpload<unknown>['resume']
   /** Reads records from a whole body. */
   readonly read: (bytes: AsyncIterable<Uint8Array>, signal: AbortSignal) => AsyncIterable<string>
 }
@@ -45,12 +48,17 @@ export function directUpload<T>(
   const decode: DirectUpload['decode'] = (bytes, offset) => (
     decodeBytes(bytes, coding, limitsAfter(limits, offset, coding))
   )
-  const ingest: DirectUpload['ingest'] = (body, signal, resumption) => {
-    const context = { signal, owner: undefined, context: request.context, taskId: undefined }
-    return new Ingest(options, report, context, streamResults, resumption).run(body)
+  const context = { owner: undefined, context: request.context, taskId: undefined }
+  const ingest: DirectUpload['ingest'] = (body, signal, resumption, uploadId) => {
+    const place = { ...context, signal, uploadId }
+    return new Ingest(options, report, place, streamResults, resumption).run(body)
   }
+  const { resume } = options
   return {
     coding, report, streamResults, decode, ingest,
+    resume: resume && ((uploadId) => (
+      resume({ ...context, signal: new AbortController().signal, uploadId })
+    )),
     read: (bytes, signal) => ingest(decode(bytes, 0), signal),
   }
 }
@@ -72,7 +80,8 @@ function limitsAfter(
 /**
  * Answers an upload with an Idempotency-Key. A small one is read before any record is written, and
  * the work continues if the client disconnects. A larger one is read while it arrives, and a later
- * request continues it.
+ * request continues it. If the application stores a cursor, a later request continues a small one
+ * too, because its process may die.
  */
 export async function respondOnce<C>(
   endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload,
@@ -82,7 +91,8 @@ export async function respondOnce<C>(
   const chunks = request.body.stream()[Symbol.asyncIterator]()
   const { bytes, isWhole } = await readStart(chunks)
   // A larger upload with this key may have broken. Then these bytes are compared with it.
-  const isSmall = isWhole && await endpoints.progressOf(request).read() === undefined
+  const isSmall = isWhole && (upload.resume === undefined || upload.streamResults)
+    && await endpoints.progressOf(request).read() === undefined
   if (isSmall && offset === undefined) return respondWhole(endpoints, request, upload, bytes)
   try {
     return await respondInParts(endpoints, request, upload, 0, withFirst(bytes, chunks))
@@ -121,7 +131,7 @@ function respondInParts<C>(
   endpoints: TaskEndpoints<C>, request: HttpRequest<C>, upload: DirectUpload, offset: number,
   bytes: AsyncIterable<Uint8Array> = request.body.stream(),
 ): Promise<HttpResponse> {
-  const { report } = upload
+  const { report, resume } = upload
   if (upload.streamResults) {
     throw httpError('idempotency_needs_async', {
       message: 'An upload of this size can have an Idempotency-Key only if it asks for one report: '
@@ -129,11 +139,11 @@ function respondInParts<C>(
     })
   }
   return respondKeyed({
-    endpoints, request, report, body: upload.decode(bytes, offset),
-    ingest: async (body, resumption) => {
+    endpoints, request, report, resume, body: upload.decode(bytes, offset),
+    ingest: async (body, resumption, uploadId) => {
       // A batch is written to its end if the client disconnects, so its position is committed.
       const { signal } = new AbortController()
-      for await (const _ of upload.ingest(body, signal, resumption));
+      for await (const _ of upload.ingest(body, signal, resumption, uploadId));
     },
     respond: () => withVary(json(200, report.result)),
     withReport: (error) => withReport(error, report),

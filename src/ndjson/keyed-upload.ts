@@ -1,9 +1,11 @@
 import { httpError } from '../http/errors.js'
 import type { HttpRequest, HttpResponse } from '../http/exchange.js'
 import { readFailure } from '../http/failure.js'
+import type { MaybePromise } from '../runtime/maybe-promise.js'
+import { newId } from '../runtime/random-id.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { Resumption } from './ingest.js'
-import type { UploadPosition } from './upload-position.js'
+import { fromCursor, type UploadPosition } from './upload-position.js'
 import {
   incomplete, MAX_SEGMENTS, readKept, type KeptUpload, type Progress,
 } from './upload-progress.js'
@@ -21,7 +23,11 @@ export interface KeyedUpload<C> {
   readonly body: AsyncIterable<Uint8Array>
   readonly report: UploadReport
   /** Reads and writes the records, from `resumption.from` on. Resolves when all are written. */
-  readonly ingest: (body: AsyncIterable<Uint8Array>, resumption: Resumption) => Promise<void>
+  readonly ingest: (
+    body: AsyncIterable<Uint8Array>, resumption: Resumption, uploadId: string | undefined,
+  ) => Promise<void>
+  /** Returns the cursor that the application has stored; missing if it stores none. */
+  readonly resume: ((uploadId: string) => MaybePromise<string | null | undefined>) | undefined
   /** Returns the answer to the whole upload. */
   readonly respond: () => HttpResponse
   /** Adds the report to an error. */
@@ -101,9 +107,10 @@ class Run<C> {
     const kept = await readKept(this.progress)
     const rest = await this.restOf(kept)
     if (kept.isComplete) return this.answer(began, kept)
-    this.continueReport(kept)
+    const from = await this.startOf(kept)
+    this.continueReport(from)
     try {
-      await this.ingest(rest, kept)
+      await this.ingest(rest, kept, from)
     } catch (error) {
       const { code, status } = readFailure(error)
       // The claim was lost, and another request continues the upload.
@@ -125,13 +132,26 @@ class Run<C> {
 
   private answer(began: () => void, kept: KeptUpload): Answer {
     if (!kept.isComplete) throw incomplete(kept)
-    this.continueReport(kept)
+    this.continueReport(kept.position)
     began()
     return { response: this.upload.respond() }
   }
 
-  private continueReport({ position }: KeptUpload): void {
-    const { succeeded, failed, errors } = position
+  /**
+   * Returns the position at which this request begins. The cursor of the application may be one
+   * batch ahead of the stored position, because a process died between the two writes.
+   */
+  private async startOf({ position, uploadId }: KeptUpload): Promise<UploadPosition> {
+    if (uploadId === undefined) return position
+    const cursor = await this.upload.resume?.(uploadId)
+    if (cursor === undefined || cursor === null) return position
+    const { done, succeeded, failed, errors } = fromCursor(cursor)
+    if (done <= position.done) return position
+    // The client sends the bytes of that batch again. Its lines are read and skipped.
+    return { ...position, done, succeeded, failed, errors }
+  }
+
+  private continueReport({ succeeded, failed, errors }: UploadPosition): void {
     this.upload.report.continueFrom(succeeded, failed, errors)
   }
 
@@ -152,27 +172,39 @@ class Run<C> {
     }
   }
 
-  private async ingest(rest: AsyncIterable<Uint8Array>, kept: KeptUpload): Promise<void> {
-    const { upload, progress } = this
+  private async ingest(
+    rest: AsyncIterable<Uint8Array>, kept: KeptUpload, from: UploadPosition,
+  ): Promise<void> {
+    const { upload } = this
     const { position, segments } = kept
     if (segments.length >= MAX_SEGMENTS) throw tooManyParts()
+    const uploadId = kept.uploadId ?? await this.identify(kept)
     const digest = new SegmentDigest(position.byte)
     const save = (next: UploadPosition, own: Segment | undefined, isComplete: boolean) => {
       const all = own === undefined ? segments : [...segments, own]
-      const state: KeptUpload = { position: next, segments: all, isComplete }
-      return progress.save(JSON.stringify(state))
+      return this.save({ ...kept, position: next, segments: all, isComplete, ...uploadId !== undefined && { uploadId } })
     }
-    await upload.ingest(digest.of(rest), {
-      from: position,
-      commit: async (next) => {
-        await save(next, digest.until(next.byte), false)
-        return 0
-      },
-    })
+    const commit = async (next: UploadPosition): Promise<number> => {
+      await save(next, digest.until(next.byte), false)
+      return 0
+    }
+    await upload.ingest(digest.of(rest), { from, commit }, uploadId)
     const last = digest.untilLast()
     const { summary: { succeeded, failed }, errors } = upload.report
     const end = { ...position, byte: last?.end ?? position.byte, succeeded, failed, errors }
     await save(end, last, true)
+  }
+
+  /** Stores an id for the upload before its first batch is written, if it has a cursor. */
+  private async identify(kept: KeptUpload): Promise<string | undefined> {
+    if (this.upload.resume === undefined) return undefined
+    const uploadId = newId()
+    await this.save({ ...kept, uploadId })
+    return uploadId
+  }
+
+  private save(state: KeptUpload): Promise<void> {
+    return this.progress.save(JSON.stringify(state))
   }
 }
 

@@ -22,6 +22,13 @@ export interface WriteContext {
   /** Id of the task; `undefined` for a direct upload. */
   readonly taskId: string | undefined
   /**
+   * Id of the upload in all runs and requests that continue it. Store the `cursor` under this id.
+   *
+   * `undefined` if nothing continues the upload: it is direct, and it has no Idempotency-Key, or
+   * its answer has one line for each record, or `resume` is not set.
+   */
+  readonly uploadId: string | undefined
+  /**
    * Returns the position of the upload after this batch, as text. Store it in the transaction that
    * writes the records, and return it from `resume`: then each record is written once.
    *
@@ -31,7 +38,10 @@ export interface WriteContext {
 }
 
 /** Argument of `resume`. */
-export type ResumeContext = Pick<WriteContext, 'owner' | 'context' | 'taskId' | 'signal'>
+export interface ResumeContext extends Pick<WriteContext, 'owner' | 'context' | 'taskId' | 'signal'> {
+  /** Id of the upload. `write` gets the same one. */
+  readonly uploadId: string
+}
 
 /** Options of `ndjsonUpload`. */
 export interface UploadOptions<T = object> {
@@ -49,10 +59,11 @@ export interface UploadOptions<T = object> {
     records: T[], context: WriteContext,
   ) => MaybePromise<readonly (RecordOutcome | undefined)[] | undefined | void>
   /**
-   * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
-   * none. Called when the task of an upload runs again, which then continues after that batch.
+   * Returns the `cursor` that was stored with the last batch of this upload; `undefined` if there is
+   * none. The upload continues after that batch. Called when the task of an upload runs again, and
+   * when a request continues a direct upload by its Idempotency-Key.
    *
-   * Default: the task continues after its last checkpoint, which is saved after each batch. The
+   * Default: the upload continues after the position that longhaul has saved after each batch. The
    * batch that was being written when the process died is then written again.
    */
   readonly resume?: (context: ResumeContext) => MaybePromise<string | null | undefined>
@@ -134,7 +145,8 @@ export function checkUploadOptions<T>(options: UploadOptions<T>): void {
     throw new TypeError('ndjsonUpload: resume must be a function that returns a stored cursor')
   }
   if (options.resume !== undefined && background === undefined) {
-    throw new TypeError('ndjsonUpload: resume needs background, because only tasks run again')
+    throw new TypeError('ndjsonUpload: resume needs background, because only tasks and'
+      + ' direct uploads with an Idempotency-Key continue')
   }
   if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
     throw new TypeError('ndjsonUpload: batchSize must be a whole number from 1')

@@ -14,6 +14,8 @@ export interface KeptUpload {
   readonly segments: readonly Segment[]
   /** True if the upload has ended, so that its answer is about all of it. */
   readonly isComplete: boolean
+  /** Id under which the application stores its cursor; missing if it stores none. */
+  readonly uploadId?: string
 }
 
 /** Maximum number of requests that may bring parts of one upload. */

@@ -68,9 +68,10 @@ export async function startOf<T>(
   { resume }: UploadOptions<T>, context: UploadRunContext,
 ): Promise<UploadPosition> {
   if (context.attempt === 1) return START
-  if (resume === undefined) return context.checkpoint.value ?? START
   const { taskId, owner, context: stored, signal } = context
-  const cursor = await resume({ taskId, owner, context: stored, signal })
+  // A run without a task id is the only one.
+  if (resume === undefined || taskId === undefined) return context.checkpoint.value ?? START
+  const cursor = await resume({ taskId, uploadId: taskId, owner, context: stored, signal })
   return cursor === undefined || cursor === null ? START : fromCursor(cursor)
 }
 

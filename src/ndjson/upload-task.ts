@@ -43,7 +43,7 @@ export function spooledUpload<T>(
       signal.throwIfAborted()
       return options.write(records, place)
     }
-    const place = { signal, owner, context, taskId }
+    const place = { signal, owner, context, taskId, uploadId: taskId }
     const resumption = { from, commit: (position: UploadPosition) => checkpoint.save(position) }
     const ingest = new Ingest({ ...options, write }, report, place, false, resumption)
     try {

@@ -12,12 +12,7 @@ import { definitionsOf, openSite } from './work.js'
 /** A web process, which runs nothing, and its workers on one database. */
 export async function openWeb(url: string) {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-checkpoints-'))
-  if (url.startsWith('postgres')) {
-    const client = new pg.Client({ connectionString: url })
-    await client.connect()
-    await client.query('create table rows (task text, n int, at serial); create table cursors (task text primary key, cursor text)')
-    await client.end()
-  }
+  if (url.startsWith('postgres')) await createTables(url)
   const site = openSite(url, folder)
   const definitions = definitionsOf(site)
   const tasks = createTasks({ ...site.engine, definitions: Object.values(definitions), worker: false })
@@ -27,6 +22,14 @@ export async function openWeb(url: string) {
     rmSync(folder, { recursive: true, force: true })
   })
   return { tasks, definitions, site, worker: (t: TestContext) => startWorker(t, url, folder) }
+}
+
+/** Creates the tables of the imported rows. */
+export async function createTables(connectionString: string): Promise<void> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  await client.query('create table rows (task text, n int, at serial); create table cursors (task text primary key, cursor text)')
+  await client.end()
 }
 
 /** Starts a worker, which ends with the test. Resolves when it is ready. */

@@ -369,7 +369,7 @@ describe('direct uploads that break: what is refused (issue 19)', () => {
     assertWhole(written, answers[0]?.json as UploadResult)
   })
 
-  test('a key of another owner is another upload, and one that has expired begins again', async () => {
+  test('a key of another owner is another upload, and the rest of an unknown upload is refused', async () => {
     await begun('mine')
     const asked = await site.send('mine', '', { 'upload-offset': '0', 'x-owner': 'bob' })
     assert.deepEqual(asked.json.committed, { lines: 0, bytes: 0 })
