@@ -1,4 +1,5 @@
 import type { Evictable } from '../../src/stores/store.js'
+import { LinkedList, type Linked } from './linked-list.js'
 import { ownText, textBytes } from './text.js'
 
 /** Maximum overhead of an entry in bytes. test/unit/memory/heap.test.ts measures it. */
@@ -17,7 +18,7 @@ const FOLLOWER_OVERHEAD = 256
 type Eviction = 'pinned' | 'free' | 'bound'
 
 /** An entry as the store keeps it. */
-export class StoredEntry {
+export class StoredEntry implements Linked<StoredEntry> {
   #text: string
   /** Kept as a number, which needs no separate memory. Callers see it as text. */
   revision: number
@@ -88,9 +89,8 @@ export class Entries {
   #pinned = 0
   #pinnedBytes = 0
   #evictableBytes = 0
-  /** Ends of the list of free entries. */
-  #oldest: StoredEntry | undefined
-  #newest: StoredEntry | undefined
+  /** Free entries, the least recently used first. */
+  readonly #free = new LinkedList<StoredEntry>()
 
   constructor(maxEntries: number, maxBytes: number, onEvict: (key: string) => void) {
     this.#maxEntries = maxEntries
@@ -113,9 +113,9 @@ export class Entries {
   /** Returns the entry at `key`, expired or not. Counts as a use. */
   find(key: string): StoredEntry | undefined {
     const stored = this.#byKey.get(key)
-    if (stored?.eviction === 'free' && stored !== this.#newest) {
-      this.#unlink(stored)
-      this.#link(stored)
+    if (stored?.eviction === 'free' && stored !== this.#free.last) {
+      this.#free.remove(stored)
+      this.#free.push(stored)
     }
     return stored
   }
@@ -138,11 +138,11 @@ export class Entries {
       this.#leave(before)
     }
     while (
-      this.#oldest !== undefined &&
+      this.#free.first !== undefined &&
       (others >= this.#maxEntries || this.bytes + stored.bytes > this.#maxBytes)
     ) {
       others--
-      this.#evict(this.#oldest)
+      this.#evict(this.#free.first)
     }
 
     let now = stored
@@ -185,8 +185,7 @@ export class Entries {
     this.#pinned = 0
     this.#pinnedBytes = 0
     this.#evictableBytes = 0
-    this.#oldest = undefined
-    this.#newest = undefined
+    this.#free.clear()
   }
 
   /**
@@ -263,7 +262,7 @@ export class Entries {
       this.#pinned++
       this.#pinnedBytes += stored.bytes
     } else this.#evictableBytes += stored.bytes
-    if (stored.eviction === 'free') this.#link(stored)
+    if (stored.eviction === 'free') this.#free.push(stored)
   }
 
   #uncount(stored: StoredEntry): void {
@@ -271,23 +270,6 @@ export class Entries {
       this.#pinned--
       this.#pinnedBytes -= stored.bytes
     } else this.#evictableBytes -= stored.bytes
-    if (stored.eviction === 'free') this.#unlink(stored)
-  }
-
-  /** Appends an entry as the most recently used. */
-  #link(stored: StoredEntry): void {
-    stored.previous = this.#newest
-    if (this.#newest === undefined) this.#oldest = stored
-    else this.#newest.next = stored
-    this.#newest = stored
-  }
-
-  #unlink(stored: StoredEntry): void {
-    if (stored.previous === undefined) this.#oldest = stored.next
-    else stored.previous.next = stored.next
-    if (stored.next === undefined) this.#newest = stored.previous
-    else stored.next.previous = stored.previous
-    stored.previous = undefined
-    stored.next = undefined
+    if (stored.eviction === 'free') this.#free.remove(stored)
   }
 }

@@ -1,3 +1,4 @@
+import { LinkedList } from './linked-list.js'
 import type { QueuedJob } from './queued-job.js'
 
 /**
@@ -45,30 +46,9 @@ export class ReadyJobs {
   }
 }
 
-/** Linked list of ready jobs of one priority. Adds at the end and removes anywhere. */
-class ReadyList {
-  #first: QueuedJob | undefined
-  #last: QueuedJob | undefined
-
-  constructor(readonly priority: number) {}
-
-  get first(): QueuedJob | undefined {
-    return this.#first
-  }
-
-  push(item: QueuedJob): void {
-    item.previous = this.#last
-    if (this.#last === undefined) this.#first = item
-    else this.#last.next = item
-    this.#last = item
-  }
-
-  remove(item: QueuedJob): void {
-    if (item.previous === undefined) this.#first = item.next
-    else item.previous.next = item.next
-    if (item.next === undefined) this.#last = item.previous
-    else item.next.previous = item.previous
-    item.previous = undefined
-    item.next = undefined
+/** Ready jobs of one priority. */
+class ReadyList extends LinkedList<QueuedJob> {
+  constructor(readonly priority: number) {
+    super()
   }
 }

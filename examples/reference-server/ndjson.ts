@@ -19,8 +19,11 @@ import type { User } from './users/user.js'
 /** Name of the task that only an upload may start. */
 export const UPLOAD_TASK = 'upload-users'
 
-/** Name of the task that writes all users into a file. */
+/** Name of the task that writes all users into files. */
 export const BULK_DATA_TASK = 'bulk-data'
+
+/** Number of users in one file. A killed worker writes at most one file again. */
+export const PART_USERS = 10_000
 
 /** Media types in use for NDJSON. */
 const NDJSON = /^application\/(?:(?:x-)?ndjson|jsonl|(?:x-)?jsonlines)\s*(?:;|$)/i
@@ -52,7 +55,9 @@ export class NdjsonUsers {
       background: { name: UPLOAD_TASK, blobs },
     })
     this.#export = exportTask<object, User>({
-      name: BULK_DATA_TASK, fileName: 'users', schema: userShape,
+      name: BULK_DATA_TASK, schema: userShape, partRecords: PART_USERS,
+      // Clients with fewer users than this find one file `users.ndjson`.
+      fileName: (part) => part === 1 ? 'users' : `users-${part}`,
       input: jsonSchema<object>({ type: 'object', additionalProperties: false }),
       records: () => users.all(),
     })
@@ -75,7 +80,7 @@ export class NdjsonUsers {
 
   /**
    * GET /bulk-data: all users. With `Prefer: respond-async`, the answer is 202, and a task writes
-   * them into a file.
+   * them into files. A run that follows a crash keeps the finished files.
    */
   download(endpoints: TaskEndpoints<Context>): Handler<Context> {
     const download = ndjsonDownload<User, Context>({
@@ -103,7 +108,7 @@ function withAccepted(given: Operation): Operation {
       parameters: [...parameters, parameter('header', 'Prefer', { description: '`respond-async` writes a file instead' })],
       responses: {
         ...responses,
-        202: response('Accepted: a task writes the file users.ndjson', {
+        202: response('Accepted: a task writes the file users.ndjson, and more if there are more than 10,000 users', {
           headers: { Location: header('The status resource of the task') },
         }),
         ...errorResponses('too_many_requests', 'queue_full', 'store_unavailable', 'shutting_down'),

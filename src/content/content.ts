@@ -11,9 +11,9 @@ import { checkSource, type ContentSource, type FindContent } from './source.js'
 /** Options of `content`. */
 export interface ContentOptions {
   /**
-   * Content codings that clients may have, best first, for what is 1 KiB or more and
-   * `compressible`. Default: none. Each has an entity tag of its own; a request with Range gets the
-   * identity. `zstd` is left out where Node does not have it.
+   * Content codings for clients that accept them, best first. They apply to content of 1 KiB or
+   * more that is `compressible`. Each has its own entity tag. A request with Range gets uncompressed
+   * content. `zstd` is left out where Node does not support it. Default: none.
    */
   readonly codings?: readonly ContentCoding[]
   /**

@@ -51,18 +51,17 @@ export function exportTask<
   const where = `exportTask(${JSON.stringify(options?.name)})`
   checkNames(where, options, KNOWN)
   const {
-    records, total, format = 'ndjson', fileName, partRecords, schema, columns,
+    records, total, format = 'ndjson', fileName: _, partRecords, schema, columns,
     escapeFormulas = true, ...task
   } = options
   checkOptions(where, options)
   const jsonSchema = schema && jsonSchemaOf(where, schema)
   const stringify = serialiser<T>(jsonSchema)
-  const base = fileName ?? task.name
-  const settings = digestOf({ format, base, partRecords, columns, escapeFormulas, jsonSchema })
-  const form: PartsForm = {
-    settings, type: TYPES[format],
-    nameOf: (part) => partName(base, format, partRecords === undefined ? undefined : part),
-  }
+  const nameOf = namesOf(options)
+  const settings = digestOf({
+    format, name: nameOf(1), partRecords, columns, escapeFormulas, jsonSchema,
+  })
+  const form: PartsForm = { settings, type: TYPES[format], nameOf }
 
   const run = async (input: I, context: TaskContext<C, SavedExport>): Promise<ExportResult> => {
     const { files, progress, signal } = context
@@ -107,9 +106,8 @@ interface CheckedOptions
   readonly records: unknown
 }
 
-function checkOptions(
-  where: string, { records, format, name, fileName, partRecords }: CheckedOptions,
-): void {
+function checkOptions(where: string, options: CheckedOptions): void {
+  const { records, format, partRecords } = options
   if (typeof records !== 'function') {
     throw new TypeError(`${where}: records must be a function that returns an iterable`)
   }
@@ -119,14 +117,19 @@ function checkOptions(
   if (partRecords !== undefined && !(Number.isInteger(partRecords) && partRecords > 0)) {
     throw new TypeError(`${where}: partRecords must be a whole number from 1`)
   }
-  checkFileName(partName(fileName ?? name, format ?? 'ndjson', 1))
+  checkFileName(namesOf(options)(1))
 }
 
-/** Returns `users.csv`, or `users-0001.csv` for a part. */
-function partName(base: string, format: ExportFormat, part: number | undefined): string {
-  return part === undefined
-    ? `${base}.${format}`
-    : `${base}-${String(part).padStart(4, '0')}.${format}`
+/**
+ * Returns the function that names the files: `users.csv`, or `users-0001.csv` for a part, or what
+ * `fileName` returns for it.
+ */
+function namesOf(
+  { name, fileName = name, format = 'ndjson', partRecords }: Omit<CheckedOptions, 'records'>,
+): (part: number) => string {
+  if (typeof fileName === 'function') return (part) => `${fileName(part)}.${format}`
+  if (partRecords === undefined) return () => `${fileName}.${format}`
+  return (part) => `${fileName}-${String(part).padStart(4, '0')}.${format}`
 }
 
 /** Returns the names of the members of the first record. */

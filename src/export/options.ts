@@ -52,8 +52,11 @@ export interface ExportTaskOptions<
   readonly total?: (input: I, context: ExportContext<C>) => MaybePromise<number | undefined>
   /** Format of the files. `json` is one array in each file. @default 'ndjson' */
   readonly format?: ExportFormat
-  /** Name of the files, without number and extension. Default: the name of the task. */
-  readonly fileName?: string
+  /**
+   * Name of the files, without number and extension; or a function that returns the name of a part
+   * (from 1) without extension. Default: the name of the task.
+   */
+  readonly fileName?: string | ((part: number) => string)
   /**
    * Maximum number of records of one file. The files are then numbered: `users-0001.ndjson`. A run
    * that follows a failure, a crash or a retry keeps the finished files and continues after them.

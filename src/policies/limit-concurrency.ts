@@ -28,7 +28,7 @@ export interface LimitConcurrencyOptions<C = unknown> {
   readonly maxPerCaller?: number
   /**
    * The caller that `maxPerCaller` counts. `principal` (default): the subject of the principal,
-   * else the network of the connection; `address`: that network; or a function that returns a text,
+   * else the network of the connection. `address`: always that network. A function returns a text,
    * or `undefined` for no limit.
    */
   readonly by?: LimitBy<C>

@@ -1,6 +1,7 @@
 import { httpError } from '../http/errors.js'
 import { after, type MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
+import { DEFAULT_POOL } from '../queues/queue-pools.js'
 import type { ProcessOptions, Queue, RunJob } from '../queues/queue.js'
 import type { Blobs } from '../stores/blobs.js'
 import type { Store } from '../stores/store.js'
@@ -220,6 +221,12 @@ export class TaskService {
   /** Reads a task, whoever owns it. Returns no promise if the store does not. */
   read(id: string): MaybePromise<TaskSnapshot | undefined> {
     return isTaskId(id) ? after(this.ledger.read(id), this.noted) : undefined
+  }
+
+  /** Returns the pool in which a task waits or was run; `undefined` if there is no such task. */
+  async poolOfTask(id: string): Promise<string | undefined> {
+    const found = await this.ledger.load(id)
+    return found && (found.record.pool ?? DEFAULT_POOL)
   }
 
   private readonly noted = (task: TaskSnapshot | undefined): TaskSnapshot | undefined => {

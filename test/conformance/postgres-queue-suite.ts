@@ -1,26 +1,31 @@
-// Runs the queue suite on a server of its own. It takes half a minute, so each test file has two of these.
+// The queue suite on PostgreSQL. `suiteOn` and `suiteBehindPooler` start a server of their own. It takes half a minute, so each test file has two of these.
 import * as runner from 'node:test'
 import { after, describe } from 'node:test'
-import { queueConformance } from 'longhaul/conformance'
+import { queueConformance, type QueueConformanceOptions } from 'longhaul/conformance'
 import { PostgresQueue } from 'longhaul/postgres'
 import pg from 'pg'
 import { startPgBouncer } from '../servers/pgbouncer.js'
 import type { PostgresMajor } from '../servers/postgres-binary.js'
 import { startPostgres } from '../servers/postgres-server.js'
 
-function conformance(url: string, toleranceMs: number): void {
-  const pool = new pg.Pool({ connectionString: url, max: 10 })
-  after(() => pool.end())
+/** Registers the suite for queues on a pool. Each test has a queue of its own, and a producer beside it. */
+export function conformance(pool: pg.Pool, options: QueueConformanceOptions): void {
   let made = 0
   queueConformance(runner, async () => {
-    const options = { pool, name: `test-${String(made++)}`, stalledIntervalMs: 1000, timeoutMs: 5000 }
-    const queue = new PostgresQueue(options)
-    const producer = new PostgresQueue(options)
+    const queueOptions = { pool, name: `test-${String(made++)}`, stalledIntervalMs: 1000, timeoutMs: 5000 }
+    const queue = new PostgresQueue(queueOptions)
+    const producer = new PostgresQueue(queueOptions)
     return {
       queue, producer,
       close: async () => { await Promise.all([queue.close({ drainMs: 0 }), producer.close()]) },
     }
-  }, { toleranceMs, timeoutMs: 15_000 })
+  }, options)
+}
+
+function conformanceAt(url: string, toleranceMs: number): void {
+  const pool = new pg.Pool({ connectionString: url, max: 10 })
+  after(() => pool.end())
+  conformance(pool, { toleranceMs, timeoutMs: 15_000 })
 }
 
 /** Runs the suite on one version of PostgreSQL. */
@@ -29,7 +34,7 @@ export function suiteOn(major: PostgresMajor): void {
     const server = await startPostgres({ major })
     // In this order: a pool whose server has ended does not close.
     after(() => server.stop())
-    conformance(server.url, 200)
+    conformanceAt(server.url, 200)
   })
 }
 
@@ -43,6 +48,6 @@ export function suiteBehindPooler(): void {
       await server.stop()
     })
     // Without notices, a worker looks for jobs every second.
-    conformance(pooler.url, 1300)
+    conformanceAt(pooler.url, 1300)
   })
 }

@@ -60,9 +60,9 @@ export interface Kept<I> {
   readonly release: (name: string) => unknown
   /**
    * Makes it live for at least `ttlMs` milliseconds from now. Called when the task ends failed or
-   * cancelled, and before a retry. Return `false` if it no longer exists: a retry is then answered
-   * with 410 `gone`. What it throws is the answer to the retry. Default: it is not renewed, and a
-   * retry without it fails in its run.
+   * cancelled, before a retry, and before a task for later is accepted. Return `false` if it no
+   * longer exists: that request is then answered with 410 `gone`. What it throws is the answer, too.
+   * Default: it is not renewed, and a retry without it fails in its run.
    */
   readonly renew?: (name: string, ttlMs: number) => MaybePromise<boolean>
 }
@@ -75,21 +75,21 @@ export interface TaskSettings {
    */
   readonly timeoutMs?: number
   /**
-   * Maximum number of runs. An error marked by `permanent()`, and an `HttpError` below 500, end the
-   * attempts.
+   * Maximum number of runs. An error marked by `permanent()`, and an `HttpError` below 500 (except
+   * 408, 425 and 429), end the attempts.
    * @default 1
    */
   readonly attempts?: number
   /** Pause between attempts. Default: exponential from 1 second, half of it random. */
   readonly backoff?: Backoff
   /**
-   * Pool that runs it, one of `pools` of `createTasks`. Each pool has a concurrency of its own.
+   * Pool that runs the tasks, one of `pools` of `createTasks`. Each pool has its own concurrency.
    * @default 'default'
    */
   readonly pool?: string
   /**
    * Order among the waiting tasks of its pool: 0 to 1,000,000. Tasks with a lower number start
-   * first. A task with a high number may wait as long as others arrive.
+   * first. A task with a high number may wait as long as tasks with lower numbers arrive.
    * @default 0
    */
   readonly priority?: number
@@ -103,7 +103,7 @@ export interface TaskSettings {
   readonly maxPerOwner?: number
   /**
    * `false` if the work needs something that only this process has. Then `createTasks` refuses it
-   * together with a queue that spans processes.
+   * together with a queue that several processes share.
    */
   readonly shared?: boolean
   /**
@@ -120,7 +120,8 @@ export interface TaskSettings {
   readonly maxFileBytes?: number
   /**
    * Version of the work, 1 to 64 characters. A checkpoint that another version has saved is dropped
-   * with `checkpoint_dropped` to `onError`. Change it with what the checkpoint means. Default: none.
+   * with `checkpoint_dropped` to `onError`. Change it if the meaning of the checkpoint changes.
+   * Default: none.
    */
   readonly version?: string
 }
@@ -156,10 +157,10 @@ export interface TaskOptions<
   /** Types the result for clients and describes it in the OpenAPI document. It is not checked. */
   readonly output?: Schema<Out>
   /**
-   * Lets a later run continue where an earlier one stopped: the schema of what `checkpoint.save`
-   * stores. It types `checkpoint.value` and validates what is read back. A value that it refuses is
-   * dropped with `checkpoint_dropped` to `onError`, and the task starts over. Default: runs save
-   * nothing, and every run starts over.
+   * Schema of the value that `checkpoint.save` stores, so that a later run continues where an
+   * earlier one stopped. It types `checkpoint.value`, and validates the value when it is read. A
+   * refused value is dropped, `onError` gets `checkpoint_dropped`, and the task starts over.
+   * Default: runs save nothing, and every run starts over.
    */
   readonly checkpoint?: Schema<P & JsonSafe<P>>
   /**

@@ -49,9 +49,10 @@ export interface TaskEndpointsOptions<C = unknown> {
   readonly startAt?: FindStart<C>
   /**
    * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task, and is a 409
-   * for a final one. `forget`: also deletes a final task, and all that it owns, with a 204. A client
-   * that repeats a DELETE whose answer was lost may then delete the task that it has cancelled,
-   * unless it sends `If-Match` with the `ETag` of the status: then it gets a 412. Default `cancel`.
+   * for a final one. `forget`: also deletes a final task, and all that it owns, with a 204. If a
+   * client repeats a DELETE because the answer was lost, the first one cancels the task and the
+   * second one deletes it. With `If-Match` and the `ETag` of the status, the second one is a 412.
+   * Default `cancel`.
    */
   readonly remove?: 'cancel' | 'forget'
   /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */

@@ -121,7 +121,8 @@ function hasBegun({ text }: TaskSnapshot): boolean {
 /** Returns the error of a request whose work continues. */
 function notDoneYet(): HttpError {
   return httpError('sync_timeout', {
-    message: 'The work is not done yet and goes on; send the same request with the same Idempotency-Key for its result.',
+    message: 'The work is not done yet, and continues: '
+      + 'send the same request with the same Idempotency-Key to get its result.',
     headers: { 'retry-after': '1' },
   })
 }
@@ -132,7 +133,7 @@ function notDoneYet(): HttpError {
  */
 function continues(location: string): HttpError {
   return httpError('sync_timeout', {
-    message: `The work is not done yet and goes on; ${location} shows its end.`,
+    message: `The work is not done yet, and continues: ${location} shows its result.`,
     headers: { location },
   })
 }
@@ -148,7 +149,7 @@ export function tookTooLong(cause?: unknown): HttpError {
 
 function notStartedInTime(): HttpError {
   return httpError('sync_timeout', {
-    message: 'There was no room for this work in time; nothing was done.', headers: { 'retry-after': '1' },
+    message: 'No slot was free for this work in time; nothing was done.', headers: { 'retry-after': '1' },
   })
 }
 

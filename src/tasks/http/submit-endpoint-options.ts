@@ -17,9 +17,9 @@ export interface SubmitEndpointOptions<C = unknown, I = unknown> {
    */
   readonly respond?: 'prefer' | 'always'
   /**
-   * The input of a request without a body. Such a request is refused with 403 `cross_site` if the
-   * browser says that a page of another site has sent it (`Sec-Fetch-Site: cross-site`) and it has
-   * no Content-Type. Default: a body is required, 400 `missing_body`.
+   * The input of a request without a body. If such a request has no Content-Type, and the browser
+   * says that a page of another site sent it (`Sec-Fetch-Site: cross-site`), the answer is 403
+   * `cross_site`. Default: a body is required, 400 `missing_body`.
    */
   readonly emptyBody?: unknown
   /** Finds the callback URL in the body. Default: `callback` of `taskEndpoints`. */

@@ -8,7 +8,7 @@ import { ended, endingOf, failed, type Ending } from './ending.js'
 import { failureOf, isPermanent, toFailure } from './failure.js'
 import type { ExecutorSettings } from './executor-settings.js'
 import { isJobOf } from '../record/ids.js'
-import type { VersionedRecord, Moved } from '../record/ledger.js'
+import type { VersionedRecord } from '../record/ledger.js'
 import { CancelWatch } from './cancel-watch.js'
 import { RunCheckpoint } from './checkpoint.js'
 import { ProgressWriter } from './progress.js'
@@ -16,6 +16,7 @@ import type { TaskChange, TaskFailure, TaskProgress, TaskRecord } from '../recor
 import { NO_FILES, type RunFiles } from './files/run-files.js'
 import { openRunFiles } from './files/open-run-files.js'
 import { inTime } from './in-time.js'
+import { RunRecord } from './run-record.js'
 import { failedOutcome, runValidated, toInput, type Outcome } from './run.js'
 import { isFinal } from '../record/state.js'
 import { publishCheckpointDropped } from '../record/task-channel.js'
@@ -35,12 +36,8 @@ interface Prepared {
 
 /** One attempt at one job: from the write that begins the run to the write of its outcome. */
 export class TaskAttempt {
-  private current: VersionedRecord | undefined
-  /**
-   * The attempt number of this run. A write counts only while the record has the same number, so a
-   * late worker cannot overwrite a later run.
-   */
-  private fence = Infinity
+  /** The record, once the run has begun. */
+  private record: RunRecord | undefined
   private writer: ProgressWriter | undefined
   private files: RunFiles | undefined
   private over = false
@@ -58,7 +55,8 @@ export class TaskAttempt {
     const { ledger } = this.settings
     if (!ledger.store.shared) return this.run()
     const watch = new CancelWatch(ledger, this.job.taskId, (now) => {
-      const isOver = !now || !isJobOf(this.job, now) || now.attempt > this.fence
+      const own = this.record?.attempt ?? Infinity
+      const isOver = !now || !isJobOf(this.job, now) || now.attempt > own
       if (isOver || isFinal(now.state)) this.stop.abort(CANCELLED)
     })
     try {
@@ -152,56 +150,51 @@ export class TaskAttempt {
     { definition, input, error }: Prepared, begun: VersionedRecord,
   ): Promise<void> {
     const { job, attempt, settings: { maxResultBytes } } = this
-    this.current = begun
-    this.fence = begun.record.attempt
-    const checkpoint = definition.checkpoint && this.checkpointOf(definition, begun.record)
-    if (checkpoint && this.fence > 1) await checkpoint.claim()
     const { retentionMs, stop } = this
+    const own = new RunRecord(this.settings.ledger, job, begun, () => { stop.abort(CANCELLED) })
+    this.record = own
+    const checkpoint = definition.checkpoint && this.checkpointOf(definition, own)
+    if (checkpoint && own.attempt > 1) await checkpoint.claim()
     this.files = openRunFiles(this.settings, definition, {
-      record: begun.record, retentionMs, stop, write: async (change) => {
-        const now = await this.writeWithRetry(change)
-        this.noteWrite(now)
-        return now
-      },
+      record: begun.record, retentionMs, stop, write: (change) => own.writeWithRetry(change),
     })
     const outcome = error !== undefined
       ? failedOutcome(error)
       : await runValidated(definition, input, {
-        taskId: job.taskId, attempt: this.fence, lastAttempt: attempt.lastAttempt,
-        owner: begun.record.owner, context: job.context, progress: this.report, stop,
+        taskId: job.taskId, attempt: own.attempt, lastAttempt: attempt.lastAttempt,
+        owner: begun.record.owner, context: job.context, progress: this.reporterOf(own), stop,
         files: this.files ?? NO_FILES, checkpoint: checkpoint ?? UNDECLARED,
         timeoutMs: definition.timeoutMs, maxResultBytes,
       })
     this.over = true
     await checkpoint?.end()
     const progress = await this.writer?.close()
-    if (!this.files) return this.conclude(outcome, progress)
-    await this.concludeWithFiles(this.files, outcome, progress)
+    if (!this.files) return this.conclude(own, outcome, progress)
+    await this.concludeWithFiles(own, this.files, outcome, progress)
   }
 
   /** Keeps the files of a completed task. Deletes those of every other run. */
   private async concludeWithFiles(
-    files: RunFiles, outcome: Outcome, progress: TaskProgress | undefined,
+    own: RunRecord, files: RunFiles, outcome: Outcome, progress: TaskProgress | undefined,
   ): Promise<void> {
     const checked = files.check(outcome)
     // If the store fails, the record may be completed without an answer. The files then expire.
     let isUnknown = checked.kind === 'completed'
     try {
-      await this.conclude(checked, progress)
+      await this.conclude(own, checked, progress)
       isUnknown = false
     } finally {
-      const { record } = this.current as VersionedRecord
-      const isKept = isJobOf(this.job, record) && record.attempt === this.fence
-        && record.state === 'completed'
+      const isKept = own.isOwn(own.latest) && own.latest.state === 'completed'
       if (!isKept && !isUnknown) await files.discard()
     }
   }
 
-  private checkpointOf(definition: AnyTaskDefinition, record: TaskRecord): RunCheckpoint {
+  private checkpointOf(definition: AnyTaskDefinition, own: RunRecord): RunCheckpoint {
     const { stop, retentionMs, job, settings } = this
+    const record = own.latest
     return new RunCheckpoint({
       ledger: settings.ledger, definition, record, retentionMs, stop,
-      isOwn: (now) => this.ifOwn(now, {}) !== undefined,
+      isOwn: (now) => own.isRunning(now),
       onReplaced: () => { stop.abort(CANCELLED) },
       onDropped: (error) => {
         publishCheckpointDropped(record)
@@ -210,23 +203,27 @@ export class TaskAttempt {
     })
   }
 
-  private readonly report: TaskContext['progress'] = (done, total, message) => {
-    if (this.over) return
-    this.writer ??= new ProgressWriter(async (progress) => {
-      this.noteWrite(await this.write({ progress }))
-    }, this.settings.progressIntervalMs)
-    this.writer.report(done, total, message)
+  private reporterOf(own: RunRecord): TaskContext['progress'] {
+    return (done, total, message) => {
+      if (this.over) return
+      this.writer ??= new ProgressWriter(
+        (progress) => own.write({ progress }), this.settings.progressIntervalMs,
+      )
+      this.writer.report(done, total, message)
+    }
   }
 
-  private async conclude(outcome: Outcome, progress: TaskProgress | undefined): Promise<void> {
+  private async conclude(
+    own: RunRecord, outcome: Outcome, progress: TaskProgress | undefined,
+  ): Promise<void> {
     const { settings, job, attempt } = this
     if (outcome.kind === 'failed') {
       // An error that clients see as it is was thrown on purpose, so the host need not know it.
       const { cause, failure } = outcome
-      if (!readFailure(cause).expected) reportError(settings, cause, job, this.fence)
+      if (!readFailure(cause).expected) reportError(settings, cause, job, own.attempt)
       const isRetried = !attempt.lastAttempt && !isPermanent(cause)
       if (isRetried) {
-        return this.requeue(progress, failure, new AttemptFailed(failure.message))
+        return this.requeue(own, progress, failure, new AttemptFailed(failure.message))
       }
     }
     if (outcome.kind === 'aborted') {
@@ -236,43 +233,17 @@ export class TaskAttempt {
       }
       if (settings.durable) {
         const why = new HandBackError(0, 'The worker is closing')
-        return this.requeue(progress, failureOf('task_interrupted'), why)
+        return this.requeue(own, progress, failureOf('task_interrupted'), why)
       }
     }
     const end = ended(endingOf(outcome), progress, this.retentionMs)
     const files = outcome.kind === 'completed' ? this.files : undefined
-    this.noteWrite(await this.writeWithRetry(
+    await own.writeWithRetry(
       files ? (record) => ({ ...end, ...files.recorded(record) }) : () => end,
-    ))
+    )
     // Also if the record was final already: an earlier try of this very write may have made it so.
-    const { record } = this.current as VersionedRecord
+    const record = own.latest
     if (isJobOf(job, record) && isFinal(record.state)) return settings.onFinal(record)
-  }
-
-  /** Writes a change unless a later run, a cancel or another task under this id came first. */
-  private async write(to: TaskChange): Promise<Moved | undefined> {
-    const { ledger } = this.settings
-    return this.current && ledger.move(this.current, (record) => this.ifOwn(record, to))
-  }
-
-  private async writeWithRetry(
-    to: (record: TaskRecord) => TaskChange,
-  ): Promise<Moved | undefined> {
-    const { ledger } = this.settings
-    return this.current
-      && ledger.moveWithRetry(this.current, (record) => this.ifOwn(record, to(record)))
-  }
-
-  private ifOwn(record: TaskRecord, to: TaskChange): TaskChange | undefined {
-    if (!isJobOf(this.job, record) || record.attempt !== this.fence) return undefined
-    return record.state === 'processing' ? to : undefined
-  }
-
-  /** Remembers the record after a write. Stops this run if a later run has replaced it. */
-  private noteWrite(now: Moved | undefined): void {
-    if (now) this.current = now
-    const isReplaced = !now || !isJobOf(this.job, now.record) || now.record.attempt !== this.fence
-    if (isReplaced || isFinal(now.record.state)) this.stop.abort(CANCELLED)
   }
 
   /**
@@ -288,15 +259,12 @@ export class TaskAttempt {
 
   /** Writes that the task waits again, then throws, so that the queue retries it. */
   private async requeue(
-    progress: TaskProgress | undefined, runError: TaskFailure, why: Error,
+    own: RunRecord, progress: TaskProgress | undefined, runError: TaskFailure, why: Error,
   ): Promise<void> {
-    const now = await this.writeWithRetry(() => ({ progress, state: 'queued', runError }))
-    this.noteWrite(now)
-    if (!now || !isJobOf(this.job, now.record)) return
+    const now = await own.writeWithRetry(() => ({ progress, state: 'queued', runError }))
     // Also if not moved: an earlier try of this very write may have succeeded, and its answer was
     // lost.
-    const { state, attempt } = now.record
-    if (state === 'queued' && attempt === this.fence) throw why
+    if (now && own.isOwn(now.record) && now.record.state === 'queued') throw why
   }
 }
 

@@ -17,7 +17,7 @@ import { loadWork, renewLargeWork, type Work } from '../record/work.js'
 import { renewCheckpoint } from './checkpoint-entry.js'
 import { renewFiles } from './files/renew-files.js'
 
-/** What `retryTask` needs. */
+/** Parts of the service that `retryTask` uses. */
 export interface RetrySettings extends AcceptSettings {
   readonly blobs: Blobs | undefined
 }

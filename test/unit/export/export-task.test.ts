@@ -33,6 +33,14 @@ describe('exportTask', () => {
     assert.equal(even.files.length, 2)
   })
 
+  test('fileName may name each part', async () => {
+    const fileName = (part: number) => part === 1 ? 'users' : `users-${part}`
+    const parts = await exported({ records: () => users(5), partRecords: 2, fileName })
+    assert.deepEqual(parts.files.map(([name]) => name), ['users.ndjson', 'users-2.ndjson', 'users-3.ndjson'])
+    const one = await exported({ records: () => users(5), fileName, format: 'json' })
+    assert.deepEqual(one.files.map(([name]) => name), ['users.json'])
+  })
+
   test('takes single records and lists, of synchronous sources, generators and streams', async () => {
     const expected = users(1500).map((user) => `${JSON.stringify(user)}\n`).join('')
     async function* mixed() {
@@ -145,7 +153,7 @@ describe('exportTask', () => {
 
   test('options that make no sense are refused', () => {
     for (const options of [
-      { format: 'xml' }, { partRecords: 0 }, { partRecords: 1.5 }, { fileName: 'a/b' },
+      { format: 'xml' }, { partRecords: 0 }, { partRecords: 1.5 }, { fileName: 'a/b' }, { fileName: () => 'a/b' },
       { records: [] }, { schema: { '~standard': { version: 1, vendor: 'x', validate: () => ({}) } } },
     ]) {
       assert.throws(() => exportTask({ name: 'users', records: () => [], ...options } as never), TypeError)

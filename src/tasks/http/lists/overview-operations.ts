@@ -5,13 +5,13 @@ import { operation, response, type Fragment } from '../../../openapi/operation.j
 import { LISTED_STATUSES } from '../../../stores/task-index.js'
 import { members, text, time } from '../formats.js'
 
-const task: Fragment = {
+const task = {
   type: 'object',
   required: ['taskId', 'task', 'createdAt'],
   properties: {
     owner: text, taskId: text, task: members.task, createdAt: time, callback: members.callback,
   },
-}
+} satisfies Fragment
 
 const count: Fragment = {
   type: 'object',
@@ -31,7 +31,12 @@ const schema: Fragment = {
       required: LISTED_STATUSES,
       properties: Object.fromEntries(LISTED_STATUSES.map((status) => [status, count])),
     },
-    oldestQueued: { ...task, description: 'The task that has waited longest; absent if none waits' },
+    oldestQueued: {
+      ...task,
+      required: [...task.required, 'pool'],
+      properties: { ...task.properties, pool: text },
+      description: 'The task that has waited longest; absent if none waits',
+    },
     callbacks: {
       type: 'object',
       required: ['examined', 'failed'],

@@ -42,6 +42,11 @@ interface OverviewTask extends Pick<TaskBody, 'taskId' | 'task' | 'createdAt' | 
   readonly owner?: string
 }
 
+/** A waiting task, with the pool in which it waits. */
+interface WaitingTask extends OverviewTask {
+  readonly pool: string
+}
+
 /** Creates the handler of the operators' overview. See `TaskEndpoints.operatorOverview`. */
 export function createOverview<C>(
   { service }: EndpointSettings<C>, options: OperatorOverviewOptions<C>,
@@ -56,7 +61,7 @@ export function createOverview<C>(
     ])
     return json(200, {
       counts,
-      ...oldestQueued && { oldestQueued: toOverviewTask(oldestQueued) },
+      ...oldestQueued && { oldestQueued },
       callbacks,
     }, { 'cache-control': 'no-store', 'vary': 'Accept, Authorization' })
   }
@@ -73,10 +78,14 @@ async function countAll(index: TaskIndex): Promise<Record<ListedStatus, StatusCo
   return Object.fromEntries(counts) as Record<ListedStatus, StatusCount>
 }
 
-async function findOldest(service: TaskService): Promise<TaskSnapshot | undefined> {
+/** Returns the task that has waited longest. Its pool may be one that no process works. */
+async function findOldest(service: TaskService): Promise<WaitingTask | undefined> {
   const filter: ListFilter = { of: 'all', statuses: ['queued'], order: 'oldest', limit: 1 }
-  const { items } = await service.lister.page(WHERE, filter, undefined)
-  return items[0]
+  const { items: [oldest] } = await service.lister.page(WHERE, filter, undefined)
+  if (oldest === undefined) return undefined
+  const pool = await service.poolOfTask(oldest.id)
+  // Otherwise it was deleted meanwhile.
+  return pool === undefined ? undefined : { ...toOverviewTask(oldest), pool }
 }
 
 /** Returns the tasks whose callbacks have failed, among the newest final tasks. */

@@ -25,7 +25,7 @@ function setUp(t: TestContext, status: number) {
 interface Task { taskId: string, owner?: string, task: string, createdAt: string, callback?: { state: string, lastStatus: number } }
 interface Overview {
   counts: Record<string, { count: number, more: boolean }>
-  oldestQueued?: Task
+  oldestQueued?: Task & { pool: string }
   callbacks: { examined: number, failed: Task[] }
 }
 
@@ -55,10 +55,31 @@ describe('endpoints.operatorOverview', () => {
     assert.deepEqual(counts, {
       scheduled: one, queued: { count: 2, more: false }, processing: one, completed: { count: 2, more: false }, failed: none, cancelled: one,
     })
-    assert.deepEqual([oldestQueued?.taskId, oldestQueued?.owner, oldestQueued?.task], [oldest.taskId, 'bob', 'mail'])
+    assert.deepEqual(
+      [oldestQueued?.taskId, oldestQueued?.owner, oldestQueued?.task, oldestQueued?.pool],
+      [oldest.taskId, 'bob', 'mail', 'default'],
+    )
     assert.equal(examined, 3)
     assert.deepEqual(failed.map(({ taskId, owner, callback }) => [taskId, owner, callback?.state, callback?.lastStatus]), [[done.taskId, 'ann', 'failed', 500]])
     assert.ok(!JSON.stringify(failed).includes('secret'), 'results are not shown')
+  })
+
+  test('names the pool of the task that has waited longest, also if this process does not know the pool', async (t) => {
+    const { store, index } = memory()
+    const open = (pool: string | undefined) => {
+      const work = defineTask({ name: 'video', ...pool !== undefined && { pool }, run: () => new Promise(() => undefined) })
+      const tasks = createTasks({ store, index, queue: memory().queue, definitions: [work], ...pool !== undefined && { pools: { [pool]: { concurrency: 1 } } } })
+      t.after(() => tasks.close({ drainMs: 0 }))
+      return { tasks, work }
+    }
+    const old = open('removed')
+    const running = await old.tasks.submit(old.work, {})
+    await eventually(async () => (await running.get())?.status === 'processing')
+    const waiting = await old.tasks.submit(old.work, {})
+    const now = taskEndpoints(open(undefined).tasks, { statusPath: '/tasks/{id}', owner: 'principal' })
+    const response = await inject(now.operatorOverview({ authorize: isAdmin }), root)
+    const { oldestQueued } = await response.json<Overview>()
+    assert.deepEqual([oldestQueued?.taskId, oldestQueued?.pool], [waiting.taskId, 'removed'])
   })
 
   test('stops to count at 1000', async (t) => {

@@ -1,0 +1,42 @@
+/** Element of a list. It has the links itself, so that the list allocates nothing. */
+export interface Linked<T> {
+  previous: T | undefined
+  next: T | undefined
+}
+
+/** Doubly linked list. Adds at the end and removes anywhere, in constant time. */
+export class LinkedList<T extends Linked<T>> {
+  #first: T | undefined
+  #last: T | undefined
+
+  get first(): T | undefined {
+    return this.#first
+  }
+
+  get last(): T | undefined {
+    return this.#last
+  }
+
+  push(element: T): void {
+    element.previous = this.#last
+    if (this.#last === undefined) this.#first = element
+    else this.#last.next = element
+    this.#last = element
+  }
+
+  /** Removes an element. It must be in this list. */
+  remove(element: T): void {
+    if (element.previous === undefined) this.#first = element.next
+    else element.previous.next = element.next
+    if (element.next === undefined) this.#last = element.previous
+    else element.next.previous = element.previous
+    element.previous = undefined
+    element.next = undefined
+  }
+
+  /** Empties the list. Its elements keep their links, so they must not be used again. */
+  clear(): void {
+    this.#first = undefined
+    this.#last = undefined
+  }
+}

@@ -1,0 +1,98 @@
+// A renewal in a folder beside the sweep that deletes the blob. One of them wins, and the renewal
+// says which.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { FolderBlobs } from 'longhaul/files'
+
+const BEFORE = 1_700_000_000_000
+const TTL_MS = 1000
+/** The sweep's time: all blobs have expired, and are old enough to be deleted. */
+const AFTER = BEFORE + 10_000
+const LONG_MS = 3_600_000
+
+async function* content(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text)
+}
+
+/**
+ * Two processes on one folder. The first has read its clock before the expiry, and is slow; the
+ * second sweeps after it.
+ */
+function slowAndSweeping(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'longhaul-renewal-'))
+  const slow = new FolderBlobs(folder, { shared: true, now: () => BEFORE })
+  const sweeping = new FolderBlobs(folder, { shared: true, now: () => AFTER })
+  t.after(async () => {
+    await slow.close()
+    await sweeping.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return { folder, slow, sweeping }
+}
+
+test('a renewal that is slower than the expiry wins or loses against the sweep', async (t) => {
+  const { folder, slow, sweeping } = slowAndSweeping(t)
+  let [won, lost] = [0, 0]
+  for (let round = 0; round < 200 && (round < 10 || won === 0 || lost === 0); round++) {
+    const keys = Array.from({ length: 40 }, (_, at) => `${round}-${at}`)
+    for (const key of keys) await slow.put(key, content(key), { ttlMs: TTL_MS })
+    // The sweep needs some time for the files before it comes to these.
+    const swept = sweeping.sweep()
+    const renewals = keys.map(async (key) => {
+      for (let turns = Math.random() * 20; turns > 0; turns--) {
+        await new Promise((resolve) => { setImmediate(resolve) })
+      }
+      return slow.renew(key, LONG_MS)
+    })
+    const infos = await Promise.all(renewals)
+    await swept
+    await sweeping.sweep()
+    for (const [at, info] of infos.entries()) {
+      const key = keys[at] as string
+      if (info === undefined) {
+        lost++
+        continue
+      }
+      won++
+      assert.deepEqual(await sweeping.stat(key), info, 'a blob that was renewed lives')
+      const pieces: Uint8Array[] = []
+      for await (const piece of await sweeping.open(key) ?? []) pieces.push(piece)
+      assert.equal(Buffer.concat(pieces).toString(), key)
+      await slow.delete(key)
+    }
+  }
+  t.diagnostic(`${won} renewals won, ${lost} lost`)
+  assert.ok(won > 0 && lost > 0, `${won} won, ${lost} lost`)
+  assert.deepEqual((await readdir(folder)).filter((name) => name.endsWith('.partial')), [])
+})
+
+test('a blob that has just expired is not swept before a renewal can be complete', async (t) => {
+  const { folder, slow } = slowAndSweeping(t)
+  const now = { value: BEFORE + TTL_MS }
+  const next = new FolderBlobs(folder, { shared: true, now: () => now.value })
+  t.after(() => next.close())
+  const info = await slow.put('key', content('abc'), { ttlMs: TTL_MS })
+  await next.sweep()
+  assert.equal(await next.renew('key', LONG_MS), undefined, 'it has expired by this clock')
+  assert.deepEqual(await slow.renew('key', LONG_MS), info, 'it has not when this renewal began')
+  now.value = AFTER
+  await next.sweep()
+  assert.deepEqual(await next.stat('key'), info)
+})
+
+test('readers see a blob whole while it is renewed', async (t) => {
+  const { slow, sweeping } = slowAndSweeping(t)
+  const info = await slow.put('key', content('abc'), { ttlMs: TTL_MS })
+  let isOver = false
+  const renewed = (async () => {
+    for (let more = 1; more <= 300; more++) assert.deepEqual(await slow.renew('key', LONG_MS + more), info)
+    isOver = true
+  })()
+  while (!isOver) assert.deepEqual(await slow.stat('key'), info)
+  await renewed
+  assert.deepEqual(await sweeping.stat('key'), info)
+})
