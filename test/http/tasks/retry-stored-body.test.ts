@@ -316,6 +316,23 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
   })
 }
 
+test('the stored body of a task for later lives until its start, and as long as it may wait then', async (t) => {
+  const { blobs, advance } = inMemory()
+  const upload = ndjsonUpload<object>({
+    write: () => undefined, background: { name: 'upload', blobs, blobRetentionMs: 1000 },
+  })
+  const { tasks } = await site(t, [upload.task], blobs, () => ({}))
+  const blob = `ndjson-upload/${'a'.repeat(22)}`
+  const body = async function* () { yield Buffer.from('{"id":1}\n') }
+  await blobs.put(blob, body(), { ttlMs: 1000 })
+  const input = { blob, coding: 'identity', size: 9 }
+  await tasks.submit(upload.task, input, { delayMs: 30 * DAY })
+  await advance(37 * DAY)
+  assert.equal((await blobs.stat(blob))?.size, 9)
+  await blobs.delete(blob)
+  await assert.rejects(tasks.submit(upload.task, input, { delayMs: DAY }), { code: 'gone' })
+})
+
 describe('keeps.renew of an application', () => {
   /** A task that fails, with a resource of the application. */
   async function failed(t: TestContext, renew?: (name: string, ttlMs: number) => boolean | Promise<boolean>) {
