@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { exportTask } from 'longhaul/export'
 
-export const RECORDS = 400
 export const PART = 20
+/** Number of times that a worker ends. */
+export const KILLS = Number(process.env['KILLS'] ?? 2)
+export const RECORDS = Math.max(400, PART * KILLS)
 
 /** An export of numbers in parts. `say` gets the begin of each run, and each record that is read. */
 export function exporting(say: (event: { readonly from?: number, readonly n?: number }) => void = () => undefined) {
