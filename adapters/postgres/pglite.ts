@@ -27,11 +27,10 @@ export class PgliteConnections implements Connections {
     const unlisten = await this.pglite.listen(`"${channel}"`, (payload) => {
       if (!isOver) subscriber.onNotice(payload)
     })
-    return {
-      close: () => {
-        isOver = true
-        unlisten().catch(() => undefined)
-      },
+    const close = (): void => {
+      isOver = true
+      unlisten().catch(() => undefined)
     }
+    return { close, discard: close }
   }
 }

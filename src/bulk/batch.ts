@@ -1,3 +1,4 @@
+import type { ArrayPosition } from '../json-array/array-position.js'
 import type { ItemError } from './item-error.js'
 
 /** Id of a record, as the report shows it. */
@@ -10,6 +11,8 @@ export interface ParsedBatch {
   readonly items: readonly unknown[]
   /** All values are as they were sent; see `inexactValues`. */
   readonly exact: boolean
+  /** Place in the body at which the first element begins. Absent if the body is read as a whole. */
+  readonly place?: ArrayPosition
 }
 
 /**
@@ -48,6 +51,43 @@ export class Batch<T> {
   /** Marks a valid item as failed. */
   setFailed(number: number, error: ItemError): void {
     this.errors.set(this.positionOf(number), error)
+  }
+
+  /**
+   * Divides the batch into parts with up to `count` valid items each. Invalid items belong to the
+   * part of the next valid item; those at the end to the last part.
+   *
+   * @param from - position of the first item; earlier items are left out
+   */
+  * divide(count: number, from = 0): Generator<Batch<T>, void, undefined> {
+    const { values, size } = this
+    let number = 0
+    while (number < values.length && this.positionOf(number) < from) number++
+    for (let first = from; first < size;) {
+      const next = number + count
+      const end = next < values.length ? this.positionOf(next - 1) + 1 : size
+      yield this.part(first, end, number, next)
+      first = end
+      number = next
+    }
+  }
+
+  /** Returns a copy, to which outcomes can be added without a change of this batch. */
+  copy(): Batch<T> {
+    return this.part(0, this.size, 0, this.values.length)
+  }
+
+  /** Returns the items from one position to another, with their valid ones by number. */
+  private part(from: number, to: number, number: number, endNumber: number): Batch<T> {
+    const part = new Batch<T>(this.start + from, to - from)
+    for (let at = number; at < Math.min(endNumber, this.values.length); at++) {
+      part.addValid(this.positionOf(at) - from, this.values[at] as T)
+    }
+    for (let at = from; at < to; at++) {
+      const error = this.errors.get(at)
+      if (error !== undefined) part.errors.set(at - from, error)
+    }
+    return part
   }
 
   private positionOf(number: number): number {

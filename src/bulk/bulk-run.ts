@@ -32,6 +32,8 @@ export class RequestCall implements BulkCall {
 export interface BulkRun<T> {
   readonly settings: BulkSettings<T>
   readonly call: BulkCall
+  /** The call of a transaction, if it differs. */
+  readonly transactionCall?: BulkCall
   /** Passes an error to `onError`, up to ten times in one run. */
   readonly reportError: (error: unknown) => void
 }

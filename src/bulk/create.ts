@@ -54,8 +54,9 @@ const CREATE = { ...BULK, key: 0, id: 0 } satisfies
  * out to be malformed or too large, the answer is 400 or 413 with the report of the items that were
  * written, and the `position` of the error. An atomic batch is rolled back.
  *
- * A task that runs again, because of `attempts` or after a crash, creates its items again: let the
- * repository refuse those that exist.
+ * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
+ * items that it has committed. Up to `batchSize` items may be created twice. Let the repository
+ * refuse those that exist, or use `resume`.
  *
  * Fails with `empty_batch`, `invalid_input` (not an array), `malformed_json`, `unsafe_key`,
  * `missing_body`, `malformed_coding`, `incomplete_body` (400), `body_too_large` (413),

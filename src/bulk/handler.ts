@@ -34,6 +34,11 @@ export function bulkEndpoint<T>(
   caller: string, settings: BulkSettings<T>, background: BulkBackgroundOptions | undefined,
 ): Handler | BackgroundBulk {
   if (background === undefined) return bulkHandler(settings)
+  const { resume, writer, transaction } = settings
+  if (resume !== undefined && writer.many === undefined && transaction === undefined) {
+    throw new TypeError(`${caller}: resume needs a repository with createMany or updateMany, or an`
+      + ' atomic batch, because single writes of many items have no common position')
+  }
   const spooled = spooledBulk(caller, settings, background)
   return {
     task: spooled.task,

@@ -1,7 +1,9 @@
+import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { checkNames } from '../runtime/option-names.js'
 import { aboutTask, warn } from '../runtime/warning.js'
 import { fromPointer, isPointer } from '../schema/pointer.js'
 import { assertSchema, type Schema } from '../schema/schema.js'
+import type { ResumedTask } from '../tasks/definition/resume.js'
 import { SPOOLED_TASK, type SpooledTaskOptions } from '../tasks/definition/spooled-task.js'
 import type { BulkErrorPlace, BulkSettings } from './settings.js'
 
@@ -91,13 +93,29 @@ export interface BulkOptions<T> {
    */
   readonly onError?: (error: unknown, place?: BulkErrorPlace) => unknown
   /**
+   * Returns the `cursor` that was stored with the last batch of this task; `undefined` if there is
+   * none. Called when the task of a batch runs again, which then continues after those items. Needs
+   * `background`, and a repository with `createMany` or `updateMany`, or an atomic batch.
+   *
+   * Default: the task continues after its last checkpoint, which is saved after each `batchSize`
+   * items. Items that were being written when the process died are then written again.
+   */
+  readonly resume?: (task: ResumedTask) => MaybePromise<string | null | undefined>
+  /**
    * Lets clients ask for the work to be done in the background, by a task with these options.
    * Default: all requests are answered directly.
    */
   readonly background?: BulkBackgroundOptions
 }
 
-/** Options of the task that writes batches in the background. */
+/**
+ * Options of the task that writes batches in the background.
+ *
+ * A task that runs again, because of `attempts`, of a retry or after a crash, continues after the
+ * items that it has committed. Its report is that of a run without a break. Up to `batchSize` items
+ * may be written twice, so make the writes repeatable, or use `resume`. An atomic batch that was
+ * not committed starts over.
+ */
 export interface BulkBackgroundOptions extends SpooledTaskOptions {
   /**
    * Maximum size of the list of items in the task's result, in bytes. A longer list is only at
@@ -116,7 +134,7 @@ const BACKGROUND = {
 export const BULK = {
   repository: 0, items: 0, otherMembers: 0, schema: 0, atomic: 0, batchSize: 0, concurrency: 0,
   maxItems: 0, maxBodyBytes: 0, maxDecodedBytes: 0, maxRatio: 0, maxItemBytes: 0,
-  streamAboveBytes: 0, maxReportBytes: 0, mixedStatus: 0, onError: 0, background: 0,
+  streamAboveBytes: 0, maxReportBytes: 0, mixedStatus: 0, resume: 0, onError: 0, background: 0,
 } satisfies Record<keyof BulkOptions<never> | 'repository', 0>
 
 /** @throws {TypeError} The options have an unknown name. */
@@ -130,7 +148,8 @@ export function checkBulkNames(
 
 type Shared = Pick<BulkSettings<never>,
   'items' | 'path' | 'otherMembers' | 'batchSize' | 'concurrency' | 'maxItems' | 'maxBodyBytes'
-  | 'maxDecodedBytes' | 'maxRatio' | 'maxItemBytes' | 'streamAboveBytes' | 'maxReportBytes' | 'mixedStatus' | 'onError'>
+  | 'maxDecodedBytes' | 'maxRatio' | 'maxItemBytes' | 'streamAboveBytes' | 'maxReportBytes'
+  | 'mixedStatus' | 'resume' | 'onError'>
 
 const MAX_ITEM_BYTES = 268_435_456
 const MAX_CONCURRENCY = 10_000
@@ -149,7 +168,7 @@ export function withDefaults<T>(
     maxItems = 100_000, maxBodyBytes = 33_554_432,
     maxDecodedBytes = maxBodyBytes, maxRatio = 250, maxItemBytes = 1_048_576,
     streamAboveBytes = 1_048_576, maxReportBytes = 8_388_608, mixedStatus = 207,
-    onError = warnOfError, schema,
+    onError = warnOfError, schema, resume, background,
   } = options
   const invalid = (what: string): TypeError => new TypeError(`${caller}: ${what}`)
   if (typeof items !== 'string' || !isPointer(items) || items.length > MAX_ITEMS_LENGTH) {
@@ -177,10 +196,16 @@ export function withDefaults<T>(
   if (mixedStatus !== 200 && mixedStatus !== 207) throw invalid('mixedStatus must be 200 or 207')
   if (schema !== undefined) assertSchema(schema, `${caller}: schema`)
   if (typeof onError !== 'function') throw invalid('onError must be a function')
+  if (resume !== undefined && typeof resume !== 'function') {
+    throw invalid('resume must be a function that returns a stored cursor')
+  }
+  if (resume !== undefined && background === undefined) {
+    throw invalid('resume needs background, because only tasks run again')
+  }
   return {
     items, path, otherMembers, batchSize, concurrency: Math.min(concurrency, MAX_CONCURRENCY),
     maxItems, maxBodyBytes, maxDecodedBytes, maxRatio, maxItemBytes, streamAboveBytes,
-    maxReportBytes, mixedStatus, onError,
+    maxReportBytes, mixedStatus, resume, onError,
   }
 }
 

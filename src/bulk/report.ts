@@ -1,6 +1,7 @@
 import type { ErrorDetail } from '../http/errors.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Batch, ItemId } from './batch.js'
+import type { ReportCounts } from './bulk-position.js'
 import { NOT_APPLIED, UNKNOWN_OUTCOME, type ItemError } from './item-error.js'
 import type { ItemSelection } from './item-selection.js'
 import type { BulkSettings } from './settings.js'
@@ -61,7 +62,8 @@ export class Report {
   masked = 0
   /** The first error that is not the consequence of another item's error. */
   firstError: ItemError | undefined
-  private bytes = 0
+  /** Size of the items that were passed on, with a separator after each. */
+  private passed = 0
   /** JSON of the batch that is being added. */
   private text = ''
 
@@ -89,6 +91,17 @@ export class Report {
     return { total: this.total, succeeded: this.succeeded, failed: this.failed }
   }
 
+  get counts(): ReportCounts {
+    return { succeeded: this.succeeded, failed: this.failed, length: this.length }
+  }
+
+  /** Continues the report of an earlier run, or of a report with another sink. */
+  continueFrom({ succeeded, failed, length }: ReportCounts): void {
+    this.succeeded = succeeded
+    this.failed = failed
+    this.passed = length
+  }
+
   /** Adds all items of a batch. Items without an error count as written. */
   add({ start, size, errors, ids }: Batch<unknown>): void {
     if (errors.size === 0) {
@@ -114,7 +127,7 @@ export class Report {
 
   /** Discards the report, and adds `count` items with the same error. */
   restart(count: number, error: ItemError): void {
-    this.succeeded = this.failed = this.unknown = this.masked = this.bytes = 0
+    this.succeeded = this.failed = this.unknown = this.masked = this.passed = 0
     this.firstError = undefined
     this.text = ''
     this.sink.restart()
@@ -127,6 +140,12 @@ export class Report {
 
   flush(): MaybePromise<void> {
     return this.sink.flush?.()
+  }
+
+  /** Size of all items, with a separator after each. */
+  private get length(): number {
+    const { passed, text } = this
+    return text === '' ? passed : passed + text.length + 1
   }
 
   private addAllWritten(start: number, size: number, ids: readonly (ItemId | undefined)[]): void {
@@ -164,7 +183,7 @@ export class Report {
     if (error !== NOT_APPLIED) this.firstError ??= error
     if (this.selection === 'none') return
     const { status, code } = error
-    const isLong = this.bytes > this.maxBytes
+    const isLong = this.length > this.maxBytes
     const more = isLong ? '' : messageMembers(error, `${this.pointer}/${index}`)
     const shown = `{"code":${JSON.stringify(code)}${more}}`
     this.addText(`{"index":${index},"status":${status},"error":${shown}}`)
@@ -177,8 +196,8 @@ export class Report {
   private passText(): void {
     const { text } = this
     if (text === '') return
+    this.passed = this.length
     this.text = ''
-    this.bytes += text.length
     this.sink.add(text)
   }
 }

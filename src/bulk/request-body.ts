@@ -3,6 +3,7 @@ import { decodeBody, requestCoding, type DecodeOptions } from '../http/body/deco
 import { jsonTextOf, parseJson } from '../http/body/json-text.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
+import type { ArrayPosition } from '../json-array/array-position.js'
 import { readElements } from '../json-array/array-reader.js'
 import { isExact } from '../json-array/json-checks.js'
 import { Gathered } from '../runtime/byte-buffer.js'
@@ -91,11 +92,25 @@ export async function bodyOfPieces(
     if (step.done === true) return bodyOfBytes(settings, first.bytes)
     first.add(step.value)
   }
-  const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
-  const batches = readElements(joined(first.bytes, source), {
-    path, alone: otherMembers === 'refuse', maxElements, maxElementBytes,
-  })
+  const batches = elementsOf(settings, joined(first.bytes, source))
   return { whole: false, batches, close: () => source.return?.() }
+}
+
+/** Reads the rest of a body, from a place at which an earlier reader of it has begun a batch. */
+export function bodyFrom(
+  settings: BodySettings, from: ArrayPosition, rest: AsyncIterable<Uint8Array>,
+): BulkBody {
+  const source = rest[Symbol.asyncIterator]()
+  const batches = elementsOf(settings, joined(new Uint8Array(), source), from)
+  return { whole: false, batches, close: () => source.return?.() }
+}
+
+function elementsOf(
+  settings: BodySettings, source: AsyncIterable<Uint8Array>, from?: ArrayPosition,
+): AsyncGenerator<ParsedBatch> {
+  const { path, otherMembers, maxItems: maxElements, maxItemBytes: maxElementBytes } = settings
+  const alone = otherMembers === 'refuse'
+  return readElements(source, { path, alone, maxElements, maxElementBytes, from })
 }
 
 const PART_BYTES = 65_536

@@ -32,7 +32,8 @@ export async function runBulk<T>(run: BulkRun<T>, body: BulkBody, report: Report
   if (report.total === 0) throw httpError('empty_batch')
 }
 
-function newSeenKeys<T>({ key }: BulkSettings<T>): SeenKeys | undefined {
+/** Returns an empty map of keys if the items of a body are compared. */
+export function newSeenKeys<T>({ key }: BulkSettings<T>): SeenKeys | undefined {
   return key === undefined ? undefined : new Map()
 }
 
@@ -137,7 +138,7 @@ async function writeInTransaction<T>(
       }
       throwIfAborted(run.call)
       done = true
-    }, run.call)
+    }, run.transactionCall ?? run.call)
     if (!done) throw new TypeError('transaction resolved although its work had not')
   } catch (error) {
     if (batch.errors.size > 0) return batch

@@ -2,6 +2,7 @@ import type { HttpError } from '../http/errors.js'
 import type { Call } from '../repositories/repository.js'
 import type { MaybePromise } from '../runtime/maybe-promise.js'
 import type { Schema } from '../schema/schema.js'
+import type { Resume } from '../tasks/definition/resume.js'
 import type { ItemId } from './batch.js'
 
 /**
@@ -53,6 +54,7 @@ export interface BulkSettings<T> {
   readonly streamAboveBytes: number
   readonly maxReportBytes: number
   readonly mixedStatus: 200 | 207
+  readonly resume: Resume | undefined
   readonly onError: (error: unknown, place?: BulkErrorPlace) => unknown
 }
 

@@ -1,5 +1,6 @@
 import type { Blobs } from '../stores/blobs.js'
-import { BlobWriter } from './blob-writer.js'
+import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
+import type { BulkPosition, ReportText } from './bulk-position.js'
 import type { BulkItem, ReportSink } from './report.js'
 
 /** Returns the key of the blob with the items of a task: all items, or the failed ones. */
@@ -7,7 +8,10 @@ export function reportKey(taskId: string, only: 'all' | 'failed'): string {
   return `bulk-report/${taskId}/${only}`
 }
 
+/** Text that is kept in memory until it becomes a part, in UTF-16 units. */
 const PIECE_UNITS = 65_536
+/** Maximum size of the text in a checkpoint, as JSON in bytes. More becomes a part. */
+const MAX_REST_BYTES = 32_768
 const FAILED_ITEM = /^\{"index":\d+,"status":[45]/
 
 /** Settings of a stored report. */
@@ -16,25 +20,44 @@ export interface StoredReportOptions {
   readonly taskId: string
   readonly retentionMs: number
   readonly maxInlineBytes: number
+  /** Stores the report while the task runs. */
+  readonly parts: KeptParts
   readonly reportError: (error: unknown) => void
 }
 
-/** Stores the items of a task as NDJSON in blobs. Keeps a short list in memory, too. */
+/**
+ * Stores the items of a task as NDJSON: in parts while the task runs, and in two blobs at its end.
+ * Keeps a short list in memory, too.
+ */
 export class StoredReport implements ReportSink {
   readonly separator = '\n'
   /** NDJSON of all items; `undefined` if it is longer than `maxInlineBytes`. */
   private inline: string | undefined = ''
-  /** NDJSON that is not written to the blob yet. */
+  /** NDJSON that is not in a part yet. */
   private text = ''
-  private writer: BlobWriter | undefined
-  /** The blob could not be written. */
-  private failed = false
+  /** A part could not be written. */
+  private lost = false
 
   constructor(private readonly options: StoredReportOptions) {}
 
+  /** Continues the report of an earlier run. */
+  async continueFrom({ report: { parts, rest }, length }: BulkPosition): Promise<void> {
+    const { options } = this
+    this.lost = parts === null
+    this.text = rest
+    options.parts.list = parts ?? []
+    this.inline = undefined
+    if (this.lost || length > options.maxInlineBytes) return
+    try {
+      this.inline = await textOf(this.all())
+    } catch (error) {
+      this.lose(error)
+    }
+  }
+
   add(items: string): void {
     const lines = `${items}\n`
-    this.text += lines
+    if (!this.lost) this.text += lines
     if (this.inline === undefined) return
     const fits = this.inline.length + lines.length <= this.options.maxInlineBytes
     this.inline = fits ? this.inline + lines : undefined
@@ -43,25 +66,37 @@ export class StoredReport implements ReportSink {
   restart(): void {
     this.inline = ''
     this.text = ''
-    this.writer?.discard()
-    this.writer = undefined
+    this.options.parts.list = []
   }
 
   flush(): Promise<void> | undefined {
     return this.text.length < PIECE_UNITS ? undefined : this.write()
   }
 
+  /** Writes a part if the text is too large for a checkpoint. */
+  async shorten(): Promise<void> {
+    const { text } = this
+    if (text.length <= MAX_REST_BYTES / 4) return
+    if (Buffer.byteLength(JSON.stringify(text)) > MAX_REST_BYTES) await this.write()
+  }
+
+  /** Returns the report so far, followed by `items`. */
+  textWith(items: string): ReportText {
+    const { lost, text, options: { parts } } = this
+    if (lost) return { parts: null, rest: '' }
+    return { parts: parts.list, rest: items === '' ? text : `${text}${items}\n` }
+  }
+
   /** Completes the report. Resolves to true if clients can read its items. */
   async end(): Promise<boolean> {
-    await this.write()
-    if (this.failed || this.writer === undefined) return false
-    const { blobs, taskId, retentionMs, reportError } = this.options
+    const { blobs, taskId, retentionMs: ttlMs, parts } = this.options
+    if (this.lost || (this.text === '' && parts.list.length === 0)) return false
     try {
-      await this.writer.end()
-      await blobs.put(reportKey(taskId, 'failed'), this.failedLines(), { ttlMs: retentionMs })
+      await blobs.put(reportKey(taskId, 'all'), this.all(), { ttlMs })
+      await blobs.put(reportKey(taskId, 'failed'), this.failedLines(), { ttlMs })
       return true
     } catch (error) {
-      reportError(error)
+      this.lose(error)
       return false
     }
   }
@@ -73,18 +108,25 @@ export class StoredReport implements ReportSink {
     return JSON.parse(`[${inline.slice(0, -1).replaceAll('\n', ',')}]`) as BulkItem[]
   }
 
-  /** Writes the text to the blob. If that fails, the task continues without a stored report. */
+  /** Writes the text as a part. If that fails, the task continues without a stored report. */
   private async write(): Promise<void> {
-    const { text, options: { blobs, taskId, retentionMs, reportError } } = this
-    this.text = ''
-    if (this.failed || text === '') return
     try {
-      this.writer ??= new BlobWriter(blobs, reportKey(taskId, 'all'), retentionMs)
-      await this.writer.write(Buffer.from(text))
+      await this.options.parts.add(this.text)
+      this.text = ''
     } catch (error) {
-      this.failed = true
-      reportError(error)
+      this.lose(error)
     }
+  }
+
+  private lose(error: unknown): void {
+    this.lost = true
+    this.text = ''
+    this.options.reportError(error)
+  }
+
+  private async* all(): AsyncGenerator<Uint8Array, void, undefined> {
+    yield* this.options.parts.read()
+    if (this.text !== '') yield Buffer.from(this.text)
   }
 
   private async* failedLines(): AsyncGenerator<Uint8Array, void, undefined> {

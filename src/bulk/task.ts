@@ -1,17 +1,20 @@
-import { decodeBytes, requestCoding } from '../http/body/decode.js'
+import { requestCoding } from '../http/body/decode.js'
 import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import type { TaskContext, TaskDefinition } from '../tasks/definition/define.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
+import { resumedFrom } from '../tasks/definition/resume.js'
+import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import type { ParsedBatch } from './batch.js'
+import { isPosition, itemsOf, POSITION, START, type BulkPosition } from './bulk-position.js'
 import { startRun } from './bulk-run.js'
+import { continueBulk } from './continue-run.js'
 import type { ItemSelection } from './item-selection.js'
 import type { BulkBackgroundOptions } from './options.js'
 import { Report, type BulkItem, type BulkReport } from './report.js'
-import { bodyOfPieces, decodeLimits, isValue, type BulkBody } from './request-body.js'
-import { runBulk } from './run.js'
+import { bodyFrom, bodyOfPieces, decodeLimits, isValue, type BulkBody } from './request-body.js'
 import type { BulkSettings } from './settings.js'
 import { StoredReport } from './stored-report.js'
 
@@ -31,7 +34,9 @@ export interface BulkTaskResult extends BulkReport {
 }
 
 /** The task that writes batches in the background. */
-export type BulkTask = TaskDefinition<SpooledBatch, BulkTaskResult>
+export type BulkTask = TaskDefinition<
+  SpooledBatch, BulkTaskResult, unknown, SpooledBatch, string, BulkPosition
+>
 
 /** Task of a bulk endpoint, and the function that makes a request its input. */
 export interface SpooledBulk {
@@ -54,25 +59,49 @@ export function spooledBulk<T>(
   }
   const spool = new Spool(caller, `bulk-${settings.kind}/`, blobs, blobRetentionMs)
   const limits = decodeLimits(settings)
-  const open = async (spooled: SpooledBody): Promise<BulkBody> => (
-    bodyOfPieces(settings, decodeBytes(await spool.open(spooled), spooled.coding, limits))
-  )
+  const { resume } = settings
+  const open = async (spooled: SpooledBody, { place }: BulkPosition): Promise<BulkBody> => {
+    const pieces = await decodedFrom(spooled, place?.byte ?? 0, limits, (start) => (
+      spool.open(spooled, start)
+    ))
+    return place ? bodyFrom(settings, place, pieces) : bodyOfPieces(settings, pieces)
+  }
 
-  const run = async (spooled: SpooledBatch, task: TaskContext): Promise<BulkTaskResult> => {
+  const startOf = async (
+    task: TaskContext<unknown, BulkPosition>, itemCount: number,
+  ): Promise<BulkPosition> => {
+    const from = await resumedFrom(caller, resume, isPosition, task) ?? START
+    // An atomic batch has no position between its items. The option may have been changed.
+    return settings.transaction && itemsOf(from) < itemCount ? START : from
+  }
+
+  const run = async (
+    spooled: SpooledBatch, task: TaskContext<unknown, BulkPosition>,
+  ): Promise<BulkTaskResult> => {
     const { taskId = 'direct', attempt, signal, context } = task
-    const bulkRun = startRun(settings, { signal, context, place: { taskId, name, attempt } })
+    const place = { taskId, name, attempt }
+    const bulkRun = startRun(settings, { signal, context, taskId: task.taskId, place })
     const { reportError } = bulkRun
     const stored = new StoredReport({
       blobs, taskId, retentionMs: spool.retentionMs, maxInlineBytes, reportError,
+      parts: spool.parts(spooled, attempt),
     })
     const report = new Report(stored, settings, 'all')
+    const from = await startOf(task, spooled.items)
+    await stored.continueFrom(from)
+    report.continueFrom(from)
     const progress = (): void => {
       task.progress(report.total, spooled.items, messageOf(settings, report))
     }
-    const body = withProgress(await open(spooled), progress)
+    const commit = async (position: BulkPosition): Promise<void> => {
+      if (resume === undefined) await task.checkpoint.save(position)
+    }
+    const resumption = { from, itemCount: spooled.items, report, stored, commit }
     let failure: { readonly error: unknown } | undefined
     try {
-      await runBulk(bulkRun, body, report)
+      if (report.total < spooled.items) {
+        await continueBulk(bulkRun, withProgress(await open(spooled, from), progress), resumption)
+      }
     } catch (error) {
       failure = { error }
     }
@@ -91,7 +120,9 @@ export function spooledBulk<T>(
     list: (value) => value === 'all' || value === 'failed' || value === 'none',
   })
   return {
-    task: spooledTask<SpooledBatch, BulkTaskResult>(spool, background, input, run),
+    task: spooledTask<SpooledBatch, BulkTaskResult, BulkPosition>(
+      spool, background, input, run, POSITION,
+    ),
     maxInlineBytes,
     async spool(request, selection) {
       const { signal, body: { parsed }, headers } = request
@@ -101,7 +132,7 @@ export function spooledBulk<T>(
       const { spooled, sha256 } = await spool.write(bytesOf(request), sent)
       const discard = () => spool.discard(spooled)
       try {
-        const body = await open(spooled)
+        const body = await open(spooled, START)
         let items = 0
         for await (const batch of body.batches) items += batch.items.length
         if (items === 0) throw httpError('empty_batch')

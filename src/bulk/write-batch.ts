@@ -85,7 +85,12 @@ export async function writeAll<T>(
   }
 }
 
-function setOutcomes<T>(
+/**
+ * Adds the outcomes of one slice to a batch. `from` is the number of its first item.
+ *
+ * @throws {TypeError} There is not one outcome for each item.
+ */
+export function setOutcomes<T>(
   run: BulkRun<T>, batch: Batch<T>, from: number, outcomes: readonly Written[],
 ): void {
   const expected = Math.min(run.settings.batchSize, batch.values.length - from)

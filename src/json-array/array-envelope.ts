@@ -2,6 +2,7 @@ import type { ErrorCode, HttpError } from '../http/errors.js'
 import { isArrayIndex, toPointer } from '../schema/pointer.js'
 import { COMMA } from '../runtime/ascii.js'
 import { errorAt, syntaxError, UNKNOWN_MEMBER, type ErrorPlace } from './array-error.js'
+import type { ArrayPosition } from './array-position.js'
 import type { ByteWindow } from './byte-window.js'
 import { ElementScanner } from './element-scanner.js'
 import { hasUnsafeKeys, tryParse } from './json-checks.js'
@@ -58,6 +59,19 @@ export class ArrayEnvelope {
   /** Text that leads a parser to the next value on the path, such as the array. */
   get beforeValue(): string {
     return this.opened.map((each) => each.leadToValue()).join('')
+  }
+
+  /** State of the containers that are open around the array. */
+  get state(): ArrayPosition['opened'] {
+    return this.opened.map(({ isObject, commas }) => [isObject ? 1 : 0, commas])
+  }
+
+  /** Continues inside the array, at the state of an earlier reader. */
+  continueAt(state: ArrayPosition['opened']): void {
+    this.begun = true
+    for (const [isObject, commas] of state) {
+      this.opened.push(new OpenContainer(isObject === 1, commas, true))
+    }
   }
 
   /** Moves the scanner with the bytes of the window. */

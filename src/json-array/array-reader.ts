@@ -2,6 +2,7 @@ import { httpError, type HttpError } from '../http/errors.js'
 import { Turns } from '../runtime/turns.js'
 import { toPointer } from '../schema/pointer.js'
 import { ArrayEnvelope } from './array-envelope.js'
+import type { ArrayPosition } from './array-position.js'
 import { ByteWindow } from './byte-window.js'
 import { ElementReader, type ElementBatch, type ReaderLimits } from './element-reader.js'
 import { TextPosition } from './text-position.js'
@@ -34,6 +35,11 @@ export interface ElementOptions {
    * @default 65_536 (64 KiB)
    */
   readonly batchBytes?: number
+  /**
+   * Place of a batch of an earlier reader with the same path. The source then begins at its byte,
+   * and reading continues with that batch. Default: the source is the whole body.
+   */
+  readonly from?: ArrayPosition | undefined
 }
 
 const BATCH_BYTES = 65_536
@@ -98,12 +104,15 @@ export class ArrayReader {
   /** Number of bytes that were appended since the last parse. */
   private unparsedBytes = 0
   private begun = false
+  /** Place at which the next batch begins; `undefined` before the array. */
+  private place: ArrayPosition | undefined
+  private readonly firstByte: number
 
   /** @throws {TypeError} An option is not valid. */
   constructor(options: ElementOptions = {}) {
     const {
       path = [], alone = false, maxElementBytes = 1_048_576, maxElements = Infinity,
-      batchBytes = BATCH_BYTES,
+      batchBytes = BATCH_BYTES, from,
     } = options
     checkBytes('maxElementBytes', maxElementBytes, MAX_ELEMENT_BYTES)
     checkBytes('batchBytes', batchBytes, MAX_BATCH_BYTES)
@@ -113,6 +122,8 @@ export class ArrayReader {
     const { window, position } = this
     this.envelope = new ArrayEnvelope(window, position, { path, maxElementBytes, alone })
     this.pointer = toPointer(path)
+    this.firstByte = from?.byte ?? 0
+    if (from !== undefined) this.continueAt(from)
   }
 
   /**
@@ -145,7 +156,15 @@ export class ArrayReader {
     if (ended && this.error === undefined && !this.envelope.over) {
       throw new Error('readElements: the bytes ended before the array did')
     }
-    return this.elements?.take()
+    return this.take()
+  }
+
+  private take(): ElementBatch | undefined {
+    const { place, elements } = this
+    const batch = elements?.take()
+    if (batch === undefined || place === undefined) return undefined
+    if (this.inElements) this.place = this.currentPlace()
+    return { ...batch, place }
   }
 
   /** Returns true if the buffered bytes allow another step. */
@@ -157,13 +176,32 @@ export class ArrayReader {
       return !this.inElements
     }
     const step = envelope.step(ended)
-    if (step === 'array') {
-      const { window, position, limits, pointer } = this
-      const before = envelope.beforeValue
-      this.elements = new ElementReader(window, position, limits, { pointer, before })
-      this.inElements = true
-    }
+    if (step === 'array') this.enterArray()
     return step !== 'more' && envelope.error === undefined
+  }
+
+  private enterArray(): ElementReader {
+    const { window, position, limits, pointer, envelope: { beforeValue: before } } = this
+    this.elements = new ElementReader(window, position, limits, { pointer, before })
+    this.inElements = true
+    this.place = this.currentPlace()
+    return this.elements
+  }
+
+  private continueAt(place: ArrayPosition): void {
+    this.begun = true
+    this.position.continueAt(place.text)
+    this.envelope.continueAt(place.opened)
+    this.enterArray().count = place.item
+    this.place = place
+  }
+
+  private currentPlace(): ArrayPosition {
+    const { firstByte, window, elements, position, envelope } = this
+    return {
+      byte: firstByte + window.consumedBytes, item: elements?.count ?? 0,
+      text: position.state, opened: envelope.state,
+    }
   }
 }
 

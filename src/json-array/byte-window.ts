@@ -10,9 +10,15 @@ export class ByteWindow {
   start = 1
   /** Index after the last byte. */
   end = 1
+  private appendedBytes = 0
 
   get length(): number {
     return this.end - this.start
+  }
+
+  /** Number of bytes that were consumed. */
+  get consumedBytes(): number {
+    return this.appendedBytes - this.length
   }
 
   /** @param maxBytes - the buffer does not double beyond this size */
@@ -31,6 +37,7 @@ export class ByteWindow {
     this.bytes.set(chunk, length + 1)
     this.start = 1
     this.end = length + 1 + chunk.byteLength
+    this.appendedBytes += chunk.byteLength
     return moved
   }
 

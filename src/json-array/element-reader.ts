@@ -2,6 +2,7 @@ import type { HttpError } from '../http/errors.js'
 import { childPointer } from '../schema/pointer.js'
 import { CLOSE_BRACKET, COMMA, OPEN_BRACKET } from '../runtime/ascii.js'
 import { errorAt, syntaxError, type ErrorPlace } from './array-error.js'
+import type { ArrayPosition } from './array-position.js'
 import type { ByteWindow } from './byte-window.js'
 import { ElementScanner } from './element-scanner.js'
 import { hasUnsafeKeys, isExact, tryParse } from './json-checks.js'
@@ -15,6 +16,8 @@ export interface ElementBatch {
   readonly items: unknown[]
   /** All values are certainly represented exactly; see `isExact`. */
   readonly exact: boolean
+  /** Place at which the first element begins. */
+  readonly place: ArrayPosition
 }
 
 /** Limits of a reader. */
@@ -52,7 +55,7 @@ const LONGEST_WAIT = 64
  * allowed only before the closing bracket of an empty array.
  */
 export class ElementReader {
-  /** Number of elements that were read. */
+  /** Number of elements of the array that were read, by earlier readers too. */
   count = 0
   error: HttpError | undefined
   private items: unknown[] = []
@@ -74,7 +77,7 @@ export class ElementReader {
   }
 
   /** Returns the elements that were read since the last call. */
-  take(): ElementBatch | undefined {
+  take(): Omit<ElementBatch, 'place'> | undefined {
     const { items, exact, count } = this
     if (items.length === 0) return undefined
     this.items = []

@@ -1,15 +1,15 @@
 /** An object or array that contains the array to read, and is not closed yet. */
 export class OpenContainer {
-  /** Number of commas that were read. */
-  commas = 0
-  /** The member or element that leads to the array was read. */
-  found = false
   /** Opening bracket. */
   readonly open: number
   /** Closing bracket. */
   readonly close: number
 
-  constructor(readonly isObject: boolean) {
+  /**
+   * @param commas - number of commas that were read
+   * @param found - the member or element that leads to the array was read
+   */
+  constructor(readonly isObject: boolean, public commas = 0, public found = false) {
     this.open = isObject ? 0x7b : 0x5b
     this.close = isObject ? 0x7d : 0x5d
   }

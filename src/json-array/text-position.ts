@@ -1,4 +1,5 @@
 import { CR, LF } from '../runtime/ascii.js'
+import type { ArrayPosition } from './array-position.js'
 import type { ByteWindow } from './byte-window.js'
 
 /** Position in a text, counted as editors do. Lines end with LF, CR or CRLF. */
@@ -11,6 +12,18 @@ export class TextPosition {
   column = 1
   /** The last character was a CR. */
   private afterReturn = false
+
+  get state(): ArrayPosition['text'] {
+    return [this.offset, this.line, this.column, this.afterReturn ? 1 : 0]
+  }
+
+  /** Continues at the state of an earlier reader. */
+  continueAt([offset, line, column, afterReturn]: ArrayPosition['text']): void {
+    this.offset = offset
+    this.line = line
+    this.column = column
+    this.afterReturn = afterReturn === 1
+  }
 
   /** Advances over `text` from one index to another. */
   advance(text: string, from: number, to: number): void {

@@ -3,7 +3,7 @@ import { judge } from '../schema/validate.js'
 import type { LineError } from './line-error.js'
 import { LineReader, type RecordBatch } from './line-reader.js'
 import { readBatches } from './read-records.js'
-import { type UploadPosition, START, toCursor } from './upload-position.js'
+import { type StoredErrors, type UploadPosition, START, toCursor } from './upload-position.js'
 import { readerOptions, type UploadOptions, type WriteContext } from './upload-options.js'
 import {
   recordError, type RecordFault, type RecordOutcome, type UploadReport,
@@ -30,8 +30,8 @@ interface Failure extends Omit<LineResult, 'line'> {
 export interface Resumption {
   /** Position at which this run begins. */
   readonly from: UploadPosition
-  /** Commits a position. Returns how many errors are now stored outside of positions. */
-  readonly commit: (position: UploadPosition) => Promise<number>
+  /** Commits a position. Returns which errors are now stored outside of positions. */
+  readonly commit: (position: UploadPosition) => Promise<StoredErrors>
 }
 
 /** Members of the context of `write` that are the same for every batch. */
@@ -50,8 +50,8 @@ export class Ingest<T> {
   private bytesAtWrite: number
   /** Place at which the lines begin that were read last. A later run reads them again. */
   private place: Pick<UploadPosition, 'byte' | 'lines'>
-  /** Number of errors that are stored outside of positions. */
-  private stored: number
+  /** The errors that are stored outside of positions. */
+  private stored: StoredErrors
 
   /**
    * @param resumption - set for a run of a task. Its positions are committed after each batch
@@ -64,8 +64,8 @@ export class Ingest<T> {
     this.results = streamResults ? [] : undefined
     const isOrdered = streamResults || resumption !== undefined
     this.reader = new LineReader(readerOptions(options, isOrdered))
-    const { byte, lines, stored } = this.place = resumption?.from ?? START
-    this.stored = stored
+    const { byte, lines, stored, parts } = this.place = resumption?.from ?? START
+    this.stored = { stored, parts }
     this.bytesAtWrite = byte
     this.reader.continueAt(byte, lines)
   }
@@ -162,7 +162,10 @@ export class Ingest<T> {
   private position(done: number, { summary, errors }: UploadReport): UploadPosition {
     const { place, stored } = this
     const { succeeded, failed } = summary
-    return { ...place, done, succeeded, failed, stored, errors: errors.slice(stored) }
+    return {
+      byte: place.byte, lines: place.lines, done, succeeded, failed,
+      ...stored, errors: errors.slice(stored.stored),
+    }
   }
 
   private addOutcomes(

@@ -5,7 +5,7 @@ import type { MaybePromise } from '../runtime/maybe-promise.js'
 import { newId } from '../runtime/random-id.js'
 import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import type { Resumption } from './ingest.js'
-import { fromCursor, type UploadPosition } from './upload-position.js'
+import { fromCursor, type StoredErrors, type UploadPosition } from './upload-position.js'
 import {
   incomplete, MAX_SEGMENTS, readKept, type KeptUpload, type Progress,
 } from './upload-progress.js'
@@ -184,9 +184,9 @@ class Run<C> {
       const all = own === undefined ? segments : [...segments, own]
       return this.save({ ...kept, position: next, segments: all, isComplete, ...uploadId !== undefined && { uploadId } })
     }
-    const commit = async (next: UploadPosition): Promise<number> => {
+    const commit = async (next: UploadPosition): Promise<StoredErrors> => {
       await save(next, digest.until(next.byte), false)
-      return 0
+      return { stored: 0, parts: [] }
     }
     await upload.ingest(digest.of(rest), { from, commit }, uploadId)
     const last = digest.untilLast()

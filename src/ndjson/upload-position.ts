@@ -1,5 +1,6 @@
 import { isJsonObject } from '../http/body/json-value.js'
-import type { Schema } from '../schema/schema.js'
+import { isPartList, type PartList } from '../tasks/definition/kept-parts.js'
+import { positionSchema, readCursor } from '../tasks/definition/resume.js'
 import type { UploadError } from './upload-report.js'
 
 /** Position of an upload after a batch: where a later run continues, and the report until there. */
@@ -14,13 +15,18 @@ export interface UploadPosition {
   readonly failed: number
   /** Number of errors that are stored beside the upload, because they are large. */
   readonly stored: number
+  /** The blobs that have those errors. */
+  readonly parts: PartList
   /** The errors after those, ordered by line. */
   readonly errors: readonly UploadError[]
 }
 
+/** The errors of a position that are stored beside the upload. */
+export type StoredErrors = Pick<UploadPosition, 'stored' | 'parts'>
+
 /** The position before the first line. */
 export const START: UploadPosition = {
-  byte: 0, lines: 0, done: 0, succeeded: 0, failed: 0, stored: 0, errors: [],
+  byte: 0, lines: 0, done: 0, succeeded: 0, failed: 0, stored: 0, parts: [], errors: [],
 }
 
 const NUMBERS = ['byte', 'lines', 'done', 'succeeded', 'failed', 'stored'] as const
@@ -28,22 +34,8 @@ const NUMBERS = ['byte', 'lines', 'done', 'succeeded', 'failed', 'stored'] as co
 /** Returns whether a value has the form of a position. */
 export function isPosition(value: unknown): value is UploadPosition {
   if (!isJsonObject(value) || !Array.isArray(value['errors'])) return false
+  if (!isPartList(value['parts'])) return false
   return NUMBERS.every((name) => Number.isSafeInteger(value[name]) && Number(value[name]) >= 0)
-}
-
-/** Schema of the checkpoint of an upload. */
-export const POSITION: Schema<UploadPosition> = {
-  '~standard': {
-    version: 1, vendor: 'longhaul',
-    validate: (value) => (
-      isPosition(value) ? { value } : { issues: [{ message: 'is not the position of an upload' }] }
-    ),
-  },
-}
-
-/** Returns a position as the text that an application stores with its records. */
-export function toCursor(position: UploadPosition): string {
-  return JSON.stringify(position)
 }
 
 /**
@@ -51,16 +43,14 @@ export function toCursor(position: UploadPosition): string {
  *
  * @throws {TypeError} It is no such text.
  */
-export function fromCursor(cursor: unknown): UploadPosition {
-  const position = parsed(cursor)
-  if (isPosition(position)) return position
-  throw new TypeError('ndjsonUpload: resume must return a text that cursor() has made, or undefined')
+export function fromCursor(cursor: string): UploadPosition {
+  return readCursor('ndjsonUpload', cursor, isPosition)
 }
 
-function parsed(text: unknown): unknown {
-  try {
-    return JSON.parse(String(text))
-  } catch {
-    return undefined
-  }
+/** Schema of the checkpoint of an upload. */
+export const POSITION = positionSchema(isPosition)
+
+/** Returns a position as the text that an application stores with its records. */
+export function toCursor(position: UploadPosition): string {
+  return JSON.stringify(position)
 }

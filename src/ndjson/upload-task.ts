@@ -1,15 +1,15 @@
 import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
+import { resumedFrom, type Resume } from '../tasks/definition/resume.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
+import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
 import { Ingest } from './ingest.js'
 import type { UploadBackgroundOptions, UploadOptions, UploadTask } from './upload-options.js'
-import { POSITION, type UploadPosition } from './upload-position.js'
+import { isPosition, POSITION, START, type UploadPosition } from './upload-position.js'
 import { UploadReport, type UploadResult } from './upload-report.js'
-import {
-  bytesFrom, errorsKey, startOf, UploadCheckpoint, type UploadRunContext,
-} from './upload-resume.js'
+import { UploadCheckpoint, type UploadRunContext } from './upload-resume.js'
 
 /** Task of an upload, and the function that makes a request its input. */
 export interface SpooledUpload {
@@ -27,13 +27,17 @@ export function spooledUpload<T>(
 
   const run = async (spooled: SpooledBody, task: UploadRunContext): Promise<UploadResult> => {
     const { size } = spooled
-    const { signal, owner, context, taskId } = task
+    const { signal, owner, context, taskId, attempt } = task
+    const { resume } = options
     const report = new UploadReport(options.maxErrors ?? 100)
-    const saved = options.resume === undefined ? task.checkpoint : undefined
-    const checkpoint = new UploadCheckpoint(blobs, spooled, spool.retentionMs, saved)
-    const from = await startOf(options, task)
-    report.continueFrom(from.succeeded, from.failed, await checkpoint.errorsOf(from))
-    const bytes = await bytesFrom(spooled, from, limits, async (start) => (
+    const saved = resume === undefined ? task.checkpoint : undefined
+    const checkpoint = new UploadCheckpoint(spool.parts(spooled, attempt), saved)
+    const resumed: Resume | undefined = resume && ((run) => (
+      resume({ ...run, uploadId: run.taskId })
+    ))
+    const from = await resumedFrom('ndjsonUpload', resumed, isPosition, task) ?? START
+    report.continueFrom(from.succeeded, from.failed, await checkpoint.continueFrom(from))
+    const bytes = await decodedFrom(spooled, from.byte, limits, async (start) => (
       withProgress(await spool.open(spooled, start), signal, (read) => {
         task.progress(start + read, size, report.message)
       })
@@ -54,20 +58,9 @@ export function spooledUpload<T>(
     return report.result
   }
 
-  const keeps = {
-    of: ({ blob }: SpooledBody) => blob,
-    async release(blob: string) {
-      await blobs.delete(errorsKey(blob))
-      await blobs.delete(blob)
-    },
-    async renew(blob: string, ttlMs: number) {
-      await blobs.renew(errorsKey(blob), ttlMs)
-      return await blobs.renew(blob, ttlMs) !== undefined
-    },
-  }
   return {
     task: spooledTask<SpooledBody, UploadResult, UploadPosition>(
-      spool, background, spool.input(), run, { checkpoint: POSITION, keeps },
+      spool, background, spool.input(), run, POSITION,
     ),
     async spool({ body, signal }, coding) {
       const { maxBodyBytes } = limits

@@ -94,4 +94,17 @@ export interface Call {
    * contains it.
    */
   readonly context: unknown
+  /** Id of the bulk task that makes the call. Absent outside of bulk tasks. */
+  readonly taskId?: string | undefined
+  /**
+   * Returns the position of a bulk task after this call, as text. Store it in the transaction that
+   * writes the records, and return it from `resume` of `bulkCreate` or `bulkUpdate`: then each item
+   * is written once. Absent outside of bulk tasks.
+   *
+   * `createMany` and `updateMany` have it if the batch is not atomic. `transaction` has it if the
+   * batch is atomic: call it without outcomes, after `work` has resolved.
+   *
+   * @param outcomes - what `createMany` or `updateMany` is going to return
+   */
+  readonly cursor?: ((outcomes?: readonly (object | undefined)[]) => string) | undefined
 }

@@ -18,9 +18,9 @@ export interface OpenPool {
 
 /** Usage of the command. */
 export const USAGE = `Usage:
-  longhaul migrate --url postgres://…      applies the migrations that the database lacks
+  longhaul migrate --url postgres://…      applies the missing migrations
   longhaul migrate --print                 prints the SQL of all migrations
-  longhaul migrate --print --url …         prints the SQL of those that the database lacks
+  longhaul migrate --print --url …         prints the SQL of the missing migrations
 
 Options:
   --url URL        address of the database. Default: DATABASE_URL, except with --print
@@ -86,9 +86,9 @@ async function onDatabase(
   opened: OpenPool, schema: string, print: boolean,
 ): Promise<string> {
   try {
-    if (print) return await missingSql(opened.pool, schema) || '-- The database lacks no migration.\n'
+    if (print) return await missingSql(opened.pool, schema) || '-- No migration is missing.\n'
     const names = await migrate(opened.pool, { schema })
-    return names.length === 0 ? 'The database lacks no migration.\n'
+    return names.length === 0 ? 'No migration is missing.\n'
       : `Applied: ${names.join(', ')}\n`
   } finally {
     await opened.close()

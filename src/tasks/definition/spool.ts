@@ -6,6 +6,7 @@ import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
 import type { Blobs } from '../../stores/blobs.js'
 import type { TaskOptions } from './define.js'
+import { deleteParts, KeptParts, renewParts } from './kept-parts.js'
 
 /** Reference to a request body that is kept in blobs until its task reads it. */
 export interface SpooledBody {
@@ -50,8 +51,14 @@ export class Spool {
       shared: blobs.shared,
       keeps: {
         of: ({ blob }) => blob,
-        release: (blob) => blobs.delete(blob),
-        renew: async (blob, ttlMs) => await blobs.renew(blob, ttlMs) !== undefined,
+        async release(blob) {
+          await deleteParts(blobs, blob)
+          await blobs.delete(blob)
+        },
+        async renew(blob, ttlMs) {
+          await renewParts(blobs, blob, ttlMs)
+          return await blobs.renew(blob, ttlMs) !== undefined
+        },
       },
     }
   }
@@ -109,6 +116,11 @@ export class Spool {
     const bytes = await this.#blobs.open(blob, start === 0 ? undefined : { start })
     if (bytes !== undefined) return bytes
     throw httpError('gone', { message: 'What was sent is no longer here.' })
+  }
+
+  /** Returns the parts of a text that the task of a body writes. `run` is the number of the run. */
+  parts({ blob }: SpooledBody, run: number): KeptParts {
+    return new KeptParts(this.#blobs, blob, run, this.retentionMs)
   }
 
   /** Deletes a body that no task will read. */

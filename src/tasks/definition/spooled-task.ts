@@ -7,12 +7,13 @@ import type { Spool, SpooledBody } from './spool.js'
 
 /** Settings of a task whose input is a request body in blobs. Times are in milliseconds. */
 export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
-  'name' | 'attempts' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'maxPerOwner'> {
+  'name' | 'attempts' | 'backoff' | 'pool' | 'priority' | 'retentionMs' | 'maxPerOwner'
+  | 'version'> {
   /** Stores the bodies that wait for their task. */
   readonly blobs: Blobs
   /**
    * Time that the blobs of a task are kept. It must be longer than a task may wait for its run. A
-   * failed or cancelled task renews them, so that they live as long as it can be retried.
+   * task for later, and a failed or cancelled one, renews them: they live as long as it needs them.
    *
    * @default 604_800_000 (7 days)
    */
@@ -28,7 +29,7 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
 /** Names of `SpooledTaskOptions`, for `checkNames`. */
 export const SPOOLED_TASK = {
   name: 0, blobs: 0, blobRetentionMs: 0, timeoutMs: 0, attempts: 0, backoff: 0, pool: 0, priority: 0,
-  retentionMs: 0, maxPerOwner: 0,
+  retentionMs: 0, maxPerOwner: 0, version: 0,
 } satisfies Record<keyof SpooledTaskOptions, 0>
 
 const HOUR_MS = 3_600_000
@@ -36,28 +37,29 @@ const HOUR_MS = 3_600_000
 /**
  * Defines a task that reads the spooled body which is its input.
  *
- * @param more - further options of `defineTask`
+ * @param checkpoint - schema of the position that a later run continues from
  *
  * @throws {TypeError} An option is not valid.
  */
 export function spooledTask<I extends SpooledBody, R, P = never>(
   spool: Spool, options: SpooledTaskOptions, input: Schema<I, I>,
   run: TaskDefinition<I, R, unknown, I, string, P>['run'],
-  more: Pick<TaskOptions<I, R, unknown, I, unknown, string, P>, 'checkpoint' | 'keeps'> = {},
+  checkpoint: NonNullable<TaskOptions<I, R, unknown, I, unknown, string, P>['checkpoint']>,
 ): TaskDefinition<I, R, unknown, I, string, P> {
   const {
-    name, timeoutMs = HOUR_MS, attempts, backoff, pool, priority, retentionMs, maxPerOwner,
+    name, timeoutMs = HOUR_MS, attempts, backoff, pool, priority, retentionMs, maxPerOwner, version,
   } = options
   return defineTask<I, R, unknown, I, unknown, string, P>({
     // `R` is a type parameter here, so the compiler cannot tell that JSON can carry it.
     name, input, run: run as TaskOptions<I, R, unknown, I, unknown, string, P>['run'], timeoutMs, ...spool.task,
-    ...more,
+    checkpoint,
     ...attempts !== undefined && { attempts },
     ...backoff && { backoff },
     ...pool !== undefined && { pool },
     ...priority !== undefined && { priority },
     ...retentionMs !== undefined && { retentionMs },
     ...maxPerOwner !== undefined && { maxPerOwner },
+    ...version !== undefined && { version },
   })
 }
 

@@ -1,13 +1,12 @@
 // Imports whose worker is killed at random points (issue 19.2), by real processes. The long form: KILLS=100 LINES=1000000.
 import assert from 'node:assert/strict'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, test } from 'node:test'
+import { describe, test, type TestContext } from 'node:test'
 import type { UploadResult } from '../../../src/ndjson/index.js'
-import { newId } from '../../../src/runtime/random-id.js'
 import { stopAfterwards } from '../../http/kit/process.js'
 import { postgresUrl } from '../../servers/postgres-url.js'
 import { redisForFile } from '../../servers/redis-server.js'
-import { openWeb, said } from './site.js'
+import { completeKilled, spool } from './kills.js'
+import { openWeb } from './site.js'
 import { BATCH } from './work.js'
 
 stopAfterwards()
@@ -25,30 +24,13 @@ const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgre
 
 const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url) })))
 
-for (const { name, tasks, definitions, site, worker } of webs) describe(`an import on ${name} whose worker is killed ${KILLS} times`, () => {
-  async function submit(kind: 'once' | 'atLeastOnce'): Promise<string> {
-    const blob = `ndjson-upload/${newId()}`
-    await site.blobs.put(blob, oneOf(body), { ttlMs: 3_600_000 })
-    return (await tasks.submit(definitions[kind], { blob, coding: 'identity', size: body.length })).taskId
-  }
-
-  async function run(t: Parameters<typeof worker>[0], kind: 'once' | 'atLeastOnce') {
-    const taskId = await submit(kind)
+for (const { name, ...web } of webs) describe(`an import on ${name} whose worker is killed ${KILLS} times`, () => {
+  async function run(t: TestContext, kind: 'once' | 'atLeastOnce') {
+    const spooled = await spool(web, 'ndjson-upload', body)
+    const { taskId } = await web.tasks.submit(web.definitions[kind], spooled)
     const perKill = Math.max(Math.floor(LINES / BATCH / (KILLS + 1)), 2)
-    let kills = 0
-    for (; kills < KILLS; kills++) {
-      const next = await worker(t)
-      const batches = 1 + Math.floor(Math.random() * perKill)
-      await said(next, new RegExp(`(wrote\n){${batches}}`))
-      await sleep(Math.random() * 10)
-      next.child.kill('SIGKILL')
-      await next.exited
-      assert.notEqual((await tasks.get(taskId))?.status, 'completed', 'each kill is before the end')
-    }
-    await worker(t)
-    const end = await tasks.wait(taskId, { timeoutMs: LAST_RUN_MS })
-    assert.equal(end?.status, 'completed')
-    return { rows: await site.rows.of(taskId), result: end.result as unknown as UploadResult }
+    const result = await completeKilled(t, web, taskId, KILLS, { perKill, lastRunMs: LAST_RUN_MS })
+    return { rows: await web.site.rows.of(taskId), result: result as UploadResult }
   }
 
   function checkReport({ summary, errors }: UploadResult): void {
@@ -71,7 +53,3 @@ for (const { name, tasks, definitions, site, worker } of webs) describe(`an impo
     checkReport(result)
   })
 })
-
-async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes
-}

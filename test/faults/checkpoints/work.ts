@@ -1,7 +1,8 @@
 // The work of the tests of this folder, on Redis or PostgreSQL by its address.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'
-import { defineTask, isHttpError, type TasksOptions } from 'longhaul'
+import { defineTask, httpError, isHttpError, type TasksOptions } from 'longhaul'
+import { bulkCreate } from 'longhaul/bulk'
 import { BullMQQueue } from 'longhaul/bullmq'
 import { FolderBlobs } from 'longhaul/files'
 import { ndjsonUpload, type RecordOutcome } from 'longhaul/ndjson'
@@ -131,5 +132,26 @@ export function definitionsOf({ blobs, rows }: Pick<Site, 'blobs' | 'rows'>, say
     ...exactly && { resume: ({ taskId = '' }) => rows.cursorOf(taskId) },
     background: { name, blobs },
   }).task
-  return { count, once: importer('import-once', true), atLeastOnce: importer('import', false) }
+  const bulk = (name: string, exactly: boolean) => bulkCreate<{ id: number }, Row>({
+    schema: z.object({ n: z.number() }), batchSize: BATCH, items: '/data/rows',
+    maxItems: 10_000_000, maxBodyBytes: 2 ** 30, maxReportBytes: 2 ** 30,
+    repository: {
+      async createMany(drafts, { cursor, taskId = '' }) {
+        await sleep(5)
+        const outcomes = drafts.map(({ n }) => (
+          n % 97 === 3 ? httpError('conflict', { message: `The number ${n} is taken.` }) : { id: n }
+        ))
+        const numbers = drafts.filter((_, at) => !isHttpError(outcomes[at])).map(({ n }) => n)
+        await rows.write(taskId, numbers, cursor?.(outcomes) ?? '')
+        say('wrote')
+        return outcomes
+      },
+    },
+    ...exactly && { resume: ({ taskId = '' }) => rows.cursorOf(taskId) },
+    background: { name, blobs },
+  }).task
+  return {
+    count, once: importer('import-once', true), atLeastOnce: importer('import', false),
+    bulkOnce: bulk('bulk-once', true), bulkAtLeastOnce: bulk('bulk', false),
+  }
 }

@@ -25,7 +25,7 @@ async function read(line: string, bytes: number, maxLines?: number) {
     }
   }
   const resumption: Resumption = {
-    from: START, commit: (position) => Promise.resolve(positions.push(position)).then(() => 0),
+    from: START, commit: (position) => Promise.resolve(positions.push(position)).then(() => ({ stored: 0, parts: [] })),
   }
   const options = { write: () => undefined, ...maxLines !== undefined && { maxLines } }
   const ingest = new Ingest(options, report, CONTEXT, false, resumption)

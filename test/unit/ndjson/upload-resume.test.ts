@@ -192,10 +192,14 @@ describe('an import that is killed at any point', () => {
 
   test('the stored errors go with the upload', async () => {
     const blobs = new MemoryBlobs()
-    for (const key of [BLOB, `${BLOB}.errors`]) await blobs.put(key, inPieces(Buffer.from('[]'), 10), { ttlMs: 60_000 })
-    const { task } = ndjsonUpload({ write: () => undefined, background: { name: 'up', blobs } })
+    const lines = Array.from({ length: 2000 }, (_, at) => `not JSON ${at}`)
+    const body = Buffer.from([...lines, '{"n":1}'].join('\n'))
+    await blobs.put(BLOB, inPieces(body, 1000), { ttlMs: 60_000 })
+    const { task } = ndjsonUpload({ write: () => undefined, maxErrors: 2000, background: { name: 'up', blobs } })
+    await task.run({ blob: BLOB, coding: 'identity', size: body.length }, testContext(task, {}))
+    assert.ok(blobs.usage().blobs > 1, 'errors are stored')
     await task.keeps?.release(BLOB)
-    for (const key of [BLOB, `${BLOB}.errors`]) assert.equal(await blobs.stat(key), undefined)
+    assert.equal(blobs.usage().blobs, 0)
   })
 })
 

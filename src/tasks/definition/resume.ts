@@ -1,0 +1,67 @@
+import type { MaybePromise } from '../../runtime/maybe-promise.js'
+import type { Schema } from '../../schema/schema.js'
+import type { TaskContext } from './define.js'
+
+/** A task that runs again: the argument of `resume`. */
+export interface ResumedTask {
+  /** Aborts when the task is stopped. */
+  readonly signal: AbortSignal
+  /** Owner of the task. */
+  readonly owner: string | undefined
+  /** The part of the request's context that was stored with the task. */
+  readonly context: unknown
+  /** Id of the task. */
+  readonly taskId: string
+}
+
+/** Returns the cursor that the application has stored for a task. */
+export type Resume = (task: ResumedTask) => MaybePromise<string | null | undefined>
+
+/**
+ * Returns the position at which a run begins: that of the cursor of the application, or else its
+ * checkpoint. `undefined` is the beginning.
+ *
+ * @throws {TypeError} `resume` has returned something else.
+ */
+export async function resumedFrom<P>(
+  caller: string, resume: Resume | undefined, isPosition: (value: unknown) => value is P,
+  task: TaskContext<unknown, P>,
+): Promise<P | undefined> {
+  const { attempt, taskId, owner, context, signal } = task
+  if (attempt === 1) return undefined
+  // A run without a task id is the only one.
+  if (resume === undefined || taskId === undefined) return task.checkpoint.value
+  const cursor = await resume({ taskId, owner, context, signal })
+  return cursor === undefined || cursor === null
+    ? undefined
+    : readCursor(caller, cursor, isPosition)
+}
+
+/**
+ * Reads the text that `cursor` has made of a position.
+ *
+ * @throws {TypeError} It is no such text.
+ */
+export function readCursor<P>(
+  caller: string, cursor: string, isPosition: (value: unknown) => value is P,
+): P {
+  const position = parsed(cursor)
+  if (isPosition(position)) return position
+  throw new TypeError(`${caller}: resume must return a text that cursor() has made, or undefined`)
+}
+
+/** Returns the schema of a checkpoint that is a position. */
+export function positionSchema<P>(isPosition: (value: unknown) => value is P): Schema<P> {
+  const validate = (value: unknown) => (
+    isPosition(value) ? { value } : { issues: [{ message: 'is no position of this task' }] }
+  )
+  return { '~standard': { version: 1, vendor: 'longhaul', validate } }
+}
+
+function parsed(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,74 @@
+// Bulk tasks whose worker is killed at random points (issue 19.2), by real processes. The long form: KILLS=100 LINES=1000000.
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import type { BulkItem, BulkTaskResult } from '../../../src/bulk/index.js'
+import { stopAfterwards } from '../../http/kit/process.js'
+import { postgresUrl } from '../../servers/postgres-url.js'
+import { redisForFile } from '../../servers/redis-server.js'
+import { completeKilled, spool } from './kills.js'
+import { openWeb } from './site.js'
+import { BATCH } from './work.js'
+
+stopAfterwards()
+const KILLS = Number(process.env['KILLS'] ?? 8)
+const ITEMS = Number(process.env['LINES'] ?? 40_000)
+/** Maximum time of the run after the last kill, in milliseconds. A batch takes some 10 ms. */
+const LAST_RUN_MS = 120_000 + 50 * ITEMS / BATCH
+/** Each hundredth item is not valid, and each 97th number is taken. */
+const items = Array.from({ length: ITEMS }, (_, n) => (n % 100 === 50 ? '{"n":"x"}' : `{"n":${n}}`))
+const body = Buffer.from(`{"data":{"rows":[${items.join(',')}]}}`)
+const statusOf = (n: number): number => (n % 100 === 50 ? 400 : n % 97 === 3 ? 409 : 201)
+const numbers = Array.from({ length: ITEMS }, (_, n) => n)
+const expected = numbers.filter((n) => statusOf(n) === 201)
+
+const databases = { Redis: (await redisForFile()).url, PostgreSQL: await postgresUrl() }
+
+const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url) })))
+
+for (const { name, ...web } of webs) describe(`a bulk task on ${name} whose worker is killed ${KILLS} times`, () => {
+  async function run(t: TestContext, kind: 'bulkOnce' | 'bulkAtLeastOnce') {
+    const spooled = await spool(web, 'bulk-create', body)
+    const { taskId } = await web.tasks.submit(web.definitions[kind], { ...spooled, items: ITEMS, list: 'all' })
+    const perKill = Math.max(Math.floor(ITEMS / BATCH / (KILLS + 1)), 2)
+    const result = await completeKilled(t, web, taskId, KILLS, { perKill, lastRunMs: LAST_RUN_MS })
+    await checkReport(taskId, result as BulkTaskResult)
+    return web.site.rows.of(taskId)
+  }
+
+  async function* report(taskId: string, only: 'all' | 'failed'): AsyncGenerator<BulkItem> {
+    const bytes = await web.site.blobs.open(`bulk-report/${taskId}/${only}`)
+    assert.ok(bytes, `the report of ${only} items is stored`)
+    const decoder = new TextDecoder()
+    let rest = ''
+    for await (const piece of bytes) {
+      const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) yield JSON.parse(line) as BulkItem
+    }
+  }
+
+  async function checkReport(taskId: string, { summary }: BulkTaskResult): Promise<void> {
+    assert.deepEqual(summary, { total: ITEMS, succeeded: expected.length, failed: ITEMS - expected.length })
+    let next = 0
+    for await (const { index, status, id, error } of report(taskId, 'all')) {
+      assert.deepEqual([index, status, id], [next, statusOf(next), status === 201 ? next : undefined])
+      if (status === 400) assert.equal(error?.details?.[0]?.pointer, `/data/rows/${next}/n`)
+      next++
+    }
+    assert.equal(next, ITEMS)
+    const failed: number[] = []
+    for await (const { index } of report(taskId, 'failed')) failed.push(index)
+    assert.deepEqual(failed, numbers.filter((n) => statusOf(n) !== 201))
+  }
+
+  test('19.2: with a cursor each item is written once, and the report is that of an undisturbed run', async (t) => {
+    assert.deepEqual(await run(t, 'bulkOnce'), expected)
+  })
+
+  test('19.2: without a cursor each item is written, at most one batch twice for each kill, with the same report', async (t) => {
+    const rows = await run(t, 'bulkAtLeastOnce')
+    assert.deepEqual([...new Set(rows)], expected)
+    t.diagnostic(`${rows.length - expected.length} of ${ITEMS} items were written again, after ${KILLS} kills`)
+    assert.ok(rows.length - expected.length <= KILLS * BATCH, 'at most one batch for each kill')
+  })
+})
