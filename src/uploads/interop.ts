@@ -2,9 +2,9 @@ import type { HttpRequest, RequestHeaders, ResponseHeaders } from '../http/excha
 
 /**
  * Interop versions of the draft that this server speaks. 5 and 6 are those of tus-js-client 4
- * (drafts 03 and 05), 7 and 8 those of the later drafts.
+ * (drafts 03 and 05), 7 to 9 those of the drafts up to 12.
  */
-const SPOKEN = new Set(['5', '6', '7', '8'])
+const SPOKEN = new Set(['5', '6', '7', '8', '9'])
 const UPLOAD_RESUMPTION_SUPPORTED = 104
 
 /** Returns the interop version of a client that sends one which this server speaks. */

@@ -24,7 +24,7 @@ export interface ResumableUpload<C = unknown> {
 
 /**
  * Lets clients resume uploads to a handler after the connection broke
- * (draft-ietf-httpbis-resumable-upload, interop versions 5 to 8). When all bytes are here, the
+ * (draft-ietf-httpbis-resumable-upload, interop versions 5 to 9). When all bytes are here, the
  * handler gets them as the body of one request, with the method, path and header fields of the
  * first one. The client gets its answer, and gets the same again if that was lost.
  *

@@ -60,9 +60,9 @@ export interface Kept<I> {
   readonly release: (name: string) => unknown
   /**
    * Makes it live for at least `ttlMs` milliseconds from now. Called when the task ends failed or
-   * cancelled, and before a retry. Return `false` if it no longer exists: a retry is then answered
-   * with 410 `gone`. What it throws is the answer to the retry. Default: it is not renewed, and a
-   * retry without it fails in its run.
+   * cancelled, before a retry, and before a task for later is accepted. Return `false` if it no
+   * longer exists: that request is then answered with 410 `gone`. What it throws is the answer, too.
+   * Default: it is not renewed, and a retry without it fails in its run.
    */
   readonly renew?: (name: string, ttlMs: number) => MaybePromise<boolean>
 }

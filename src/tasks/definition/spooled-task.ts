@@ -13,7 +13,7 @@ export interface SpooledTaskOptions extends Pick<TaskOptions<never, never>,
   readonly blobs: Blobs
   /**
    * Time that the blobs of a task are kept. It must be longer than a task may wait for its run. A
-   * failed or cancelled task renews them, so that they live as long as it can be retried.
+   * task for later, and a failed or cancelled one, renews them: they live as long as it needs them.
    *
    * @default 604_800_000 (7 days)
    */

@@ -48,7 +48,7 @@ export async function acceptInTransaction(
     // The process that enqueues the job becomes the holder, if its queue is in memory.
     holder: undefined, enqueuedLater: true,
   })
-  await task.storeLargeWork(ledger.store, record, settings.retentionMs)
+  await task.storeInput(ledger.store, record, settings.retentionMs)
   const text = toTaskText(record)
   settings.commits.expect(record)
   const outcome = await ledger.create(record, { text, isFresh: false })

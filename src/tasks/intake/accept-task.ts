@@ -108,7 +108,7 @@ class Acceptance {
   private async create(): Promise<Accepted | undefined> {
     const { settings: { ledger, index }, task } = this
     const record = this.newRecord()
-    await task.storeLargeWork(ledger.store, record, this.settings.retentionMs)
+    await task.storeInput(ledger.store, record, this.settings.retentionMs)
     const entry = jobId(record)
     const isFresh = task.options.id === undefined
     const indexed = index?.add(entry, task.delayMs + this.settings.sweepMs)

@@ -1,4 +1,6 @@
 import type { AnyTaskDefinition } from '../definition/define.js'
+import { httpError } from '../../http/errors.js'
+import { renewExternal } from '../record/external.js'
 import { isTaskId, newJobName } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
 import { encodeWork, placeWork, storeLargeWork } from '../record/work.js'
@@ -63,16 +65,21 @@ export class NewTask {
   }
 
   /**
-   * Writes the work of this task if it is too long for its record.
+   * Writes the work of this task if it is too long for its record. Renews what the input of a task
+   * for later names, such as a spooled upload, because that was stored for a task that runs now.
    *
    * @param retentionMs - time for which a final task is kept, unless its definition says otherwise
+   * @throws {HttpError} 410 `gone`: what the input names no longer exists.
    */
-  async storeLargeWork(
-    store: Store, { largeWork }: TaskRecord, retentionMs: number,
+  async storeInput(
+    store: Store, { largeWork, keeps }: TaskRecord, retentionMs: number,
   ): Promise<void> {
-    if (largeWork === undefined) return
-    const { id: taskId, ttlMs, definition, encodedWork } = this
+    const { id: taskId, ttlMs, delayMs, definition, encodedWork } = this
     const keptMs = ttlMs + (definition.retentionMs ?? retentionMs)
+    if (delayMs > 0 && !await renewExternal(definition, keeps, keptMs)) {
+      throw httpError('gone', { message: 'The input of this task is no longer stored.' })
+    }
+    if (largeWork === undefined) return
     await storeLargeWork(store, largeWork, encodedWork, { taskId, ttlMs: keptMs })
   }
 }

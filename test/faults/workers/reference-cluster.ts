@@ -6,7 +6,7 @@ import { startProcess, type ServerProcess } from '../../http/kit/process.js'
 const TOKENS = 'writer-1=will:writer'
 
 /** The setting that names the database of all parts. */
-function databaseOf(url: string): Record<string, string> {
+export function databaseOf(url: string): Record<string, string> {
   return url.startsWith('postgres') ? { DATABASE: url } : { REDIS_URL: url }
 }
 

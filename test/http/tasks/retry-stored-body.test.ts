@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { createTasks, defineTask, httpError, router, taskEndpoints, type AnyTaskDefinition } from 'longhaul'
-import { bulkCreate } from 'longhaul/bulk'
+import { bulkCreate, type BulkTaskResult } from 'longhaul/bulk'
 import { exportTask } from 'longhaul/export'
 import { FolderBlobs } from 'longhaul/files'
 import { memory, MemoryBlobs } from 'longhaul/memory'
@@ -58,16 +58,32 @@ function keysOf(blobs: Blobs): string[] {
   return keys
 }
 
-/** Returns a function that waits until so many renewals are complete. */
+/** Returns a function that waits until bodies were renewed so often. What is beside them is renewed before. */
 function renewalsOf(blobs: Blobs): (count: number) => Promise<void> {
   let renewals = 0
   const renew = blobs.renew.bind(blobs)
-  blobs.renew = async (...args) => {
-    const info = await renew(...args)
-    renewals++
+  blobs.renew = async (key, ttlMs) => {
+    const info = await renew(key, ttlMs)
+    if (info !== undefined && !key.includes('.part')) renewals++
     return info
   }
   return (count) => eventually(() => renewals >= count)
+}
+
+/** The first MiB of a blob, then a failure. */
+async function* broken(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let read = 0
+  for await (const piece of bytes) {
+    yield piece
+    read += piece.byteLength
+    if (read > 2 ** 20) throw new Error('the disk is gone')
+  }
+}
+
+async function textOf(bytes: AsyncIterable<Uint8Array> | undefined): Promise<string> {
+  const pieces: Buffer[] = []
+  for await (const piece of bytes ?? []) pieces.push(Buffer.from(piece))
+  return Buffer.concat(pieces).toString()
 }
 
 /** A server with background tasks. `post` returns the path of a task, after its end or `until`. */
@@ -112,6 +128,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       const keys = keysOf(blobs)
       const renewed = renewalsOf(blobs)
       const state = { mended: false, rows: 0 }
+      let failures = 0
       const upload = ndjsonUpload<{ id: number }>({
         batchSize: 1, maxErrors: 1000,
         write: (records) => {
@@ -125,8 +142,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       }))
       const fail = async (body = '{"id":1}\n{"id":-1}\n') => {
         const path = await made.post('/upload', body, 'application/x-ndjson')
-        // The errors beside the body, then the body.
-        await renewed(2)
+        await renewed(++failures)
         return path
       }
       return { ...made, blobs, advance, keys, state, fail, renewed }
@@ -161,7 +177,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
     test('is renewed with the errors that are stored beside it', async (t) => {
       const { fail, retry, ended, advance, state, keys } = await failedUpload(t)
       const path = await fail(`${'wrong\n'.repeat(900)}{"id":1}\n{"id":-1}\n`)
-      assert.ok(keys.some((key) => key.endsWith('.errors')), keys.join())
+      assert.ok(keys.some((key) => key.endsWith('.part.1.0')), keys.join())
       await advance(DAY)
       state.mended = true
       assert.equal((await retry(path)).status, 202)
@@ -184,6 +200,45 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
         assert.deepEqual(await tasks.get(id), before)
         state.mended = false
       }
+    })
+
+    test('of a failed bulk task is renewed with its report, and a retry continues (issue 19.2)', async (t) => {
+      const { blobs, advance } = open(t)
+      const keys = keysOf(blobs)
+      const renewed = renewalsOf(blobs)
+      const written: number[] = []
+      const create = bulkCreate<{ id: number }, { n: number }>({
+        repository: {
+          createMany: (drafts) => {
+            written.push(...drafts.map(({ n }) => n))
+            return drafts.map(({ n }) => ({ id: n }))
+          },
+        },
+        background: { name: 'create', blobs, blobRetentionMs: 1000, maxInlineBytes: 100 },
+      })
+      const { post, retry, ended } = await site(t, [create.task], blobs, (endpoints) => ({
+        'POST /users': create.handler(endpoints),
+      }))
+      const items = Array.from({ length: 20_000 }, (_, n) => ({ n, text: 'x'.repeat(90) }))
+      // The stored body fails in the middle of the work, after the check of the body.
+      let opened = 0
+      const openBlob = blobs.open.bind(blobs)
+      blobs.open = async (key, range) => {
+        const bytes = await openBlob(key, range)
+        return key.includes('.') || ++opened !== 2 || bytes === undefined ? bytes : broken(bytes)
+      }
+      const path = await post('/users', JSON.stringify(items), 'application/json')
+      await renewed(1)
+      assert.ok(written.length > 1000 && written.length < 20_000, `${written.length} items were written`)
+      assert.ok(keys.some((key) => key.endsWith('.part.1.0')), keys.join())
+      await advance(DAY)
+      assert.equal((await retry(path)).status, 202)
+      const end = await ended(path)
+      assert.equal(end?.status, 'completed')
+      assert.deepEqual(end.result && (end.result as unknown as BulkTaskResult).summary, { total: 20_000, succeeded: 20_000, failed: 0 })
+      assert.deepEqual(written, items.map(({ n }) => n), 'each item is written once')
+      const report = await textOf(await openBlob(`bulk-report/${path.split('/').at(-1)}/all`))
+      assert.deepEqual(report.split('\n').slice(0, -1).map((line) => JSON.parse(line).id), written)
     })
 
     test('of a bulk request that was cancelled is renewed, too', async (t) => {
@@ -260,6 +315,23 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
     })
   })
 }
+
+test('the stored body of a task for later lives until its start, and as long as it may wait then', async (t) => {
+  const { blobs, advance } = inMemory()
+  const upload = ndjsonUpload<object>({
+    write: () => undefined, background: { name: 'upload', blobs, blobRetentionMs: 1000 },
+  })
+  const { tasks } = await site(t, [upload.task], blobs, () => ({}))
+  const blob = `ndjson-upload/${'a'.repeat(22)}`
+  const body = async function* () { yield Buffer.from('{"id":1}\n') }
+  await blobs.put(blob, body(), { ttlMs: 1000 })
+  const input = { blob, coding: 'identity', size: 9 }
+  await tasks.submit(upload.task, input, { delayMs: 30 * DAY })
+  await advance(37 * DAY)
+  assert.equal((await blobs.stat(blob))?.size, 9)
+  await blobs.delete(blob)
+  await assert.rejects(tasks.submit(upload.task, input, { delayMs: DAY }), { code: 'gone' })
+})
 
 describe('keeps.renew of an application', () => {
   /** A task that fails, with a resource of the application. */

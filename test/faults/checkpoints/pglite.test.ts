@@ -1,0 +1,33 @@
+// An import on a PGlite in a folder, whose process is killed. Its queue is in the process, so the task fails, and a retry continues.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ServerProcess, stopAfterwards } from '../../http/kit/process.js'
+import { said } from './site.js'
+
+stopAfterwards()
+
+test('19.2: PGlite in a folder: a killed import fails with task_interrupted, and its retry continues at the last committed line', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'longhaul-pglite-'))
+  t.after(() => { rmSync(folder, { recursive: true, force: true }) })
+  const start = (...args: string[]) => (
+    new ServerProcess(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'pglite-process.ts'), folder, ...args], {})
+  )
+  const first = start()
+  const [, taskId = ''] = await said(first, /task (\S+)\n/)
+  await said(first, /(wrote\n){20}/)
+  first.child.kill('SIGKILL')
+  await first.exited
+  const batches = first.out.match(/wrote\n/g)?.length ?? 0
+  const second = start(taskId)
+  await said(second, /failed task_interrupted\n/)
+  const [, done] = await said(second, /resumed (\d+)\n/)
+  assert.ok(Number(done) >= batches * 100, `${done} lines, after ${batches} batches`)
+  const [, end = ''] = await said(second, /end (.*)\n/)
+  assert.deepEqual(JSON.parse(end), {
+    status: 'completed', summary: { total: 20_000, succeeded: 20_000, failed: 0 }, count: 20_000, numbers: 20_000,
+  })
+  second.child.kill('SIGKILL')
+})
