@@ -19,7 +19,7 @@ const webs = await Promise.all(Object.entries(databases).map(async ([name, url])
 for (const { name, tasks, definitions: { count }, worker } of webs) describe(`a worker on ${name}`, () => {
   test('19.5: SIGTERM: another worker continues from the checkpoint within a second, and no attempt is used', async (t) => {
     const first = await worker(t)
-    const { taskId } = await tasks.submit(count, { to: 150 })
+    const { taskId } = await tasks.submit(count, { to: 400 })
     await said(first, /step 20\n/)
     const second = await worker(t)
     first.child.kill('SIGTERM')

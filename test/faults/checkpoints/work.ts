@@ -133,7 +133,8 @@ export function definitionsOf({ blobs, rows }: Pick<Site, 'blobs' | 'rows'>, say
     background: { name, blobs },
   }).task
   const bulk = (name: string, exactly: boolean) => bulkCreate<{ id: number }, Row>({
-    schema: z.object({ n: z.number() }), batchSize: BATCH, maxItems: 10_000_000, maxBodyBytes: 2 ** 30, items: '/data/rows',
+    schema: z.object({ n: z.number() }), batchSize: BATCH, items: '/data/rows',
+    maxItems: 10_000_000, maxBodyBytes: 2 ** 30, maxReportBytes: 2 ** 30,
     repository: {
       async createMany(drafts, { cursor, taskId = '' }) {
         await sleep(5)

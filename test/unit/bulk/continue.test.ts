@@ -1,10 +1,14 @@
 // A bulk task whose later run continues: what it reads, writes and reports.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { MemoryBlobs } from '../../../adapters/memory/index.js'
+import { memory, MemoryBlobs } from '../../../adapters/memory/index.js'
 import { bulkCreate, type SpooledBatch } from '../../../src/bulk/index.js'
 import type { Blobs } from '../../../src/stores/blobs.js'
+import type { Call } from '../../../src/repositories/repository.js'
+import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { createTasks } from '../../../src/tasks/tasks.js'
 import { testContext } from '../../../src/testing/index.js'
+import { ask } from './kit.js'
 
 interface Row { readonly n: number }
 interface Written { readonly id: string }
@@ -114,6 +118,24 @@ describe('a bulk task that continues', () => {
     }
     assert.match(String(errors[0]), /cursor: pass the outcomes/)
     assert.match(String(errors[1]), /1 outcomes for 2 records/)
+  })
+
+  test('a direct request has no cursor, and reads and writes neither checkpoints nor blobs', async (t) => {
+    const { store, queue, blobs } = memory()
+    const calls: Call[] = []
+    const bulk = create({ resume: () => assert.fail('a direct request does not resume'), repository: { createMany: (drafts, call) => {
+      calls.push(call)
+      return idsOf(drafts)
+    } } }, blobs)
+    const tasks = createTasks({ store, queue, definitions: [bulk.task] })
+    t.after(() => tasks.close())
+    const handler = bulk.handler(taskEndpoints(tasks, { statusPath: '/status/{id}', owner: 'anyone' }))
+    const before = store.usage()
+    const { status } = await ask(handler, { body: Array.from({ length: 250 }, (_, n) => ({ n })) })
+    assert.equal(status, 201)
+    assert.deepEqual(calls.map(({ cursor, taskId }) => [cursor, taskId]), [[undefined, undefined], [undefined, undefined], [undefined, undefined]])
+    assert.equal(blobs.usage().blobs, 0)
+    assert.deepEqual(store.usage(), before)
   })
 
   test('resume is a function, needs background, and a repository whose writes have a position', () => {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { postgres, type PostgresPoolClient } from 'longhaul/postgres'
 import pg from 'pg'
-import type { Created, Replaced } from '../../../src/stores/store.js'
-import { postgresForFile } from '../../servers/postgres-server.js'
+import type { Created, Replaced } from '../../../../src/stores/store.js'
+import { postgresForFile } from '../../../servers/postgres-server.js'
 
 const server = await postgresForFile()
 const pool = new pg.Pool({ connectionString: server.url })

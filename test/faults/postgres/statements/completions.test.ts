@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { after, describe, test, type TestContext } from 'node:test'
 import { PostgresQueue } from 'longhaul/postgres'
 import pg from 'pg'
-import { eventually } from '../../../src/conformance/waiting.js'
-import { postgresForFile } from '../../servers/postgres-server.js'
+import { eventually } from '../../../../src/conformance/waiting.js'
+import { postgresForFile } from '../../../servers/postgres-server.js'
 
 const server = await postgresForFile()
 const pool = new pg.Pool({ connectionString: server.url, max: 30 })

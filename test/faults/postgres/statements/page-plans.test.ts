@@ -1,0 +1,69 @@
+// The plan of a page on PostgreSQL: a range of an index for each list, whatever the number of tasks and the filter.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { migrate } from 'longhaul/postgres'
+import pg from 'pg'
+import type { Query } from '../../../../adapters/postgres/connections.js'
+import { TaskSql } from '../../../../adapters/postgres/tasks/task-sql.js'
+import type { ListQuery } from '../../../../src/stores/task-index.js'
+import { postgresForFile } from '../../../servers/postgres-server.js'
+
+const server = await postgresForFile()
+const pool = new pg.Pool({ connectionString: server.url })
+after(() => pool.end())
+await migrate(pool)
+
+const sql = new TaskSql('"longhaul"')
+const STATUSES = 6
+const NAMES = 4
+const LIMIT = 50
+
+/** Returns the plan of a page. */
+async function planOf(query: ListQuery): Promise<string> {
+  const lines: string[] = []
+  const explain: Query = async (text, values = []) => {
+    const { rows } = await pool.query<Record<'QUERY PLAN', string>>(
+      `EXPLAIN (ANALYZE, TIMING OFF) ${text}`, [...values],
+    )
+    lines.push(...rows.map((row) => row['QUERY PLAN']))
+    return []
+  }
+  await sql.page(explain, query)
+  return lines.join('\n')
+}
+
+/** Fills the lists with tasks of 1000 owners. Their rows are not in the order of an index. */
+async function fill(tasks: number): Promise<void> {
+  await server.query('TRUNCATE longhaul.tasks')
+  await server.query(`INSERT INTO longhaul.tasks
+    (id, owner, name, status, version, created_at, expires_at, sweep_slot)
+    SELECT md5(n::text), 'owner-' || n % 1000, 'name-' || n % ${String(NAMES)},
+      n / 7 % ${String(STATUSES)}, 1, n, now() + interval '1 day', 3000000
+    FROM generate_series(1, ${String(tasks)}) AS n`)
+  await server.query('ANALYZE longhaul.tasks')
+}
+
+const filters: Record<string, (tasks: number) => Partial<ListQuery>> = {
+  'without a filter': () => ({}),
+  'in the middle': (tasks) => ({ after: { createdAt: tasks / 2, id: 'a' } }),
+  'of one status': () => ({ statuses: ['failed'] }),
+  'of one name': () => ({ names: ['name-3'] }),
+  'of a time': (tasks) => ({ from: tasks * 0.3, to: tasks * 0.7 }),
+}
+
+for (const tasks of [1000, 10_000, 50_000]) describe(`a page of ${String(tasks)} tasks`, () => {
+  before(() => fill(tasks))
+  for (const [what, filter] of Object.entries(filters)) for (const of of ['all', { owner: 'owner-7' }] as const) {
+    for (const order of ['newest', 'oldest'] as const) {
+      test(`${what}, ${of === 'all' ? 'of all owners' : 'of one owner'}, ${order} first`, async () => {
+        const plan = await planOf({ of, order, limit: LIMIT, ...filter(tasks) })
+        assert.doesNotMatch(plan, /Seq Scan|JIT/)
+        // The planner may sort the few tasks of one owner.
+        if (of === 'all') assert.doesNotMatch(plan, /Bitmap|Sort Key: tasks/)
+        const read = /Scan.* on tasks +\(.*actual rows=(\d+)(?:\.\d+)? loops=(\d+)/.exec(plan)
+        assert.ok(read, plan)
+        assert.ok(Number(read[1]) <= LIMIT && Number(read[2]) <= STATUSES * NAMES, plan)
+      })
+    }
+  }
+})
