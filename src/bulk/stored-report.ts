@@ -3,9 +3,14 @@ import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { BulkPosition, ReportText } from './bulk-position.js'
 import type { BulkItem, ReportSink } from './report.js'
 
-/** Returns the key of the blob with the items of a task: all items, or the failed ones. */
-export function reportKey(taskId: string, only: 'all' | 'failed'): string {
-  return `bulk-report/${taskId}/${only}`
+/**
+ * Returns the key of the blob with the items of a task: all items, or the failed ones. Each run has
+ * keys of its own, so a late run cannot replace the report of a newer one.
+ *
+ * @param run - number of the run
+ */
+export function reportKey(taskId: string, run: number, only: 'all' | 'failed'): string {
+  return `bulk-report/${taskId}/${run}/${only}`
 }
 
 /** Text that is kept in memory until it becomes a part, in UTF-16 units. */
@@ -18,6 +23,8 @@ const FAILED_ITEM = /^\{"index":\d+,"status":[45]/
 export interface StoredReportOptions {
   readonly blobs: Blobs
   readonly taskId: string
+  /** Number of the run. */
+  readonly run: number
   readonly retentionMs: number
   readonly maxInlineBytes: number
   /** Stores the report while the task runs. */
@@ -89,11 +96,11 @@ export class StoredReport implements ReportSink {
 
   /** Completes the report. Resolves to true if clients can read its items. */
   async end(): Promise<boolean> {
-    const { blobs, taskId, retentionMs: ttlMs, parts } = this.options
+    const { blobs, taskId, run, retentionMs: ttlMs, parts } = this.options
     if (this.lost || (this.text === '' && parts.list.length === 0)) return false
     try {
-      await blobs.put(reportKey(taskId, 'all'), this.all(), { ttlMs })
-      await blobs.put(reportKey(taskId, 'failed'), this.failedLines(), { ttlMs })
+      await blobs.put(reportKey(taskId, run, 'all'), this.all(), { ttlMs })
+      await blobs.put(reportKey(taskId, run, 'failed'), this.failedLines(), { ttlMs })
       return true
     } catch (error) {
       this.lose(error)
@@ -130,8 +137,8 @@ export class StoredReport implements ReportSink {
   }
 
   private async* failedLines(): AsyncGenerator<Uint8Array, void, undefined> {
-    const { blobs, taskId } = this.options
-    const pieces = await blobs.open(reportKey(taskId, 'all'))
+    const { blobs, taskId, run } = this.options
+    const pieces = await blobs.open(reportKey(taskId, run, 'all'))
     if (pieces === undefined) return
     const decoder = new TextDecoder()
     let rest = ''

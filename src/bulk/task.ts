@@ -83,7 +83,7 @@ export function spooledBulk<T>(
     const bulkRun = startRun(settings, { signal, context, taskId: task.taskId, place })
     const { reportError } = bulkRun
     const stored = new StoredReport({
-      blobs, taskId, retentionMs: spool.retentionMs, maxInlineBytes, reportError,
+      blobs, taskId, run: attempt, retentionMs: spool.retentionMs, maxInlineBytes, reportError,
       parts: spool.parts(spooled, attempt),
     })
     const report = new Report(stored, settings, 'all')

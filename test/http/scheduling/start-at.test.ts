@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { memory } from '../../../adapters/memory/index.js'
+import { bulkCreate } from '../../../src/bulk/create.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
@@ -151,6 +152,26 @@ describe('the error of a start names its place in the body', () => {
       assert.equal((json['details'] as { pointer: string }[])[0]?.pointer, pointer)
     })
   }
+
+  test('but not in the items of a bulk request, which do not have it, however deep they are', async (t) => {
+    const { store, queue, blobs } = memory()
+    const create = bulkCreate<object, object>({
+      repository: { create: (draft) => draft }, items: '/users', background: { name: 'create', blobs },
+    })
+    const tasks = createTasks({ store, queue, definitions: [create.task] })
+    t.after(() => tasks.close({ drainMs: 0 }))
+    const endpoints = taskEndpoints(tasks, { statusPath: '/tasks/{id}', owner: 'anyone', startAt: fromHeader })
+    const handle = toFetch(create.handler(endpoints), { onError: () => undefined })
+    for (const start of ['tomorrow', 'P367D']) {
+      for (const users of [`[{"note":"${start}"}]`, `[${'['.repeat(50_000)}${']'.repeat(50_000)}]`]) {
+        const headers = { 'content-type': 'application/json', 'prefer': 'respond-async', 'x-start': start }
+        const answer = await handle(new Request('http://x/users', { method: 'POST', headers, body: `{"users":${users}}` }))
+        const { code, details } = await answer.json() as { code: string, details: { pointer: string }[] }
+        assert.equal(code, start === 'tomorrow' ? 'invalid_start_at' : 'start_at_out_of_range')
+        assert.equal(details[0]?.pointer, '')
+      }
+    }
+  })
 })
 
 describe('RFC 3339 section 5.6: a start is refused', () => {

@@ -237,7 +237,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.equal(end?.status, 'completed')
       assert.deepEqual(end.result && (end.result as unknown as BulkTaskResult).summary, { total: 20_000, succeeded: 20_000, failed: 0 })
       assert.deepEqual(written, items.map(({ n }) => n), 'each item is written once')
-      const report = await textOf(await openBlob(`bulk-report/${path.split('/').at(-1)}/all`))
+      const report = await textOf(await openBlob(`bulk-report/${path.split('/').at(-1)}/2/all`))
       assert.deepEqual(report.split('\n').slice(0, -1).map((line) => JSON.parse(line).id), written)
     })
 
