@@ -167,8 +167,12 @@ const stores: Record<string, (t: TestContext) => Promise<Store> | Store> = {
   'memory': () => memory().store,
   'Redis': async (t) => {
     const client = new Redis(await redisUrl())
-    t.after(() => { client.disconnect() })
-    return redis({ client, namespace: randomBytes(6).toString('hex') }).store
+    const { store } = redis({ client, namespace: randomBytes(6).toString('hex') })
+    t.after(async () => {
+      await store.close()
+      client.disconnect()
+    })
+    return store
   },
   'PostgreSQL': async (t) => {
     const pool = new pg.Pool({ connectionString: await postgresUrl() })
