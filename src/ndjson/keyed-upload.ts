@@ -178,17 +178,17 @@ class Run<C> {
     const { upload } = this
     const { position, segments } = kept
     if (segments.length >= MAX_SEGMENTS) throw tooManyParts()
-    const uploadId = kept.uploadId ?? await this.identify(kept)
+    const identified = await this.identify(kept)
     const digest = new SegmentDigest(position.byte)
     const save = (next: UploadPosition, own: Segment | undefined, isComplete: boolean) => {
       const all = own === undefined ? segments : [...segments, own]
-      return this.save({ ...kept, position: next, segments: all, isComplete, ...uploadId !== undefined && { uploadId } })
+      return this.save({ ...identified, position: next, segments: all, isComplete })
     }
     const commit = async (next: UploadPosition): Promise<StoredErrors> => {
       await save(next, digest.until(next.byte), false)
       return { stored: 0, parts: [] }
     }
-    await upload.ingest(digest.of(rest), { from, commit }, uploadId)
+    await upload.ingest(digest.of(rest), { from, commit }, identified.uploadId)
     const last = digest.untilLast()
     const { summary: { succeeded, failed }, errors } = upload.report
     const end = { ...position, byte: last?.end ?? position.byte, succeeded, failed, errors }
@@ -196,11 +196,11 @@ class Run<C> {
   }
 
   /** Stores an id for the upload before its first batch is written, if it has a cursor. */
-  private async identify(kept: KeptUpload): Promise<string | undefined> {
-    if (this.upload.resume === undefined) return undefined
-    const uploadId = newId()
-    await this.save({ ...kept, uploadId })
-    return uploadId
+  private async identify(kept: KeptUpload): Promise<KeptUpload> {
+    if (this.upload.resume === undefined || kept.uploadId !== undefined) return kept
+    const identified = { ...kept, uploadId: newId() }
+    await this.save(identified)
+    return identified
   }
 
   private save(state: KeptUpload): Promise<void> {

@@ -38,7 +38,9 @@ export interface WriteContext {
 }
 
 /** Argument of `resume`. */
-export interface ResumeContext extends Pick<WriteContext, 'owner' | 'context' | 'taskId' | 'signal'> {
+export interface ResumeContext extends Pick<
+  WriteContext, 'owner' | 'context' | 'taskId' | 'signal'
+> {
   /** Id of the upload. `write` gets the same one. */
   readonly uploadId: string
 }

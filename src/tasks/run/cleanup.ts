@@ -21,8 +21,8 @@ export function needsCleanup(
 /**
  * Cleans up after a final task: enqueues its callback, settles its claim, releases its slot, and
  * deletes blobs that are no files of its result. If it is completed, releases its input too;
- * otherwise renews it, because a retry may need it. May be called again for the same task. Rejects if the callback
- * could not be enqueued.
+ * otherwise renews it, because a retry may need it. May be called again for the same task. Rejects
+ * if the callback could not be enqueued.
  */
 export async function cleanUp(
   record: TaskRecord, settings: BelongingsSettings,

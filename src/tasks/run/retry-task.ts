@@ -167,7 +167,8 @@ class Retry {
 
   /**
    * Renews the claim, the large input, the checkpoint and the files of the task, because they had
-   * the lifetime of a final task. Failures matter only if the task is unfinished for longer than that.
+   * the lifetime of a final task. Failures matter only if the task is unfinished for longer than
+   * that.
    */
   private async renewBelongings(record: TaskRecord): Promise<void> {
     const { ledger: { store }, definitions, blobs } = this.settings
