@@ -47,7 +47,7 @@ function open(t: TestContext, write: (count: number, call: Call) => unknown) {
   }
 }
 
-type Deferred = ReturnType<typeof deferred>
+type Deferred = ReturnType<typeof deferred<void>>
 
 describe('the report of a bulk task', () => {
   test('is that of the run that completed it, although the cancelled run before it ends later', async (t) => {
@@ -76,7 +76,7 @@ describe('the report of a bulk task', () => {
 
   test('replaces those of earlier runs, so that a client that cancels and retries does not fill the blobs', async (t) => {
     const RUNS = 5
-    const [begun, stored] = [0, 0].map(() => Array.from({ length: RUNS + 1 }, () => deferred())) as [Deferred[], Deferred[]]
+    const [begun, stored] = [0, 0].map(() => Array.from({ length: RUNS + 1 }, () => deferred<void>())) as [Deferred[], Deferred[]]
     let run = 1
     const { tasks, blobs, post, indexes } = open(t, async (call, { signal }) => {
       if (call === 1) return
