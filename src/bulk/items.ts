@@ -12,7 +12,7 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { isFinal } from '../tasks/record/state.js'
 import { isOnlyFailed } from './item-selection.js'
 import { itemSchema, onlyParameter } from './operation.js'
-import { reportKey } from './stored-report.js'
+import { MAX_RUNS, reportKey } from './stored-report.js'
 
 const NDJSON_TYPE = 'application/x-ndjson'
 
@@ -77,8 +77,13 @@ async function findReport<C>(
   const only = isOnlyFailed(request) ? 'failed' : 'all'
   const task = await endpoints.find(request, '/items')
   if (task === undefined) return undefined
-  const source = await blobSource(blobs, reportKey(task.id, only), { type: NDJSON_TYPE })
   if (!isFinal(task.state)) throw httpError('task_not_final', { headers: { 'retry-after': '1' } })
-  if (source === undefined) throw httpError('not_found')
-  return source
+  // If the last run was killed, it has stored no report. The one before it may have.
+  const last = task.state === 'completed' ? task.attempt : Math.max(task.attempt - MAX_RUNS, 0) + 1
+  for (let run = task.attempt; run >= last; run--) {
+    const key = reportKey(task.id, run, only)
+    const source = await blobSource(blobs, key, { type: NDJSON_TYPE })
+    if (source !== undefined) return source
+  }
+  throw httpError('not_found')
 }

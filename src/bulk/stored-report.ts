@@ -3,9 +3,17 @@ import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { BulkPosition, ReportText } from './bulk-position.js'
 import type { BulkItem, ReportSink } from './report.js'
 
-/** Returns the key of the blob with the items of a task: all items, or the failed ones. */
-export function reportKey(taskId: string, only: 'all' | 'failed'): string {
-  return `bulk-report/${taskId}/${only}`
+/** Number of last runs of a task among which reports are searched, or deleted. */
+export const MAX_RUNS = 10
+
+/**
+ * Returns the key of the blob with the items of a task: all items, or the failed ones. Each run has
+ * keys of its own, so a late run cannot replace the report of a newer one.
+ *
+ * @param run - number of the run
+ */
+export function reportKey(taskId: string, run: number, only: 'all' | 'failed'): string {
+  return `bulk-report/${taskId}/${run}/${only}`
 }
 
 /** Text that is kept in memory until it becomes a part, in UTF-16 units. */
@@ -18,6 +26,8 @@ const FAILED_ITEM = /^\{"index":\d+,"status":[45]/
 export interface StoredReportOptions {
   readonly blobs: Blobs
   readonly taskId: string
+  /** Number of the run. */
+  readonly run: number
   readonly retentionMs: number
   readonly maxInlineBytes: number
   /** Stores the report while the task runs. */
@@ -89,16 +99,17 @@ export class StoredReport implements ReportSink {
 
   /** Completes the report. Resolves to true if clients can read its items. */
   async end(): Promise<boolean> {
-    const { blobs, taskId, retentionMs: ttlMs, parts } = this.options
+    const { blobs, taskId, run, retentionMs: ttlMs, parts } = this.options
     if (this.lost || (this.text === '' && parts.list.length === 0)) return false
     try {
-      await blobs.put(reportKey(taskId, 'all'), this.all(), { ttlMs })
-      await blobs.put(reportKey(taskId, 'failed'), this.failedLines(), { ttlMs })
-      return true
+      await blobs.put(reportKey(taskId, run, 'all'), this.all(), { ttlMs })
+      await blobs.put(reportKey(taskId, run, 'failed'), this.failedLines(), { ttlMs })
     } catch (error) {
       this.lose(error)
       return false
     }
+    await this.deleteEarlier()
+    return true
   }
 
   /** All items; `undefined` if there are too many for a status body. */
@@ -118,6 +129,22 @@ export class StoredReport implements ReportSink {
     }
   }
 
+  /**
+   * Deletes the reports of earlier runs, so that a client that cancels and retries a task does not
+   * fill the blobs. Never rejects, because they expire.
+   */
+  private async deleteEarlier(): Promise<void> {
+    const { blobs, taskId, run } = this.options
+    try {
+      for (let earlier = run - 1; earlier > Math.max(run - MAX_RUNS, 0); earlier--) {
+        await blobs.delete(reportKey(taskId, earlier, 'all'))
+        await blobs.delete(reportKey(taskId, earlier, 'failed'))
+      }
+    } catch {
+      // They expire.
+    }
+  }
+
   private lose(error: unknown): void {
     this.lost = true
     this.text = ''
@@ -130,8 +157,8 @@ export class StoredReport implements ReportSink {
   }
 
   private async* failedLines(): AsyncGenerator<Uint8Array, void, undefined> {
-    const { blobs, taskId } = this.options
-    const pieces = await blobs.open(reportKey(taskId, 'all'))
+    const { blobs, taskId, run } = this.options
+    const pieces = await blobs.open(reportKey(taskId, run, 'all'))
     if (pieces === undefined) return
     const decoder = new TextDecoder()
     let rest = ''

@@ -84,12 +84,13 @@ export class Ingest<T> {
       }
       const isLarge = reader.byteCount - this.bytesAtWrite >= BATCH_BYTES
         || this.badLines.length >= MAX_BAD_LINES
-      if (isLarge || this.results) await this.write(reader.lineCount)
+      // This run may divide the bytes otherwise than the run before, and end here before `done`.
+      if (isLarge || this.results) await this.write(Math.max(reader.lineCount, done))
       const results = this.takeResults()
       if (results !== '') yield results
       this.place = { byte: reader.lineStart, lines: reader.lineCount }
     }
-    await this.write(reader.lineCount)
+    await this.write(Math.max(reader.lineCount, done))
   }
 
   private addBadLines({ errors, failed }: RecordBatch): void {

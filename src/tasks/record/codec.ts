@@ -75,6 +75,8 @@ export interface TaskSnapshot {
   readonly id: string
   readonly state: TaskState
   readonly version: number
+  /** Number of the latest run; 0 before the first one. */
+  readonly attempt: number
   readonly createdAt: number
   /** Time before which its first run does not begin, if it was submitted for later. */
   readonly startAt: number | undefined
@@ -102,9 +104,9 @@ function split(value: string): readonly [head: Head, text: string, work: string 
 /** Decodes the members that a status answer needs. */
 export function toSnapshot(id: string, value: string): TaskSnapshot {
   const [head, text] = split(value)
-  const [state, version, , createdAt, expiresAt, owner, errorStatus, , , , rare] = head
+  const [state, version, attempt, createdAt, expiresAt, owner, errorStatus, , , , rare] = head
   return {
-    id, state, version, createdAt, expiresAt, owner: owner === 0 ? undefined : owner,
+    id, state, version, attempt, createdAt, expiresAt, owner: owner === 0 ? undefined : owner,
     errorStatus: errorStatus || undefined,
     errorFields: rare?.errorFields, startAt: rare?.startAt, holder: rare?.holder,
     blobs: rare?.blobs, text,
@@ -113,11 +115,11 @@ export function toSnapshot(id: string, value: string): TaskSnapshot {
 
 /** Returns the snapshot of a record that this process has just written. */
 export function snapshotOf(record: TaskRecord, text = toTaskText(record)): TaskSnapshot {
-  const { id, state, version, createdAt, startAt, expiresAt } = record
+  const { id, state, version, attempt, createdAt, startAt, expiresAt } = record
   const { owner, errorStatus, errorFields, holder, blobs } = record
   return {
-    id, state, version, createdAt, startAt, expiresAt, owner, errorStatus, errorFields, holder,
-    blobs, text,
+    id, state, version, attempt, createdAt, startAt, expiresAt, owner, errorStatus, errorFields,
+    holder, blobs, text,
   }
 }
 

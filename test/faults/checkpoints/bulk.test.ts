@@ -36,7 +36,7 @@ for (const { name, ...web } of webs) describe(`a bulk task on ${name} whose work
   }
 
   async function* report(taskId: string, only: 'all' | 'failed'): AsyncGenerator<BulkItem> {
-    const bytes = await web.site.blobs.open(`bulk-report/${taskId}/${only}`)
+    const bytes = await web.site.blobs.open(`bulk-report/${taskId}/${KILLS + 1}/${only}`)
     assert.ok(bytes, `the report of ${only} items is stored`)
     const decoder = new TextDecoder()
     let rest = ''

@@ -70,7 +70,7 @@ async function bulkOf(values: readonly unknown[], way: Way = {}): Promise<Bulk> 
     if (result === undefined) continue
     return {
       result, rows: database.rows, runs: attempt, blobs, release: () => task.keeps?.release(BLOB),
-      all: await textOf(blobs, 'all'), failed: await textOf(blobs, 'failed'),
+      all: await textOf(blobs, attempt, 'all'), failed: await textOf(blobs, attempt, 'failed'),
     }
   }
 }
@@ -177,9 +177,9 @@ function outcomeOf({ n }: Row): Written | HttpError {
   return httpError('conflict', { message: `The number ${n} is taken: ${'very '.repeat(n % 5)}`, details })
 }
 
-async function textOf(blobs: MemoryBlobs, only: string): Promise<string> {
+async function textOf(blobs: MemoryBlobs, run: number, only: string): Promise<string> {
   let text = ''
-  for await (const piece of await blobs.open(`bulk-report/${TASK}/${only}`) ?? []) text += Buffer.from(piece).toString()
+  for await (const piece of await blobs.open(`bulk-report/${TASK}/${run}/${only}`) ?? []) text += Buffer.from(piece).toString()
   return text
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
@@ -26,11 +27,10 @@ interface Import {
 /** Imports a body, and dies at these points: the n-th time that one is reached. */
 async function importOf(
   body: Uint8Array, options: Partial<UploadOptions<Row>>,
-  { coding = 'identity', cursor = false, kills = [], pieces = 65_536 }: {
-    coding?: string, cursor?: boolean, kills?: readonly number[], pieces?: number
+  { coding = 'identity', cursor = false, kills = [], pieces = 65_536, blobs = new MemoryBlobs() }: {
+    coding?: string, cursor?: boolean, kills?: readonly number[], pieces?: number, blobs?: MemoryBlobs
   } = {},
 ): Promise<Import> {
-  const blobs = new MemoryBlobs()
   const sent = coding === 'gzip' ? gzipSync(body) : body
   await blobs.put(BLOB, inPieces(sent, pieces), { ttlMs: 600_000 })
   const rows: number[] = []
@@ -76,6 +76,14 @@ async function importOf(
     } catch (error) {
       assert.equal(error, KILLED)
     }
+  }
+}
+
+/** Blobs that yield all bytes from the start of a range as one piece. */
+class OnePieceBlobs extends MemoryBlobs {
+  override async open(...range: Parameters<MemoryBlobs['open']>): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const bytes = await super.open(...range)
+    return bytes && inPieces(await buffer(bytes), Infinity)
   }
 }
 
@@ -143,6 +151,22 @@ describe('an import that is killed at any point', () => {
       const killed = await importOf(body, options, { kills: [30, 60, 40, 5, 5, 20], cursor })
       assert.equal(killed.runs, 7)
       assert.deepEqual(killed.result, calm.result)
+    }
+  })
+
+  test('19.2: a run that reads a long line again commits no earlier position', async () => {
+    const lines = Array.from({ length: 6000 }, (_, n) => `{"n":${n}}`)
+    // The second run divides the bytes into other blocks, because it begins at the long line.
+    lines[0] = `{"n":0,"text":"${'x'.repeat(30_000)}"}`
+    lines[1] = `{"n":1,"text":"${'x'.repeat(1_040_000)}"}`
+    const body = Buffer.from(lines.join('\n'))
+    const calm = await importOf(body, {})
+    const saved = 200 * POINTS.length
+    for (let at = 0; at < 2 * POINTS.length; at++) {
+      const killed = await importOf(body, {}, { kills: [saved, at], blobs: new OnePieceBlobs() })
+      assert.equal(killed.runs, 3)
+      assert.deepEqual(killed.result, calm.result)
+      assert.ok(killed.rows.length - calm.rows.length <= 14, 'at most one batch for each kill is written again')
     }
   })
 
