@@ -178,7 +178,7 @@ export class BullQueueAdapter implements Queue {
       throw error instanceof Error ? error : new Error('The run failed')
     } finally {
       this.running.delete(attempt)
-      this.locks?.remove(job)
+      this.locks?.remove(job, token)
       if (this.running.size === 0) this.onIdle?.()
     }
   }

@@ -23,9 +23,9 @@ export class Locks {
     this.tokens.set(id, token)
   }
 
-  /** It has ended. */
-  remove({ id = '' }: Pick<BullJob, 'id'>): void {
-    this.tokens.delete(id)
+  /** It has ended. If its lock was lost, this worker may have begun another run of the job. */
+  remove({ id = '' }: Pick<BullJob, 'id'>, token = ''): void {
+    if (this.tokens.get(id) === token) this.tokens.delete(id)
   }
 
   stop(): void {

@@ -16,11 +16,6 @@ export interface Running<Row> {
 export interface Subscription {
   /** Ends the subscription. */
   close(): void
-  /**
-   * Ends the subscription, and closes its connection, which receives nothing. Other subscriptions
-   * of that connection are lost.
-   */
-  discard(): void
 }
 
 /** Callbacks of a subscription. */
@@ -39,6 +34,6 @@ export interface Connections {
   start<Row>(text: string, values: readonly unknown[]): Running<Row>
   /** Runs `work` in a transaction, at most for `timeoutMs` milliseconds. */
   transaction<T>(work: (query: Query) => Promise<T>, timeoutMs: number): Promise<T>
-  /** Subscribes to a channel, on a connection beside those of the statements. */
+  /** Subscribes to a channel on a connection of its own. */
   listen(channel: string, subscriber: Subscriber): Promise<Subscription>
 }

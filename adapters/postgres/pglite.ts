@@ -27,10 +27,11 @@ export class PgliteConnections implements Connections {
     const unlisten = await this.pglite.listen(`"${channel}"`, (payload) => {
       if (!isOver) subscriber.onNotice(payload)
     })
-    const close = (): void => {
-      isOver = true
-      unlisten().catch(() => undefined)
+    return {
+      close: () => {
+        isOver = true
+        unlisten().catch(() => undefined)
+      },
     }
-    return { close, discard: close }
   }
 }

@@ -4,7 +4,7 @@ import type { PostgresPool, PostgresPoolClient } from './client.js'
 import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
 import { isBroken } from './faults.js'
 import { LateStatements } from './late-statements.js'
-import { subscribe } from './changes/listen-connection.js'
+import { openSubscription } from './subscription.js'
 
 // Captured at once: the server keeps real time, also under a test's fake timers.
 const { setTimeout, clearTimeout } = timers
@@ -104,7 +104,7 @@ export class PoolConnections implements Connections {
   }
 
   listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
-    return subscribe(this.pool, channel, subscriber)
+    return openSubscription(this.pool, channel, subscriber)
   }
 
   /**

@@ -12,11 +12,9 @@ import type { TaskEndpoints } from '../tasks/http/endpoints.js'
 import { isFinal } from '../tasks/record/state.js'
 import { isOnlyFailed } from './item-selection.js'
 import { itemSchema, onlyParameter } from './operation.js'
-import { reportKey } from './stored-report.js'
+import { MAX_RUNS, reportKey } from './stored-report.js'
 
 const NDJSON_TYPE = 'application/x-ndjson'
-/** Number of runs among which the report of a failed or cancelled task is searched. */
-const MAX_RUNS = 10
 
 /** Options of `bulkItems`. */
 export interface BulkItemsOptions<C> {

@@ -3,6 +3,9 @@ import { textOf, type KeptParts } from '../tasks/definition/kept-parts.js'
 import type { BulkPosition, ReportText } from './bulk-position.js'
 import type { BulkItem, ReportSink } from './report.js'
 
+/** Number of last runs of a task among which reports are searched, or deleted. */
+export const MAX_RUNS = 10
+
 /**
  * Returns the key of the blob with the items of a task: all items, or the failed ones. Each run has
  * keys of its own, so a late run cannot replace the report of a newer one.
@@ -101,11 +104,12 @@ export class StoredReport implements ReportSink {
     try {
       await blobs.put(reportKey(taskId, run, 'all'), this.all(), { ttlMs })
       await blobs.put(reportKey(taskId, run, 'failed'), this.failedLines(), { ttlMs })
-      return true
     } catch (error) {
       this.lose(error)
       return false
     }
+    await this.deleteEarlier()
+    return true
   }
 
   /** All items; `undefined` if there are too many for a status body. */
@@ -122,6 +126,22 @@ export class StoredReport implements ReportSink {
       this.text = ''
     } catch (error) {
       this.lose(error)
+    }
+  }
+
+  /**
+   * Deletes the reports of earlier runs, so that a client that cancels and retries a task does not
+   * fill the blobs. Never rejects, because they expire.
+   */
+  private async deleteEarlier(): Promise<void> {
+    const { blobs, taskId, run } = this.options
+    try {
+      for (let earlier = run - 1; earlier > Math.max(run - MAX_RUNS, 0); earlier--) {
+        await blobs.delete(reportKey(taskId, earlier, 'all'))
+        await blobs.delete(reportKey(taskId, earlier, 'failed'))
+      }
+    } catch {
+      // They expire.
     }
   }
 

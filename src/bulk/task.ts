@@ -3,7 +3,7 @@ import { httpError } from '../http/errors.js'
 import type { HttpRequest } from '../http/exchange.js'
 import type { TaskContext, TaskDefinition } from '../tasks/definition/define.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
-import { resumedFrom } from '../tasks/definition/resume.js'
+import { positionSaver, resumedFrom } from '../tasks/definition/resume.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
 import type { ReadWork } from '../tasks/http/submit-endpoint-options.js'
@@ -93,9 +93,7 @@ export function spooledBulk<T>(
     const progress = (): void => {
       task.progress(report.total, spooled.items, messageOf(settings, report))
     }
-    const commit = async (position: BulkPosition): Promise<void> => {
-      if (resume === undefined) await task.checkpoint.save(position)
-    }
+    const commit = positionSaver(resume, task.checkpoint)
     const resumption = { from, itemCount: spooled.items, report, stored, commit }
     let failure: { readonly error: unknown } | undefined
     try {

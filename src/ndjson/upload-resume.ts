@@ -13,7 +13,7 @@ export type UploadRunContext = TaskContext<unknown, UploadPosition>
 export class UploadCheckpoint {
   constructor(
     private readonly parts: KeptParts,
-    private readonly checkpoint: UploadRunContext['checkpoint'] | undefined,
+    private readonly savePosition: UploadRunContext['checkpoint']['save'],
   ) {}
 
   /** Continues at a position. Returns its errors. */
@@ -26,7 +26,7 @@ export class UploadCheckpoint {
   /** Saves a position. Returns the errors that are stored as blobs. */
   async save(position: UploadPosition): Promise<StoredErrors> {
     const kept = await this.storeErrors(position)
-    await this.checkpoint?.save(kept)
+    await this.savePosition(kept)
     return { stored: kept.stored, parts: kept.parts }
   }
 

@@ -1,6 +1,6 @@
 import type { DecodeOptions } from '../http/body/decode.js'
 import type { HttpRequest } from '../http/exchange.js'
-import { resumedFrom, type Resume } from '../tasks/definition/resume.js'
+import { positionSaver, resumedFrom, type Resume } from '../tasks/definition/resume.js'
 import { Spool, type SpooledBody } from '../tasks/definition/spool.js'
 import { decodedFrom } from '../tasks/definition/spooled-bytes.js'
 import { failedAfter, spooledTask } from '../tasks/definition/spooled-task.js'
@@ -30,8 +30,8 @@ export function spooledUpload<T>(
     const { signal, owner, context, taskId, attempt } = task
     const { resume } = options
     const report = new UploadReport(options.maxErrors ?? 100)
-    const saved = resume === undefined ? task.checkpoint : undefined
-    const checkpoint = new UploadCheckpoint(spool.parts(spooled, attempt), saved)
+    const save = positionSaver(resume, task.checkpoint)
+    const checkpoint = new UploadCheckpoint(spool.parts(spooled, attempt), save)
     const resumed: Resume | undefined = resume && ((run) => (
       resume({ ...run, uploadId: run.taskId })
     ))

@@ -2,7 +2,7 @@ import { PGlite } from '@electric-sql/pglite'
 import * as runner from 'node:test'
 import { after, describe } from 'node:test'
 import { storeConformance } from 'longhaul/conformance'
-import { postgres, type PostgresOptions } from 'longhaul/postgres'
+import { migrate, postgres, type PostgresOptions } from 'longhaul/postgres'
 import pg from 'pg'
 import { pgBouncerForFile } from '../servers/pgbouncer.js'
 import { postgresForFile } from '../servers/postgres-server.js'
@@ -10,6 +10,7 @@ import { postgresForFile } from '../servers/postgres-server.js'
 // Started before the first test, because that blocks the process.
 const server = await postgresForFile()
 const pooler = await pgBouncerForFile(server)
+await migrated(server.url)
 const pglite = await PGlite.create()
 after(() => pglite.close())
 
@@ -35,4 +36,11 @@ function conforms(url: string, title: string, options: Partial<Omit<PostgresOpti
   storeConformance(runner, async () => ({ store: store(), second: second() }), {
     toleranceMs: 200, title,
   })
+}
+
+/** Applies the migrations. Otherwise the first calls of some 70 engines would wait for each other's. */
+async function migrated(connectionString: string): Promise<void> {
+  const pool = new pg.Pool({ connectionString })
+  await migrate(pool)
+  await pool.end()
 }

@@ -44,7 +44,10 @@ export class Completions {
 
   /** Removes a job, and takes the next one if it `wantsNext`. */
   async complete(job: EndedJob): Promise<Completion | undefined> {
-    const { content: jobs, sent } = this.batches.open(({ size }) => size >= MAX_BATCH)
+    // A worker that has lost a lock may end two runs of a job. They have different tokens.
+    const { content: jobs, sent } = this.batches.open((open) => (
+      open.size >= MAX_BATCH || open.has(job.id)
+    ))
     jobs.set(job.id, job)
     return (await sent).get(job.id)
   }

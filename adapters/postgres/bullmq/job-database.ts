@@ -53,7 +53,7 @@ export class JobDatabase {
     return await this.run<Row>(text.replaceAll('{schema}', this.quoted), values)
   }
 
-  /** Subscribes to a channel, on the connection for notices. */
+  /** Subscribes to a channel on a connection of its own. */
   listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
     return this.connections.listen(channel, subscriber)
   }

@@ -12,8 +12,8 @@ const CHANNEL = 'bullmq_jobs'
 const POLL_MS = 1000
 
 /**
- * Notices of new jobs for the worker of one queue, by LISTEN. While they do not arrive, the worker
- * polls.
+ * Notices of new jobs for the worker of one queue, by LISTEN on a connection of its own. While they
+ * do not arrive, the worker polls.
  */
 export class JobNotices {
   private readonly channel: MonitoredChannel

@@ -14,7 +14,7 @@ const REOPEN_MS = { first: 250, longest: 30_000 }
 
 /** Access to one channel of a database. */
 export interface ChannelAccess {
-  /** Subscribes, on a connection beside those of the pool. */
+  /** Subscribes on a connection of its own. */
   listen(subscriber: Subscriber): Promise<Subscription>
   /** Sends a notice through the pool. */
   send(payload: string): Promise<unknown>
@@ -111,7 +111,7 @@ export class MonitoredChannel {
 
   /** The connection was lost or receives nothing. Opens another one later. */
   private lose(): void {
-    this.subscription?.discard()
+    this.subscription?.close()
     this.subscription = undefined
     if (this.isClosed) return
     this.setWorking(false)

@@ -38,6 +38,29 @@ export async function resumedFrom<P>(
 }
 
 /**
+ * Time without a commit after which another run may have begun, in milliseconds. It is shorter than
+ * the lock of a job.
+ */
+const SILENT_MS = 500
+
+/**
+ * Returns the function that saves the position of a run after each batch. If the application stores
+ * the cursor, it saves a position only after a batch that took long, because the process may have
+ * been suspended. If another run has begun meanwhile, the save is refused and this run ends.
+ */
+export function positionSaver<P>(
+  resume: unknown, checkpoint: Pick<TaskContext<unknown, P>['checkpoint'], 'save'>,
+): (position: P) => Promise<void> {
+  if (resume === undefined) return (position) => checkpoint.save(position)
+  let last = performance.now()
+  return async (position) => {
+    const isLate = performance.now() - last > SILENT_MS
+    if (isLate) await checkpoint.save(position)
+    last = performance.now()
+  }
+}
+
+/**
  * Reads the text that `cursor` has made of a position.
  *
  * @throws {TypeError} It is no such text.

@@ -78,14 +78,24 @@ function refused(
 function pointerTo(value: unknown, body: unknown): string {
   if (!isJsonObject(body)) return ''
   if (body['startAt'] === value) return '/startAt'
-  const [pointer = '', ...others] = placesOf(value, body, '')
-  return others.length === 0 ? pointer : ''
+  const places: string[] = []
+  findPlaces(value, body, '', places)
+  const [pointer = '', other] = places
+  return other === undefined ? pointer : ''
 }
 
-function placesOf(value: unknown, node: unknown, pointer: string): string[] {
-  if (node === value) return [pointer]
-  if (typeof node !== 'object' || node === null) return []
-  return Object.entries(node).flatMap(([key, child]) => (
-    placesOf(value, child, childPointer(pointer, key))
-  ))
+/** Adds the places of a value, until there are two. A pointer is made for containers only. */
+function findPlaces(value: unknown, node: object, pointer: string, places: string[]): void {
+  const container = node as Readonly<Record<string, unknown>>
+  // Keys of a long array would take most of the time.
+  const length = Array.isArray(node) ? node.length : 0
+  const keys = Array.isArray(node) ? undefined : Object.keys(node)
+  for (let at = 0; at < (keys?.length ?? length) && places.length < 2; at++) {
+    const key = keys?.[at] ?? at
+    const child = container[key]
+    if (child === value) places.push(childPointer(pointer, key))
+    else if (typeof child === 'object' && child !== null) {
+      findPlaces(value, child, childPointer(pointer, key), places)
+    }
+  }
 }

@@ -46,9 +46,22 @@ export async function retryTask(
   requireRetryable(found.record)
   const work = await loadWork(settings.ledger.store, found.record)
   if (work === undefined || !await renewInput(settings, found.record)) {
-    throw httpError('gone', { message: 'The input of this task is no longer stored.' })
+    return refuseWithoutInput(settings, id, request)
   }
   return new Retry(settings, found, work, request).perform()
+}
+
+/**
+ * Refuses the retry of a task whose input is gone. Another retry, which has completed the task
+ * meanwhile, or a deletion may have released the input: then the task is refused as it is now.
+ */
+async function refuseWithoutInput(
+  { ledger }: RetrySettings, id: string, { isVisible }: RetryRequest,
+): Promise<undefined> {
+  const now = await ledger.load(id)
+  if (!now || !isVisible(now.record)) return undefined
+  requireRetryable(now.record)
+  throw httpError('gone', { message: 'The input of this task is no longer stored.' })
 }
 
 function requireRetryable({ state }: TaskRecord): void {

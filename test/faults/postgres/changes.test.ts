@@ -1,7 +1,7 @@
 // Change notices of the store on PostgreSQL while their connection is lost, silent or refused.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { postgres, PostgresQueue } from 'longhaul/postgres'
+import { postgres } from 'longhaul/postgres'
 import type { Store } from 'longhaul/stores'
 import pg from 'pg'
 import { eventually } from '../../../src/conformance/waiting.js'
@@ -59,41 +59,6 @@ describe('change notices on PostgreSQL', () => {
     await eventually(() => told > 0, NOTICED_MS, 'watchers are told, because notices may have been lost')
     await eventually(async () => (await listeners()).length === 1, NOTICED_MS, 'there is a connection again')
     await noticed('after the loss')
-  })
-
-  test('and notices of jobs come on one connection for each pool, and come again after its loss', async (t) => {
-    const name = 'one_connection'
-    const pool = new pg.Pool({ connectionString: server.url, application_name: name })
-    pool.on('error', () => undefined)
-    const { store, queue } = postgres({ pool })
-    const callbacks = new PostgresQueue({ pool, name: 'callbacks' })
-    t.after(async () => {
-      await Promise.all([queue.close(), callbacks.close(), store.close()])
-      await pool.end()
-    })
-    const own = `FROM pg_stat_activity WHERE query LIKE '%LISTEN%' AND application_name = '${name}'`
-    const pids = async () => (await server.query(`SELECT pid ${own}`)).map(({ pid }) => Number(pid))
-    const ran: string[] = []
-    const run = async ({ taskId }: { readonly taskId: string }) => { ran.push(taskId) }
-    queue.process(run, { concurrency: 1, onDead: () => undefined })
-    callbacks.process(run, { concurrency: 1, onDead: () => undefined })
-    const noticed = await watched(store, storeAt(t, server.url), 'shared')
-    await noticed('at first')
-    const [first] = await pids()
-    assert.equal((await pids()).length, 1)
-    await server.query(`SELECT pg_terminate_backend(pid) ${own}`)
-    await eventually(async () => {
-      const [second, ...others] = await pids()
-      return second !== undefined && second !== first && others.length === 0
-    }, NOTICED_MS, 'there is one connection again')
-    await noticed('after the loss')
-    await queue.close()
-    await callbacks.enqueue({ id: 'job', taskId: 'after', name: 'work', input: 1 })
-    await eventually(() => ran.includes('after'), NOTICED_MS, 'the other queue works')
-    await callbacks.close()
-    await noticed('after the queues were closed')
-    await store.close()
-    await eventually(async () => (await pids()).length === 0, NOTICED_MS, 'the connection is closed')
   })
 
   test('come again after their connection was half-open', async (t) => {

@@ -4,8 +4,10 @@ import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'
 import { memory } from '../../../adapters/memory/index.js'
 import { bulkCreate } from '../../../src/bulk/create.js'
+import type { HttpError } from '../../../src/http/errors.js'
 import { defineTask } from '../../../src/tasks/definition/define.js'
 import { taskEndpoints } from '../../../src/tasks/http/endpoints.js'
+import { parseStart } from '../../../src/tasks/http/start-at.js'
 import { jobFormat } from '../../../src/tasks/http/formats.js'
 import type { FindStart } from '../../../src/tasks/http/submit-endpoint-options.js'
 import { createTasks } from '../../../src/tasks/tasks.js'
@@ -152,6 +154,11 @@ describe('the error of a start names its place in the body', () => {
       assert.equal((json['details'] as { pointer: string }[])[0]?.pointer, pointer)
     })
   }
+
+  test('and is not searched further once two places are found, so that a large body costs little', () => {
+    const body = { note: 'now', schedule: { at: 'now' }, get more() { return assert.fail('it was read') } }
+    assert.throws(() => parseStart('now', body), (error: HttpError) => error.details?.[0]?.pointer === '')
+  })
 
   test('but not in the items of a bulk request, which do not have it, however deep they are', async (t) => {
     const { store, queue, blobs } = memory()

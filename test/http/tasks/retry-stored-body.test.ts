@@ -202,6 +202,28 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       }
     })
 
+    test('that another retry has used and released is no 410, but a 409, because the task is completed', async (t) => {
+      const { fail, retry, ended, blobs, keys, state } = await failedUpload(t)
+      const path = await fail()
+      state.mended = true
+      const [waiting, go] = [deferred(), deferred()]
+      const renew = blobs.renew.bind(blobs)
+      blobs.renew = async (key, ttlMs) => {
+        blobs.renew = renew
+        waiting.resolve()
+        await go.promise
+        return renew(key, ttlMs)
+      }
+      const late = retry(path)
+      await waiting.promise
+      assert.equal((await retry(path)).status, 202)
+      assert.equal((await ended(path))?.status, 'completed')
+      await eventually(async () => await blobs.stat(keys[0] as string) === undefined)
+      go.resolve()
+      const { status, body } = await late
+      assert.deepEqual([status, JSON.parse(body).code], [409, 'task_already_completed'])
+    })
+
     test('of a failed bulk task is renewed with its report, and a retry continues (issue 19.2)', async (t) => {
       const { blobs, advance } = open(t)
       const keys = keysOf(blobs)

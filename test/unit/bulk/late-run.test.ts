@@ -47,6 +47,8 @@ function open(t: TestContext, write: (count: number, call: Call) => unknown) {
   }
 }
 
+type Deferred = ReturnType<typeof deferred<void>>
+
 describe('the report of a bulk task', () => {
   test('is that of the run that completed it, although the cancelled run before it ends later', async (t) => {
     const [begun, go, late] = [deferred(), deferred(), deferred()]
@@ -70,6 +72,48 @@ describe('the report of a bulk task', () => {
     go.resolve()
     await late.promise
     assert.deepEqual(await indexes(id), [0, 1, 2, 3, 4, 5])
+  })
+
+  test('replaces those of earlier runs, so that a client that cancels and retries does not fill the blobs', async (t) => {
+    const RUNS = 5
+    const [begun, stored] = [0, 0].map(() => Array.from({ length: RUNS + 1 }, () => deferred<void>())) as [Deferred[], Deferred[]]
+    let run = 1
+    const { tasks, blobs, post, indexes } = open(t, async (call, { signal }) => {
+      if (call === 1) return
+      begun[run]?.resolve()
+      await once(signal, 'abort')
+    })
+    const keys = new Set<string>()
+    const put = blobs.put.bind(blobs)
+    blobs.put = async (key, ...rest) => {
+      const info = await put(key, ...rest)
+      keys.add(key)
+      if (key.endsWith('/1/failed')) stored[1]?.resolve()
+      return info
+    }
+    // The last of the earlier reports that is deleted is that of the first run.
+    const remove = blobs.delete.bind(blobs)
+    blobs.delete = async (key) => {
+      const isDeleted = await remove(key)
+      if (key.endsWith('/1/failed')) stored[run]?.resolve()
+      return isDeleted
+    }
+    const id = await post(100)
+    for (;;) {
+      await begun[run]?.promise
+      await tasks.cancel(id)
+      await stored[run]?.promise
+      if (run === RUNS) break
+      run++
+      await tasks.retry(id)
+    }
+    const reports = [...keys].filter((key) => key.startsWith('bulk-report/'))
+    assert.equal(reports.length, 2 * RUNS)
+    const kept = await Promise.all(reports.map(async (key) => await blobs.stat(key) !== undefined))
+    assert.deepEqual(reports.filter((_, at) => kept[at]), reports.slice(-2))
+    const items = await indexes(id)
+    assert.ok(items.length > 0)
+    assert.deepEqual(items, items.map((_, at) => at))
   })
 
   test('is that of an earlier run if the last one of a cancelled task has stored none', async (t) => {

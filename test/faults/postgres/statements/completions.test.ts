@@ -126,6 +126,33 @@ describe('jobs that end in one turn', () => {
     await site.isGone('later')
   })
 
+  test('two runs of one job, whose lock the worker has lost, take different jobs', async (t) => {
+    const queue = new PostgresQueue({ pool, name: 'lost', timeoutMs: 5000, onError: () => undefined })
+    t.after(() => queue.close({ drainMs: 0 }))
+    const started: string[] = []
+    const ends: (() => void)[] = []
+    queue.process(({ taskId }) => new Promise<void>((resolve) => {
+      started.push(taskId)
+      ends.push(resolve)
+    }), { concurrency: 2, onDead: () => undefined })
+    const add = (id: string) => queue.enqueue({ id, taskId: id, name: 'work', input: 1 })
+    const runs = (count: number) => eventually(() => started.length >= count, 20_000, `${String(count)} runs`)
+    await add('lost')
+    await runs(1)
+    // As another worker does with a job whose lock has expired.
+    await server.query('UPDATE longhaul_bullmq.job SET state = \'waiting\', lock_token = NULL WHERE id = \'lost\'')
+    await server.query('SELECT pg_notify(\'bullmq_jobs\', \'lost\')')
+    await runs(2)
+    assert.deepEqual(started, ['lost', 'lost'])
+    await add('one')
+    await add('two')
+    for (const end of ends.splice(0)) end()
+    await runs(4)
+    assert.deepEqual(started.slice(2).sort(), ['one', 'two'])
+    for (const end of ends) end()
+    await eventually(async () => !await queue.has('one') && !await queue.has('two'), 10_000, 'they are done')
+  })
+
   test('take no job of a paused queue, until it is resumed', async (t) => {
     const site = new Site(t, 'paused', 2)
     await site.add('one', 'two', 'three')
