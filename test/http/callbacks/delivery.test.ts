@@ -110,11 +110,11 @@ describe('without callbacks', () => {
     const { store, queue } = memory()
     const tasks = createTasks({ store, queue, definitions: [work] })
     t.after(() => tasks.close({ drainMs: 0 }))
-    await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
-    await assert.rejects(async () => serviceOf(tasks).accept(work, 1, { owner: undefined, callbackUrl: 'https://example.com/' }), /createTasks has no callbacks/)
-    assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
+    await assert.rejects(tasks.submit(work, 1, { callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
+    await assert.rejects(async () => serviceOf(tasks).accept(work, 1, { owner: undefined, callbackUrl: 'https://example.com/' }), /needs the option callbacks of createTasks/)
+    assert.throws(() => taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone', callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
     const { submit } = taskEndpoints(tasks, { statusPath: '/s/{id}', owner: 'anyone' })
-    assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /createTasks has no callbacks/)
+    assert.throws(() => submit(work, { callback: (body) => body['callbackUrl'] }), /needs the option callbacks of createTasks/)
   })
 
   test('a submission for an owner without a usable secret is refused', async (t) => {

@@ -29,7 +29,7 @@ describe('toFetch: requests', () => {
 
   test('an invalid mount path is refused at construction, or masked in a call', async () => {
     assert.throws(() => toFetch(place, { mountPath: 'api' }), /write "\/api"/)
-    assert.throws(() => toFetch(undefined as never), /has to be a function/)
+    assert.throws(() => toFetch(undefined as never), /[Pp]ass a handler/)
     const errors: unknown[] = []
     const response = await toFetch(place, { onError: (error) => errors.push(error) })(new Request('http://h/'), { mountPath: 'api' })
     assert.deepEqual([response.status, errors.length], [500, 1])
