@@ -7,8 +7,8 @@ import type { TaskFile } from '../definition/files.js'
 export type FileRun = readonly [run: string, slots: number]
 
 /**
- * Maximum number of attempts that a record names. The blobs of earlier ones were deleted when those
- * attempts ended, or expire. Without a limit, each retry would delete all of them again.
+ * Maximum number of attempts that a record names. The blobs of an earlier one are deleted when it is
+ * dropped. Without a limit, each retry would delete those of all attempts again.
  */
 const MAX_FILE_RUNS = 10
 
@@ -62,6 +62,15 @@ export function hiddenFileKeys({ id, blobs, fileRuns = [] }: FileOwner): readonl
     Array.from({ length: slots }, (_, slot) => blobName(run, slot))
       .filter((blob) => !seen.has(blob)).map((blob) => fileKey(id, blob))
   ))
+}
+
+/** Returns the hidden keys of a record of those attempts that are not among `fileRuns`. */
+export function droppedFileKeys(
+  record: FileOwner, fileRuns: readonly FileRun[],
+): readonly string[] {
+  const named = new Set(fileRuns.map(([run]) => run))
+  const dropped = record.fileRuns?.filter(([run]) => !named.has(run))
+  return hiddenFileKeys({ ...record, fileRuns: dropped })
 }
 
 /** Returns the keys of all blobs of a task. */

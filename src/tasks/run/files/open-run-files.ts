@@ -1,9 +1,10 @@
 import type { Moved } from '../../record/ledger.js'
 import type { AnyTaskDefinition } from '../../definition/define.js'
-import { fileRunOf, withFileRun } from '../../record/files.js'
+import { droppedFileKeys, fileRunOf, withFileRun } from '../../record/files.js'
 import type { TaskChange, TaskRecord } from '../../record/record.js'
 import type { ExecutorSettings } from '../executor-settings.js'
 import type { Stop } from '../stop.js'
+import { deleteFiles } from './delete-files.js'
 import { RunFiles } from './run-files.js'
 
 /**
@@ -39,9 +40,15 @@ export function openRunFiles(
   return new RunFiles({
     taskId: record.id, run, blobs, maxFileBytes, stop,
     ttlMs: waitMs + timeoutMs + retentionMs + MARGIN_MS,
-    reserve: (slots) => (
-      change(({ fileRuns }) => ({ fileRuns: withFileRun(fileRuns, run, slots) }))
-    ),
+    reserve: async (slots) => {
+      let dropped: readonly string[] = []
+      await change((now) => {
+        const fileRuns = withFileRun(now.fileRuns, run, slots)
+        dropped = droppedFileKeys(now, fileRuns)
+        return { fileRuns }
+      })
+      await deleteFiles(blobs, dropped)
+    },
     keep: (names) => change(() => ({ blobs: names })),
   })
 }
