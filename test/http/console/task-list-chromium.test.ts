@@ -74,6 +74,8 @@ describe('filters', () => {
     await state(page.locator('.task'), 'running')
     await status?.selectOption('all')
     await kind?.selectOption('process-job')
+    // The list before has one task, too.
+    await page.locator('.task h3', { hasText: 'process-job' }).waitFor()
     await says(page, '1 task,')
     assert.deepEqual(await namesOf(page), ['process-job'])
     await status?.selectOption('cancelled')
