@@ -1,3 +1,4 @@
+import { isJsonObject, isWholeNumber } from '../http/body/json-value.js'
 import { isArrayPosition, type ArrayPosition } from '../json-array/array-position.js'
 import { isPartList, type PartList } from '../tasks/definition/kept-parts.js'
 import { positionSchema } from '../tasks/definition/resume.js'
@@ -38,13 +39,13 @@ export function itemsOf({ succeeded, failed }: ReportCounts): number {
 
 /** Returns whether a value has the form of a position. */
 export function isPosition(value: unknown): value is BulkPosition {
-  if (typeof value !== 'object' || value === null) return false
-  const { place, succeeded, failed, length, report } = value as Partial<BulkPosition>
+  if (!isJsonObject(value)) return false
+  const { place, succeeded, failed, length, report } = value
   const counts = [succeeded, failed, length]
-  if (!counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)) return false
+  if (!counts.every(isWholeNumber)) return false
   if (place !== undefined && !isArrayPosition(place)) return false
-  if (typeof report !== 'object' || report === null || typeof report.rest !== 'string') return false
-  return report.parts === null || isPartList(report.parts)
+  if (!isJsonObject(report) || typeof report['rest'] !== 'string') return false
+  return report['parts'] === null || isPartList(report['parts'])
 }
 
 /** Schema of the checkpoint of a bulk task. */

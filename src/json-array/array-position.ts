@@ -1,3 +1,5 @@
+import { isJsonObject, isWholeNumber } from '../http/body/json-value.js'
+
 /** Place in a body at which an element of the array begins. A later reader continues there. */
 export interface ArrayPosition {
   /** Number of bytes of the body before the element. */
@@ -12,13 +14,12 @@ export interface ArrayPosition {
 
 /** Returns true if `value` has the form of a position. */
 export function isArrayPosition(value: unknown): value is ArrayPosition {
-  if (typeof value !== 'object' || value === null) return false
-  const { byte, item, text, opened } = value as Partial<ArrayPosition>
+  if (!isJsonObject(value)) return false
+  const { byte, item, text, opened } = value
   return isNumbers([byte, item]) && isNumbers(text, 4)
     && Array.isArray(opened) && opened.every((each) => isNumbers(each, 2))
 }
 
 function isNumbers(values: unknown, length = 2): boolean {
-  return Array.isArray(values) && values.length === length
-    && values.every((value) => Number.isSafeInteger(value) && Number(value) >= 0)
+  return Array.isArray(values) && values.length === length && values.every(isWholeNumber)
 }

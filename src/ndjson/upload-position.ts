@@ -1,4 +1,4 @@
-import { isJsonObject } from '../http/body/json-value.js'
+import { isJsonObject, isWholeNumber } from '../http/body/json-value.js'
 import { isPartList, type PartList } from '../tasks/definition/kept-parts.js'
 import { positionSchema, readCursor } from '../tasks/definition/resume.js'
 import type { UploadError } from './upload-report.js'
@@ -35,7 +35,7 @@ const NUMBERS = ['byte', 'lines', 'done', 'succeeded', 'failed', 'stored'] as co
 export function isPosition(value: unknown): value is UploadPosition {
   if (!isJsonObject(value) || !Array.isArray(value['errors'])) return false
   if (!isPartList(value['parts'])) return false
-  return NUMBERS.every((name) => Number.isSafeInteger(value[name]) && Number(value[name]) >= 0)
+  return NUMBERS.every((name) => isWholeNumber(value[name]))
 }
 
 /**

@@ -1,3 +1,4 @@
+import { isWholeNumber } from '../../http/body/json-value.js'
 import { httpError } from '../../http/errors.js'
 import type { Blobs } from '../../stores/blobs.js'
 
@@ -99,8 +100,7 @@ async function forEachPart(
 /** Returns whether a value is a list of parts. */
 export function isPartList(value: unknown): value is PartList {
   return Array.isArray(value) && value.every((each) => (
-    Array.isArray(each) && each.length === 3
-    && each.every((number) => Number.isSafeInteger(number) && Number(number) >= 0)
+    Array.isArray(each) && each.length === 3 && each.every(isWholeNumber)
   ))
 }
 

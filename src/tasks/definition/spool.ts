@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { decodeBytes, REQUEST_CODINGS } from '../../http/body/decode.js'
-import { isJsonObject } from '../../http/body/json-value.js'
+import { isJsonObject, isWholeNumber } from '../../http/body/json-value.js'
 import { httpError } from '../../http/errors.js'
 import { newId } from '../../runtime/random-id.js'
 import type { Schema } from '../../schema/schema.js'
@@ -73,7 +73,7 @@ export class Spool {
     const checks: MemberChecks = {
       blob: (value) => typeof value === 'string' && key.test(value),
       coding: (value) => CODINGS.includes(value),
-      size: (value) => Number.isSafeInteger(value) && Number(value) >= 0,
+      size: isWholeNumber,
       ...members,
     }
     const validate = (value: unknown) => {

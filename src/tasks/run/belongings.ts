@@ -2,7 +2,7 @@ import { allFileKeys } from '../record/files.js'
 import type { TaskRecord } from '../record/record.js'
 import { releaseInput, type BelongingsSettings } from '../record/release-input.js'
 import { checkpointKey } from './checkpoint-entry.js'
-import { deleteFiles } from './files/delete-files.js'
+import { deleteFiles } from './files/stored-files.js'
 
 /**
  * Releases all that a task owns beside its record, once the record was deleted. Never rejects,

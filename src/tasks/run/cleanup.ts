@@ -6,7 +6,7 @@ import { hiddenFileKeys } from '../record/files.js'
 import { taskKey } from '../record/ids.js'
 import type { TaskRecord } from '../record/record.js'
 import { renewLargeWork } from '../record/work.js'
-import { deleteFiles } from './files/delete-files.js'
+import { deleteFiles } from './files/stored-files.js'
 
 /**
  * Returns whether a final task needs cleanup: has a claim, a slot, a callback, an external resource,

@@ -15,7 +15,7 @@ import type { TaskRecord } from '../record/record.js'
 import { isFinal } from '../record/state.js'
 import { loadWork, renewLargeWork, type Work } from '../record/work.js'
 import { renewCheckpoint } from './checkpoint-entry.js'
-import { renewFiles } from './files/renew-files.js'
+import { renewFiles } from './files/stored-files.js'
 
 /** Parts of the service that `retryTask` uses. */
 export interface RetrySettings extends AcceptSettings {

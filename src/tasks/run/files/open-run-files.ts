@@ -4,8 +4,8 @@ import { droppedFileKeys, fileRunOf, withFileRun } from '../../record/files.js'
 import type { TaskChange, TaskRecord } from '../../record/record.js'
 import type { ExecutorSettings } from '../executor-settings.js'
 import type { Stop } from '../stop.js'
-import { deleteFiles } from './delete-files.js'
 import { RunFiles } from './run-files.js'
+import { deleteFiles } from './stored-files.js'
 
 /**
  * Time that a blob is kept beyond its record, in milliseconds. The write that ends the run may wait

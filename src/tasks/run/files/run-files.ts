@@ -13,8 +13,7 @@ import { blobName, fileKey, withFileRun, type RecordFiles } from '../../record/f
 import { permanent } from '../failure.js'
 import { failedOutcome, type Outcome } from '../run.js'
 import type { Stop } from '../stop.js'
-import { deleteFiles } from './delete-files.js'
-import { renewFiles } from './renew-files.js'
+import { deleteFiles, renewFiles } from './stored-files.js'
 
 /** Maximum number of files of one run. */
 const MAX_FILES = 1000
