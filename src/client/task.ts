@@ -74,6 +74,7 @@ export interface TaskHandle<R = unknown> {
   status(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
    * Cancels the task and resolves with its status. If the task is final already, it stays as it is.
+   * If it has changed during each of three tries, such as by progress, the last try has no condition.
    *
    * @example
    * const { status } = await api.resume({ statusUrl: '/tasks/1' }).cancel()
