@@ -1,0 +1,18 @@
+// One job in a process of its own: program.mjs <job> <warm-up> <counted>. Tells when it is warm, waits, and does the counted part.
+import { once } from 'node:events'
+import { JOBS } from './jobs.js'
+
+const [name = '', warmUp, counted] = process.argv.slice(2)
+const prepare = JOBS[name]
+if (!prepare) throw new Error(`there is no job ${name}`)
+
+const job = await prepare()
+await job.run(Number(warmUp))
+globalThis.gc?.()
+process.send?.('warm')
+await once(process, 'message')
+await job.run(Number(counted))
+process.send?.('done')
+await once(process, 'message')
+await job.close?.()
+process.disconnect()
