@@ -83,6 +83,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     'GET|HEAD /job-status/{id}/files/{name}': guarded(job.files),
     'GET|HEAD /job-status': guarded(job.list),
     'POST /job-status/{id}/retry': guarded(job.retry),
+    'POST /job-status/{id}/callback': guarded(job.callback),
     // SPEC 4.8
     'POST /start-task': guarded(started.submit(processData, { respond: 'always' })),
     'GET|HEAD|DELETE /task-status/{id}': guarded(started.status),

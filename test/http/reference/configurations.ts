@@ -113,7 +113,7 @@ const endpoints: Record<string, (client: Client, tag: string) => Promise<void>> 
     assert.deepEqual([again.status, again.headers.get('location')], [202, path], again.text)
     const ended = await client.ended(path)
     assert.deepEqual([ended.json.status, ended.json.attempts.length], ['failed', 2], ended.text)
-    assert.deepEqual([(await client.ask('DELETE', path)).status, (await client.ask('GET', path)).status], [204, 404])
+    assert.deepEqual([(await client.ask('DELETE', path)).status, (await client.forget(path)).status, (await client.ask('GET', path)).status], [428, 204, 404])
   },
   'POST /start-job and GET /job-status/{id}': async (client) => {
     const { json } = await completed(client, await client.ask('POST', '/start-job', { body: { any: ['job', 'data'] } }))

@@ -104,7 +104,7 @@ describe('events', () => {
 
 describe('cancelling', () => {
   for (const kind of ['task', 'job'] as const) {
-    test(`DELETE ends a ${kind} at once; another one with its old ETag is a 412, and one without deletes it`, async () => {
+    test(`SPEC 4.1.DELETE: DELETE ends a ${kind} at once; a repeated one changes nothing, and one with the new ETag deletes it`, async () => {
       const path = await begin(60_000, kind)
       const before = (await client.ask('GET', path)).headers.get('etag') ?? ''
       const cancelled = await client.ask('DELETE', path)
@@ -113,15 +113,23 @@ describe('cancelling', () => {
       assert.equal((await client.ask('GET', path)).text, cancelled.text)
       const repeated = await client.ask('DELETE', path, { headers: { 'if-match': before } })
       assert.deepEqual([repeated.status, repeated.json.code], [412, 'precondition_failed'])
-      assert.equal((await client.ask('DELETE', path)).status, 204)
+      for (const headers of [{}, { 'if-match': '*' }]) {
+        const again = await client.ask('DELETE', path, { headers })
+        assert.deepEqual([again.status, again.text], [200, cancelled.text])
+      }
+      assert.equal((await client.ask('DELETE', path, { headers: { 'if-match': cancelled.headers.get('etag') ?? '' } })).status, 204)
       assert.equal((await client.ask('GET', path)).status, 404)
     })
   }
 
-  test('SPEC 4.1.DELETE: DELETE of a task that has ended deletes it', async () => {
+  test('SPEC 4.1.DELETE: DELETE of a task that has ended deletes it, if it has the ETag', async () => {
     const path = await begin(0)
     await client.ended(path)
-    assert.equal((await client.ask('DELETE', path)).status, 204)
+    for (const headers of [{}, { 'if-match': '*' }]) {
+      const { status, json } = await client.ask('DELETE', path, { headers })
+      assert.deepEqual([status, json.code], [428, 'precondition_required'])
+    }
+    assert.equal((await client.forget(path)).status, 204)
     assert.equal((await client.ask('GET', path)).status, 404)
     assert.equal((await client.ask('DELETE', path)).status, 404)
   })
