@@ -199,7 +199,7 @@ describe('diagnosis and tunnels', () => {
     assert.match(await connect('127.0.0.1:2', 'writer-1'), /^HTTP\/1\.1 403 /)
     assert.match(await connect('127.0.0.1:1', 'writer-1'), /^HTTP\/1\.1 502 [^]*x-request-id: /)
   })
-  test('SPEC 1.1, 4.1: with the demo tokens, all nine methods work as they come', async () => {
+  test('SPEC 1.1, 4.1.TRACE, 4.1.CONNECT: with the demo tokens, all nine methods work as they come', async () => {
     const demo = await startServer({ ...readConfig({ PORT: '0' }) })
     try {
       const demoPort = Number(new URL(demo.url).port)
