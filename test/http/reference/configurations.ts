@@ -182,7 +182,7 @@ async function ready(worker: ServerProcess): Promise<void> {
 
 /** The tests of all endpoints in one configuration. */
 export function worksWith(name: string, { env, workerApart = false }: Configuration): void {
-  describe(`issue 15: every endpoint works with ${name}`, () => {
+  describe(`every endpoint works with ${name}`, () => {
     const client = new Client('')
     const processes: ServerProcess[] = []
     before(async () => {

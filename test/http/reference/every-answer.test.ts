@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { useReference } from '../kit/reference.js'
 import { Wire } from '../kit/wire.js'
 
-describe('issue 15: X-Request-Id and the RateLimit fields are on every answer', () => {
+describe('X-Request-Id and the RateLimit fields are on every answer', () => {
   const client = useReference()
   const ID = /^[\w-]{16,}$/
 

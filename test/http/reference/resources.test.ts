@@ -52,7 +52,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     assert.deepEqual([(await ask('GET', '/api/users/999999999')).status, (await ask('GET', '/api/users/x')).status, (await ask('GET', '/api/users/01')).status], [404, 404, 404])
     assert.notEqual((await create('ann-2@resources.example')).id, (await create('ann-3@resources.example')).id)
   })
-  test('POST with an Idempotency-Key creates one user, however often it is sent; another caller has keys of its own (issue 15, A2)', async () => {
+  test('POST with an Idempotency-Key creates one user, however often it is sent; another caller has keys of its own', async () => {
     const send = (token?: string) => ask('POST', '/api/users', {
       body: { email: `once-${token ?? 'own'}@resources.example` }, headers: { 'idempotency-key': '"once"' }, ...token !== undefined && { token },
     })

@@ -297,7 +297,7 @@ for (const binding of BINDINGS) {
       gate.resolve()
     })
 
-    test('issue 15, C13: one caller takes no more than its share of the waiting slots', async (t) => {
+    test('one caller takes no more than its share of the waiting slots', async (t) => {
       const { gate, work } = gated()
       const { start, call, tasks } = await site(t, binding, work, {
         maxWaiters: 100, maxWaitersPerOwner: 2, endpoints: { owner: ({ headers }) => String(headers['x-user']) },

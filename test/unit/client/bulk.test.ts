@@ -99,7 +99,7 @@ describe('bulk', () => {
     assert.deepEqual(JSON.parse(seen[0]?.body ?? ''), { updates: users(2) })
   })
 
-  test('issue 19: items deep in the body; pointers of errors are counted over all requests', async () => {
+  test('items deep in the body; pointers of errors are counted over all requests', async () => {
     const { client, seen } = fakeServer(({ body }) => {
       const { length } = JSON.parse(body)['a/b'].users as unknown[]
       const details = [{ pointer: `/a~1b/users/${length - 1}/email`, message: 'is required' }, { pointer: '/other', message: 'is odd' }]

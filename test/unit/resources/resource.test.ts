@@ -55,7 +55,7 @@ describe('trace', () => {
   const thing = resource({ GET: page, TRACE: trace({ echo: ['X-Client-Version'] }) })
   test('SPEC 4.1.TRACE: the request is echoed without secrets', async () => {
     const secret = { 'authorization': 'Bearer s1', 'cookie': 's2', 'proxy-authorization': 's3', 'x-api-key': 's4', 'x-auth-token': 's5', 'x-internal': 's6', 'x-forwarded-for': 's7', 'forwarded': 's8' }
-    // What proxies that know the user add (issue 15, C17).
+    // What proxies that know the user add.
     const identity = Object.fromEntries([
       'X-Goog-IAP-JWT-Assertion', 'X-Goog-Authenticated-User-Email', 'Cf-Access-Jwt-Assertion', 'Cf-Connecting-Ip', 'X-Amzn-Oidc-Data', 'X-Ms-Client-Principal',
       'X-Ms-Client-Principal-Name', 'Remote-User', 'X-Remote-User', 'X-Email', 'X-Real-IP', 'True-Client-IP', 'Ssl-Client-Cert', 'From', 'Referer',
