@@ -79,7 +79,10 @@ export function tunnel<C = unknown>(options: TunnelOptions<C>): ConnectListener 
       const message = 'A tunnel leads to a host and a port, such as example.com:443.'
       throw httpError('bad_request', { message })
     }
-    if (!rules.allows(target)) throw httpError('forbidden', { message: 'No tunnel leads there.' })
+    if (!rules.allows(target)) {
+      const message = 'No tunnel leads there: tunnel({ allow }) does not name this target.'
+      throw httpError('forbidden', { message })
+    }
     if (open >= maxTunnels) throw httpError('overloaded', { headers: { 'retry-after': '5' } })
     open++
     try {

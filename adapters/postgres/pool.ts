@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import timers from 'node:timers'
 import type { PostgresPool, PostgresPoolClient } from './client.js'
 import type { Connections, Query, Running, Subscriber, Subscription } from './connections.js'
-import { isBroken } from './faults.js'
+import { isBroken, sqlState } from './faults.js'
 import { LateStatements } from './late-statements.js'
 import { openSubscription } from './subscription.js'
 
@@ -78,7 +78,7 @@ export class PoolConnections implements Connections {
           running = undefined
         }
       }
-      await query('BEGIN')
+      await query('BEGIN ISOLATION LEVEL READ COMMITTED')
       const result = await work(query)
       await query('COMMIT')
       return result
@@ -125,7 +125,7 @@ export class PoolConnections implements Connections {
       state.replies = this.replies
       try {
         await assertIdle(client)
-        const { rows } = await this.run(client, text, values as unknown[])
+        const { rows } = await this.run(client, text, values as unknown[], state)
         this.release(state, false)
         return rows as Row[]
       } catch (error) {
@@ -172,11 +172,21 @@ export class PoolConnections implements Connections {
     return rows.finally(() => { clearTimeout(timer) })
   }
 
-  private run(
-    client: PostgresPoolClient, text: string, values: unknown[],
+  /**
+   * Runs a statement. It may fail with 40001 if the default isolation level of the database is above
+   * READ COMMITTED. Then it has changed nothing and is repeated, until its time is over.
+   */
+  private async run(
+    client: PostgresPoolClient, text: string, values: unknown[], state: StatementState,
   ): Promise<{ readonly rows: unknown[] }> {
-    if (!this.preparesStatements) return client.query(text, values)
-    return client.query({ name: statementName(text), text, values })
+    for (;;) {
+      try {
+        if (!this.preparesStatements) return await client.query(text, values)
+        return await client.query({ name: statementName(text), text, values })
+      } catch (error) {
+        if (state.cancelled || sqlState(error) !== '40001') throw error
+      }
+    }
   }
 
   private release({ cancelled, client }: StatementState, destroy: boolean): void {

@@ -5,6 +5,9 @@ import { requestOf } from './request.js'
 const JSON_BODY = Buffer.from(BODY)
 const ASYNC = { prefer: 'respond-async', 'content-type': 'application/json' }
 
+/** Deadline of calls in milliseconds. Valgrind makes a process 50 times slower. */
+export const TIMEOUT_MS = 60_000
+
 /** Submits a task and checks that it is accepted. */
 export function submit(handler: Handler<Record<never, never>>): Promise<HttpResponse> {
   return call(handler, requestOf('POST', '/reports', ASYNC, JSON_BODY), 202)

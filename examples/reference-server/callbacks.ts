@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
-import { HttpError, type Callbacks, type FindCallback } from 'longhaul'
+import { HttpError, isHttpError, type Callbacks, type FindCallback } from 'longhaul'
 import type { Queue } from 'longhaul/queues'
-import { callbacks, httpSender } from 'longhaul/callbacks'
+import { callbacks, httpSender, type CallbackSender } from 'longhaul/callbacks'
 import type { Context, Token } from './auth.js'
 
 /** Settings of callbacks from the environment. */
@@ -18,13 +18,30 @@ export function openCallbacks(config: CallbackConfig, queue: Queue): Callbacks {
   const { callbackSecret, tokens, callbackAllow = [] } = config
   const secrets = callbackSecrets(tokens)
   return callbacks({
-    sender: httpSender({ allow: callbackAllow }), queue,
+    sender: openSender(callbackAllow), queue,
     secrets: (owner) => {
       const secret = callbackSecret ?? secrets.get(owner ?? '')
       if (secret === undefined) throw new HttpError(403, 'forbidden', { message: 'There is no secret to sign your callbacks with.' })
       return [secret]
     },
   })
+}
+
+/** Opens a sender that refuses a private host in the words of an operator of this server. */
+function openSender(allow: readonly string[]): CallbackSender {
+  const sender = httpSender({ allow })
+  return {
+    send: (request) => sender.send(request),
+    check: (url) => {
+      try {
+        sender.check(url)
+      } catch (error) {
+        if (!isHttpError(error)) throw error
+        const { status, code, message } = error
+        throw new HttpError(status, code, { message: message.replace('httpSender({ allow })', 'CALLBACK_ALLOW') })
+      }
+    },
+  }
 }
 
 /**

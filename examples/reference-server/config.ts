@@ -19,8 +19,8 @@ export interface Config extends CallbackConfig, EngineConfig {
   readonly drainMs?: number
   /** Answers TRACE. Default: it is a 405. */
   readonly trace?: boolean
-  /** Targets of tunnels, `host:port` each. Default: none, and CONNECT is a 501. */
-  readonly connectAllow?: readonly string[]
+  /** Targets of tunnels, `host:port` each; `self` is the address of this server. Default: none, and CONNECT is a 501. */
+  readonly connectAllow?: readonly string[] | 'self'
 }
 
 /** A setting that can't work. Its message says what to do, and is all that the operator is shown. */
@@ -36,6 +36,8 @@ const isDemo = ({ token }: Token): boolean => token.startsWith('demo-')
 /** Reads the settings. Throws a `ConfigError` for one that can't work. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const tokens = readTokens(env['AUTH_TOKENS'] ?? DEMO_TOKENS)
+  // All methods of SPEC 4.1 work as they come where the server is only tried out.
+  const demo = env['AUTH_TOKENS'] === undefined
   if (env['NODE_ENV'] === 'production' && tokens.some(isDemo)) {
     throw new ConfigError('The demo tokens are no secret, so they are refused when NODE_ENV is production; set AUTH_TOKENS to token=subject:role[,…] with tokens of your own.')
   }
@@ -50,7 +52,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     host: env['HOST'] || '127.0.0.1', port: readPort(env['PORT'] || '3000'), tokens, redisUrl, worker,
     drainMs: readDrain(env['DRAIN_MS'] || '10000'),
     rateLimit: readRateLimit(env['RATE_LIMIT'] || '600'), database, blobsFolder: readBlobs(env['BLOBS_DIR'] || undefined, redisUrl),
-    trace: readTrace(env['TRACE'] || 'off'), connectAllow: readConnectAllow(env['CONNECT_ALLOW']), ...readCallbacks(env),
+    trace: readTrace(env['TRACE'] || (demo ? 'on' : 'off')), connectAllow: readConnectAllow(env['CONNECT_ALLOW'], demo), ...readCallbacks(env),
   }
 }
 
@@ -113,7 +115,8 @@ function readTrace(text: string): boolean {
   throw new ConfigError(`TRACE must be on or off, not ${JSON.stringify(text)}.`)
 }
 
-function readConnectAllow(text: string | undefined): string[] {
+function readConnectAllow(text: string | undefined, demo: boolean): string[] | 'self' {
+  if (text === undefined && demo) return 'self'
   const allow = readList(text)
   try {
     if (allow.length > 0) tunnel({ allow })

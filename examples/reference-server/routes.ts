@@ -13,7 +13,8 @@ import type { NdjsonUsers } from './ndjson.js'
 import type { ApiDocument } from './openapi.js'
 import { operatorPools } from './operator-pools.js'
 import { processData } from './tasks/process-data.js'
-import { byJobData, byTaskAndData, startAt } from './select.js'
+import { processJob } from './tasks/process-job.js'
+import { byTaskAndData, startAt } from './select.js'
 import type { Users } from './users/repository.js'
 import { usersApi } from './users-api.js'
 import { versionedUsers } from './versions.js'
@@ -34,15 +35,13 @@ export interface Parts {
   readonly trace: boolean
 }
 
-/** Fields that TRACE may echo. They do not identify a client. */
-const TRIED = ['x-hop', 'x-test', 'x-custom', 'x-custom-header', 'x-trace-id', 'x-correlation-id']
-
 /** All routes of this server. Each route is protected separately, so that an unknown path is a 404. */
 export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens, kinds, trace: traced }: Parts): Handler<Context> {
   const owner = ({ context }: { context: Context }): string | undefined => context.principal?.subject
   const common = { owner, callback: callbackUrl, startAt, remove: 'forget' } as const
+  // A job has no callback and no start for later: members of those names are job data.
   const task = taskEndpoints<Context>(tasks, { ...common, statusPath: '/api/status/{id}' })
-  const job = taskEndpoints<Context>(tasks, { ...common, statusPath: '/job-status/{id}', format: jobFormat })
+  const job = taskEndpoints<Context>(tasks, { owner, remove: 'forget', statusPath: '/job-status/{id}', format: jobFormat })
   const started = taskEndpoints<Context>(tasks, { ...common, statusPath: '/task-status/{id}' })
 
   const uploads = ndjson.upload(task, { store, owner })
@@ -79,7 +78,7 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     'POST /api/status/{id}/retry': guarded(task.retry),
     'POST /api/status/{id}/callback': guarded(task.callback),
     // SPEC 4.7
-    'POST /start-job': guarded(job.submit(byJobData(tasks), { respond: 'always', emptyBody: {} })),
+    'POST /start-job': guarded(job.submit(processJob, { respond: 'always', emptyBody: {} })),
     'GET|HEAD|DELETE /job-status/{id}': guarded(job.status),
     'GET|HEAD /job-status/{id}/files/{name}': guarded(job.files),
     'GET|HEAD /job-status': guarded(job.list),
@@ -100,5 +99,5 @@ export function routes({ store, tasks, users, ndjson, bulk, document, demoTokens
     'GET|HEAD /admin/tasks': task.operatorList({ authorize: operatorsOnly }),
     'GET /admin/pools': compose(operatorsOnly, strictQuery(operatorPools(tasks))),
     'GET|HEAD /admin/overview': strictQuery(task.operatorOverview({ authorize: operatorsOnly })),
-  }, { ...traced && { trace: compose(authorize, trace({ echo: TRIED })) } })
+  }, { ...traced && { trace: compose(authorize, trace({ echo: 'all' })) } })
 }

@@ -1,10 +1,10 @@
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { compose, createTasks } from 'longhaul'
 import { cors } from 'longhaul/resources'
 import { rateLimit, requestId, timeouts } from 'longhaul/policies'
-import { attach, tunnel } from 'longhaul/node'
+import { attach, tunnel, type ConnectListener } from 'longhaul/node'
 import { authorize, identify, type Context } from './auth.js'
 import { openCallbacks } from './callbacks.js'
 import { publicTokens, type Config } from './config.js'
@@ -22,6 +22,9 @@ const ANSWERS_MS = 35_000
 const SEND_MS = 120_000
 /** Time that an idle connection is kept, in milliseconds. It is longer than that of clients and proxies, so that they close it first. */
 const IDLE_MS = 65_000
+
+/** Addresses to listen on that a client on this machine reaches as `localhost`. */
+const LOCAL = new Set(['127.0.0.1', '::1', '0.0.0.0', '::'])
 
 export interface StartOptions extends Config {
   /** Maximum time between two pieces of a body, in milliseconds. Default 60 000. */
@@ -71,9 +74,10 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
     requestTimeout: 0, headersTimeout: headMs, connectionsCheckingInterval: Math.min(30_000, headMs), keepAliveTimeout: IDLE_MS,
   })
   const told = [requestId<Context>(), identify(tokens), limited]
+  const tunnelTo = (allow: readonly string[]): ConnectListener => tunnel<Context>({ allow, policies: [...told, authorize] })
   attach<Context>(server, handler, {
     sendTimeoutMs: SEND_MS, policies: told,
-    ...connectAllow.length > 0 && { connect: tunnel<Context>({ allow: connectAllow, policies: [...told, authorize] }) },
+    ...connectAllow.length > 0 && { connect: connectAllow === 'self' ? tunnelToSelf(server, tunnelTo) : tunnelTo(connectAllow) },
   })
   const connections = new Connections(server)
 
@@ -91,6 +95,21 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
       await users.close()
     })(),
   }
+}
+
+/** Returns a listener whose tunnels lead to the server itself. Its address is known only when it listens. */
+function tunnelToSelf(server: Server, tunnelTo: (allow: readonly string[]) => ConnectListener): ConnectListener {
+  let own: ConnectListener | undefined
+  return (req, socket, head) => {
+    own ??= tunnelTo(ownAddresses(server.address() as AddressInfo))
+    return own(req, socket, head)
+  }
+}
+
+/** Returns the names under which a client on this machine reaches the server. */
+function ownAddresses({ address, port }: AddressInfo): string[] {
+  const hosts = LOCAL.has(address) ? ['localhost', '127.0.0.1', '[::1]'] : [address.includes(':') ? `[${address}]` : address]
+  return hosts.map((host) => `${host}:${port}`)
 }
 
 function addressOf({ address, family, port }: AddressInfo): string {

@@ -1,6 +1,6 @@
 // Checks what `npm pack` puts into the tarball.
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { check, manifest, root } from './run.mjs'
 
 const ALLOWED = [
@@ -12,6 +12,8 @@ const ALLOWED = [
   /^examples\/.+$/,
   /^(?:package\.json|README\.md|LICENSE|CHANGELOG\.md|CONTRIBUTING\.md)$/
 ]
+/** The page whose links lead to the tests that prove it. It says that they are in the repository. */
+const EVIDENCE = 'docs/guarantees.md'
 const PAPERS = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md']
 
 /** @param {string[]} packed paths in the tarball */
@@ -20,11 +22,13 @@ export function checkPacked(packed) {
     packed.filter((path) => !ALLOWED.some((pattern) => pattern.test(path))))
   none('packed: README, LICENSE and CHANGELOG', PAPERS.filter((path) => !packed.includes(path)))
 
-  // npm shows README, and node_modules has it, so its links must lead to packed files.
-  const links = [...text('README.md').matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, path]) => path)
-  check('packed: README has links', links.length > 0, 'there are none')
-  none(`packed: what README links to, ${links.length} links`,
-    links.filter((path) => !packed.some((file) => file === path || file.startsWith(`${path}/`))))
+  // npm shows README, and node_modules has the pages, so their links must lead to packed files.
+  const links = packed.filter((path) => path.endsWith('.md')).flatMap(linksOf)
+  check('packed: pages have links', links.length > 0, 'there are none')
+  none(`packed: what pages link to, ${links.length} links`, links
+    .filter(({ from, to }) => !(from === EVIDENCE && /^(?:test|src)\//.test(to)))
+    .filter(({ to }) => !packed.some((file) => file === to || file.startsWith(`${to}/`)))
+    .map(({ from, to }) => `${from}: ${to}`))
 
   const named = [manifest.main, manifest.module, manifest.types, manifest.bin, manifest.exports, manifest.typesVersions].flatMap(paths)
   none('packed: every file that package.json names', named.filter((path) => !packed.includes(path.replace(/^\.\//, ''))))
@@ -32,6 +36,12 @@ export function checkPacked(packed) {
   const code = packed.filter((path) => /\.c?js$/.test(path) && path.startsWith('dist/'))
   none('packed: no source map that is not there', code.filter((path) => text(path).includes('sourceMappingURL')))
   none('packed: no slow helpers', code.filter((path) => /_optionalChain|_nullishCoalesce/.test(text(path))))
+}
+
+/** Returns the links of a page to files, as paths from the root. */
+function linksOf(page) {
+  const prose = text(page).replaceAll(/^```[^]*?^```/gm, '')
+  return [...prose.matchAll(/\]\((?![\w+]+:|#)([^)#]+)/g)].map(([, path]) => ({ from: page, to: join(dirname(page), path) }))
 }
 
 function none(title, found) {

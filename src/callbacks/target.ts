@@ -30,7 +30,10 @@ export function readTarget(text: unknown, rules: AddressRules): URL {
   }
   const host = hostOf(url)
   if (host === '' || host.endsWith('.')) throw invalid()
-  if (rules.refuses(host)) throw forbidden('The callback URL must be of a public host.')
+  if (rules.refuses(host)) {
+    const others = 'or of one that httpSender({ allow }) names'
+    throw forbidden(`The callback URL must be of a public host, ${others}.`)
+  }
   return url
 }
 

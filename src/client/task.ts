@@ -95,7 +95,8 @@ export interface TaskHandle<R = unknown> {
   retry(options?: SignalOptions): Promise<TaskStatus<R>>
   /**
    * Deletes the task with its result and its files. Cancels it before, if it is not final. Resolves
-   * also if the server knows no such task any more.
+   * also if the server knows no such task any more. Sends `If-Match`, so that it deletes only the
+   * final task that it has read.
    *
    * @throws {ClientError} 409 `task_already_final`: the server does not delete tasks.
    *
@@ -127,7 +128,7 @@ export interface TaskHandle<R = unknown> {
   toJSON(): SavedTask
 }
 
-/** Tries of `cancel`. A task whose progress changes all the time has another tag at each try. */
+/** Tries of `cancel` and `forget`. A task whose progress changes all the time has another tag at each try. */
 const CANCEL_TRIES = 4
 
 const RESULT = { onProgress: 0, signal: 0 } satisfies Record<keyof ResultOptions, 0>
@@ -170,7 +171,9 @@ export function remoteTask<R>(
       const task = readStatus<R>(json)
       if (task) return task
     } catch (error) {
-      if (!(hasStatus(error, 409) && isDone((error as ClientError).code))) throw error
+      // 428: the task has ended, and the server would only delete it.
+      const refused = hasStatus(error, 409) || (method === 'DELETE' && hasStatus(error, 428))
+      if (!(refused && isDone((error as ClientError).code))) throw error
     }
     return read(signal)
   }
@@ -220,11 +223,19 @@ export function remoteTask<R>(
     async forget(options = {}) {
       checkNames('forget', options, SIGNAL)
       const { signal } = options
-      try {
-        // The answer to the first request may be that the task is cancelled now.
-        if ((await send('DELETE', signal)).status !== 204) await send('DELETE', signal)
-      } catch (error) {
-        if (!hasStatus(error, 404)) throw error
+      for (let tries = 1; ; tries++) {
+        try {
+          const { task, etag } = await readTagged(signal)
+          // Without a tag, a server cancels the task and deletes none.
+          const ifMatch = isFinal(task) ? etag : undefined
+          if ((await send('DELETE', signal, '', ifMatch)).status === 204) return
+          if (tries === CANCEL_TRIES) throw new ClientError('bad_answer', 'The server has not deleted the task.')
+        } catch (error) {
+          if (hasStatus(error, 404)) return
+          // It has ended or changed since it was read.
+          const changed = hasStatus(error, 412) || hasStatus(error, 428)
+          if (!changed || tries === CANCEL_TRIES) throw error
+        }
       }
     },
     file(file, options = {}) {

@@ -8,9 +8,10 @@ import { operation, response } from '../openapi/operation.js'
 export interface TraceOptions {
   /**
    * Names of further fields that are echoed, in any case. Name none that a proxy adds only for your
-   * server, or that identifies the client.
+   * server, or that identifies the client. `all` echoes every field whose name is not that of a
+   * credential: for a server without such a proxy. Default: none.
    */
-  readonly echo?: readonly string[]
+  readonly echo?: readonly string[] | 'all'
 }
 
 /** Fields that do not identify the client. Unknown fields are not echoed: proxies add their own. */
@@ -21,16 +22,16 @@ const HARMLESS = new Set([
   'pragma', 'prefer', 'priority', 'range', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site',
   'sec-fetch-user', 'te', 'traceparent', 'trailer', 'upgrade', 'user-agent', 'via', 'x-request-id',
 ])
-const SENSITIVE = new RegExp([
-  'auth', 'cookie', 'token', 'secret', 'passw', 'credential', 'session', 'signature', 'api-?key',
-  'csrf', 'forwarded', 'assertion', 'jwt', 'identity',
+const CREDENTIAL = new RegExp([
+  'auth', 'cookie', 'token', 'secret', 'passw', 'credential', 'session', 'signature',
+  '(?<!^idempotency-)key', 'csrf', 'xsrf', 'assertion', 'jwt', 'oidc', 'identity', 'principal', 'cert',
 ].join('|'))
 const KNOWN = { echo: 0 } satisfies Record<keyof TraceOptions, 0>
 
 /**
  * Answers TRACE (RFC 9110 section 9.3.8): 200 with the request as `message/http`. Only harmless
  * fields are echoed: `Accept`, `Host`, `Max-Forwards`, `User-Agent`, `Via` and similar ones, and
- * those in `echo`. The body is never read: a request with one is 400 `bad_request`.
+ * those in `echo`. Credentials never are. The body is never read: a request with one is 400 `bad_request`.
  *
  * @example
  * router({ 'POST /reports': handler }, { trace: trace() })
@@ -40,12 +41,15 @@ const KNOWN = { echo: 0 } satisfies Record<keyof TraceOptions, 0>
 export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
   checkNames('trace', options, KNOWN)
   const { echo: more = [] } = options
-  const shown = new Set(more.map((name) => name.toLowerCase()))
+  const shown = new Set((more === 'all' ? [] : more).map((name) => name.toLowerCase()))
   for (const name of shown) {
-    if (!SENSITIVE.test(name)) continue
+    if (!CREDENTIAL.test(name) && !name.includes('forwarded')) continue
     const reason = 'so it is not echoed (RFC 9110 section 9.3.8)'
     throw new TypeError(`trace: ${name} may say who the client is, ${reason}`)
   }
+  const isShown = more === 'all'
+    ? (name: string) => !CREDENTIAL.test(name)
+    : (name: string) => HARMLESS.has(name) || shown.has(name)
   const handler = (request: HttpRequest<C>): HttpResponse | undefined => {
     if (request.method !== 'TRACE') return undefined
     const { headers } = request
@@ -58,7 +62,7 @@ export function trace<C = unknown>(options: TraceOptions = {}): Handler<C> {
         'content-type': 'message/http', 'cache-control': 'no-store',
         'x-content-type-options': 'nosniff',
       },
-      body: echo(request, (name) => HARMLESS.has(name) || shown.has(name)),
+      body: echo(request, isShown),
     }
   }
   const shownRequest = response('The request, without what may be secret', {

@@ -68,12 +68,12 @@ export function jsonSchema<T = unknown, In = T>(
     try {
       if (first.validate(value)) return { value: value as T }
       if (!hasAtMost(value, MAX_COLLECTED_FROM)) {
-        return { issues: ajvIssues(first.validate.errors ?? [], MAX_DETAILS) }
+        return { issues: ajvIssues(first.validate.errors ?? [], MAX_DETAILS, own) }
       }
       all ??= compileAll(own, options) ?? first
       all.validate(value)
       const errors = all.validate.errors ?? first.validate.errors ?? []
-      return { issues: ajvIssues(errors, MAX_DETAILS) }
+      return { issues: ajvIssues(errors, MAX_DETAILS, own) }
     } catch (error) {
       // A schema that refers to itself recurses as deep as the value does.
       if (error instanceof RangeError) return { issues: [{ message: 'is nested too deeply' }] }

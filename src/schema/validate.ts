@@ -42,9 +42,24 @@ function toValidation<T>(result: StandardSchemaV1.Result<T>): Validation<T> {
 }
 
 function toDetails(issues: readonly StandardSchemaV1.Issue[]): ErrorDetail[] {
-  const details = issues.slice(0, MAX_DETAILS).map(({ message, path }) => ({
-    pointer: toPointer(path),
-    message: cutText(message, MAX_MESSAGE),
+  const details = issues.slice(0, MAX_DETAILS).map((issue) => ({
+    pointer: toPointer(issue.path),
+    message: cutText(plainMessage(issue), MAX_MESSAGE),
   }))
   return details.length > 0 ? details : [{ pointer: '', message: 'is not valid' }]
+}
+
+/**
+ * Returns the message of an issue, without a regular expression. zod (`pattern`), valibot
+ * (`requirement`) and arktype (`rule`) repeat that of the schema.
+ */
+function plainMessage(issue: StandardSchemaV1.Issue): string {
+  const { message, pattern, requirement, rule } = issue as StandardSchemaV1.Issue & {
+    readonly pattern?: unknown, readonly requirement?: unknown, readonly rule?: unknown,
+  }
+  const sources = [pattern, requirement instanceof RegExp ? requirement.source : rule]
+  const repeats = sources.some((source) => (
+    typeof source === 'string' && source !== '' && message.includes(source)
+  ))
+  return repeats ? 'does not match the pattern' : message
 }

@@ -8,7 +8,7 @@ import { postgresUrl } from '../servers/postgres-url.js'
 const pool = new pg.Pool({ connectionString: await postgresUrl(), max: 20 })
 after(() => pool.end())
 
-test('issue 17.2: of many jobs each runs or was removed, never both', async () => {
+test('of many jobs each runs or was removed, never both', async () => {
   const options = { pool, name: 'removal', timeoutMs: 10_000 }
   const producer = new PostgresQueue(options)
   const workers = [new PostgresQueue(options), new PostgresQueue(options)]

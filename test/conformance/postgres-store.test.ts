@@ -20,6 +20,12 @@ describe('PostgresStore', { concurrency: 8 }, () => {
   conforms(pooler.url, 'behind PgBouncer in transaction mode')
 })
 
+describe('PostgresStore whose database is serializable by default', () => {
+  const url = new URL(server.url)
+  url.searchParams.set('options', '-c default_transaction_isolation=serializable')
+  conforms(url.href, 'in races')
+})
+
 describe('PostgresStore on PGlite', () => {
   storeConformance(runner, async () => ({ store: postgres({ pool: pglite }).store }), {
     toleranceMs: 200, title: 'on PGlite',

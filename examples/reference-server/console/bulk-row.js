@@ -75,7 +75,7 @@ export class BulkRow {
     }
     input.setAttribute('aria-invalid', 'true')
     input.setAttribute('aria-describedby', fault.id)
-    // Long patterns help nobody; the first is the plainest.
+    // The first message is the plainest.
     fill(fault, h('code', {}, `/${name}`), ` ${faults[0].message}`)
   }
 }

@@ -3,6 +3,7 @@ import type { Blobs } from 'longhaul/stores'
 import { BulkUsers } from '../bulk.js'
 import { NdjsonUsers } from '../ndjson.js'
 import type { Users } from '../users/repository.js'
+import { anyTask } from './any-task.js'
 import { checksum } from './checksum.js'
 import { exportUsers } from './export-users.js'
 import { processData } from './process-data.js'
@@ -21,5 +22,5 @@ export interface Background {
 export function background(users: Users, blobs: Blobs): Background {
   const ndjson = new NdjsonUsers(users, blobs)
   const bulk = new BulkUsers(users, blobs)
-  return { ndjson, bulk, definitions: [wait, checksum, exportUsers(users), processData, processJob, ...ndjson.tasks, ...bulk.tasks] }
+  return { ndjson, bulk, definitions: [wait, checksum, exportUsers(users), anyTask, processData, processJob, ...ndjson.tasks, ...bulk.tasks] }
 }

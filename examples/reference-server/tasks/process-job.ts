@@ -4,7 +4,7 @@ import { defineTask } from 'longhaul'
 /** Data up to this many bytes of JSON are in the result. */
 const SHOWN_BYTES = 65_536
 
-/** Accepts any job data, because SPEC 4.7 does not define it. Returns its size, its SHA-256 and the data. */
+/** Accepts any job data (SPEC 4.7), and interprets nothing of it. Returns its size, its SHA-256 and the data. */
 export const processJob = defineTask<unknown, { message: string }>({
   name: 'process-job',
   run: (data) => {

@@ -48,11 +48,11 @@ export interface TaskEndpointsOptions<C = unknown> {
    */
   readonly startAt?: FindStart<C>
   /**
-   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task, and is a 409
-   * for a final one. `forget`: also deletes a final task, and all that it owns, with a 204. If a
-   * client repeats a DELETE because the answer was lost, the first one cancels the task and the
-   * second one deletes it. With `If-Match` and the `ETag` of the status, the second one is a 412.
-   * Default `cancel`.
+   * Effect of a DELETE of the status resource. `cancel`: cancels an unfinished task. A final one
+   * gets a 409 `task_already_final`. `forget`: also deletes a final task, and all that it owns, if
+   * `If-Match` has the `ETag` of its status. The response is a 204. Without that tag it is a 428
+   * `precondition_required`, and with an old one a 412. With both, a repeated DELETE of a task that
+   * the first one has cancelled gets the same 200 again. Default `cancel`.
    */
   readonly remove?: 'cancel' | 'forget'
   /** Maximum time of `Prefer: wait=N`, in seconds. A longer wait ends then. Default 30. */

@@ -107,9 +107,12 @@ export function statusOperations(
       parameters: [id, requestFields.ifMatch],
       responses: {
         200: response('The task, cancelled', { schema: format.schema, headers }),
-        ...remove === 'forget' && { 204: response('The task was final and is deleted') },
+        ...remove === 'forget' && {
+          204: response('The task was final, If-Match had its ETag, and it is deleted'),
+        },
         ...errorResponses(
-          format.notFound, 'task_already_final', 'precondition_failed', 'store_unavailable',
+          format.notFound, remove === 'forget' ? 'precondition_required' : 'task_already_final',
+          'precondition_failed', 'store_unavailable',
         ),
       },
     }),

@@ -170,8 +170,9 @@ function tooManyStreams(own: boolean): HttpError {
 }
 
 /**
- * Cancels an unfinished task. Deletes a final one if the option `remove` allows it. Honours If-Match
- * and If-None-Match, so that a repeated request does not delete the task that the first has cancelled.
+ * Cancels an unfinished task. Deletes a final one if the option `remove` allows it and If-Match has
+ * its tag. Without a tag, a cancelled task stays as it is and the response is that of its cancel: the
+ * request may be a repetition, and DELETE is idempotent (RFC 9110 section 9.3.5).
  */
 async function remove<C>(
   settings: EndpointSettings<C>, request: HttpRequest<C>, id: string,
@@ -179,19 +180,30 @@ async function remove<C>(
   const { owner } = settings.requester(request)
   const isVisible = (task: { readonly owner?: OwnerId }) => belongsTo(task, owner)
   const check = preconditionOf(request)
-  if (settings.remove === 'forget') {
+  const namesTag = hasTag(request.headers['if-match'])
+  if (namesTag && settings.remove === 'forget') {
     const forgotten = await settings.service.forget(id, isVisible, check)
     if (forgotten === 'forgotten') return empty(204)
   }
   // A task that ends between the two calls is not deleted, because the client has not seen its end.
   const outcome = await settings.service.cancel(id, isVisible, check)
   if (!outcome) throw httpError(settings.format.notFound)
-  if (!outcome.moved) throw httpError('task_already_final')
+  if (!outcome.moved && (namesTag || outcome.task.state !== 'cancelled')) {
+    if (settings.remove === 'cancel') throw httpError('task_already_final')
+    const message = 'The task has ended; to delete it, send its ETag in If-Match.'
+    throw httpError('precondition_required', { message })
+  }
+  if (!outcome.moved && isConditional(request)) requirePreconditions(request, outcome.task)
   return jsonText(
     200,
     settings.format.toText(outcome.task, settings.path.of(request.mountPath, id)),
     statusHeaders(outcome.task),
   )
+}
+
+/** Returns true for an If-Match with an entity tag. `*` matches every state of a task. */
+function hasTag(ifMatch: string | readonly string[] | undefined): boolean {
+  return ifMatch !== undefined && String(ifMatch).trim() !== '*'
 }
 
 /** Returns a function that throws 412 `precondition_failed` for a task whose tag does not match. */

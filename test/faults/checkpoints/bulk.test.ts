@@ -1,4 +1,4 @@
-// Bulk tasks whose worker is killed at random points (issue 19.2), by real processes. The long form: KILLS=100 LINES=1000000.
+// Bulk tasks whose worker is killed at random points, by real processes. The long form: KILLS=100 LINES=1000000.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import type { BulkItem, BulkTaskResult } from '../../../src/bulk/index.js'
@@ -61,11 +61,11 @@ for (const { name, ...web } of webs) describe(`a bulk task on ${name} whose work
     assert.deepEqual(failed, numbers.filter((n) => statusOf(n) !== 201))
   }
 
-  test('19.2: with a cursor each item is written once, and the report is that of an undisturbed run', async (t) => {
+  test('with a cursor each item is written once, and the report is that of an undisturbed run', async (t) => {
     assert.deepEqual(await run(t, 'bulkOnce'), expected)
   })
 
-  test('19.2: without a cursor each item is written, at most one batch twice for each kill, with the same report', async (t) => {
+  test('without a cursor each item is written, at most one batch twice for each kill, with the same report', async (t) => {
     const rows = await run(t, 'bulkAtLeastOnce')
     assert.deepEqual([...new Set(rows)], expected)
     t.diagnostic(`${rows.length - expected.length} of ${ITEMS} items were written again, after ${KILLS} kills`)

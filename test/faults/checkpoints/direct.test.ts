@@ -1,4 +1,4 @@
-// Direct uploads with an Idempotency-Key whose process is killed (issue 19.4): another process takes the rest.
+// Direct uploads with an Idempotency-Key whose process is killed: another process takes the rest.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
@@ -118,7 +118,7 @@ describe(`a direct upload whose process is killed ${KILLS} times`, { concurrency
       assert.deepEqual(json.summary, { total: LINES, succeeded: LINES, failed: 0 })
     }
 
-    test(`19.4: ${name}, without a cursor each line is written, at most one batch twice for each kill, with the report of the whole`, async () => {
+    test(`${name}, without a cursor each line is written, at most one batch twice for each kill, with the report of the whole`, async () => {
       const { answer } = await run('/at-least-once')
       checkReport(answer)
       const rows = await site.rows.of('at-least-once')
@@ -126,7 +126,7 @@ describe(`a direct upload whose process is killed ${KILLS} times`, { concurrency
       assert.ok(rows.length - LINES <= KILLS * BATCH, `${rows.length - LINES} lines were written again`)
     })
 
-    test(`19.4: ${name}, with a cursor each line is written once, with the report of the whole`, async () => {
+    test(`${name}, with a cursor each line is written once, with the report of the whole`, async () => {
       const { out, answer } = await run('/once')
       checkReport(answer)
       const ids = new Set(out.match(/(?<=^upload ).+$/gm))

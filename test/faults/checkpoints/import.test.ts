@@ -1,4 +1,4 @@
-// Imports whose worker is killed at random points (issue 19.2), by real processes. The long form: KILLS=100 LINES=1000000.
+// Imports whose worker is killed at random points, by real processes. The long form: KILLS=100 LINES=1000000.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import type { UploadResult } from '../../../src/ndjson/index.js'
@@ -39,13 +39,13 @@ for (const { name, ...web } of webs) describe(`an import on ${name} whose worker
     assert.deepEqual(errors.map(({ line }) => line), failed.slice(0, 1000).map((n) => n + 1))
   }
 
-  test('19.2: with a cursor each line is written once, and the report is that of an undisturbed import', async (t) => {
+  test('with a cursor each line is written once, and the report is that of an undisturbed import', async (t) => {
     const { rows, result } = await run(t, 'once')
     assert.deepEqual(rows, expected)
     checkReport(result)
   })
 
-  test('19.2: without a cursor each line is written, at most one batch twice for each kill, with the same report', async (t) => {
+  test('without a cursor each line is written, at most one batch twice for each kill, with the same report', async (t) => {
     const { rows, result } = await run(t, 'atLeastOnce')
     assert.deepEqual([...new Set(rows)], expected)
     assert.ok(rows.length - expected.length <= KILLS * BATCH, `${rows.length - expected.length} lines were written again`)

@@ -9,7 +9,7 @@ import { said } from './site.js'
 
 stopAfterwards()
 
-test('19.2: PGlite in a folder: a killed import fails with task_interrupted, and its retry continues at the last committed line', async (t) => {
+test('PGlite in a folder: a killed import fails with task_interrupted, and its retry continues at the last committed line', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-pglite-'))
   t.after(() => { rmSync(folder, { recursive: true, force: true }) })
   const start = (...args: string[]) => (

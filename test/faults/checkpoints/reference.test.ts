@@ -1,4 +1,4 @@
-// An import of the reference server whose process is killed (issue 19.7), by real processes.
+// An import of the reference server whose process is killed, by real processes.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { startProcess, stopAfterwards, type ServerProcess } from '../../http/kit/process.js'
@@ -109,7 +109,7 @@ async function importWithKill({ client, killAndRestart }: Site, count: number): 
 for (const { name, url, count } of databases) {
   describe(`an import of the reference server on ${name} goes on at the last committed line, with the same report`, () => {
     for (const [what, start] of Object.entries({ 'its worker': webAndWorker, 'the one process of the server': oneProcess })) {
-      test(`19.7: when ${what} is killed`, async (t) => {
+      test(`when ${what} is killed`, async (t) => {
         const site = await start(url)
         t.after(site.end)
         await importWithKill(site, count)

@@ -1,4 +1,4 @@
-// What a worker does with its checkpoint when it is stopped or suspended (issue 19.1 and 19.5), by real processes.
+// What a worker does with its checkpoint when it is stopped or suspended, by real processes.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { stopAfterwards } from '../../http/kit/process.js'
@@ -17,7 +17,7 @@ const databases = {
 const webs = await Promise.all(Object.entries(databases).map(async ([name, url]) => ({ name, ...await openWeb(url) })))
 
 for (const { name, tasks, definitions: { count }, worker } of webs) describe(`a worker on ${name}`, () => {
-  test('19.5: SIGTERM: another worker continues from the checkpoint within a second, and no attempt is used', async (t) => {
+  test('SIGTERM: another worker continues from the checkpoint within a second, and no attempt is used', async (t) => {
     const first = await worker(t)
     const { taskId } = await tasks.submit(count, { to: 400 })
     await said(first, /step 20\n/)
@@ -36,7 +36,7 @@ for (const { name, tasks, definitions: { count }, worker } of webs) describe(`a 
     assert.equal((end.result as unknown as { from: number }).from, last + 1)
   })
 
-  test('19.1: SIGSTOP: the save of a worker that was suspended is refused and ends its run, and the task is completed by the other', async (t) => {
+  test('SIGSTOP: the save of a worker that was suspended is refused and ends its run, and the task is completed by the other', async (t) => {
     const first = await worker(t)
     const { taskId } = await tasks.submit(count, { to: 150 })
     await said(first, /step 20\n/)
@@ -52,7 +52,7 @@ for (const { name, tasks, definitions: { count }, worker } of webs) describe(`a 
     assert.equal((end.result as unknown as { from: number }).from, Number(from))
   })
 
-  test('19.1: SIGKILL: the next worker continues at the last saved value', async (t) => {
+  test('SIGKILL: the next worker continues at the last saved value', async (t) => {
     const first = await worker(t)
     const { taskId } = await tasks.submit(count, { to: 60 })
     await said(first, /step 20\n/)

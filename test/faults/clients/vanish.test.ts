@@ -62,7 +62,7 @@ test('a client that disconnects during its direct answer aborts the run, and not
   await assertQuiet(made)
 })
 
-test('with an Idempotency-Key the run does not follow its client: cut connections and retries are one run (issue 15, A1)', async (t) => {
+test('with an Idempotency-Key the run does not follow its client: cut connections and retries are one run', async (t) => {
   const made = await vanishing(t)
   for (let n = 0; n < 3; n++) {
     const socket = await made.open()

@@ -52,7 +52,7 @@ function tasksHere(t: TestContext): Tasks {
   return tasks
 }
 
-test('issue 15.9: a rate limit of 5 lets exactly 5 of 200 requests pass, whatever clocks the processes have', async () => {
+test('a rate limit of 5 lets exactly 5 of 200 requests pass, whatever clocks the processes have', async () => {
   const env = { REDIS_URL: `${redis.url}/1`, WORKER: 'off', RATE_LIMIT: '5', AUTH_TOKENS: 'a=ann:reader' }
   const processes = [0, -HOUR, HOUR].map((seconds) => startProcess({ ...env, ...seconds !== 0 && skewedBy(seconds) }))
   const urls = await Promise.all(processes.map((each) => each.url()))
@@ -71,7 +71,7 @@ test('issue 15.9: a rate limit of 5 lets exactly 5 of 200 requests pass, whateve
   for (const each of processes) assert.deepEqual(await each.exited, { code: 0, signal: null }, each.err)
 })
 
-describe('issue 15.9: a process whose clock is off', { concurrency: true }, () => {
+describe('a process whose clock is off', { concurrency: true }, () => {
   for (const seconds of [-16, 16, -600, 600]) {
     test(`by ${String(seconds)} s keeps its running work, and its results can be read`, async (t) => {
       const here = tasksHere(t)
@@ -107,7 +107,7 @@ describe('issue 15.9: a process whose clock is off', { concurrency: true }, () =
   })
 })
 
-test('issue 15.9: a wait of a second ends after a second, though the clock is set back by an hour meanwhile', async () => {
+test('a wait of a second ends after a second, though the clock is set back by an hour meanwhile', async () => {
   const file = join(folder, 'waiter')
   writeFileSync(file, '+0\n')
   const child = start('waiter.ts', file, skewedByFile(file))
@@ -126,7 +126,7 @@ async function startQueue(url: string, role: 'work' | 'enqueue' | 'enqueue-long'
 
 const postgres = await postgresUrl()
 for (const [database, url] of [['Redis', redis.url], ['PostgreSQL', postgres]] as const) {
-  describe(`issue 15.9: on ${database} a delayed job runs when it is due,`, { concurrency: true }, () => {
+  describe(`on ${database} a delayed job runs when it is due,`, { concurrency: true }, () => {
     const cases = [['that took it in is behind', -HOUR, 0], ['that took it in is ahead', HOUR, 0], ['that runs it is ahead', 0, HOUR],
       ['that runs it is behind', 0, -HOUR]] as const
     for (const [at, [which, producer, worker]] of cases.entries()) {
@@ -144,7 +144,7 @@ for (const [database, url] of [['Redis', redis.url], ['PostgreSQL', postgres]] a
   })
 }
 
-describe('issue 17.2: on PostgreSQL a live worker keeps its job,', { concurrency: true }, () => {
+describe('on PostgreSQL a live worker keeps its job,', { concurrency: true }, () => {
   const cases = [['its clock is behind', -HOUR, 0], ['its clock is ahead', HOUR, 0], ['another clock is ahead', 0, HOUR], ['another clock is behind', 0, -HOUR]] as const
   for (const [at, [which, own, others]] of cases.entries()) {
     test(`though ${which} by an hour`, async () => {

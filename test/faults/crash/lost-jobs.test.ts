@@ -1,4 +1,4 @@
-// Records without a job (issue 15, B5), by real processes on a real Redis and BullMQ.
+// Records without a job, by real processes on a real Redis and BullMQ.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { eventually } from '../../../src/conformance/waiting.js'
@@ -17,7 +17,7 @@ async function loseJobs(): Promise<void> {
   await redis.del(...keys)
 }
 
-test('15.5: a web process that dies between record and job leaves a task that a worker finds and runs', async () => {
+test('a web process that dies between record and job leaves a task that a worker finds and runs', async () => {
   const crashing = await start('web', 'created task')
   // With a key its client knows of the task before the answer: a retry would be told of it.
   await assert.rejects(submit(new Client(await crashing.url()), {}, 'before-the-job'))
@@ -31,7 +31,7 @@ test('15.5: a web process that dies between record and job leaves a task that a 
   await end(worker)
 })
 
-test('15.5: accepted tasks whose jobs are lost run all the same', async () => {
+test('accepted tasks whose jobs are lost run all the same', async () => {
   const ids = await Promise.all(Array.from({ length: 10 }, async () => String((await submit(client, {})).json.taskId)))
   await loseJobs()
   const [one, two] = await Promise.all([start('worker'), start('worker')])
@@ -42,7 +42,7 @@ test('15.5: accepted tasks whose jobs are lost run all the same', async () => {
   await Promise.all([end(one), end(two)])
 })
 
-test('15.5: a task whose input is too large for its record is enqueued again when its job is lost', async () => {
+test('a task whose input is too large for its record is enqueued again when its job is lost', async () => {
   const { json: { taskId } } = await submit(client, { filling: 'x'.repeat(20_000) })
   await loseJobs()
   const worker = await start('worker')
@@ -51,7 +51,7 @@ test('15.5: a task whose input is too large for its record is enqueued again whe
   await end(worker)
 })
 
-test('15.5: a task whose worker died and whose job is lost fails, task_lost, once a run may not take longer', async () => {
+test('a task whose worker died and whose job is lost fails, task_lost, once a run may not take longer', async () => {
   const { json: { taskId } } = await submit(client, { endless: true })
   const killed = await start('worker')
   await eventually(async () => await runs(taskId) === 1, 30_000, 'the work runs')
@@ -63,7 +63,7 @@ test('15.5: a task whose worker died and whose job is lost fails, task_lost, onc
   await end(worker)
 })
 
-test('15.5: a run that continues although its job is lost may finish', async () => {
+test('a run that continues although its job is lost may finish', async () => {
   const worker = await start('worker')
   const { json: { taskId } } = await submit(client, { ms: 4000 })
   await eventually(async () => await runs(taskId) === 1, 30_000, 'the work runs')

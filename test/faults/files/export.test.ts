@@ -1,4 +1,4 @@
-// Exports whose worker is killed or stopped between and within parts (issue 19.2), by real processes.
+// Exports whose worker is killed or stopped between and within parts, by real processes.
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'

@@ -45,7 +45,7 @@ async function serverOf(t: TestContext): Promise<PostgresServer> {
 }
 
 for (const [fault, strike] of Object.entries(FAULTS)) {
-  describe(`issue 17.2: while PostgreSQL ${fault},`, () => {
+  describe(`while PostgreSQL ${fault},`, () => {
     test('an idle worker closes in time, and then ends by itself with its pool open', async (t) => {
       const server = await serverOf(t)
       const worker = await startWorker(server.url, 'idle')
@@ -73,7 +73,7 @@ for (const [fault, strike] of Object.entries(FAULTS)) {
   })
 }
 
-test('issue 17.2: a worker ends by itself with the pool closed too', async (t) => {
+test('a worker ends by itself with the pool closed too', async (t) => {
   const server = await serverOf(t)
   const worker = await startWorker(server.url, 'closed', { pool: 'closed' })
   await closesInTime(worker)
@@ -81,7 +81,7 @@ test('issue 17.2: a worker ends by itself with the pool closed too', async (t) =
   assert.deepEqual(await server.query('select 1 from pg_stat_activity where application_name <> \'\' and pid <> pg_backend_pid()'), [])
 })
 
-test('issue 17.2: a queue that is closed at once leaves no connection behind', async (t) => {
+test('a queue that is closed at once leaves no connection behind', async (t) => {
   const server = await serverOf(t)
   const pool = new pg.Pool({ connectionString: server.url })
   for (let at = 0; at < 5; at++) {

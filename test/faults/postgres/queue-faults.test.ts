@@ -47,7 +47,7 @@ function open(t: TestContext, url: string, name: string, options: Partial<Postgr
   }
 }
 
-test('issue 17.2: a worker that is killed with kill -9 in the middle of a run leaves its job to another one', async (t) => {
+test('a worker that is killed with kill -9 in the middle of a run leaves its job to another one', async (t) => {
   const { queue, add } = open(t, server.url, 'killed')
   const worker = await startWorker(server.url, 'killed')
   await queue.enqueue({ id: 'long', taskId: 'long', name: 'work', input: 3000 })
@@ -62,7 +62,7 @@ test('issue 17.2: a worker that is killed with kill -9 in the middle of a run le
   await eventually(async () => !await queue.has('long'), HEALED_MS, 'it is done')
 })
 
-describe('issue 17.2: a queue', { concurrency: true }, () => {
+describe('a queue', { concurrency: true }, () => {
   test('works again after the server was killed, and runs what it had accepted', async (t) => {
     const own = await startPostgres({ fsync: true })
     t.after(() => own.stop())

@@ -42,7 +42,7 @@ async function endInTime(processes: Readonly<Record<string, ServerProcess>>): Pr
 }
 
 for (const [fault, strike] of Object.entries(FAULTS)) {
-  describe(`issue 17.5: on SIGTERM, while PostgreSQL ${fault},`, () => {
+  describe(`on SIGTERM, while PostgreSQL ${fault},`, () => {
     test('idle processes of the reference server end within their drain time', async (t) => {
       const server = await serverOf(t)
       const web = start('off', server)

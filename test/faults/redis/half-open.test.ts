@@ -30,7 +30,7 @@ function clientOf(t: TestContext, proxy: TcpProxy): Redis {
   return client
 }
 
-describe('issue 15.10: a connection that is half-open is replaced:', () => {
+describe('a connection that is half-open is replaced:', () => {
   test('the connection of the store', async (t) => {
     const proxy = await proxyTo(t)
     const store = new RedisStore({ client: clientOf(t, proxy) })
@@ -107,7 +107,7 @@ describe('issue 15.10: a connection that is half-open is replaced:', () => {
   }
 })
 
-test('issue 15.10: in a cluster the connection of each silent node is replaced', async (t) => {
+test('in a cluster the connection of each silent node is replaced', async (t) => {
   const servers = await clusterForFile()
   const proxies = await Promise.all(servers.map((server) => proxyTo(t, server)))
   const natMap = Object.fromEntries(servers.map(({ port }, at) => [`127.0.0.1:${String(port)}`, { host: '127.0.0.1', port: proxies[at]?.port ?? 0 }]))
@@ -125,7 +125,7 @@ test('issue 15.10: in a cluster the connection of each silent node is replaced',
   }, 2 * HEALED_MS, 'all nodes answer again')
 })
 
-test('issue 15.10: two web processes behind it answer again within seconds, and their accepted tasks continue', async (t) => {
+test('two web processes behind it answer again within seconds, and their accepted tasks continue', async (t) => {
   const proxy = await proxyTo(t)
   const env = { REDIS_URL: `redis://127.0.0.1:${String(proxy.port)}/2`, AUTH_TOKENS: 'writer-1=will:writer', RATE_LIMIT: '1000000' }
   const processes = [startProcess(env), startProcess(env)]

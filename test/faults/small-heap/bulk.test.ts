@@ -64,7 +64,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
     assert.equal(answer.items?.length, ITEMS)
   })
 
-  test('issue 19: reads an array deep in the body, among other members, and reports the items that failed', async () => {
+  test('reads an array deep in the body, among other members, and reports the items that failed', async () => {
     function* body(): Generator<Buffer> {
       yield Buffer.from(`{"meta":{"of":"crm","tags":[1,2]},"list":"${'x'.repeat(100_000)}","data":{"total":${ITEMS},"users":`)
       yield* users(ITEMS, (index) => (index % 1000 === 7 ? '{"name":"Nobody"}' : userText(index)))
@@ -77,7 +77,7 @@ describe('many records for a process with a heap of 64 MiB', () => {
   })
 
   for (const [name, filling] of [['a text without end', 'a'], ['nesting without end', '[']] as const) {
-    test(`issue 19: ${name} before a deep array is refused, and nothing is written`, async () => {
+    test(`${name} before a deep array is refused, and nothing is written`, async () => {
       function* body(): Generator<Uint8Array> {
         yield Buffer.from(filling === 'a' ? '{"meta":"' : '{"meta":')
         yield* repeat(Buffer.alloc(65_536, filling), 200_000_000)

@@ -77,7 +77,7 @@ async function hold(headers: (at: number) => Record<string, string>): Promise<vo
   }
 }
 
-describe('issue 15, C11: accepted bodies of 0.25 MiB of empty objects, in a process with a heap of 96 MiB', () => {
+describe('accepted bodies of 0.25 MiB of empty objects, in a process with a heap of 96 MiB', () => {
   const async = { prefer: 'respond-async' }
 
   test('waiting tasks are bounded by bytes: more get 503 queue_full, and all accepted tasks end', async () => {

@@ -86,7 +86,7 @@ async function uploadWithKills(url: string): Promise<void> {
   assert.equal(readFileSync(join(folder, 'runs'), 'utf8'), 'run\n')
 }
 
-describe('an upload whose processes are killed one after the other (issue 19)', () => {
+describe('an upload whose processes are killed one after the other', () => {
   test('a store on Redis, blobs in a folder: identical bytes, and the handler runs once', async () => {
     await uploadWithKills((await redisForFile()).url)
   })

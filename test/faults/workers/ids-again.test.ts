@@ -1,4 +1,4 @@
-// Ids of the host's own that are used again, on a real BullMQ (issue 15, B4).
+// Ids of the host's own that are used again, on a real BullMQ.
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'
@@ -33,7 +33,7 @@ function setUp(t: TestContext) {
   return { tasks, work, began, release }
 }
 
-test('15.4: an id is used again after cancel and delete, while the old job is still active: the new task completes', async (t) => {
+test('an id is used again after cancel and delete, while the old job is still active: the new task completes', async (t) => {
   const { tasks, work, began, release } = setUp(t)
   await tasks.submit(work, 'old', { id: 'order-7' })
   await eventually(() => began.length === 1, 10_000, 'the old task runs')
@@ -45,7 +45,7 @@ test('15.4: an id is used again after cancel and delete, while the old job is st
   assert.deepEqual([began, (await tasks.get('order-7'))?.result], [['old', 'new'], { message: 'new' }])
 })
 
-test('15.4: an id is used again and again after its end; 5, id-5, NaN and -5 are four tasks', async (t) => {
+test('an id is used again and again after its end; 5, id-5, NaN and -5 are four tasks', async (t) => {
   const { tasks, work, began } = setUp(t)
   const ids = ['5', 'id-5', 'NaN', '-5']
   for (const round of ['a', 'b', 'c']) {

@@ -1,4 +1,4 @@
-// An old worker and a new one on one Redis, and two applications with one queue (issue 15, B7 and B8), by real processes.
+// An old worker and a new one on one Redis, and two applications with one queue, by real processes.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { eventually } from '../../../src/conformance/waiting.js'
@@ -10,7 +10,7 @@ stopAfterwards()
 const { url } = await redisForFile()
 const numbers = Array.from({ length: 20 }, (_, n) => n)
 
-test('15.7: in a rolling deploy an old worker hands back jobs that only a new one can run: all 20 tasks complete, and onError receives each once', async (t) => {
+test('in a rolling deploy an old worker hands back jobs that only a new one can run: all 20 tasks complete, and onError receives each once', async (t) => {
   const web = webOf(t, url, 'new')
   const old = await startWorker(t, url, 'old')
   const ids = await Promise.all(numbers.map((n) => (n % 2 === 0 ? web.submit('audit', {}) : web.submit('report', { year: n, currency: 'EUR' }))))
@@ -24,7 +24,7 @@ test('15.7: in a rolling deploy an old worker hands back jobs that only a new on
   await completed(web, [both], ['old', 'new'])
 })
 
-test('15.8: two applications on one Redis with one queue: a worker of the other one hands back and reports, and all 40 tasks complete', async (t) => {
+test('two applications on one Redis with one queue: a worker of the other one hands back and reports, and all 40 tasks complete', async (t) => {
   const [shop, blog] = [webOf(t, url, 'shop'), webOf(t, url, 'blog')]
   const theirs = await startWorker(t, url, 'blog')
   const shops = await Promise.all(numbers.map((n) => shop.submit('report', { year: n })))

@@ -41,7 +41,7 @@ describe('in a browser', () => {
       const task = await client.submit<{ ms: number }>('/api/long-running-task', { task: 'wait', data: { ms: 1500 } })
       const result = await task.result({ onProgress: ({ progress }) => { done.push(progress?.done ?? 0) } })
       const again = await client.resume<{ ms: number }>(JSON.stringify(task)).result()
-      const long = await client.submit('/start-job', { ms: 60_000 })
+      const long = await client.submit('/api/long-running-task', { task: 'wait', data: { ms: 60_000 } })
       const cancelled = await long.cancel()
       const failure = await client.run('/api/long-running-task', { task: 'wait', data: { ms: 1, fail: true } }).catch((error: unknown) => error)
       return { done, ms: [result.ms, again.ms], status: cancelled.status, failed: longhaul.isTaskFailed(failure) && failure.code }
@@ -55,11 +55,11 @@ describe('in a browser', () => {
       const polling = longhaul.createClient({ headers: { authorization: 'Bearer writer-1' }, events: false, poll: { baseMs: 1 } })
       const statuses: string[] = []
       await polling.run('/api/long-running-task', { task: 'wait', data: { ms: 2500 } }, { onProgress: ({ status }) => { statuses.push(status) } })
-      const refused = await polling.submit('/api/long-running-task', { task: 'none', data: {} }).catch((error: unknown) => error)
+      const refused = await polling.submit('/api/long-running-task', { task: 'wait', data: { ms: -1 } }).catch((error: unknown) => error)
       return { statuses, code: longhaul.isClientError(refused) && refused.code }
     })
     assert.ok(seen.statuses.length >= 3, String(seen.statuses))
-    assert.deepEqual([seen.statuses.at(-1), seen.code], ['completed', 'unknown_task'])
+    assert.deepEqual([seen.statuses.at(-1), seen.code], ['completed', 'invalid_input'])
   })
 
   test('sends and reads records', async () => {
@@ -99,7 +99,7 @@ describe('in a browser', () => {
   test('rejects with the reason of an abort', async () => {
     const message = await page.evaluate(async () => {
       const controller = new AbortController()
-      const task = await client.submit('/start-job', { ms: 60_000 })
+      const task = await client.submit('/api/long-running-task', { task: 'wait', data: { ms: 60_000 } })
       const ended = task.result({ signal: controller.signal, onProgress: () => { controller.abort(new Error('enough')) } }).catch((error: unknown) => (error as Error).message)
       const said = await ended
       await task.cancel()

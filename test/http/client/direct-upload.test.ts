@@ -39,7 +39,7 @@ async function start(t: TestContext, cuts: number[]) {
   return { written, proxy, baseUrl, received: () => received }
 }
 
-describe('client.upload with an Idempotency-Key (issue 19)', () => {
+describe('client.upload with an Idempotency-Key', () => {
   const sources = {
     'an array': () => records,
     'a function': () => () => records,

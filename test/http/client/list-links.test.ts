@@ -13,7 +13,7 @@ await once(server, 'listening')
 const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 after(() => { server.close() })
 
-test('fetch of Node, which reads 16 KiB of fields, gets a list whose query has 8 kB (issue 15, D19)', async () => {
+test('fetch of Node, which reads 16 KiB of fields, gets a list whose query has 8 kB', async () => {
   const answer = await fetch(`${origin}/?start=200&filter=${'x'.repeat(8000)}`)
   const { next } = await answer.json() as { next: string }
   assert.deepEqual([answer.status, answer.headers.get('link')], [200, null])

@@ -23,7 +23,7 @@ async function* inChunks(all: Uint8Array, size: number): AsyncGenerator<Uint8Arr
   for (let at = 0; at < all.length; at += size) yield all.subarray(at, at + size)
 }
 
-describe('client.uploadFile (issue 19)', () => {
+describe('client.uploadFile', () => {
   test('a Blob: one PATCH, its type, and progress', async (t) => {
     const { api, seen } = await start(t)
     const progress: FileUploadProgress[] = []

@@ -68,15 +68,23 @@ export class ConsoleKit {
   }
 
   /** Sends a request without the page. */
-  async ask(token: string, method: string, path: string, body?: object): Promise<Response> {
+  async ask(token: string, method: string, path: string, body?: object, more: Record<string, string> = {}): Promise<Response> {
     return fetch(this.url + path, {
       method,
       headers: {
         'authorization': `Bearer ${token}`,
+        ...more,
         ...body && { 'content-type': 'application/json', 'prefer': 'respond-async' },
       },
       ...body && { body: JSON.stringify(body) },
     })
+  }
+
+  /** Deletes a task that has ended, without the page. */
+  async forget(token: string, id: string): Promise<void> {
+    const path = `/api/status/${id}`
+    const etag = (await this.ask(token, 'GET', path)).headers.get('etag') ?? ''
+    assert.equal((await this.ask(token, 'DELETE', path, undefined, { 'if-match': etag })).status, 204)
   }
 
   /** Submits a task without the page. Resolves with its id. */

@@ -23,7 +23,7 @@ describe('NDJSON upload', () => {
     assert.equal(await page.locator('#upload-report').innerText(), 'Read 5 records: 1 succeeded, 4 failed.')
     const text = await page.locator('#upload-lines').innerText()
     assert.match(text, /at character 2, a property name/)
-    assert.match(text, /\/email must match pattern/)
+    assert.match(text, /\/email must be an e-mail address/)
     assert.match(text, /\{"name":"none"\}/)
     await page.locator('#users-table', { hasText: 'Changed here' }).waitFor()
   })

@@ -54,7 +54,7 @@ async function holding(page: Page, number: number) {
 
 const offsets = (patches: readonly Request[]): number[] => patches.map((each) => Number(each.headers()['upload-offset']))
 
-describe('the upload of a file (issue 19)', () => {
+describe('the upload of a file', () => {
   test('is paused and resumed from the keyboard, at the byte that the server has', async () => {
     const page = await kit.open()
     const { patches, held, release } = await holding(page, 4)

@@ -44,7 +44,7 @@ const uploads = (tag: string): Record<string, Upload> => ({
   'lines, in the background': { method: 'POST', path: '/upload-ndjson', type: NDJSON, body: lines(users(2, `${tag}-spooled`)), headers: { prefer: 'respond-async' } },
 })
 
-describe('issue 15: Content-Digest', () => {
+describe('Content-Digest', () => {
   const client = useReference()
   const send = async ({ method, path, type, body, headers }: Upload, digest: string) => {
     const response = await fetch(client.url + path, { method, body, headers: { 'authorization': 'Bearer writer-1', 'content-type': type, 'content-digest': digest, ...headers } })
@@ -93,7 +93,7 @@ describe('issue 15: Content-Digest', () => {
   })
 })
 
-describe('issue 15: Content-Digest elsewhere', () => {
+describe('Content-Digest elsewhere', () => {
   const made: object[] = []
   const handlers: Record<string, Handler> = {
     'application/json': collection({ repository: { create: (draft: object) => { made.push(draft); return { id: 'a', ...draft } } }, schema: { '~standard': { version: 1, vendor: 'x', validate: (value: unknown) => ({ value: value as object }) } } }),

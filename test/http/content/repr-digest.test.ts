@@ -28,7 +28,7 @@ async function ask(port: number, path: string, headers: Record<string, string> =
   return { status: statusCode, digest: answered['repr-digest'], bytes }
 }
 
-describe('issue 18: Repr-Digest of files', () => {
+describe('Repr-Digest of files', () => {
   test('is there for clients that want it, whole and in parts, and for curl', async (t) => {
     const path = await folder(t)
     await writeFile(join(path, 'a.txt'), bytesOf(1))
@@ -98,7 +98,7 @@ describe('issue 18: Repr-Digest of files', () => {
   })
 })
 
-describe('issue 18: the digests that are kept', () => {
+describe('the digests that are kept', () => {
   test('are computed once for all waiting requests, and again only after they were dropped', async (t) => {
     const path = await folder(t)
     const files = await Promise.all([1, 2, 3].map(async (seed) => {

@@ -8,7 +8,7 @@ import { createTasks, defineTask, taskEndpoints } from 'longhaul'
 import { memory } from 'longhaul/memory'
 import { toMiddleware } from 'longhaul/node'
 
-test('issue 15, C11: behind express.json(), maxInputBytes bounds chunked and coded bodies too', async (t) => {
+test('behind express.json(), maxInputBytes bounds chunked and coded bodies too', async (t) => {
   const work = defineTask({ name: 'work', run: () => ({ message: 'done' }) })
   const engine = memory()
   const tasks = createTasks({ ...engine, definitions: [work], maxInputBytes: 1000 })

@@ -64,7 +64,7 @@ function together(): { readonly handler: Handler, readonly signals: AbortSignal[
   return { handler, signals }
 }
 
-describe(`${COUNT} pipelined requests warn of no leak of listeners (issue 15, D19)`, () => {
+describe(`${COUNT} pipelined requests warn of no leak of listeners`, () => {
   test('that watch for a disconnect, and leave no listener on the connection', async () => {
     await withoutWarnings(async () => {
       const { handler, signals } = together()

@@ -51,6 +51,12 @@ export class Client {
     return this.ask('POST', '/api/long-running-task', { ...what, body: { task, data }, headers: { prefer: 'respond-async', ...what.headers } })
   }
 
+  /** Deletes a task that has ended, as it is now. */
+  async forget(path: string, what: Ask = {}): Promise<Answer> {
+    const { headers } = await this.ask('GET', path, what)
+    return this.ask('DELETE', path, { ...what, headers: { ...what.headers, 'if-match': headers.get('etag') ?? '' } })
+  }
+
   /** The status once the task has ended: a long poll. */
   ended(path: string, what: Ask = {}): Promise<Answer> {
     return this.ask('GET', path, { ...what, headers: { prefer: 'wait=20' } })

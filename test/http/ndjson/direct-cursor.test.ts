@@ -96,7 +96,7 @@ async function serve(t: TestContext, store: Store, { hasCursor = true, retention
   return { rows, cursors, resumed, on, send, committed }
 }
 
-describe('a direct upload whose application stores a cursor (issue 19.2 and 19.4)', () => {
+describe('a direct upload whose application stores a cursor', () => {
   const sizes = { 'above 1 MiB': { count: 8000, width: 180 }, 'up to 1 MiB': { count: 1000, width: 10 } }
   for (const [size, { count, width }] of Object.entries(sizes)) {
     for (const whole of [true, false]) {

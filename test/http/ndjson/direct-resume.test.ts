@@ -125,7 +125,7 @@ async function sendWhole(site: Site, key: string) {
 
 /** The tests over one kind of store. */
 function worksOver(name: string, open: () => Promise<{ store: Store, close(): Promise<void> }>): void {
-  describe(`direct uploads that break, over ${name} (issue 19)`, () => {
+  describe(`direct uploads that break, over ${name}`, () => {
     let opened: Awaited<ReturnType<typeof open>>
     before(async () => { opened = await open() })
     after(() => opened.close())
@@ -220,7 +220,7 @@ worksOver('PostgreSQL', async () => {
   }
 })
 
-describe('direct uploads that break: what is refused (issue 19)', () => {
+describe('direct uploads that break: what is refused', () => {
   const { store } = memory()
   let written: Item[]
   let site: Site

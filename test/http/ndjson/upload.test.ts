@@ -128,7 +128,7 @@ describe('uploads over a socket', () => {
     req.destroy()
     assert.equal((await post('{"id":2}')).status, 200)
   })
-  test('issue 15: a client that disconnects while its records are written is not reported as a failure', async () => {
+  test('a client that disconnects while its records are written is not reported as a failure', async () => {
     for (const taken of [0, 500]) {
       errors.length = 0
       waiting = stopped = false
@@ -245,7 +245,7 @@ describe('uploads over a socket', () => {
       await small.close()
       assert.deepEqual([status, (JSON.parse(body) as { code: string }).code, seen], [503, 'store_full', []])
     })
-    test('a direct upload with an Idempotency-Key is written once; a retry gets the same answer, as lines too (issue 15, A2)', async () => {
+    test('a direct upload with an Idempotency-Key is written once; a retry gets the same answer, as lines too', async () => {
       for (const accept of ['application/json', 'application/x-ndjson']) {
         seen.length = 0
         const headers = { 'idempotency-key': `"direct ${accept}"`, accept }

@@ -16,7 +16,7 @@ const failing: Handler = () => ({
 })
 const onError = (): void => {}
 
-describe('issue 15: fields of policies are on every answer', () => {
+describe('fields of policies are on every answer', () => {
   for (const [name, status, inner] of [['declined', 404, () => undefined], ['failing before its head is out', 500, failing]] as const) {
     test(`of a handler that is ${name}: node and fetch`, async () => {
       const handler = compose<unknown>(requestId(), cors({ origins: '*' }), inner)

@@ -61,11 +61,9 @@ describe('access', () => {
 
 describe('the owner of a task', () => {
   test('another user gets the same bytes as for an unknown task', async () => {
-    for (const [begun, unknown] of [
-      [await client.submit('wait', { ms: 60_000 }), '/api/status/AAAAAAAAAAAAAAAAAAAAAA'],
-      [await client.ask('POST', '/start-job', { body: { ms: 60_000 } }), '/job-status/AAAAAAAAAAAAAAAAAAAAAA']
-    ] as const) {
-      const path = begun.headers.get('location') ?? ''
+    for (const resource of ['/api/status', '/job-status']) {
+      const path = `${resource}/${(await client.submit('wait', { ms: 60_000 })).json.taskId}`
+      const unknown = `${resource}/AAAAAAAAAAAAAAAAAAAAAA`
       for (const token of ['writer-2', 'admin-1', 'reader-1']) {
         const [foreign, missing] = [await client.ask('GET', path, { token }), await client.ask('GET', unknown, { token })]
         assert.equal(foreign.status, 404)

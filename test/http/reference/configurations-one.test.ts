@@ -17,7 +17,7 @@ worksWith('pglite', { env: () => ({ DATABASE: 'pglite' }) })
 worksWith('postgres', { env: () => ({ DATABASE: postgres.url }) })
 worksWith('postgres, workers apart', { env: () => ({ DATABASE: postgres.url }), workerApart: true })
 
-describe('issue 15: settings that cannot work stop the start', () => {
+describe('settings that cannot work stop the start', () => {
   const url = 'redis://127.0.0.1:1'
   test('prints one message, and the process ends', async () => {
     const server = startProcess({ REDIS_URL: url, DATABASE: 'memory' })

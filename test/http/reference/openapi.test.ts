@@ -36,7 +36,7 @@ describe('GET /openapi.json', () => {
     }
   })
 
-  test('each version in the path is a path of its own, and only the old one is deprecated (issue 15, D21)', async () => {
+  test('each version in the path is a path of its own, and only the old one is deprecated', async () => {
     const { paths } = (await server.ask('GET', '/openapi.json')).json as { paths: Record<string, { get: { deprecated?: boolean } }> }
     assert.deepEqual(Object.keys(paths).filter((path) => path.includes('version')), [])
     assert.deepEqual(['/v1/users', '/v2/users', '/users'].map((path) => paths[path]?.get.deprecated), [true, undefined, false])

@@ -89,8 +89,8 @@ describe('stopping', () => {
     const task = (await client.submit('wait', { ms: 1500 }, WRITER)).headers.get('location') ?? ''
     const events = await client.open('GET', task, { ...WRITER, headers: { accept: 'text/event-stream' } })
     const direct = client.ask('POST', '/api/long-running-task', { ...WRITER, body: { task: 'wait', data: { ms: 1500 } } })
-    const job = await client.ask('POST', '/start-job', { ...WRITER, body: { ms: 1500 } })
-    const polled = client.ended(job.json.statusUrl, WRITER)
+    const other = await client.submit('wait', { ms: 1500 }, WRITER)
+    const polled = client.ended(`/job-status/${other.json.taskId}`, WRITER)
     // What was sent before is known to have arrived once a later request is answered.
     await client.ask('GET', task, WRITER)
 

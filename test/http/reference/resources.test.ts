@@ -52,7 +52,7 @@ function resourcesSuite(database: () => Promise<string>): void {
     assert.deepEqual([(await ask('GET', '/api/users/999999999')).status, (await ask('GET', '/api/users/x')).status, (await ask('GET', '/api/users/01')).status], [404, 404, 404])
     assert.notEqual((await create('ann-2@resources.example')).id, (await create('ann-3@resources.example')).id)
   })
-  test('POST with an Idempotency-Key creates one user, however often it is sent; another caller has keys of its own (issue 15, A2)', async () => {
+  test('POST with an Idempotency-Key creates one user, however often it is sent; another caller has keys of its own', async () => {
     const send = (token?: string) => ask('POST', '/api/users', {
       body: { email: `once-${token ?? 'own'}@resources.example` }, headers: { 'idempotency-key': '"once"' }, ...token !== undefined && { token },
     })
@@ -199,6 +199,40 @@ describe('diagnosis and tunnels', () => {
     assert.match(await connect('127.0.0.1:2', 'writer-1'), /^HTTP\/1\.1 403 /)
     assert.match(await connect('127.0.0.1:1', 'writer-1'), /^HTTP\/1\.1 502 [^]*x-request-id: /)
   })
+  test('SPEC 1.1, 4.1.TRACE, 4.1.CONNECT: with the demo tokens, all nine methods work as they come', async () => {
+    const demo = await startServer({ ...readConfig({ PORT: '0' }) })
+    try {
+      const demoPort = Number(new URL(demo.url).port)
+      const answers: [string, number][] = []
+      const send = async (method: string, path: string, body?: object): Promise<void> => {
+        const headers = { 'authorization': 'Bearer demo-writer', 'x-any': 'thing', ...body && { 'content-type': 'application/json' } }
+        const { status, body: text } = await ask(demoPort, method, path, { headers, ...body && { body: JSON.stringify(body) } })
+        if (method === 'TRACE') assert.match(text, /x-any: thing\r\n/)
+        if (method === 'TRACE') assert.doesNotMatch(text, /demo-writer/)
+        answers.push([method, status])
+      }
+      await send('GET', '/api/users/1')
+      await send('HEAD', '/api/users/1')
+      await send('OPTIONS', '/api/users/1')
+      await send('TRACE', '/api/users/1')
+      await send('POST', '/api/users', { email: 'nine@example.com' })
+      await send('PUT', '/api/users/7000', { email: 'seven@example.com' })
+      await send('PATCH', '/api/users/7000', { name: 'Seven' })
+      await send('DELETE', '/api/users/7000')
+      assert.deepEqual(answers, [['GET', 200], ['HEAD', 200], ['OPTIONS', 200], ['TRACE', 200], ['POST', 201], ['PUT', 201], ['PATCH', 200], ['DELETE', 204]])
+      for (const host of ['127.0.0.1', 'localhost']) {
+        const own = `${host}:${demoPort}`
+        const wire = new Wire(demoPort, `CONNECT ${own} HTTP/1.1\r\nHost: ${own}\r\nProxy-Authorization: Bearer demo-writer\r\n\r\n`)
+        await wire.until(/^HTTP\/1\.1 200 [^\r]*\r\n[^]*\r\n\r\n$/)
+        wire.socket.write(`GET /api/users/1 HTTP/1.1\r\nHost: ${own}\r\nAuthorization: Bearer demo-reader\r\nConnection: close\r\n\r\n`)
+        assert.match(await wire.end(), /"id":1/)
+      }
+      const elsewhere = new Wire(demoPort, 'CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: a\r\nProxy-Authorization: Bearer demo-writer\r\n\r\n')
+      assert.match(await elsewhere.end(), /^HTTP\/1\.1 403 [^]*tunnel\(\{ allow \}\) does not name this target/)
+    } finally {
+      await demo.stop()
+    }
+  })
   test('without CONNECT_ALLOW there are no tunnels', async () => {
     const closed = new Wire(Number(new URL(other?.url ?? '').port), 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n')
     assert.match(await closed.end(), /^HTTP\/1\.1 501 /)
@@ -206,8 +240,12 @@ describe('diagnosis and tunnels', () => {
 })
 
 test('DATABASE, TRACE and CONNECT_ALLOW are read, and invalid values are refused', () => {
-  const { database, trace, connectAllow } = readConfig({})
+  const { database, trace, connectAllow } = readConfig({ AUTH_TOKENS: TOKENS })
   assert.deepEqual([database, trace, connectAllow], ['memory', false, []])
+  const demo = readConfig({})
+  assert.deepEqual([demo.trace, demo.connectAllow], [true, 'self'])
+  const off = readConfig({ TRACE: 'off', CONNECT_ALLOW: '' })
+  assert.deepEqual([off.trace, off.connectAllow], [false, []])
   const set = readConfig({ DATABASE: 'postgres://a:b@c:5432/d', TRACE: 'on', CONNECT_ALLOW: 'a:1, [::1]:2' })
   assert.deepEqual([set.database, set.trace, set.connectAllow], ['postgres://a:b@c:5432/d', true, ['a:1', '[::1]:2']])
   for (const env of [{ DATABASE: 'mysql://x' }, { DATABASE: 'postgres:x y' }, { TRACE: 'yes' }, { CONNECT_ALLOW: 'example.com' }]) {

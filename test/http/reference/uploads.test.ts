@@ -9,7 +9,7 @@ const PATH = '/upload-ndjson'
 const CREATE = { 'content-type': 'application/x-ndjson', 'upload-complete': '?0' }
 const PARTIAL = { 'content-type': 'application/partial-upload' }
 
-describe('uploads that resume, on the reference server (issue 19)', () => {
+describe('uploads that resume, on the reference server', () => {
   const client = useReference()
   const create = (what: Ask = {}): Promise<Answer> => (
     client.ask('POST', PATH, { body: '', ...what, headers: { ...CREATE, ...what.headers } })

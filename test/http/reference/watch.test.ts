@@ -5,10 +5,9 @@ import { useReference } from '../kit/reference.js'
 const client = useReference()
 
 async function begin(ms: number, start: 'task' | 'job' = 'task', fail = false): Promise<string> {
-  const begun = start === 'task'
-    ? await client.submit('wait', { ms, fail })
-    : await client.ask('POST', '/start-job', { body: { ms, fail } })
-  return begun.headers.get('location') ?? ''
+  const path = (await client.submit('wait', { ms, fail })).headers.get('location') ?? ''
+  // Both resources show the same tasks.
+  return start === 'task' ? path : path.replace('/api/status/', '/job-status/')
 }
 
 interface Event {
@@ -105,7 +104,7 @@ describe('events', () => {
 
 describe('cancelling', () => {
   for (const kind of ['task', 'job'] as const) {
-    test(`DELETE ends a ${kind} at once; another one with its old ETag is a 412, and one without deletes it`, async () => {
+    test(`SPEC 4.1.DELETE: DELETE ends a ${kind} at once; a repeated one changes nothing, and one with the new ETag deletes it`, async () => {
       const path = await begin(60_000, kind)
       const before = (await client.ask('GET', path)).headers.get('etag') ?? ''
       const cancelled = await client.ask('DELETE', path)
@@ -114,15 +113,23 @@ describe('cancelling', () => {
       assert.equal((await client.ask('GET', path)).text, cancelled.text)
       const repeated = await client.ask('DELETE', path, { headers: { 'if-match': before } })
       assert.deepEqual([repeated.status, repeated.json.code], [412, 'precondition_failed'])
-      assert.equal((await client.ask('DELETE', path)).status, 204)
+      for (const headers of [{}, { 'if-match': '*' }]) {
+        const again = await client.ask('DELETE', path, { headers })
+        assert.deepEqual([again.status, again.text], [200, cancelled.text])
+      }
+      assert.equal((await client.ask('DELETE', path, { headers: { 'if-match': cancelled.headers.get('etag') ?? '' } })).status, 204)
       assert.equal((await client.ask('GET', path)).status, 404)
     })
   }
 
-  test('SPEC 4.1.DELETE: DELETE of a task that has ended deletes it', async () => {
+  test('SPEC 4.1.DELETE: DELETE of a task that has ended deletes it, if it has the ETag', async () => {
     const path = await begin(0)
     await client.ended(path)
-    assert.equal((await client.ask('DELETE', path)).status, 204)
+    for (const headers of [{}, { 'if-match': '*' }]) {
+      const { status, json } = await client.ask('DELETE', path, { headers })
+      assert.deepEqual([status, json.code], [428, 'precondition_required'])
+    }
+    assert.equal((await client.forget(path)).status, 204)
     assert.equal((await client.ask('GET', path)).status, 404)
     assert.equal((await client.ask('DELETE', path)).status, 404)
   })
@@ -137,17 +144,19 @@ describe('cancelling', () => {
 
 test('SPEC 3.1: a task for later is watched through its start, at each endpoint that starts work', async () => {
   const bodies = {
-    '/api/long-running-task': { task: 'wait', data: { ms: 10 } }, '/start-job': { ms: 10 }, '/start-task': { taskData: 'x' },
+    '/api/long-running-task': { task: 'wait', data: { ms: 10 } }, '/start-task': { taskData: 'x' },
   }
   await Promise.all(Object.entries(bodies).map(async ([endpoint, body]) => {
     const begun = await client.ask('POST', endpoint, { body: { ...body, startAt: 'PT2S' } })
     assert.equal(begun.status, 202, endpoint)
     const path = begun.headers.get('location') ?? ''
+    const job = await client.ask('GET', path.replace(/.*\//, '/job-status/'))
     const poll = client.ask('GET', path, { headers: { prefer: 'wait=20' } })
     const seen: { status?: string, state?: string, startAt?: string }[] = []
     for await (const { data } of events(await client.open('GET', path, { headers: SSE }))) seen.push(data)
     const words = seen.map(({ status, state }) => status ?? state)
-    assert.deepEqual([words[0], words.at(-1)], [endpoint === '/start-job' ? 'scheduled' : 'processing', 'completed'], endpoint)
+    assert.deepEqual([words[0], words.at(-1)], ['processing', 'completed'], endpoint)
+    assert.match(job.text, /"state":"scheduled"/)
     assert.ok(Date.parse(seen[0]?.startAt ?? '') > Date.now() - 20_000, endpoint)
     assert.match((await poll).text, /"completed"/)
   }))

@@ -1,4 +1,4 @@
-// Pools and priorities of tasks (issue 18.4), in memory and on BullMQ with Redis and PostgreSQL.
+// Pools and priorities of tasks, in memory and on BullMQ with Redis and PostgreSQL.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { Redis } from 'ioredis'

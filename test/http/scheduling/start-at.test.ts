@@ -1,4 +1,4 @@
-// Work for later over HTTP (issue 18.3). SPEC 3.1, SPEC 4.6
+// Work for later over HTTP. SPEC 3.1, SPEC 4.6
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'

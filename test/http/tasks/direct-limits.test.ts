@@ -1,4 +1,4 @@
-// Direct answers obey the limits of queued work (issue 15, C15).
+// Direct answers obey the limits of queued work.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'

@@ -1,4 +1,4 @@
-// The client with its retries against a server whose work takes longer than it waits (issue 15, A1).
+// The client with its retries against a server whose work takes longer than it waits.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createClient } from '../../../src/client/index.js'

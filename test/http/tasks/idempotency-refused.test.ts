@@ -1,4 +1,4 @@
-// Requests that were refused leave no claim, and a claim is never evicted before its record (issue 15, A3).
+// Requests that were refused leave no claim, and a claim is never evicted before its record.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { toFetch } from '../../../adapters/fetch/index.js'

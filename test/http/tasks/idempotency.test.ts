@@ -103,7 +103,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs.length, 1)
     })
 
-    test('direct work: a retry waits for the run that is under way, and gets its result as 200 (issue 15, A2)', async (t) => {
+    test('direct work: a retry waits for the run that is under way, and gets its result as 200', async (t) => {
       const gate = deferred()
       let runs = 0
       const slow = defineTask({ name: 'slow', run: async () => { runs++; await gate.promise; return { message: `run ${String(runs)}` } } })
@@ -124,7 +124,7 @@ for (const binding of BINDINGS) {
       assert.equal(runs, 1)
     })
 
-    test('the first request decides on the kind of the answer, and each one for itself how long it waits (issue 15, A2)', async (t) => {
+    test('the first request decides on the kind of the answer, and each one for itself how long it waits', async (t) => {
       const gate = deferred()
       const slow = defineTask({ name: 'slow', run: async () => { await gate.promise; return { message: 'done' } } })
       const { start, tasks } = await site(t, binding, slow)
@@ -139,7 +139,7 @@ for (const binding of BINDINGS) {
       assert.deepEqual([late.status, (await members(late))['taskId']], [202, taskId])
     })
 
-    test('the order of members and the spaces of a body do not matter (issue 15, A2)', async (t) => {
+    test('the order of members and the spaces of a body do not matter', async (t) => {
       const { work, runs } = counted()
       const { call } = await site(t, binding, work)
       const send = (body: unknown) => call('POST', '/api/work', { body, headers: key('k') })
@@ -166,7 +166,7 @@ for (const binding of BINDINGS) {
       }
     })
 
-    test('direct work that takes too long continues, and a retry gets its result (issue 15, A1)', async (t) => {
+    test('direct work that takes too long continues, and a retry gets its result', async (t) => {
       const gate = deferred()
       const signals: AbortSignal[] = []
       const slow = defineTask({ name: 'slow', run: async (_, { signal }) => { signals.push(signal); await gate.promise; return { message: 'done' } } })

@@ -224,7 +224,7 @@ for (const [kind, open] of [['memory', inMemory], ['a folder', inFolder]] as con
       assert.deepEqual([status, JSON.parse(body).code], [409, 'task_already_completed'])
     })
 
-    test('of a failed bulk task is renewed with its report, and a retry continues (issue 19.2)', async (t) => {
+    test('of a failed bulk task is renewed with its report, and a retry continues', async (t) => {
       const { blobs, advance } = open(t)
       const keys = keysOf(blobs)
       const renewed = renewalsOf(blobs)

@@ -177,7 +177,10 @@ describe("DELETE with remove: 'forget'", () => {
     const { call, path, ann, state, retry } = await failedSite(t, forget)
     const unknown = await (await call('GET', '/api/status/unknown', { headers: ann })).text()
     assert.deepEqual(state.released, [])
-    const gone = await call('DELETE', path, { headers: ann })
+    const kept = await call('DELETE', path, { headers: ann })
+    assert.deepEqual([kept.status, (await members(kept))['code'], state.released], [428, 'precondition_required', []])
+    const etag = (await call('GET', path, { headers: ann })).headers.get('etag') ?? ''
+    const gone = await call('DELETE', path, { headers: { ...ann, 'if-match': etag } })
     assert.deepEqual([gone.status, await gone.text(), state.released], [204, '', ['upload']])
     for (const answer of [await call('GET', path, { headers: ann }), await call('DELETE', path, { headers: ann }), await retry()]) {
       assert.deepEqual([answer.status, await answer.text()], [404, unknown])
@@ -191,8 +194,9 @@ describe("DELETE with remove: 'forget'", () => {
     const remove = () => call('DELETE', `/api/status/${String(taskId)}`)
     const cancelled = await remove()
     assert.deepEqual([cancelled.status, (await members(cancelled))['status']], [200, 'cancelled'])
-    assert.equal((await remove()).status, 204)
-    assert.equal((await remove()).status, 404)
+    // Its answer was lost: RFC 9110 section 9.2.2.
+    const repeated = await remove()
+    assert.deepEqual([repeated.status, (await members(repeated))['status']], [200, 'cancelled'])
   })
 
   test('with If-Match, a repeated DELETE does not delete the task that the first has cancelled', async (t) => {
@@ -210,6 +214,8 @@ describe("DELETE with remove: 'forget'", () => {
     assert.equal((await remove({ 'if-match': first })).status, 200)
     const repeated = await remove({ 'if-match': first })
     assert.deepEqual([repeated.status, repeated.headers.get('etag')], [412, await tag()])
+    assert.equal((await remove({ 'if-match': '*' })).status, 200)
+    assert.equal((await remove({ 'if-none-match': '*' })).status, 412)
     assert.equal((await remove({ 'if-match': await tag() })).status, 204)
     // RFC 9110 section 13.2.1: conditions count only where the answer would be a success.
     assert.equal((await remove({ 'if-match': first })).status, 404)
@@ -221,7 +227,9 @@ describe("DELETE with remove: 'forget'", () => {
     const key = { 'idempotency-key': '"k"' }
     const { taskId } = await members(await start({}, key))
     await ended(tasks, String(taskId))
-    await call('DELETE', `/api/status/${String(taskId)}`)
+    const path = `/api/status/${String(taskId)}`
+    const etag = (await call('GET', path)).headers.get('etag') ?? ''
+    assert.equal((await call('DELETE', path, { headers: { 'if-match': etag } })).status, 204)
     const late = await start({}, key)
     assert.deepEqual([late.status, (await members(late))['code']], [410, 'idempotent_task_gone'])
   })
@@ -231,6 +239,17 @@ describe("DELETE with remove: 'forget'", () => {
     for (const headers of [ann, { ...ann, 'if-match': '"other"' }]) {
       assert.equal((await call('DELETE', path, { headers })).status, 409)
     }
+  })
+
+  test('is off by default: a cancelled task stays, and gets the response of its cancel again', async (t) => {
+    const work = defineTask({ name: 'work', run: () => new Promise(() => undefined) })
+    const { call, start } = await site(t, 'node', work)
+    const path = `/api/status/${String((await members(await start()))['taskId'])}`
+    const first = await call('DELETE', path)
+    const again = await call('DELETE', path)
+    assert.deepEqual([first.status, again.status, await again.text()], [200, 200, await first.text()])
+    const tagged = await call('DELETE', path, { headers: { 'if-match': first.headers.get('etag') ?? '' } })
+    assert.deepEqual([tagged.status, (await members(tagged))['code']], [409, 'task_already_final'])
   })
 })
 

@@ -59,7 +59,7 @@ after(async () => {
   site.close()
 })
 
-describe('in Chromium (issue 19)', () => {
+describe('in Chromium', () => {
   test('client.uploadFile: progress, pause, resume, and connections that break', async () => {
     const { proxy, base } = await breaking()
     const seen = await page.evaluate(async (base) => {

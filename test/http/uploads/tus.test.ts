@@ -27,7 +27,7 @@ function send(bytes: Buffer, options: TusOptions): { done: Promise<string>, uplo
   return { done, upload }
 }
 
-describe('tus-js-client 4 (issue 19)', () => {
+describe('tus-js-client 4', () => {
   for (const protocol of ['ietf-draft-03', 'ietf-draft-05'] as const) {
     const versions: Record<string, Partial<TusOptions>> = {
       'in one PATCH': {},

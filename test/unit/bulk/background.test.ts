@@ -200,7 +200,7 @@ describe('Idempotency-Key', () => {
     assert.deepEqual([(await early).status, (await early).text, (await early).headers['idempotent-replayed']], [201, (await answer).text, 'true'])
     assert.deepEqual([(await ask(handler, { body: people(3), headers })).json.summary, users.users.size], [{ total: 3, succeeded: 3, failed: 0 }, 3])
   })
-  test('a key means the same batch, sent directly or with respond-async: the first request decides (issue 15, A2)', async () => {
+  test('a key means the same batch, sent directly or with respond-async: the first request decides', async () => {
     const users = new Users()
     const { handler, send, ended } = bench(users)
     const direct = await ask(handler, { body: people(3), headers })

@@ -33,7 +33,7 @@ describe('a bulk task that continues', () => {
 
   const idsOf = (drafts: readonly Row[]): Written[] => drafts.map(({ n }) => ({ id: String(n) }))
 
-  test('19.2: reads only the rest of the stored body, and shows progress from there', async () => {
+  test('reads only the rest of the stored body, and shows progress from there', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 40_000)
     const starts: number[] = []
@@ -64,7 +64,7 @@ describe('a bulk task that continues', () => {
     assert.ok(Number(two.reports[0]?.done) >= 19_900, 'progress continues where it was')
   })
 
-  test('19.2: a task that had written everything only completes its report', async () => {
+  test('a task that had written everything only completes its report', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 250)
     let writes = 0
@@ -79,7 +79,7 @@ describe('a bulk task that continues', () => {
     assert.equal(writes, 3)
   })
 
-  test('19.2: an atomic batch that became one between two runs starts over', async () => {
+  test('an atomic batch that became one between two runs starts over', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 250)
     const partly = create({ repository: { createMany: idsOf } }, blobs).task
@@ -95,7 +95,7 @@ describe('a bulk task that continues', () => {
     assert.deepEqual([summary.succeeded, written], [250, 250])
   })
 
-  test('19.2: resume that returns something else ends the task with a message that says what to return', async () => {
+  test('resume that returns something else ends the task with a message that says what to return', async () => {
     const blobs = new MemoryBlobs()
     const body = await spooled(blobs, 2)
     for (const stored of ['', '{}', 'item 5', '{"succeeded":-1,"failed":0,"length":0,"report":{"parts":[],"rest":""}}', '{"succeeded":1,"failed":0,"length":0,"report":{"parts":5,"rest":""}}']) {

@@ -13,7 +13,7 @@ const handlerOf = (users: Users, options: Options) => (
 /** Reads the same body as a whole, and as a stream. */
 const BOTH = [1_048_576, 0]
 
-describe('issue 19: the array of a bulk request', () => {
+describe('the array of a bulk request', () => {
   test('may stand anywhere: pointers of its errors begin at the root of the body', async () => {
     for (const streamAboveBytes of BOTH) {
       const users = new Users()
@@ -97,7 +97,7 @@ describe('issue 19: the array of a bulk request', () => {
   })
 })
 
-describe('issue 19: OpenAPI of a bulk request', () => {
+describe('OpenAPI of a bulk request', () => {
   const bodyOf = (options: Options): unknown => {
     const [operation] = handlerOf(new Users(), { maxItems: 5, ...options }).operations ?? []
     const { requestBody } = operation?.openapi as { requestBody: { content: Record<string, { schema: { required?: string[] } }> } }

@@ -211,7 +211,7 @@ const ways = fc.record({
 }) as fc.Arbitrary<Way>
 
 describe('a bulk task that is killed at any point', () => {
-  test('19.2: with a cursor writes each item once, with the report of an undisturbed run', async () => {
+  test('with a cursor writes each item once, with the report of an undisturbed run', async () => {
     await fc.assert(fc.asyncProperty(kinds, kills, ways, async (all, at, way) => {
       const values = itemsOf(all)
       const calm = await bulkOf(values, { ...way, mode: 'cursor' })
@@ -222,7 +222,7 @@ describe('a bulk task that is killed at any point', () => {
   })
 
   for (const mode of ['many', 'one'] as const) {
-    test(`19.2: without a cursor writes at most one batch twice for each kill, with the same report (${mode})`, async () => {
+    test(`without a cursor writes at most one batch twice for each kill, with the same report (${mode})`, async () => {
       await fc.assert(fc.asyncProperty(kinds, kills, ways, async (all, at, way) => {
         const values = itemsOf(all)
         const calm = await bulkOf(values, { ...way, mode })
@@ -234,7 +234,7 @@ describe('a bulk task that is killed at any point', () => {
     })
   }
 
-  test('19.2: an atomic batch is written once, or with a cursor exactly once, with the same report', async () => {
+  test('an atomic batch is written once, or with a cursor exactly once, with the same report', async () => {
     const good = fc.array(fc.constantFrom('record', 'wide'), { minLength: 1, maxLength: 200, size: 'max' })
     await fc.assert(fc.asyncProperty(good, kills, ways, fc.boolean(), async (all, at, way, bad) => {
       const values = [...itemsOf(all), ...bad ? [{ n: 'x' }] : []]
@@ -248,7 +248,7 @@ describe('a bulk task that is killed at any point', () => {
     }), { numRuns: 60 })
   })
 
-  test('19.2: keeps a report that does not fit into a checkpoint, until the task ends', async () => {
+  test('keeps a report that does not fit into a checkpoint, until the task ends', async () => {
     const values = itemsOf(Array.from({ length: 3000 }, (_, at) => (at % 9 === 8 ? 'invalid' : 'record')))
     for (const mode of ['cursor', 'many', 'one'] as const) {
       const way = { mode, maxReportBytes: 200_000, maxInlineBytes: 100 }

@@ -64,7 +64,7 @@ describe('bulk update', () => {
     assert.equal((await patch(handlerOf(users), [])).json.code, 'empty_batch')
     await assert.rejects(ask(handlerOf(users), { method: 'POST', body: {} }), /passed it on/)
   })
-  test('issue 15: a member beside the array is a 400 that points at it, of a body at once and of one that is streamed, and nothing is written', async () => {
+  test('a member beside the array is a 400 that points at it, of a body at once and of one that is streamed, and nothing is written', async () => {
     for (const streamAboveBytes of [0, 1_000_000]) {
       const users = new Users(3)
       const before = rolesOf(users)

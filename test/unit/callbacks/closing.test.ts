@@ -13,7 +13,7 @@ after(() => { clearInterval(hold) })
 const work = defineTask({ name: 'work', run: () => 1 })
 
 for (const [title, ownQueue] of [['the queue of the tasks', false], ['a queue of their own', true]] as const) {
-  test(`issue 15.10: a callback that waits for its retry when tasks close is interrupted, and nothing is reported: ${title}`, async () => {
+  test(`a callback that waits for its retry when tasks close is interrupted, and nothing is reported: ${title}`, async () => {
     const sent = new EventEmitter()
     let requests = 0
     const heard: unknown[] = []

@@ -209,7 +209,7 @@ describe('a callback', () => {
   })
 })
 
-test('15.4: the callback of a later task of an id is a separate job, and does not get the outcome of an earlier one', async () => {
+test('the callback of a later task of an id is a separate job, and does not get the outcome of an earlier one', async () => {
   const queue = new HandQueue(true)
   const sent: CallbackRequest[] = []
   const work = defineTask({ name: 'work', run: (input) => ({ message: String(input) }) })

@@ -86,7 +86,7 @@ describe('callbacks()', () => {
   test('sends over HTTP to public addresses, unless another sender is named', async () => {
     const tasks = make(callbacks({ secrets }))
     assert.equal(await serviceOf(tasks).checkCallback('https://example.com/hook', 'ann'), 'https://example.com/hook')
-    await assert.rejects(serviceOf(tasks).checkCallback('http://127.0.0.1/', 'ann'), { code: 'callback_url_forbidden' })
+    await assert.rejects(serviceOf(tasks).checkCallback('http://127.0.0.1/', 'ann'), { code: 'callback_url_forbidden', message: /httpSender\(\{ allow \}\)/ })
     const open = make(callbacks({ secrets, sender: httpSender({ allow: ['127.0.0.1'] }) }))
     assert.equal(await serviceOf(open).checkCallback('http://127.0.0.1/', 'ann'), 'http://127.0.0.1/')
   })

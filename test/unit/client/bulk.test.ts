@@ -7,7 +7,7 @@ interface User { email?: string, name: string }
 
 const users = (count: number): User[] => Array.from({ length: count }, (_, at) => ({ name: `user ${at}`, ...at % 7 !== 3 && { email: `u${at}@x.test` } }))
 
-/** An answer as DESIGN 7 has it: 201 for all, 207 for some, 422 for none. */
+/** A response of a bulk endpoint: 201 for all, 207 for some, 422 for none. */
 function report(items: readonly User[], onlyFailed = false): Response {
   const outcomes: BulkItem[] = items.map(({ email, name }, index) => email === undefined
     ? { index, status: 400, error: { code: 'invalid_input', message: 'No.', details: [{ pointer: `/${index}/email`, message: 'is required' }] } }
@@ -99,7 +99,7 @@ describe('bulk', () => {
     assert.deepEqual(JSON.parse(seen[0]?.body ?? ''), { updates: users(2) })
   })
 
-  test('issue 19: items deep in the body; pointers of errors are counted over all requests', async () => {
+  test('items deep in the body; pointers of errors are counted over all requests', async () => {
     const { client, seen } = fakeServer(({ body }) => {
       const { length } = JSON.parse(body)['a/b'].users as unknown[]
       const details = [{ pointer: `/a~1b/users/${length - 1}/email`, message: 'is required' }, { pointer: '/other', message: 'is odd' }]

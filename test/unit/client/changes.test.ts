@@ -48,14 +48,46 @@ describe('a handle', () => {
     assert.deepEqual(linesOf(seen), ['POST /tasks/1/callback'])
   })
 
-  test('forgets its task: cancels it before, and needs no second answer', async () => {
-    const running = fakeServer(script(() => json({ ...processing, status: 'cancelled' }, 202), () => json(undefined, 204)))
-    await running.client.resume(saved).forget()
-    assert.deepEqual(linesOf(running.seen), ['DELETE /tasks/1', 'DELETE /tasks/1'])
-    const final = fakeServer(script(lost, () => json({ error: 'No.', code: 'task_not_found' }, 404)))
-    await final.client.resume(saved).forget()
-    assert.equal(final.seen.length, 2)
-    await assert.rejects(fakeServer(() => conflict('task_already_final')).client.resume(saved).forget(), { code: 'task_already_final' })
+  describe('forgets its task', () => {
+    const cancelled = { ...processing, status: 'cancelled' }
+    const requestsOf = (seen: readonly { method: string, headers: Record<string, string> }[]) => (
+      seen.map(({ method, headers }) => `${method} ${headers['if-match'] ?? '-'}`)
+    )
+    const gone = () => json({ error: 'No.', code: 'task_not_found' }, 404)
+    const deleted = () => json(undefined, 204)
+    const tagged = (body: unknown, etag: string) => () => json(body, 200, { etag })
+
+    test('with the tag of the task that it has read', async () => {
+      const { client, seen } = fakeServer(script(tagged(completed, '"2"'), deleted))
+      await client.resume(saved).forget()
+      assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "2"'])
+    })
+
+    test('cancels it before', async () => {
+      const { client, seen } = fakeServer(script(tagged(processing, '"1"'), () => json(cancelled, 202), tagged(cancelled, '"2"'), deleted))
+      await client.resume(saved).forget()
+      assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -', 'GET -', 'DELETE "2"'])
+    })
+
+    test('that has ended, or was retried, since it was read', async () => {
+      const refused = (status: number) => () => json({ error: 'No.', code: 'no' }, status)
+      const { client, seen } = fakeServer(script(
+        tagged(processing, '"1"'), refused(428), tagged(completed, '"2"'), refused(412), tagged(completed, '"4"'), deleted,
+      ))
+      await client.resume(saved).forget()
+      assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE -', 'GET -', 'DELETE "2"', 'GET -', 'DELETE "4"'])
+    })
+
+    test('needs no second answer, and rejects if the server deletes no tasks', async () => {
+      const { client, seen } = fakeServer(script(tagged(completed, '"2"'), lost, gone))
+      await client.resume(saved).forget()
+      assert.deepEqual(requestsOf(seen), ['GET -', 'DELETE "2"', 'DELETE "2"'])
+      await fakeServer(gone).client.resume(saved).forget()
+      const keeps = fakeServer(({ method }) => method === 'GET' ? json(completed, 200, { etag: '"2"' }) : conflict('task_already_final'))
+      await assert.rejects(keeps.client.resume(saved).forget(), { code: 'task_already_final' })
+      const mute = fakeServer(() => json(cancelled, 200, { etag: '"2"' }))
+      await assert.rejects(mute.client.resume(saved).forget(), { code: 'bad_answer' })
+    })
   })
 
   test('of a result that came at once changes nothing', async () => {

@@ -55,7 +55,7 @@ function inBrowser(t: TestContext): void {
 }
 
 for (const place of ['Node', 'a browser']) {
-  describe(`issue 18: Repr-Digest of a download in ${place}`, () => {
+  describe(`Repr-Digest of a download in ${place}`, () => {
     test('is checked at the end of the content', async (t) => {
       if (place === 'a browser') inBrowser(t)
       assert.equal(await received(site({ digest: RIGHT }).get()), 1000)
@@ -92,7 +92,7 @@ for (const place of ['Node', 'a browser']) {
   })
 }
 
-test('issue 18: SHA-256 of any bytes, however they are cut, is that of node:crypto', () => {
+test('SHA-256 of any bytes, however they are cut, is that of node:crypto', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 8 }), (all) => {
     const hash = new Sha256()
     const expected = createHash('sha256')

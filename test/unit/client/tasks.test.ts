@@ -92,7 +92,7 @@ describe('submit', () => {
     })
   }
 
-  test('503 sync_timeout is final, unless Retry-After says that the same key has a later outcome (issue 15, D19)', async () => {
+  test('503 sync_timeout is final, unless Retry-After says that the same key has a later outcome', async () => {
     for (const [headers, tries] of [[{}, 1], [{ 'retry-after': '0' }, 2]] as const) {
       const { client, seen } = fakeServer(script(() => json({ error: 'Late.', code: 'sync_timeout' }, 503, headers), () => json({ message: 'done' }, 200)))
       const outcome = await client.run('/work', {}, { background: false }).catch((error: unknown) => isClientError(error) && error.code)

@@ -16,7 +16,7 @@ async function get(headers: RequestHeaders = {}, source: Partial<ContentSource> 
 }
 
 describe('the whole content', () => {
-  test('is a 200 with length, type, validators, the range units, and a private Cache-Control (issue 15, C17)', async () => {
+  test('is a 200 with length, type, validators, the range units, and a private Cache-Control', async () => {
     const { status, headers, body } = await get()
     assert.equal(status, 200)
     assert.equal(body, TEXT)

@@ -23,7 +23,7 @@ async function ask(
   return [seen?.status, seen?.headers['repr-digest']]
 }
 
-describe('issue 18: digests that a source brings', () => {
+describe('digests that a source brings', () => {
   test('are sent with the whole content, with parts, and to HEAD', async () => {
     const source = { digests: KNOWN }
     assert.deepEqual(await ask(source), [200, `${SHORT}, ${LONG}`])
@@ -61,7 +61,7 @@ describe('issue 18: digests that a source brings', () => {
   })
 })
 
-describe('issue 18: digests that a source computes', () => {
+describe('digests that a source computes', () => {
   const computing = (asked: DigestAlgorithm[], late = false): Partial<ContentSource> => ({
     digest: (algorithm) => {
       asked.push(algorithm)

@@ -20,7 +20,7 @@ function site(t: TestContext, handler: Handler) {
   return { store, send }
 }
 
-test('issue 15, C11: waiting retries hold a few MiB of bodies in all; others get 409 at once', async (t) => {
+test('waiting retries hold a few MiB of bodies in all; others get 409 at once', async (t) => {
   const gate = deferred()
   const { send } = site(t, async () => {
     await gate.promise

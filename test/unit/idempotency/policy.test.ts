@@ -170,7 +170,7 @@ describe('idempotent', () => {
     for (let n = 0; n < 2; n++) assert.deepEqual([...new Uint8Array(await (await send()).arrayBuffer())], [0, 255, 1])
   })
 
-  test('no clock of this process ends a claim whose work continues (issue 15, A1)', async (t) => {
+  test('no clock of this process ends a claim whose work continues', async (t) => {
     const gate = deferred()
     let runs = 0
     const { send, store } = site(t, async () => { runs++; await gate.promise; return json(200, {}) }, { waitMs: 20 })
@@ -262,7 +262,7 @@ describe('versions', () => {
     return [response.headers.get('idempotent-replayed'), (await response.json() as { version: string }).version]
   }
 
-  test('a key belongs to the chosen version, in whichever way it is chosen (issue 15, A2)', async () => {
+  test('a key belongs to the chosen version, in whichever way it is chosen', async () => {
     assert.deepEqual(await send('/a?version=1'), [null, '1'])
     assert.deepEqual(await send('/a?version=2'), [null, '2'])
     assert.deepEqual(await send('/a?version=1'), ['true', '1'])

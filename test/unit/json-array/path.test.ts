@@ -73,7 +73,7 @@ function valueAt(body: unknown, steps: readonly string[]): unknown {
   return steps.reduce<unknown>((value, key) => (value as Record<string, unknown> | undefined)?.[key], body)
 }
 
-describe('issue 19: an array anywhere in a body', () => {
+describe('an array anywhere in a body', () => {
   test('has the elements that JSON.parse finds at its pointer, however it is cut', async () => {
     await fc.assert(fc.asyncProperty(path, items, layers, options, async (steps, all, around, { batchBytes, chunk }) => {
       const text = bodyOf(steps, JSON.stringify(all), around)
@@ -168,7 +168,7 @@ describe('issue 19: an array anywhere in a body', () => {
   })
 })
 
-describe('issue 19: hostile text beside the array', () => {
+describe('hostile text beside the array', () => {
   async function* endless(head: string, filling: string, bytes: number): AsyncGenerator<Uint8Array> {
     yield Buffer.from(head)
     const piece = Buffer.from(filling.repeat(Math.ceil(65_536 / filling.length)))

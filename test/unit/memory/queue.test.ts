@@ -105,7 +105,7 @@ describe('MemoryQueue', () => {
     }
   })
 
-  test('issue 15, C11: jobs that wait take maxQueuedBytes at most, whatever they wait for', async () => {
+  test('jobs that wait take maxQueuedBytes at most, whatever they wait for', async () => {
     const queue = new MemoryQueue({ maxQueuedBytes: 10_000 })
     queue.process(() => never, { concurrency: 1, onDead })
     const text = 'x'.repeat(4000)

@@ -33,7 +33,7 @@ async function read(line: string, bytes: number, maxLines?: number) {
   return { positions, report, waiting }
 }
 
-describe('an upload that continues (issue 19)', () => {
+describe('an upload that continues', () => {
   test('commits its position after each MiB of blank lines', async () => {
     const { positions, waiting } = await read('\n', 16 * MIB)
     assert.ok(positions.length >= 14, `${positions.length} commits`)

@@ -56,7 +56,7 @@ describe('lines', () => {
   test('a byte order mark elsewhere is not white space', () => {
     assert.deepEqual(codes(read('{"a":1}\n\ufeff{"b":2}\n')), ['2 line_malformed'])
   })
-  test('issue 15: a line that is no JSON at all is malformed; only JSON that is no object is line_not_object', () => {
+  test('a line that is no JSON at all is malformed; only JSON that is no object is line_not_object', () => {
     const all = read('bad\n"text"\ntrue\n[1\n-1\n- 1\nnullx\n[{}]\n')
     assert.deepEqual(codes(all), [
       '1 line_malformed', '2 line_not_object', '3 line_not_object', '4 line_malformed', '5 line_not_object', '6 line_malformed',

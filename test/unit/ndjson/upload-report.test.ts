@@ -19,7 +19,7 @@ test('a record that JSON cannot represent after its schema is refused like any o
   ])
 })
 
-test('issue 15, C11: what a host says of a record is cut, so that a report of 100 errors fits into a record of a task', () => {
+test('what a host says of a record is cut, so that a report of 100 errors fits into a record of a task', () => {
   const report = new UploadReport(100)
   const long = 'x'.repeat(1_000_000)
   const details = Array.from({ length: 100 }, () => ({ pointer: `/${long}`, message: long }))

@@ -106,7 +106,7 @@ const kills = fc.array(fc.nat(40), { maxLength: 12, size: 'max' })
 
 describe('an import that is killed at any point', () => {
   for (const coding of ['identity', 'gzip']) {
-    test(`19.2: with a cursor writes each record once, with the report of an undisturbed run (${coding})`, async () => {
+    test(`with a cursor writes each record once, with the report of an undisturbed run (${coding})`, async () => {
       await fc.assert(fc.asyncProperty(kinds, kills, fc.integer({ min: 1, max: 3000 }), async (lines, at, pieces) => {
         const body = bodyOf(lines)
         const options = { maxLineBytes: 2000, maxErrors: 20 }
@@ -117,7 +117,7 @@ describe('an import that is killed at any point', () => {
       }), { numRuns: 60 })
     })
 
-    test(`19.2: without a cursor writes at most one batch twice for each kill, with the same report (${coding})`, async () => {
+    test(`without a cursor writes at most one batch twice for each kill, with the same report (${coding})`, async () => {
       await fc.assert(fc.asyncProperty(kinds, kills, fc.integer({ min: 1, max: 3000 }), async (lines, at, pieces) => {
         const body = bodyOf(lines)
         const options = { maxLineBytes: 2000, maxErrors: 20 }
@@ -130,7 +130,7 @@ describe('an import that is killed at any point', () => {
     })
   }
 
-  test('19.2: at each point of an import with bad lines once', async () => {
+  test('at each point of an import with bad lines once', async () => {
     const body = bodyOf(Array.from({ length: 120 }, (_, at) => (at % 5 === 4 ? 'bad' : 'record')))
     const calm = await importOf(body, {})
     for (let at = 0; at < 14 * POINTS.length; at++) {
@@ -141,7 +141,7 @@ describe('an import that is killed at any point', () => {
     }
   })
 
-  test('19.2: keeps errors that do not fit into a checkpoint, in their order', async () => {
+  test('keeps errors that do not fit into a checkpoint, in their order', async () => {
     const lines = Array.from({ length: 3000 }, (_, at) => `{"n":"${at} ${'x'.repeat(200)}"}`)
     const body = Buffer.from([...lines, ...Array.from({ length: 500 }, (_, at) => `{"n":${at}}`)].join('\n').replaceAll('{"n":"7', '{"n":7}\n{"n":"7'))
     const options = { maxErrors: 2500 }
@@ -154,7 +154,7 @@ describe('an import that is killed at any point', () => {
     }
   })
 
-  test('19.2: a run that reads a long line again commits no earlier position', async () => {
+  test('a run that reads a long line again commits no earlier position', async () => {
     const lines = Array.from({ length: 6000 }, (_, n) => `{"n":${n}}`)
     // The second run divides the bytes into other blocks, because it begins at the long line.
     lines[0] = `{"n":0,"text":"${'x'.repeat(30_000)}"}`
@@ -170,7 +170,7 @@ describe('an import that is killed at any point', () => {
     }
   })
 
-  test('19.2: a resumed run reads only the rest of the spooled bytes', async () => {
+  test('a resumed run reads only the rest of the spooled bytes', async () => {
     const blobs = new MemoryBlobs()
     const body = Buffer.from(Array.from({ length: 40_000 }, (_, n) => `{"n":${n}}`).join('\n'))
     await blobs.put(BLOB, inPieces(body, 65_536), { ttlMs: 60_000 })
@@ -198,7 +198,7 @@ describe('an import that is killed at any point', () => {
     assert.ok((second.reports[0]?.done ?? 0) > from, 'progress goes on where it was')
   })
 
-  test('19.2: resume that returns something else ends the task with a message that says what to return', async () => {
+  test('resume that returns something else ends the task with a message that says what to return', async () => {
     const blobs = new MemoryBlobs()
     await blobs.put(BLOB, inPieces(Buffer.from('{"n":1}'), 10), { ttlMs: 60_000 })
     for (const stored of ['', '{}', 'line 5', '{"byte":-1,"errors":[]}']) {

@@ -5,7 +5,7 @@ import { close, EXEMPT, NESTED, TABLE } from './table.js'
 
 const NONSENSE = 'flibbertigibbet'
 
-describe('every function with options refuses an unknown name, and says which names exist (issue 15, D22)', () => {
+describe('every function with options refuses an unknown name, and says which names exist', () => {
   after(close)
 
   for (const [name, call] of Object.entries({ ...TABLE, ...NESTED })) {

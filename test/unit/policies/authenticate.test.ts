@@ -247,7 +247,7 @@ describe('authenticate', () => {
     assert.equal((await ask(handler, { headers: key('same') })).json['subject'], 'key', 'second')
   })
 
-  test('the cache keeps two schemes of one kind apart (issue 15, C17)', async () => {
+  test('the cache keeps two schemes of one kind apart', async () => {
     const scheme = (header: string, subject: string) => apiKey({ header, verify: (given: string) => (given === 'same' ? { subject } : undefined) })
     const cache = { maxEntries: 10, ttlMs: 60_000 }
     const handler = compose(authenticate({ schemes: [scheme('x-user-key', 'user'), scheme('x-admin-key', 'admin')], cache }), whoAmI)
@@ -261,7 +261,7 @@ describe('authenticate', () => {
     assert.equal((await ask(strict, { headers: { 'x-admin-key': 'same' } })).status, 401)
   })
 
-  describe('the cache and a verify that reads the request (issue 15, C17)', () => {
+  describe('the cache and a verify that reads the request', () => {
     /** A token that is good at one address only. */
     const bound = (token: string, request: HttpRequest) => (token === 'tok' && request.peerAddress === '192.0.2.1' ? { subject: 'ann' } : undefined)
     const cache = { maxEntries: 10, ttlMs: 60_000 }

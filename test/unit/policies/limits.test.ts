@@ -36,7 +36,7 @@ test('limits accept their smallest valid value', async () => {
 })
 
 describe('limitBody', () => {
-  test('issue 15, C11: what the host has parsed is measured where Content-Length does not tell its size', async () => {
+  test('what the host has parsed is measured where Content-Length does not tell its size', async () => {
     const handler = compose(limitBody({ maxBodyBytes: 100 }), () => json(200, {}))
     const answer = async (value: unknown, headers = {}) => handler(fakeRequest({ headers, parsed: { value } }))
     assert.equal((await answer({ text: 'x'.repeat(80) }))?.status, 200)

@@ -35,7 +35,7 @@ describe('timeouts', () => {
     const answer = await ask(handler, { method: 'GET' })
     assert.deepEqual([answer.status, answer.json['code'], answer.headers['retry-after']], [503, 'run_timeout', '5'], 'the answer')
     const posted = await ask(handler, { method: 'POST' })
-    assert.deepEqual([posted.status, posted.headers['retry-after']], [503, undefined], 'what may have happened is not asked for again (issue 15, D19)')
+    assert.deepEqual([posted.status, posted.headers['retry-after']], [503, undefined], 'what may have happened is not asked for again')
     assert.equal((reason as { code?: string }).code, 'run_timeout', 'the signal')
     await new Promise((resolve) => { setImmediate(resolve) })
     assert.equal(closed, false, 'a source that never began has nothing to close')
@@ -144,7 +144,7 @@ describe('timeouts', () => {
 })
 
 describe('limitConcurrency', () => {
-  test('issue 15, C13: one caller has at most maxPerCaller slots and waiting places, and takes none of the others', async () => {
+  test('one caller has at most maxPerCaller slots and waiting places, and takes none of the others', async () => {
     const waiting: (() => void)[] = []
     const limited = compose(
       limitConcurrency({ maxConcurrent: 2, maxQueued: 10, maxWaitMs: 60_000, maxPerCaller: 3, by: ({ headers }) => headers['x-user'] as string | undefined }),

@@ -27,7 +27,7 @@ refuses([
   [() => make.collection({ repository, schema, requirePrecondition: true }), 'collection: there is no option "requirePrecondition"; did you mean "requirePreconditions"?'],
 ])
 
-test('methods of the IANA registry, those of Node and those that options name may have routes (issue 15, D22)', () => {
+test('methods of the IANA registry, those of Node and those that options name may have routes', () => {
   router({ 'PROPFIND|QUERY|M-SEARCH|PURGE /x': handler })
   router({ 'GET|BREW /x': handler }, { extensionMethods: ['BREW'] })
   resource({ GET: handler, BREW: handler }, { extensionMethods: ['BREW'] })

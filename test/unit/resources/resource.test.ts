@@ -55,7 +55,7 @@ describe('trace', () => {
   const thing = resource({ GET: page, TRACE: trace({ echo: ['X-Client-Version'] }) })
   test('SPEC 4.1.TRACE: the request is echoed without secrets', async () => {
     const secret = { 'authorization': 'Bearer s1', 'cookie': 's2', 'proxy-authorization': 's3', 'x-api-key': 's4', 'x-auth-token': 's5', 'x-internal': 's6', 'x-forwarded-for': 's7', 'forwarded': 's8' }
-    // What proxies that know the user add (issue 15, C17).
+    // What proxies that know the user add.
     const identity = Object.fromEntries([
       'X-Goog-IAP-JWT-Assertion', 'X-Goog-Authenticated-User-Email', 'Cf-Access-Jwt-Assertion', 'Cf-Connecting-Ip', 'X-Amzn-Oidc-Data', 'X-Ms-Client-Principal',
       'X-Ms-Client-Principal-Name', 'Remote-User', 'X-Remote-User', 'X-Email', 'X-Real-IP', 'True-Client-IP', 'Ssl-Client-Cert', 'From', 'Referer',
@@ -63,6 +63,15 @@ describe('trace', () => {
     const { status, headers, text } = await ask(thing, 'TRACE', '/a%20b?c=d&e=f', { headers: { host: 'x.y', via: ['a', 'b'] as never, 'x-client-version': '7', ...secret, ...identity } })
     assert.deepEqual([status, headers['content-type'], headers['cache-control']], [200, 'message/http', 'no-store'])
     assert.equal(text, 'TRACE /a%20b?c=d&e=f HTTP/1.1\r\nhost: x.y\r\nvia: a\r\nvia: b\r\nx-client-version: 7\r\n\r\n')
+  })
+  test('SPEC 4.1.TRACE: all fields but credentials are echoed if an option says so', async () => {
+    const credentials = [
+      'Authorization', 'Cookie', 'Proxy-Authorization', 'X-Api-Key', 'ApiKey', 'Ocp-Apim-Subscription-Key', 'X-Auth-Token', 'X-Amz-Security-Token', 'X-CSRF-Token',
+      'X-XSRF-Token', 'X-Session-Id', 'X-Signature', 'X-Client-Secret', 'X-Password', 'Cf-Access-Jwt-Assertion', 'X-Ms-Client-Principal', 'Ssl-Client-Cert',
+    ].map((name) => [name.toLowerCase(), 's1'])
+    const others = { 'accept': '*/*', 'x-anything': '1', 'x-forwarded-for': '192.0.2.1', 'idempotency-key': '"k"', 'referer': 'r' }
+    const { text } = await ask(resource({ GET: page, TRACE: trace({ echo: 'all' }) }), 'TRACE', '/', { headers: { ...Object.fromEntries(credentials), ...others } })
+    assert.equal(text, `TRACE / HTTP/1.1\r\n${Object.entries(others).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`)
   })
   test('a field that may identify the client is never echoed', () => {
     for (const name of ['Authorization', 'Cf-Access-Jwt-Assertion', 'X-Forwarded-For']) assert.throws(() => trace({ echo: [name] }), /may say who the client is/)

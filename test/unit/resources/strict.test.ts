@@ -30,7 +30,7 @@ const repository = () => {
   }
 }
 
-describe('issue 15: strictQuery', () => {
+describe('strictQuery', () => {
   test('refuses parameters that the description does not name, and repeated ones, and lists the known ones', async () => {
     const handler = strictQuery(list({ repository: repository() }))
     for (const method of ['GET', 'HEAD']) {
@@ -72,7 +72,7 @@ describe('issue 15: strictQuery', () => {
   })
 })
 
-describe('issue 15: members that a schema does not know', () => {
+describe('members that a schema does not know', () => {
   const closed = jsonSchema<{ title: string }>({ type: 'object', properties: { title: { type: 'string' } }, additionalProperties: false })
   const change = jsonSchema<Partial<{ title: string }>>({ type: 'object', properties: { title: { type: 'string' } }, additionalProperties: false })
   const params = { id: 'a' }

@@ -42,7 +42,7 @@ describe('names of options', () => {
     })
   }
 
-  test('a name that is unknown is refused with the names that exist, whatever its value (issue 15, D22)', () => {
+  test('a name that is unknown is refused with the names that exist, whatever its value', () => {
     for (const [name, value] of [['blobs', 1], ['toString', 1], ['constructor', 1], ['unset', undefined]] as const) {
       assert.throws(check({ owner: 1, [name]: value }), { name: 'TypeError', message: `make: there is no option "${name}". ${LIST}` })
     }

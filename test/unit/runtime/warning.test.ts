@@ -16,7 +16,7 @@ async function heard(work: () => unknown): Promise<string> {
   return message
 }
 
-describe('issue 15: what is reported without an onError', () => {
+describe('what is reported without an onError', () => {
   test('an error is shown with the stacks of all its causes', async () => {
     const error = new Error('no user', { cause: new TypeError('no row', { cause: new Error('ECONNREFUSED') }) })
     const text = await heard(() => { warn(error) })
@@ -45,7 +45,7 @@ describe('issue 15: what is reported without an onError', () => {
   })
 })
 
-describe('issue 15: a client that has gone is no failure', () => {
+describe('a client that has gone is no failure', () => {
   const gone = (reason?: unknown) => Object.assign(fakeRequest(), { signal: AbortSignal.abort(reason) })
 
   test('what fails with the reason of the request, bare or wrapped, is not reported', async () => {

@@ -63,6 +63,9 @@ describe('jsonSchema: values', () => {
     [{ contains: { type: 'string' } }, [], ['', 'must contain at least 1 valid item(s)']],
     [{ oneOf: [{ minimum: 1 }, { minimum: 2 }] }, 3, ['', 'must match exactly one of the allowed forms']],
     [{ not: { type: 'number' } }, 3, ['', 'is not allowed']],
+    [{ pattern: '^[a-z]+$' }, 'X', ['', 'does not match the pattern']],
+    [{ properties: { 'a/b': { $ref: '#/$defs/code' } }, $defs: { code: { pattern: '^x', title: 'a code such as x1' } } }, { 'a/b': 'y' }, ['/a~1b', 'does not match the pattern: a code such as x1']],
+    [{ allOf: [{ pattern: '^x', description: 'd'.repeat(121) }] }, 'y', ['', 'does not match the pattern']],
   ] as const) {
     test(`${JSON.stringify(schema).slice(0, 70)}: ${expected[0]} ${expected[1]}`, () => {
       assert.deepEqual(details(schema, value), [{ pointer: expected[0], message: expected[1] }])
@@ -80,7 +83,8 @@ describe('jsonSchema: values', () => {
   test('format is an annotation unless formats are given', () => {
     const schema = { type: 'string', format: 'email' }
     assert.equal(details(schema, 'x'), undefined)
-    assert.deepEqual(details(schema, 'x', { formats: { email: /@/ } }), [{ pointer: '', message: 'must match format "email"' }])
+    assert.deepEqual(details(schema, 'x', { formats: { email: /@/ } }), [{ pointer: '', message: 'must be an e-mail address' }])
+    assert.deepEqual(details({ format: 'iban' }, 'x', { formats: { iban: /@/ } }), [{ pointer: '', message: 'must have the format iban' }])
     assert.equal(details(schema, 'x@y', { formats: { email: (text) => text.includes('@') } }), undefined)
     assert.equal(details(schema, 'x', { formats: { email: true } }), undefined)
   })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { type } from 'arktype'
 import * as v from 'valibot'
 import { z } from 'zod'
 import { jsonSchema } from '../../../src/schema/json-schema.js'
@@ -50,6 +51,25 @@ describe('validate', () => {
       for (const detail of result.details) assert.match(detail.message, /\w/)
     })
   }
+
+  test('no message repeats a regular expression of the schema', async () => {
+    const code = /^[a-z]+$/
+    const schemas = {
+      zod: z.object({ a: z.string().regex(code), b: z.email(), c: z.string().regex(code, 'must be lower case') }),
+      valibot: v.object({ a: v.pipe(v.string(), v.regex(code)), b: v.pipe(v.string(), v.email()), c: v.pipe(v.string(), v.regex(code, 'must be lower case')) }),
+      arktype: type({ a: code, b: 'string.email', c: type(code).describe('lower case') }),
+      ajv: jsonSchema({ properties: { a: { pattern: code.source }, b: { format: 'email' }, c: { pattern: code.source, title: 'lower case' } } }, { formats: { email: /@/ } }),
+    }
+    for (const [name, schema] of Object.entries(schemas)) {
+      const result = await validate(schema as Schema, { a: 'A', b: 'B', c: 'C' })
+      assert.ok('details' in result)
+      const [a, b, c] = result.details.map(({ message }) => message)
+      assert.equal(a, 'does not match the pattern', name)
+      assert.match(b ?? '', /e-?mail/i, name)
+      assert.match(c ?? '', /lower case/, name)
+      assert.doesNotMatch(JSON.stringify(result.details), /\[a-z\]/, name)
+    }
+  })
 
   test('zod: asynchronous checks are awaited', async () => {
     const schema = z.string().refine(async (text) => text === 'yes')

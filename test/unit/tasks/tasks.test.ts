@@ -314,7 +314,7 @@ describe('run may', () => {
     assert.deepEqual(seen, ['{"list":[1]}', '{"list":[1]}'])
   })
 
-  test('issue 15: without an onError a failure is a warning with the task, its name, the attempt and the causes', async (t) => {
+  test('without an onError a failure is a warning with the task, its name, the attempt and the causes', async (t) => {
     const broken = defineTask({ name: 'broken', run: () => { throw new Error('x', { cause: new Error('deeper') }) } })
     const { store, queue } = memory()
     const tasks = createTasks({ store, queue, definitions: [broken] })

@@ -47,7 +47,7 @@ async function upload(cuts: number, size: number, processes: readonly Blobs[], s
   assert.equal(instances.flatMap(({ seen }) => seen).length, 1)
 }
 
-describe('an upload that is cut at random (issue 19)', () => {
+describe('an upload that is cut at random', () => {
   test('1,000 cuts over memory, by three instances: identical bytes and digest', async () => {
     const blobs = new MemoryBlobs()
     await upload(1000, 3_000_000, [blobs, blobs, blobs], randomInt(2 ** 31))

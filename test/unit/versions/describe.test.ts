@@ -71,7 +71,7 @@ describe('the description of versions', () => {
     assert.deepEqual(said, [[true, true], [undefined, false]])
   })
 
-  describe('versions in the path are paths of their own, each with its own `deprecated` (issue 15, D21)', () => {
+  describe('versions in the path are paths of their own, each with its own `deprecated`', () => {
     const own = told(() => json(200, {}), [operation])
     const inRouter = router({ 'GET /users': own, 'GET /users/{id}': own })
     const info = { title: 'Users', version: '1' }

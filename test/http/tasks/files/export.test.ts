@@ -1,4 +1,4 @@
-// Exports that continue after the parts of an earlier run (issue 19.2), on the engine in memory.
+// Exports that continue after the parts of an earlier run, on the engine in memory.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { createTasks, permanent } from 'longhaul'

@@ -21,7 +21,7 @@ function refused(fake: Fake, options: ReadJsonOptions = { maxBodyBytes: 1000 }):
 }
 
 describe('readJson', () => {
-  test('issue 15, C11: what the host has parsed is measured where Content-Length does not tell its size', async () => {
+  test('what the host has parsed is measured where Content-Length does not tell its size', async () => {
     const value = { list: Array.from({ length: 5000 }, () => ({})), text: 'x'.repeat(40_000) }
     for (const headers of [
       JSON_HEADERS, { ...JSON_HEADERS, 'content-length': '500', 'content-encoding': 'gzip' }, { ...JSON_HEADERS, 'transfer-encoding': 'chunked' },
@@ -70,7 +70,7 @@ describe('readJson', () => {
     }
   })
 
-  test('a body without Content-Type is a 415 (issue 15, C16): before it is read if it is announced, else when bytes arrive', async () => {
+  test('a body without Content-Type is a 415: before it is read if it is announced, else when bytes arrive', async () => {
     for (const headers of [{ 'content-length': '7' }, { 'transfer-encoding': 'chunked' }]) {
       const request = fakeRequest({ headers, body: '{"a":1}' })
       const error = await refusal(() => readJson(request, { maxBodyBytes: 100 }))

@@ -75,7 +75,7 @@ describe('requests that wait', () => {
     name: 'work', attempts: 2, backoff: { type: 'fixed', delayMs: 20 }, run: (_, { attempt }) => { if (attempt === 1) throw new Error('on purpose') },
   })`
 
-  test('keep the process alive until they are answered: respond-async with wait, direct, with a key (issue 15, D23)', async () => {
+  test('keep the process alive until they are answered: respond-async with wait, direct, with a key', async () => {
     const answers = await Promise.all(["'prefer': 'respond-async, wait=3'", '', "'idempotency-key': 'k'"].map((field) => child(api(retried, field))))
     assert.deepEqual(answers, Array(3).fill({ said: '200\n', status: 0 }))
   })

@@ -51,7 +51,7 @@ function setUp(t: TestContext, { tasks: more = {}, endpoints = {}, maxPerOwner, 
   return { tasks, blobs, spy, gate, other, send, count: () => blobs.usage().blobs }
 }
 
-describe('issue 15, C11: an upload that is refused leaves nothing in the blobs', () => {
+describe('an upload that is refused leaves nothing in the blobs', () => {
   test('too large: 413, found part way', async (t) => {
     const { send, blobs } = setUp(t)
     const large = new ReadableStream({ pull: (controller) => { controller.enqueue(Buffer.alloc(100_000, '1')) } })

@@ -62,7 +62,7 @@ describe('Subscriptions', () => {
     assert.deepEqual([inner.usage().watches, subscriptions.size], [0, 0])
   })
 
-  test('issue 15, C11: a hundred subscribers of a task share one watch, one read of each change and one snapshot', async (t) => {
+  test('a hundred subscribers of a task share one watch, one read of each change and one snapshot', async (t) => {
     const { spy, subscriptions, write, seen } = await setUp(t)
     const subscribers = await Promise.all(Array.from({ length: 100 }, () => subscriptions.subscribe('a')))
     await Promise.all(subscribers.map((subscriber) => subscriber.next(60_000, never())))
@@ -157,7 +157,7 @@ describe('event streams', () => {
 
   const task = { id: 'a', owner: undefined } as TaskSnapshot
 
-  test('issue 15, C11: the streams of a task share the bytes of a version, and send large ones piece by piece', async (t) => {
+  test('the streams of a task share the bytes of a version, and send large ones piece by piece', async (t) => {
     const made = await setUp(t)
     const format = new EncodedBodies(taskFormat)
     const streams = [open(made, task, format), open(made, task, format)] as const

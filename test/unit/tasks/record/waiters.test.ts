@@ -28,7 +28,7 @@ describe('Waiters', () => {
     assert.equal(getEventListeners(signal, 'abort').length, 0)
   })
 
-  test('issue 15, C13: one owner has maxPerOwner slots, and takes none of the others', () => {
+  test('one owner has maxPerOwner slots, and takes none of the others', () => {
     const waiters = new Waiters(100, 3)
     const enter = (who: string) => waiters.tryAcquire(new AbortController().signal, who)
     const mine = [enter('ann'), enter('ann'), enter('ann')]

@@ -37,7 +37,7 @@ function handed(t: TestContext, definitions: readonly AnyTaskDefinition[]) {
 }
 
 describe('checkpoint', () => {
-  test('19.1: a later run reads what the last save of an earlier run stored, and the task is completed once', async (t) => {
+  test('a later run reads what the last save of an earlier run stored, and the task is completed once', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({
       name: 'walk', attempts: 3, backoff: AT_ONCE, checkpoint: position,
@@ -57,7 +57,7 @@ describe('checkpoint', () => {
     assert.equal(store.get(`checkpoint:${taskId}`), undefined, 'a completed task keeps no checkpoint')
   })
 
-  test('19.1: costs nothing when unused: no call names a checkpoint, and a first run reads nothing', async (t) => {
+  test('costs nothing when unused: no call names a checkpoint, and a first run reads nothing', async (t) => {
     const plain = defineTask({ name: 'plain', attempts: 2, backoff: AT_ONCE, run: (_, { attempt }) => { if (attempt === 1) throw new Error('again') } })
     const unused = benchOf(t, plain, true)
     await ended(unused.tasks, (await unused.tasks.submit(plain, {})).taskId)
@@ -78,7 +78,7 @@ describe('checkpoint', () => {
     ['a BigInt', { line: 1n }, /BigInt/],
     ['a cycle', cycle(), /circular/],
   ] as const) {
-    test(`19.1: save of ${what} is a TypeError that says so, and writes nothing`, async (t) => {
+    test(`save of ${what} is a TypeError that says so, and writes nothing`, async (t) => {
       const raw = defineTask({
         name: 'raw', checkpoint: z.any(), run: async (_, { checkpoint }) => {
           await assert.rejects(checkpoint.save(value), (error: Error) => error instanceof TypeError && message.test(error.message))
@@ -91,7 +91,7 @@ describe('checkpoint', () => {
     })
   }
 
-  test('19.1: exactly 64 KiB are saved', async (t) => {
+  test('exactly 64 KiB are saved', async (t) => {
     const text = 'x'.repeat(65_536 - '{"text":""}'.length)
     const large = defineTask({
       name: 'large', attempts: 2, backoff: AT_ONCE, checkpoint: z.object({ text: z.string() }),
@@ -169,21 +169,21 @@ describe('a checkpoint that does not fit any more', () => {
     return { task: await tasks.get(taskId), codes, events: events.map(({ event }) => event) }
   }
 
-  test('19.1: another version drops it, with an event and with onError, and the task starts over', async (t) => {
+  test('another version drops it, with an event and with onError, and the task starts over', async (t) => {
     const { task, codes, events } = await secondRun(t, failing('1'), failing('2'))
     assert.equal(task?.status, 'failed', 'the second run found no value, so it saved and threw')
     assert.deepEqual(codes, ['checkpoint_dropped', 'other'])
     assert.ok(events.includes('checkpoint_dropped'))
   })
 
-  test('19.1: the same version keeps it', async (t) => {
+  test('the same version keeps it', async (t) => {
     const { task, codes, events } = await secondRun(t, failing('2'), failing('2'))
     assert.equal(task?.status, 'completed')
     assert.deepEqual(codes, [])
     assert.ok(!events.includes('checkpoint_dropped'))
   })
 
-  test('19.1: a value that the schema refuses is dropped in the same way', async (t) => {
+  test('a value that the schema refuses is dropped in the same way', async (t) => {
     const { codes, events } = await secondRun(t, failing(undefined), failing(undefined, z.object({ page: z.number() })))
     assert.deepEqual(codes, ['checkpoint_dropped', 'other'])
     assert.ok(events.includes('checkpoint_dropped'))
@@ -206,7 +206,7 @@ describe('the fence of a checkpoint', () => {
     },
   })
 
-  test('19.1: a save of a late run is refused with attempt_replaced, and its signal aborts', async (t) => {
+  test('a save of a late run is refused with attempt_replaced, and its signal aborts', async (t) => {
     const gate = deferred()
     const [errors, aborted]: [unknown[], unknown[]] = [[], []]
     const { tasks, queue, store } = handed(t, [slow(gate.promise, errors, aborted)])
@@ -223,7 +223,7 @@ describe('the fence of a checkpoint', () => {
     assert.equal((task.result as unknown as { from: number }).from, 1)
   })
 
-  test('19.1: a late run that saves before the next run does is refused too, and does not change what that run stores', async (t) => {
+  test('a late run that saves before the next run does is refused too, and does not change what that run stores', async (t) => {
     const [gate, second] = [deferred(), deferred()]
     const errors: unknown[] = []
     const define = defineTask({
@@ -253,7 +253,7 @@ describe('the fence of a checkpoint', () => {
 })
 
 describe('the life of a checkpoint', () => {
-  test('19.1: it is kept by a failed task and gone with the task', async (t) => {
+  test('it is kept by a failed task and gone with the task', async (t) => {
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { checkpoint }) => {
       await checkpoint.save({ line: 3 })
       throw new Error('end')
@@ -266,7 +266,7 @@ describe('the life of a checkpoint', () => {
     assert.equal(await store.get(`checkpoint:${taskId}`), undefined)
   })
 
-  test('18.2: a retry of a failed task continues from the checkpoint, which lives as long as the task again', async (t) => {
+  test('a retry of a failed task continues from the checkpoint, which lives as long as the task again', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({ name: 'walk', retentionMs: 60_000, checkpoint: position, run: async (_, { checkpoint, attempt }) => {
       seen.push(checkpoint.value)
@@ -290,7 +290,7 @@ describe('the life of a checkpoint', () => {
     assert.ok((lifetimes[1] ?? 0) > 60_000, 'its record lives longer again')
   })
 
-  test('19.1: a new task under the same id does not see the checkpoint of the earlier one', async (t) => {
+  test('a new task under the same id does not see the checkpoint of the earlier one', async (t) => {
     const seen: unknown[] = []
     const walk = defineTask({ name: 'walk', attempts: 2, backoff: AT_ONCE, checkpoint: position, run: (_, { checkpoint, attempt }) => {
       seen.push(checkpoint.value)
@@ -337,7 +337,7 @@ describe('the life of a checkpoint', () => {
 })
 
 describe('cooperative stop', () => {
-  test('19.5: when the process closes, the run of a durable queue is told at once, may save, and is handed back without an attempt', async (t) => {
+  test('when the process closes, the run of a durable queue is told at once, may save, and is handed back without an attempt', async (t) => {
     const running = deferred()
     const walk = defineTask({
       name: 'walk', checkpoint: position, run: async (_, { checkpoint, signal }) => {
@@ -370,7 +370,7 @@ describe('cooperative stop', () => {
     assert.equal((task.result as unknown as { from: number }).from, 42)
   })
 
-  test('19.5: a queue that dies with the process lets its runs end in the drain time', async (t) => {
+  test('a queue that dies with the process lets its runs end in the drain time', async (t) => {
     const running = deferred()
     const walk = defineTask({ name: 'walk', checkpoint: position, run: async (_, { signal }) => {
       running.resolve()

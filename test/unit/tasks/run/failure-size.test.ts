@@ -28,7 +28,7 @@ function setUp(t: TestContext) {
   })) }
 }
 
-test('issue 15, C11: an HttpError with a message of 5 MB makes a record of some KiB, and says that it was cut', async (t) => {
+test('an HttpError with a message of 5 MB makes a record of some KiB, and says that it was cut', async (t) => {
   const { tasks, store } = setUp(t)
   const { taskId: id } = await tasks.submit(work, 1)
   const { error, progress } = await ended(tasks, id)
