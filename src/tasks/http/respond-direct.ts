@@ -12,7 +12,7 @@ import type { WaiterSlot } from '../record/waiters.js'
 import { shuttingDown } from '../intake/accept-task.js'
 import type { AcceptedTask } from './accept-submission.js'
 import type { EndpointSettings } from './endpoint-settings.js'
-import { countedAs } from './requester.js'
+import { countedAs } from './counted-as.js'
 import type { Submitter } from './submission.js'
 
 /**
